@@ -21,7 +21,6 @@ mod body;
 mod calibrate;
 mod finder;
 mod findings;
-pub mod kind;
 mod probe;
 mod prober;
 mod processor;
@@ -47,3 +46,15 @@ pub use responder::{HostInfo, Responder};
 pub use result::{BulkCost, Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
 pub use survey::{SurveyEnd, Surveyor};
+
+/// Frame kinds of measurements: 26–28 of [`Kind`].
+pub mod kind {
+    use ethbcast_transport::wire::Kind;
+
+    /// A frame that measures the network, or invites hosts to reply.
+    pub const PROBE: Kind = Kind(26);
+    /// A frame that comes back.
+    pub const ECHO: Kind = Kind(27);
+    /// Count and times of a received train.
+    pub const REPORT: Kind = Kind(28);
+}

@@ -16,7 +16,6 @@ const MAX_FRAMES: u64 = 256;
 const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
 /// Interval of further requests: a full queue may drop nine of ten.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
-/// Time limit of the whole comparison.
 const LONGEST: Duration = Duration::from_millis(1500);
 /// Difference of arrival times that a host's pauses and its scheduler can explain.
 const NAP_NANOS: f64 = 3e6;

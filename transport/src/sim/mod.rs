@@ -67,18 +67,18 @@ mod network;
 #[doc(hidden)]
 mod random;
 mod run;
-mod settings;
 mod stats;
-mod switch;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
 pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
-pub use network::{CableId, Network, NetworkError, SwitchId};
+pub use network::{
+    Cable, CableId, HostSettings, Network, NetworkError, PauseFrames, QueueLimit, StormControl, SwitchId,
+    SwitchSettings, host_mac,
+};
 #[doc(hidden)]
 pub use random::Random;
 pub use run::Simulation;
-pub use settings::{Cable, HostSettings, PauseFrames, QueueLimit, StormControl, SwitchSettings, host_mac};
 pub use stats::{CableStats, DirectionStats, Drops, HostStats, Outcome, Stats};

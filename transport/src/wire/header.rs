@@ -8,7 +8,7 @@
 //! travel: the link puts there the addresses from which and to which a frame has come.
 
 use super::guard::{ContentChecksum, Guard, TAG_BYTES};
-use super::{EtherType, Flags, MacAddr, Rank, StreamId};
+use super::{EtherType, MacAddr, Rank, StreamId};
 use std::ops::Range;
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
@@ -458,8 +458,49 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
     }
 }
 
-#[cfg(test)]
-mod tests;
+/// Bits of the flags byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The last frame of its stream.
+    pub const LAST: Flags = Flags(1);
+    /// The sender wants an acknowledgement without delay.
+    pub const ACK_NOW: Flags = Flags(2);
+    /// The frame was sent before.
+    pub const RESENT: Flags = Flags(4);
+
+    /// The last frame of a message, which is forwarded at once.
+    pub const FLUSH: Flags = Flags(8);
+    /// Request, with FLUSH, for a report when all applications behind have consumed the message.
+    pub const REPORT: Flags = Flags(16);
+
+    /// Flags that the origin sets and no host on the way changes: they are sealed with the payload.
+    pub const SEALED: Flags = Flags(Flags::LAST.0 | Flags::FLUSH.0 | Flags::REPORT.0);
+
+    /// Returns the names of the known bits that are set, lowest first.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 >> bit & 1 == 1)
+            .map(|(_, name)| name)
+    }
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn sealed(self) -> Flags {
+        Flags(self.0 & Flags::SEALED.0)
+    }
+
+    /// Returns the union of both sets.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
 
 /// Kind of a frame, as in the header.
 ///
@@ -491,3 +532,6 @@ impl Kind {
     /// Last sequence number of messages and notes sent, and a request for a receipt.
     pub const ASK: Kind = Kind(36);
 }
+
+#[cfg(test)]
+mod tests;

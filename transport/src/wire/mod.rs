@@ -32,7 +32,6 @@ mod counter;
 mod ether_type;
 #[doc(hidden)]
 mod fields;
-mod flags;
 mod guard;
 mod header;
 mod host;
@@ -49,12 +48,11 @@ pub use counter::{Counter, CounterWindow, FINAL_NUMBER};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 #[doc(hidden)]
 pub use fields::{FieldValue, Fields, Spelled};
-pub use flags::Flags;
 pub use guard::{ContentChecksum, Guard, PayloadHash, Secret};
 pub(crate) use header::damage;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, KEYED_VERSION, Kind, MAX_SEQUENCE, OVERHEAD_BYTES,
-    OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, KEYED_VERSION, Kind, MAX_SEQUENCE,
+    OVERHEAD_BYTES, OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
 };
 pub use host::{Identity, Peer};
 pub use mac::{MacAddr, ParseMacError, Rank, StreamId};

@@ -8,30 +8,6 @@
 //! no code with the planners.
 
 #[doc(hidden)]
-pub use best::binary_best;
-#[doc(hidden)]
-pub use binary::{ALGORITHM_2_RANKS, binary, kary};
-#[doc(hidden)]
-pub use by_rank::{
-    BlockGroup, block, block_children, block_parent, block_parents, blocks, by_rank, farthest_first, grouped_blocks,
-};
-pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check_message};
-#[doc(hidden)]
-pub use check::{LossyCables, Passage, lossy_cables};
-#[doc(hidden)]
-pub use latency::{completion_time, latency};
-#[doc(hidden)]
-pub use line::chain;
-pub use make::{Costs, make};
-#[doc(hidden)]
-pub use speeds::{Speeds, USUAL, UsualCable};
-use thiserror::Error;
-pub use tree::Plan;
-#[doc(hidden)]
-pub use two_tree::two_tree;
-pub use via::{UnknownVia, Via};
-
-#[doc(hidden)]
 mod best;
 #[doc(hidden)]
 mod binary;
@@ -51,6 +27,31 @@ mod tree;
 #[doc(hidden)]
 mod two_tree;
 mod via;
+
+#[doc(hidden)]
+pub use best::binary_best;
+#[doc(hidden)]
+pub use binary::{ALGORITHM_2_RANKS, binary, kary};
+#[doc(hidden)]
+pub use by_rank::{
+    BlockGroup, block, block_children, block_parent, block_parents, blocks, by_rank, farthest_first, grouped_blocks,
+};
+pub use check::{CableEnd, CableLoad, CheckReport, Fault, check, check_all, check_message};
+#[doc(hidden)]
+pub use check::{LossyCables, Passage, lossy_cables};
+#[doc(hidden)]
+pub use latency::{completion_time, latency};
+#[doc(hidden)]
+pub use line::chain;
+pub use make::{Costs, make};
+#[doc(hidden)]
+pub use speeds::{Speeds, USUAL, UsualCable};
+pub use tree::Plan;
+#[doc(hidden)]
+pub use two_tree::two_tree;
+pub use via::{UnknownVia, Via};
+
+use thiserror::Error;
 
 /// Shortest segment of a message that has more than one, in bytes: below it a frame is padded, or
 /// has no room for the message's end.

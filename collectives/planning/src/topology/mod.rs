@@ -7,15 +7,6 @@
 //! programs' data (`slurm`, `lldp`), or is one of the papers' test beds
 //! ([`Topology::builtin`]).
 
-use crate::source::{SchemaProblem, SourceError};
-pub use build::{ASSUMED_RATE_BITS_PER_SECOND, BUILTIN_NAMES};
-use nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
-#[doc(hidden)]
-pub use ranks::{Place, Uplink};
-use thiserror::Error;
-pub(crate) use tree::Walk;
-pub use tree::{Imported, Topology};
-
 mod build;
 #[doc(hidden)]
 pub mod discovery;
@@ -25,10 +16,18 @@ pub mod lldp;
 #[doc(hidden)]
 pub mod nodeset;
 #[doc(hidden)]
-mod ranks;
-#[doc(hidden)]
 pub mod slurm;
 mod tree;
+
+use crate::source::{SchemaProblem, SourceError};
+use nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
+use thiserror::Error;
+
+pub use build::{ASSUMED_RATE_BITS_PER_SECOND, BUILTIN_NAMES};
+pub(crate) use tree::Walk;
+pub use tree::{Imported, Topology};
+#[doc(hidden)]
+pub use tree::{Place, Uplink};
 
 /// Random topologies for property tests, made as text like those of users.
 #[cfg(test)]

@@ -63,7 +63,6 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is under way.
     is_proving: bool,
     /// Factor between both gaps in the last train's first try.
     slower: Option<f64>,

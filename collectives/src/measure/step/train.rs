@@ -17,7 +17,6 @@ const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
 /// Frames in flight at first, as the time that they take: a slow link needs seconds for a fast one's window.
 const WINDOW_START: Duration = Duration::from_millis(32);
-/// Fewest frames in flight.
 const WINDOW_MIN_FRAMES: u64 = 4;
 /// Number of parts of a train that are compared with the whole.
 const PARTS: usize = 4;
@@ -57,7 +56,6 @@ pub(in crate::measure) struct Train {
     ended: bool,
     /// Reports, each as frames seen and time of the last arrival.
     reports: Vec<(u64, u64)>,
-    /// Time of the first arrival.
     first_nanos: u64,
     stalled: bool,
     work: Vec<ProcessorTime>,

@@ -4,16 +4,17 @@
 //! casts and are missing in the papers' model: the probability that a receiver misses a frame, and
 //! the rate above which switches police broadcast.
 
-use crate::source::{self, LineStarts, SchemaProblem, SourceError};
-use costs::Hosts;
+#[doc(hidden)]
+mod costs;
+
 #[doc(hidden)]
 pub use costs::{HostCost, Processing};
+
+use crate::source::{self, LineStarts, SchemaProblem, SourceError};
+use costs::Hosts;
 use serde::Deserialize;
 use thiserror::Error;
 use toml::Spanned;
-
-#[doc(hidden)]
-mod costs;
 
 /// One row of the table: costs of a message of `bytes` (Patarasuk 2008, Table 2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -387,9 +388,6 @@ impl Calibration {
     }
 }
 
-#[cfg(test)]
-mod tests;
-
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CalibrationFile {
@@ -526,3 +524,6 @@ impl PointTable {
         Point { bytes: *self.bytes.get_ref(), gap_ns: *self.gap_ns.get_ref(), latency_ns: self.latency_ns }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -428,9 +428,6 @@ fn sort_edges<'a>(
     Ok(edges)
 }
 
-#[cfg(test)]
-mod tests;
-
 /// A refused plan file, or a valid one for other hosts. Displayed as `plan.toml:4: …` where a line
 /// is to blame.
 pub type SavedPlanError = SourceError<SavedPlanProblem>;
@@ -505,3 +502,6 @@ fn differences(missing: &str, extra: &str) -> String {
     let extra = (!extra.is_empty()).then(|| format!("`{extra}` not in the plan"));
     missing.into_iter().chain(extra).collect::<Vec<_>>().join(", ")
 }
+
+#[cfg(test)]
+mod tests;

@@ -208,7 +208,6 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
 const WORSE: f64 = 1.5;
 /// Consecutive checks, one for each status period, at which the tree must be that slow.
 const LOOKS: usize = 10;
-/// Maximum number of trials of a cast.
 const MAX_TRIALS: u32 = 2;
 /// Divisor of the frames left, which limits the frames of each of a trial's two trains.
 const TRIAL_PART: u64 = 200;

@@ -1,22 +1,109 @@
-//! The key of a session, and its sources: options, environment, credentials, files.
+//! `ethbcast key`: makes, shows and changes key files. The key of a session comes from options, environment,
+//! credentials or files.
 
-use crate::args::KeySourceArgs;
+use crate::args::{KeyArgs, KeyCommand, KeySourceArgs};
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, WithCode, fail, print_line};
+use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::serve::Severity;
-use ethbcast_collectives::keys::{KEY_PATH, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase};
+use crate::whole_file;
+use ethbcast_collectives::keys::{KEY_PATH, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase, Secret, Signer};
+use ethbcast_collectives::membership::host;
+use ethbcast_transport::packet::random_secret;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::sys::prctl;
 use nix::sys::signal::{SigSet, SigmaskHow, Signal};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::termios::{LocalFlags, SetArg, tcgetattr, tcsetattr};
 use nix::unistd::geteuid;
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
+
+const MODE: u32 = 0o600;
+
+pub fn run(args: &KeyArgs) -> anyhow::Result<()> {
+    match &args.command {
+        KeyCommand::New { phrase: true, .. } => {
+            let bytes = random_secret::<16>().code(Code::System)?;
+            report(Phrase::new(*bytes).text().as_str())
+        }
+        KeyCommand::New { file, .. } => {
+            let keys = Keys::new(secret()?, Signer::new(&secret()?), &own_name()).code(Code::System)?;
+            put(file.as_deref(), &keys)
+        }
+        KeyCommand::Receivers { file, out } => put(out.as_deref(), &read(file)?.of_receivers()),
+        KeyCommand::Show { file } => show(&read(file)?),
+        KeyCommand::Add { file } => {
+            let mut keys = read(file)?;
+            keys.add(secret()?).code(Code::Usage)?;
+            whole_file::save_private(file, &keys.text()).code(Code::System)?;
+            show(&keys)
+        }
+    }
+}
+
+/// Returns the name of this host in a form that a key file permits.
+fn own_name() -> String {
+    let name = host::name(crate::lab::host_name(None).as_deref());
+    let plain = |letter: char| if letter.is_ascii_alphanumeric() || ".-_".contains(letter) { letter } else { '-' };
+    name.chars().map(plain).take(64).collect()
+}
+
+fn secret() -> anyhow::Result<Secret> {
+    random_secret().map(|bytes| Secret::new(*bytes)).code(Code::System)
+}
+
+fn put(file: Option<&Path>, keys: &Keys) -> anyhow::Result<()> {
+    file.map_or_else(|| print(keys), |path| create(path, keys))
+}
+
+fn create(path: &Path, keys: &Keys) -> anyhow::Result<()> {
+    let written = OpenOptions::new().write(true).create_new(true).mode(MODE).open(path).and_then(|mut file| {
+        file.write_all(keys.text().as_bytes())?;
+        file.sync_all()
+    });
+    match written {
+        Ok(()) => report(&format!("key {} in {}", keys.name(), path.display())),
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+            let text = format!(
+                "{} is there, and was left as it was: choose another name, or `ethbcast key add {0}` for a new key \
+                 beside the one in it",
+                path.display()
+            );
+            fail(Code::Usage, text)
+        }
+        Err(error) => fail(Code::System, format!("{}: {error}", path.display())),
+    }
+}
+
+fn print(keys: &Keys) -> anyhow::Result<()> {
+    let stdout = io::stdout();
+    if stdout.is_terminal() {
+        return fail(Code::Usage, "a key is no text for a terminal: name a file behind the command");
+    }
+    let mut file = File::from(stdout.as_fd().try_clone_to_owned().code(Code::System)?);
+    let about = file.metadata().code(Code::System)?;
+    if about.is_file() && about.mode() & 0o077 != 0 {
+        // A process that has opened the file would continue to read after a change of its mode.
+        let text = "others can read the file behind `>`, and nothing was written to it: name it without `>`, so that \
+                    it is made for this user alone";
+        return Err(Failure::new(Code::Usage, text).found(Fault::KeyMode).into());
+    }
+    file.write_all(keys.text().as_bytes()).code(Code::System)
+}
+
+fn show(keys: &Keys) -> anyhow::Result<()> {
+    let right = if keys.may_send() { "may send" } else { "receives" };
+    let mut lines = vec![format!("key {}, {right}", keys.name())];
+    let others = keys.names().skip(1).map(|name| format!("also understands key {name}"));
+    lines.extend(others);
+    lines.extend(keys.senders().iter().map(|sender| format!("sender {}", sender.name)));
+    report(&lines.join("\n"))
+}
 
 /// Variable that names systemd's directory of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
@@ -62,7 +149,7 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
     Ok(keys.map(|keys| {
-        super::rights::hide();
+        hide();
         Arc::new(keys)
     }))
 }
@@ -210,4 +297,26 @@ fn asked() -> anyhow::Result<Zeroizing<String>> {
     before.thread_set_mask().code(Code::System)?;
     line.code(Code::System)?;
     Ok(typed)
+}
+
+/// Denies other processes of this user the memory and the environment of this one, in which the key is, and lets the
+/// kernel write no core.
+pub fn hide() {
+    if let Err(error) = prctl::set_dumpable(false) {
+        log::warn!("others of this user can read this process: {error}");
+    }
+}
+
+/// Makes sure that a session with a key starts no program with more rights than it has. The commands of the user are
+/// none of its business: where there are some, they keep what they could do.
+///
+/// This holds for the calling thread and those that it starts from now on. A program with file capabilities must have
+/// started the process that watches it before.
+pub fn keep_to_own(keys: Option<&Arc<Keys>>, commands: [&Option<String>; 2]) {
+    if keys.is_none() || commands.iter().any(|command| command.is_some()) {
+        return;
+    }
+    if let Err(error) = prctl::set_no_new_privs() {
+        log::warn!("programs that this process starts can gain rights: {error}");
+    }
 }

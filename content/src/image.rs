@@ -351,9 +351,9 @@ mod tests {
     const MORE_ZSTD: &[u8] = b"(\xb5/\xfd$\x08A\0\0and more\x07\xb3&\xef";
     /// Outputs of `gzip -9`, `xz -1` and `zstd --check` for [`image`] and for a few words.
     const PACKED: [(Packing, &[u8], &[u8]); 3] = [
-        (Packing::Gzip, include_bytes!("packed/image.gz"), MORE_GZIP),
-        (Packing::Xz, include_bytes!("packed/image.xz"), MORE_XZ),
-        (Packing::Zstd, include_bytes!("packed/image.zst"), MORE_ZSTD),
+        (Packing::Gzip, include_bytes!("image/packed/image.gz"), MORE_GZIP),
+        (Packing::Xz, include_bytes!("image/packed/image.xz"), MORE_XZ),
+        (Packing::Zstd, include_bytes!("image/packed/image.zst"), MORE_ZSTD),
     ];
 
     fn image() -> Vec<u8> {
