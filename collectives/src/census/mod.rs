@@ -20,8 +20,9 @@ pub fn address() -> MacAddr {
     group_mac(&"census".repeat(11))
 }
 
-/// Frame kinds of the census: 49 and 50 of [`Kind`].
 pub mod kind {
+    //! Frame kinds of the census: 49 and 50 of [`Kind`].
+
     use ethbcast_transport::wire::Kind;
 
     /// Query for receivers.

@@ -47,8 +47,9 @@ pub use result::{BulkCost, Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
 pub use survey::{SurveyEnd, Surveyor};
 
-/// Frame kinds of measurements: 26–28 of [`Kind`].
 pub mod kind {
+    //! Frame kinds of measurements: 26–28 of [`Kind`].
+
     use ethbcast_transport::wire::Kind;
 
     /// A frame that measures the network, or invites hosts to reply.

@@ -116,9 +116,10 @@ pub use verified::{ChunkSize, Cut, Form};
 #[doc(hidden)]
 pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
 
-/// Kinds of a session's frames: 16–25, 29–31, 48 and 51–53 of [`Kind`].
 #[doc(hidden)]
 pub mod kind {
+    //! Kinds of a session's frames: 16–25, 29–31, 48 and 51–53 of [`Kind`].
+
     use ethbcast_transport::wire::Kind;
 
     pub const ANNOUNCE: Kind = Kind(16);
