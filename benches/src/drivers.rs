@@ -16,7 +16,7 @@ use std::time::Duration;
 use anyhow::{Context, bail};
 use ethbcast_bench::cluster::{INTERFACE, bring_up_as};
 use ethbcast_bench::process::Interrupt;
-use ethbcast_bench::table::Table;
+use ethbcast_bench::report::Table;
 use ethbcast_lab::{Lab, LabConfig};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};

@@ -10,12 +10,12 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::{Context, anyhow, bail};
-use ethbcast_bench::chart::{Series, line_chart};
 use ethbcast_bench::cluster::cut_segments;
 use ethbcast_bench::mpi::{self, Cluster, Loop, Mpi};
+use ethbcast_bench::page::{Series, line_chart};
 use ethbcast_bench::perf::{Measured, PerfJob, Site};
 use ethbcast_bench::process::{Interrupt, Program, Running};
-use ethbcast_bench::table::{Table, median};
+use ethbcast_bench::report::{Table, median};
 use ethbcast_bench::transfer::scratch;
 use ethbcast_lab::format_rate;
 use serde::Deserialize;

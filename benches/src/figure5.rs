@@ -8,7 +8,7 @@
 //! Algorithm 2 keeps to, and that of the lowest tree of any kind that a search of bounded time finds.
 
 use anyhow::ensure;
-use ethbcast_bench::table::Table;
+use ethbcast_bench::report::Table;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 

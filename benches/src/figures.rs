@@ -11,7 +11,7 @@ use std::time::Duration;
 
 use anyhow::{Context, bail};
 use ethbcast_bench::process::{Interrupt, Program, Running};
-use ethbcast_bench::table::Table;
+use ethbcast_bench::report::Table;
 use ethbcast_bench::transfer::scratch;
 use ethbcast_planning::model::{Job, Shape, best_segment, predict};
 use ethbcast_planning::plan::file::SavedPlan;

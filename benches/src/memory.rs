@@ -6,8 +6,8 @@
 use std::time::Duration;
 
 use anyhow::ensure;
-use ethbcast_bench::chart::{Series, line_chart};
-use ethbcast_bench::table::Table;
+use ethbcast_bench::page::{Series, line_chart};
+use ethbcast_bench::report::Table;
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use ethbcast_bench::process::Interrupt;
-use ethbcast_bench::table::{Table, median};
+use ethbcast_bench::report::{Table, median};
 use ethbcast_transport::messages::Settings;
 
 use crate::drivers::{Receiving, Sending, measure};

@@ -4,8 +4,8 @@
 use std::fmt;
 
 use anyhow::{Context, ensure};
-use ethbcast_bench::chart::{Series, line_chart};
-use ethbcast_bench::table::Table;
+use ethbcast_bench::page::{Series, line_chart};
+use ethbcast_bench::report::Table;
 use serde::Deserialize;
 
 use crate::results::{milliseconds, parse_size, size, verdict};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::{Command, ExitCode};
 
 use anyhow::Context;
-use ethbcast_bench::table::Table;
+use ethbcast_bench::report::Table;
 use ethbcast_transport::wire::{HEADER_BYTES, OVERHEAD_BYTES};
 
 pub struct Output {

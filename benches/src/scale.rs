@@ -11,7 +11,7 @@ use std::rc::Rc;
 use std::time::Duration;
 
 use anyhow::ensure;
-use ethbcast_bench::table::Table;
+use ethbcast_bench::report::Table;
 use ethbcast_collectives::session::application::{Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{
     Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,

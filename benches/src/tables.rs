@@ -3,8 +3,8 @@
 use std::sync::LazyLock;
 
 use anyhow::Context;
-use ethbcast_bench::chart::{Series, line_chart};
-use ethbcast_bench::table::Table;
+use ethbcast_bench::page::{Series, line_chart};
+use ethbcast_bench::report::Table;
 use ethbcast_planning::model::{Calibration, Job, Point, Processing, Shape, best_segment, predict};
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};

@@ -22,7 +22,6 @@ use std::time::{Duration, Instant};
 
 /// Transmissions of the abort notification, against loss.
 const TIMES: u32 = 3;
-/// Pause between two transmissions.
 const PAUSE: Duration = Duration::from_micros(12_500);
 /// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);

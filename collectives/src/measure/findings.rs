@@ -1,6 +1,6 @@
 //! Intermediate results of a network measurement, per host.
 
-use super::framed_message::FramedMessage;
+use super::probe::FramedMessage;
 use super::processor::Processors;
 use super::settings::Unicast;
 use ethbcast_transport::wire::Peer;

@@ -21,10 +21,6 @@ mod body;
 mod calibrate;
 mod finder;
 mod findings;
-mod framed_message;
-pub mod kind;
-mod listener;
-mod policer_threshold;
 mod probe;
 mod prober;
 mod processor;
@@ -32,12 +28,12 @@ mod rate_comparison;
 mod responder;
 mod result;
 mod settings;
-mod spell;
 mod step;
 mod survey;
 #[cfg(test)]
 mod tests;
 
+pub(crate) use body::spell;
 pub(crate) use calibrate::broadcast;
 pub use calibrate::{calibrate, host_costs};
 pub use finder::{Finder, ProbeHost, Search};
@@ -49,5 +45,17 @@ pub(crate) use rate_comparison::{ComparedGaps, RateComparison};
 pub use responder::{HostInfo, Responder};
 pub use result::{BulkCost, Point, ProbeResult, TargetResult};
 pub use settings::{ProbeSettings, Unicast};
-pub(crate) use spell::spell;
 pub use survey::{SurveyEnd, Surveyor};
+
+pub mod kind {
+    //! Frame kinds of measurements: 26–28 of [`Kind`].
+
+    use ethbcast_transport::wire::Kind;
+
+    /// A frame that measures the network, or invites hosts to reply.
+    pub const PROBE: Kind = Kind(26);
+    /// A frame that comes back.
+    pub const ECHO: Kind = Kind(27);
+    /// Count and times of a received train.
+    pub const REPORT: Kind = Kind(28);
+}

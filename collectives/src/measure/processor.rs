@@ -1,6 +1,6 @@
 //! Processor time of sending and receiving a test message, at both ends.
 
-use super::framed_message::FramedMessage;
+use super::probe::FramedMessage;
 use std::fmt;
 use std::time::Duration;
 

@@ -3,8 +3,6 @@
 mod listing;
 mod opened;
 mod reader;
-#[cfg(test)]
-mod tests;
 
 pub(crate) use listing::extents_of;
 pub use listing::{Exclusion, Owners, has_rights, has_xattrs};
@@ -181,5 +179,233 @@ impl SourceError {
     /// Whether the caller's arguments are the cause, and not the system.
     pub fn is_usage(&self) -> bool {
         !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. } | SourceError::Unreadable { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::layout::Verdict;
+    use ethbcast_collectives::session::SendOptions;
+    use ethbcast_collectives::session::live::ReadAt;
+    use std::fs;
+    use std::io::Read;
+    use std::os::unix::fs::symlink;
+    use std::path::Path;
+    use tempfile::TempDir;
+
+    fn directory(files: &[(&str, &[u8])]) -> TempDir {
+        let directory = tempfile::tempdir().expect("a directory");
+        for (path, content) in files {
+            let path = directory.path().join(path);
+            fs::create_dir_all(path.parent().expect("it is below")).expect("room");
+            fs::write(path, content).expect("room");
+        }
+        directory
+    }
+
+    fn list(path: &Path, selection: &Selection) -> Tree {
+        Tree::list(&[path.to_owned()], selection).expect("readable")
+    }
+
+    fn paths(tree: &Tree) -> Vec<String> {
+        let manifest = tree.layout.manifest();
+        (1..manifest.entries().len()).map(|entry| manifest.shown(entry)).collect()
+    }
+
+    fn stream(tree: &Tree) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        tree.reader().read_to_end(&mut bytes).expect("it never fails");
+        assert_eq!(bytes.len() as u64, tree.bytes());
+        let (again, mut at) = (tree.again(), 0);
+        let mut buffer = [0; 1237];
+        loop {
+            match again.read_at(&mut buffer, at as u64).expect("it is there") {
+                0 => break,
+                count => {
+                    assert_eq!(buffer[..count], bytes[at..at + count], "at {at}");
+                    at += count;
+                }
+            }
+        }
+        assert_eq!(at, bytes.len());
+        bytes
+    }
+
+    #[test]
+    fn files_follow_each_other_in_the_order_of_their_names() {
+        let directory = directory(&[("b/2", b"two"), ("b/1", b"one"), ("a", b""), ("c", b"three")]);
+        let tree = list(directory.path(), &Selection::default());
+        assert_eq!(paths(&tree), ["a", "b", "b/1", "b/2", "c"]);
+        let stream = stream(&tree);
+        assert!(stream.ends_with(b"\0one\0two\0three\0"), "{:?}", String::from_utf8_lossy(&stream));
+        assert!(tree.left_out().is_empty());
+    }
+
+    #[test]
+    fn a_slash_at_the_end_stands_for_what_is_in_the_directory() {
+        let directory = directory(&[("sub/x", b"1")]);
+        let sub = directory.path().join("sub");
+        assert_eq!(list(&sub, &Selection::default()).name(), "sub");
+        for contents in [sub.join(""), sub.join(".")] {
+            assert_eq!(list(&contents, &Selection::default()).name(), "", "{}", contents.display());
+            let opened = Opened::tree(std::slice::from_ref(&contents), &Selection::default()).expect("a directory");
+            let mut options = SendOptions::new();
+            opened.content.describe(&mut options);
+            assert_eq!(options.source, "the content of sub/", "{}", contents.display());
+        }
+    }
+
+    #[test]
+    fn several_sources_are_in_one_directory_and_no_two_have_one_name() {
+        let directory = directory(&[("a/x", b"1"), ("b/x", b"2"), ("file", b"3")]);
+        let at = |path: &str| directory.path().join(path);
+        symlink("file", at("link")).expect("room");
+        let several = [at("link"), at("b"), at("file"), at("a/")];
+        let tree = Tree::list(&several, &Selection::default()).expect("four names");
+        assert_eq!(
+            (paths(&tree), tree.name()),
+            (["a", "a/x", "b", "b/x", "file", "link"].map(str::to_owned).into(), String::new())
+        );
+        assert!(stream(&tree).ends_with(b"1\x002\x003\x003\0"), "a SOURCE that is a link is the file");
+        let twice = Tree::list(&[at("a/x"), at("b/x")], &Selection::default()).expect_err("two x");
+        assert!(twice.to_string().contains("\"x\"") && twice.is_usage(), "{twice}");
+        let missing = Tree::list(&[at("a"), at("no")], &Selection::default()).expect_err("it is not there");
+        assert!(missing.to_string().contains("no: No such file") && !missing.is_usage(), "{missing}");
+    }
+
+    #[test]
+    fn excluded_directories_are_not_entered() {
+        let directory = directory(&[("keep/x.o", b"1"), ("keep/y", b"2"), ("drop/z", b"3"), ("w.o", b"4")]);
+        let exclusion = Exclusion::new(["*.o", "/drop/", "!/w.o"]).expect("patterns");
+        let tree = list(directory.path(), &Selection { exclusion, ..Selection::default() });
+        assert_eq!(paths(&tree), ["keep", "keep/y", "w.o"]);
+    }
+
+    const LARGE: usize = 300_000;
+    const SHORTER: usize = 180_000;
+
+    #[test]
+    fn a_file_that_vanishes_shrinks_or_changes_is_named_and_the_rest_is_read() {
+        let large = vec![7; LARGE];
+        let files = ["1-gone", "2-shrinks", "3-changes", "4-late", "5-whole"].map(|name| (name, &large[..]));
+        let directory = directory(&files);
+        let at = |name: &str| directory.path().join(name);
+        let tree = list(directory.path(), &Selection::default());
+        fs::remove_file(at("1-gone")).expect("ours");
+        let mut reader = tree.reader();
+        let begin = tree.bytes() as usize - 5 * (LARGE + 1);
+        // Into the middle of the second file.
+        let mut bytes = vec![0; begin + LARGE * 3 / 2];
+        reader.read_exact(&mut bytes).expect("it never fails");
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        fs::write(at("2-shrinks"), &large[..SHORTER]).expect("ours");
+        fs::write(at("3-changes"), vec![8; LARGE]).expect("ours");
+        reader.read_to_end(&mut bytes).expect("it never fails");
+        let verdicts: Vec<_> = (1..=5).map(|file| Verdict::of(bytes[begin + file * (LARGE + 1) - 1])).collect();
+        let (lost, changed, whole) = (Verdict::Lost, Verdict::Changed, Verdict::Whole);
+        assert_eq!(verdicts, [lost, changed, changed, whole, whole]);
+        let second = &bytes[begin + (LARGE + 1)..][..LARGE];
+        assert!(second[..SHORTER].iter().all(|&byte| byte == 7) && second[SHORTER..].iter().all(|&byte| byte == 0));
+        let left_out = tree.left_out();
+        assert_eq!(left_out.len(), 3, "{left_out:?}");
+        assert!(left_out[0].contains("1-gone: No such file") && left_out[1].contains("shorter"), "{left_out:?}");
+        // Retransmission reads the same bytes.
+        let (again, mut rest) = (tree.again(), vec![0; 1]);
+        for at in [begin, begin + LARGE, begin + LARGE * 17 / 10, begin + 2 * LARGE + 1, bytes.len() - 1] {
+            assert_eq!(again.read_at(&mut rest, at as u64).expect("there"), 1);
+            assert_eq!(rest[0], bytes[at], "at {at}");
+        }
+    }
+
+    #[test]
+    fn small_files_are_read_before_their_turn_and_those_that_changed_are_named() {
+        let small: Vec<(String, Vec<u8>)> =
+            (0..300_u32).map(|at| (format!("{at:03}"), vec![at as u8; at as usize])).collect();
+        let files: Vec<(&str, &[u8])> = small.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+        let directory = directory(&files);
+        let at = |name: &str| directory.path().join(name);
+        let tree = list(directory.path(), &Selection::default());
+        fs::remove_file(at("100")).expect("ours");
+        fs::write(at("200"), [1; 7]).expect("ours");
+        let mut expected: Vec<u8> = Vec::new();
+        for (name, bytes) in &small {
+            let verdict = match &**name {
+                "100" => Verdict::Lost,
+                "200" => Verdict::Changed,
+                _ => Verdict::Whole,
+            };
+            expected.extend(bytes.iter().map(|&byte| if verdict == Verdict::Whole { byte } else { 0 }));
+            expected.push(verdict.byte());
+        }
+        assert!(stream(&tree).ends_with(&expected));
+        let left_out = tree.left_out();
+        assert!(left_out.len() == 2 && left_out[0].contains("No such file"), "{left_out:?}");
+        // A reader that stops early leaves no thread behind.
+        tree.reader().read_exact(&mut vec![0; expected.len() / 2]).expect("it never fails");
+    }
+
+    #[test]
+    fn a_fifo_is_refused_by_name_unless_it_may_be_sent() {
+        let directory = directory(&[("a", b"1")]);
+        nix::unistd::mkfifo(&directory.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("room");
+        let refused = Tree::list(&[directory.path().to_owned()], &Selection::default()).expect_err("a fifo");
+        let text = refused.to_string();
+        assert!(text.contains("pipe is a fifo") && text.contains("--devices") && text.contains("--exclude"), "{text}");
+        let tree = list(directory.path(), &Selection { devices: true, ..Selection::default() });
+        assert_eq!(paths(&tree), ["a", "pipe"]);
+    }
+
+    #[test]
+    fn holes_are_not_sent_and_a_second_name_is_no_second_file() {
+        use std::os::unix::fs::FileExt;
+        let directory = directory(&[("a", b"twice")]);
+        fs::hard_link(directory.path().join("a"), directory.path().join("b")).expect("room");
+        let sparse = fs::File::create(directory.path().join("sparse")).expect("room");
+        sparse.set_len(1 << 30).expect("a hole");
+        sparse.write_all_at(&[9; 100], 500 << 20).expect("room");
+        let tree = list(directory.path(), &Selection::default());
+        let stream = stream(&tree);
+        assert!(stream.len() < 1 << 20, "{} bytes of a hole", stream.len());
+        assert_eq!(stream.windows(5).filter(|part| part == b"twice").count(), 1);
+    }
+
+    #[test]
+    fn links_that_lead_out_are_counted_or_followed_and_a_loop_is_named() {
+        let hub = directory(&[("blobs/aa", b"model"), ("blobs/dir/x", b"x"), ("snap/own", b"own")]);
+        let snap = hub.path().join("snap");
+        symlink("../blobs/aa", snap.join("model")).expect("made");
+        symlink("../blobs/dir", snap.join("tree")).expect("made");
+        symlink("own", snap.join("inside")).expect("made");
+        symlink("/no/such/file", snap.join("zz")).expect("made");
+        let tree = list(&snap, &Selection::default());
+        let losses = tree.losses();
+        assert_eq!(losses.links_out.count, 3);
+        assert_eq!(losses.links_out.first, Some(("model".into(), "../blobs/aa".into())));
+        let follow = Selection { follow: true, ..Selection::default() };
+        let tree = list(&snap, &follow);
+        assert_eq!(paths(&tree), ["inside", "model", "own", "tree", "tree/x", "zz"]);
+        assert_eq!(
+            (tree.losses().links_out.count, tree.losses().links_out.first.clone().map(|(at, _)| at)),
+            (1, Some("zz".into()))
+        );
+        assert!(stream(&tree).ends_with(b"model\0own\0x\0"), "{:?}", String::from_utf8_lossy(&stream(&tree)));
+        assert!(tree.left_out().is_empty());
+        // The links of a whole system lead nowhere else.
+        assert_eq!(list(hub.path(), &Selection::default()).losses().links_out.count, 1, "only /no/such/file");
+        symlink("..", hub.path().join("blobs/dir/up")).expect("made");
+        assert_eq!(list(hub.path(), &follow).losses().links_out.count, 1, "it stays inside");
+        symlink(hub.path(), hub.path().join("blobs/dir/home")).expect("made");
+        let error = Tree::list(&[hub.path().to_owned()], &follow).expect_err("a loop");
+        assert!(error.is_usage() && error.to_string().contains("which it is in"), "{error}");
+        let error = Tree::list(&[snap], &follow).map(|tree| paths(&tree)).expect_err("a loop through what is followed");
+        assert!(error.to_string().contains("home leads to"), "{error}");
+    }
+
+    #[test]
+    fn a_root_s_absolute_links_stay_inside() {
+        let root = directory(&[("etc/alternatives/awk", b""), ("usr/bin/x", b"")]);
+        symlink("/etc/alternatives/awk", root.path().join("usr/bin/awk")).expect("made");
+        assert_eq!(list(root.path(), &Selection::default()).losses(), &Losses::default());
     }
 }

@@ -420,7 +420,7 @@ fn ranks_with_one_key_call_each_other_and_one_with_another_is_named() {
     });
     thread::scope(|scope| {
         let stranger = scope.spawn(|| join(&site, "n2", 2, &short(2)).map(drop));
-        on_all_with(&site, 2, &keyed(1), |all| {
+        on_nodes(&site, &[1, 1], &keyed(1), |all| {
             for (round, bytes) in [1, 1460, 1461, 300_000].into_iter().enumerate() {
                 everything(all, round as u64, bytes);
             }

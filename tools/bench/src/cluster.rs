@@ -84,7 +84,6 @@ fn on_host(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> anyhow::
 /// A local experimental EtherType (IEEE 802), different from the tool's.
 const ETHER_TYPE: EtherType = EtherType::new(0x88b6);
 const GROUP: MacAddr = MacAddr::new(0x03, 0xeb, 0xca, 0x57, 0xbe, 0x4c);
-/// Duration of sending before frames are counted.
 const WARM_UP: Duration = Duration::from_millis(150);
 /// Limit on frames that a relay has yet to forward: the capacity of a ring at MTU 1500.
 const MAX_OWED: u64 = 5000;

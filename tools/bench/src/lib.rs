@@ -9,7 +9,6 @@
 
 #![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
 
-pub mod chart;
 pub mod cluster;
 pub mod mpi;
 pub mod page;
@@ -17,7 +16,6 @@ pub mod perf;
 pub mod process;
 pub mod report;
 mod run;
-pub mod table;
 pub mod transfer;
 
 pub use run::{Options, WAYS, run};

@@ -3,21 +3,19 @@
 //! Both MPIs start their daemons by `ssh`, which is replaced by a script that enters the host's
 //! namespace.
 
+use crate::cluster::{INTERFACE, address};
+use crate::perf::Measured;
+use crate::process::{Ended, Interrupt, Running};
+use crate::report::Times;
+use crate::transfer::is_installed;
+use anyhow::{Context, bail, ensure};
+use ethbcast_lab::Lab;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
-
-use anyhow::{Context, bail, ensure};
-use ethbcast_lab::Lab;
 use tempfile::TempDir;
-
-use crate::cluster::{INTERFACE, address};
-use crate::perf::Measured;
-use crate::process::{Ended, Interrupt, Running};
-use crate::table::Times;
-use crate::transfer::is_installed;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mpi {

@@ -1,16 +1,14 @@
 //! Runs `ethbcast perf` on all hosts of the benchmark, and parses its times of broadcast and
 //! barrier. They are comparable with an MPI program's (Patarasuk 2008, Figure 10).
 
-use std::path::Path;
-use std::time::Duration;
-
+use crate::cluster::INTERFACE;
+use crate::process::{Ended, Interrupt, Program, Running};
+use crate::report::Times;
 use anyhow::Context;
 use ethbcast_lab::Lab;
 use serde_json::Value;
-
-use crate::cluster::INTERFACE;
-use crate::process::{Ended, Interrupt, Program, Running};
-use crate::table::Times;
+use std::path::Path;
+use std::time::Duration;
 
 /// Longest wait for the other ranks' end after the root's.
 const AFTERWARDS: Duration = Duration::from_secs(5);

@@ -1,21 +1,18 @@
 //! Main loop of the benchmark: its options, the tools found on this machine, and a run for each
 //! setting.
 
-use std::path::{Path, PathBuf};
-use std::time::Duration;
-
-use anyhow::{Context, bail};
-use ethbcast_lab::{Lab, LabConfig, LabGuard, format_rate};
-use ethbcast_planning::topology::Topology;
-use nix::sys::statvfs::statvfs;
-
 use crate::cluster::{Ceiling, bring_up_as, give_addresses, measure_raw, received_bytes, set_loss, set_offloads};
 use crate::mpi::{self, Cluster, Loop, Mpi};
 use crate::perf::{Measured, PerfJob, Site};
 use crate::process::{Interrupt, Program};
-use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, size};
-use crate::table::median;
+use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, median, size};
 use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_file, scratch};
+use anyhow::{Context, bail};
+use ethbcast_lab::{Lab, LabConfig, LabGuard, format_rate};
+use ethbcast_planning::topology::Topology;
+use nix::sys::statvfs::statvfs;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 /// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;

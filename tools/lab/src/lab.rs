@@ -1,23 +1,19 @@
-//! A running test network: its hosts, commands run on them, and changes to their cables.
-
-use std::ops::Deref;
-use std::process::Command;
-use std::time::Instant;
-
-use ethbcast_planning::natural_order;
+//! A lab: its creation and removal, its hosts, commands on them, and impairments of their cables.
 
 use crate::config::{LabConfig, check_lab_name, check_loss};
-use crate::counters;
-use crate::counters::HostCounters;
-use crate::detour::{self, Detour};
-use crate::down::{Removed, take_down};
+use crate::counters::{self, Detour, HostCounters};
 use crate::error::LabError;
 use crate::faults::{self, Cable, LinkFault};
 use crate::names::{HOST_INTERFACE, SWITCHES, namespace_of};
-use crate::netns::{inside, lab_namespaces, members_of, own_host};
-use crate::program::require_root;
-use crate::script::lose_instead;
-use crate::up::{bring_up, set_loss};
+use crate::netns::{end_all, inside, lab_namespaces, members_of, own_host};
+use crate::program::{IP, InterruptsHeld, NFT, TC, batch, require_root, run};
+use crate::script::{self, delete_namespaces, lose_instead};
+use ethbcast_planning::natural_order;
+use std::fs;
+use std::io::ErrorKind;
+use std::ops::Deref;
+use std::process::Command;
+use std::time::Instant;
 
 /// A cluster of network namespaces that is up. Dropping it leaves the lab up, unlike [`LabGuard`].
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -205,7 +201,7 @@ impl Lab {
     /// If the cable has a detour already.
     pub fn detour(&self, host: &str) -> Result<Detour, LabError> {
         self.namespace(host)?;
-        self.run_at_switches(|| detour::lead(host))?
+        self.run_at_switches(|| counters::lead(host))?
     }
 
     /// Switches address learning at a host's switch port on or off. Without it, a host that uses
@@ -215,7 +211,7 @@ impl Lab {
     /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn set_learning(&self, host: &str, on: bool) -> Result<(), LabError> {
         self.namespace(host)?;
-        self.run_at_switches(|| detour::set_learning(host, on))?
+        self.run_at_switches(|| counters::set_learning(host, on))?
     }
 
     /// Runs `work` on a thread in the switches' namespace and returns its result.
@@ -278,5 +274,135 @@ impl Drop for LabGuard {
         if let Err(error) = take_down(&self.lab.name) {
             log::error!("taking down the lab `{}`: {error}", self.lab.name);
         }
+    }
+}
+
+const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
+
+/// Keeps bridged frames out of iptables. (The files exist only with br_netfilter.)
+const NO_FIREWALL: [&str; 3] = [
+    "/proc/sys/net/bridge/bridge-nf-call-iptables",
+    "/proc/sys/net/bridge/bridge-nf-call-ip6tables",
+    "/proc/sys/net/bridge/bridge-nf-call-arptables",
+];
+
+pub(crate) fn bring_up(config: &LabConfig) -> Result<(), LabError> {
+    config.check()?;
+    require_root()?;
+    let interrupts = InterruptsHeld::new()?;
+    claim(config)?;
+    // From here on the name is claimed and must be cleaned up.
+    build(config, &interrupts).inspect_err(|_| {
+        if let Err(error) = take_down(&config.name) {
+            log::error!("cleaning up after a lab that did not come up: {error}");
+        }
+    })
+}
+
+/// Claims the lab's name by creating the switches' namespace, which only one of two concurrent
+/// callers can.
+fn claim(config: &LabConfig) -> Result<(), LabError> {
+    let exists = || LabError::LabExists(config.name.clone());
+    if !members_of(&config.name)?.is_empty() {
+        return Err(exists());
+    }
+    let switches = namespace_of(&config.name, SWITCHES);
+    match run(IP, &["netns", "add", &switches], "", "making the switches' namespace") {
+        Ok(_) => Ok(()),
+        Err(LabError::Tool { complaint, .. }) if complaint.contains("File exists") => Err(exists()),
+        Err(other) => Err(other),
+    }
+}
+
+fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError> {
+    let switches = namespace_of(&config.name, SWITCHES);
+    let hosts = || config.topology.hosts().iter().map(|host| namespace_of(&config.name, host));
+    batch(IP, &script::add_host_namespaces(config), "making the hosts' namespaces")?;
+    // Before any interface exists, so that none ever speaks IPv6.
+    for namespace in hosts().chain([switches.clone()]) {
+        interrupts.check()?;
+        inside(&namespace, || keep_quiet(&namespace))??;
+    }
+    inside(&switches, || build_switches(config))??;
+    for (host, namespace) in hosts().enumerate() {
+        interrupts.check()?;
+        inside(&namespace, || build_host(config, host))??;
+    }
+    interrupts.check()
+}
+
+fn keep_quiet(namespace: &str) -> Result<(), LabError> {
+    let settings = NO_IPV6.iter().map(|path| (path, "1")).chain(NO_FIREWALL.iter().map(|path| (path, "0")));
+    for (path, value) in settings {
+        match fs::write(path, value) {
+            // A kernel without the feature needs no change.
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            result => result.map_err(|source| LabError::system(format!("setting {path} in {namespace}"), source))?,
+        }
+    }
+    Ok(())
+}
+
+fn build_switches(config: &LabConfig) -> Result<(), LabError> {
+    batch(IP, &script::wire(config), "wiring the lab")?;
+    batch(TC, &script::shape_switches(config), "shaping the switches' ports")
+}
+
+fn build_host(config: &LabConfig, host: usize) -> Result<(), LabError> {
+    batch(IP, &script::host_links_up(), "switching a host's interfaces on")?;
+    batch(TC, &script::shape_host(config, host), "shaping a host's cable")?;
+    if config.loss > 0.0 { set_loss(&script::lose(config.loss)) } else { Ok(()) }
+}
+
+/// Feeds a loss script to `nft` in this thread's namespace, which must be a host's.
+pub(crate) fn set_loss(script: &str) -> Result<(), LabError> {
+    run(NFT, &["-f", "-"], script, "setting a host's loss").map(drop)
+}
+
+/// Attempts to remove namespaces that are created meanwhile, perhaps by an `up` under way.
+const ROUNDS: usize = 3;
+
+/// Counts of removed things; zero if there was no lab.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Removed {
+    /// Namespaces deleted, including that of the switches.
+    pub namespaces: usize,
+    pub processes: usize,
+}
+
+pub(crate) fn take_down(name: &str) -> Result<Removed, LabError> {
+    check_lab_name(name)?;
+    let mut removed = Removed::default();
+    let mut complaint = String::new();
+    for _ in 0..ROUNDS {
+        let namespaces = namespaces_of(name)?;
+        if namespaces.is_empty() {
+            return Ok(removed);
+        }
+        require_root()?;
+        // A process that does not end must not prevent the rest; it is reported afterwards.
+        let ended = end_all(&namespaces);
+        complaint = delete(&namespaces)?;
+        removed.processes += ended?;
+        removed.namespaces += namespaces.len();
+    }
+    match namespaces_of(name)? {
+        remaining if remaining.is_empty() => Ok(removed),
+        namespaces => Err(LabError::NamespacesRemain { namespaces, complaint }),
+    }
+}
+
+fn namespaces_of(name: &str) -> Result<Vec<String>, LabError> {
+    Ok(members_of(name)?.iter().map(|host| namespace_of(name, host)).collect())
+}
+
+/// Deletes the namespaces and returns the complaints of `ip`.
+///
+/// The option `-force` makes `ip` continue after a namespace that no longer exists.
+fn delete(namespaces: &[String]) -> Result<String, LabError> {
+    match run(IP, &["-force", "-batch", "-"], &delete_namespaces(namespaces), "deleting namespaces") {
+        Ok(_) => Ok(String::new()),
+        Err(LabError::Tool { complaint, .. }) => Ok(complaint),
+        Err(other) => Err(other),
     }
 }

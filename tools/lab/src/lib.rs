@@ -27,26 +27,17 @@
 
 mod config;
 mod counters;
-mod detour;
-mod down;
 mod error;
 mod faults;
-mod interrupt;
 mod lab;
 mod names;
 mod netns;
-mod processes;
 mod program;
-mod rate;
 mod script;
-mod up;
 
-pub use config::LabConfig;
-pub use counters::HostCounters;
-pub use detour::Detour;
-pub use down::Removed;
+pub use config::{LabConfig, format_rate, parse_rate, parse_rate_or_unlimited};
+pub use counters::{Detour, HostCounters};
 pub use error::LabError;
 pub use faults::LinkFault;
-pub use lab::{Lab, LabGuard};
+pub use lab::{Lab, LabGuard, Removed};
 pub use names::DEFAULT_LAB;
-pub use rate::{format_rate, parse_rate, parse_rate_or_unlimited};

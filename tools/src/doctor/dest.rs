@@ -112,7 +112,6 @@ impl Place {
 const SLOW_BYTES_PER_SECOND: f64 = 10e6;
 /// Size of a synced write.
 const PIECE_BYTES: usize = 1 << 20;
-/// Limit on the number of synced writes.
 const MAX_PIECES: u64 = 16;
 const LONG_ENOUGH: Duration = Duration::from_secs(1);
 const WRITING_LIMIT: Duration = Duration::from_secs(10);

@@ -3,9 +3,8 @@
 //! All ranks join a communicator, determine the root, and receive its parameters. Received data is
 //! compared byte by byte outside the timed part.
 
-use super::Op;
 use super::op::Pattern;
-use super::report::{PerfReport, PerfRow};
+use super::{Op, PerfReport, PerfRow};
 use crate::args::PerfArgs;
 use crate::doctor::of_call;
 use crate::exit::{Code, Failure, WithCode, fail, print_line};

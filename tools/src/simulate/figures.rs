@@ -1,7 +1,7 @@
 //! Rates and delays of the hosts and cables that `ethbcast simulate` simulates. The simulated
 //! network and the model's calibration are made from them.
 
-use super::settings::Conditions;
+use super::Conditions;
 use ethbcast_planning::model::{Calibration, Point, Processing, nap_ns};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::MacAddr;

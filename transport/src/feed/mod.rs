@@ -11,7 +11,7 @@
 mod model;
 mod parities;
 
-use crate::arq::arrived::Arrived;
+use crate::arq::receipt::Arrived;
 use crate::audit::AuditError;
 use crate::wire::{ContentChecksum, Flags, Guard, Header};
 use parities::Parities;

@@ -1,16 +1,12 @@
 //! Point-to-point message state for one peer: both directions, and its frames.
 
-use super::arrivals::{Arrivals, Class};
 use super::body::{Note, NoteCode, Pull, Push};
-use super::core::{Label, MailboxCore};
 use super::credit::Credit;
 use super::flight::{Flight, Piece};
-use super::inbox::{Inbox, Read};
-use super::operations::Operations;
+use super::inbox::{Arrivals, Class, Inbox, Read};
+use super::operations::{Label, MailboxCore, Operations};
 use super::outbox::{Fit, Outbox};
-use super::outcome::{RecvOutcome, SendId};
-use super::settings::Settings;
-use super::stats::{MailboxMemory, MailboxStats};
+use super::settings::{MailboxMemory, MailboxStats, RecvOutcome, SendId, Settings};
 use crate::arq::stamp::Stamp;
 use crate::audit::AuditError;
 use crate::machine::{Deadline, Timer};

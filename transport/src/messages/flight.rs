@@ -7,8 +7,7 @@
 use super::body::NoteCode;
 use super::settings::SPAN_FRAMES;
 use crate::arq::echo::{Behind, Echo};
-use crate::arq::loss_detection::{LossDetection, Sent};
-use crate::arq::probe_timer::{News, ProbeTimer};
+use crate::arq::loss_detection::{LossDetection, News, ProbeTimer, Sent};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{Congestion, Window};
 use crate::audit::AuditError;

@@ -8,11 +8,15 @@
 use super::body::{Envelope, NoteCode, Pull, Push};
 use super::credit::{Credit, CreditAccount};
 use super::operations::Operations;
-use super::outcome::{RecvId, RecvOutcome};
-use super::ranges::Ranges;
+use super::settings::{RecvId, RecvOutcome, SPAN_FRAMES};
+use crate::arq::receipt::{Arrived, Receipt};
+use crate::arq::stamp::Stamp;
 use crate::audit::AuditError;
-use crate::wire::Rank;
+use crate::time::Instant;
+use crate::tuning::{Policy, Tuning};
+use crate::wire::{AckBody, Rank};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::time::Duration;
 
 #[derive(Clone, Debug)]
 enum Whereabouts {
@@ -275,5 +279,184 @@ impl Inbox {
         lost.map_or(Ok(()), |(tag, message)| {
             Err(AuditError::new(format!("message {message} of tag {tag} waits for a receive and is not here")))
         })
+    }
+}
+
+/// Ranges of bytes that neither touch nor overlap; a single one as long as parts arrive in order.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Ranges {
+    ends: BTreeMap<u64, u64>,
+    bytes: u64,
+}
+
+impl Ranges {
+    pub(super) fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    pub(super) fn add(&mut self, mut start: u64, mut end: u64) {
+        while let Some((&from, &to)) = self.ends.range(..=end).next_back()
+            && to >= start
+        {
+            self.ends.remove(&from);
+            self.bytes -= to - from;
+            (start, end) = (start.min(from), end.max(to));
+        }
+        if start < end {
+            self.ends.insert(start, end);
+            self.bytes += end - start;
+        }
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Class {
+    New,
+    Duplicate,
+    Unwanted,
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct Arrivals {
+    policy: Policy,
+    every: u64,
+    delay: Duration,
+    arrived: Arrived,
+    receipt: Receipt,
+}
+
+impl Arrivals {
+    pub(super) fn new(tuning: &Tuning) -> Arrivals {
+        Arrivals {
+            policy: tuning.policy,
+            every: tuning.ack.every_frames,
+            delay: tuning.ack.delay,
+            arrived: Arrived::new(SPAN_FRAMES),
+            receipt: Receipt::default(),
+        }
+    }
+
+    pub(super) fn due(&self) -> Option<Instant> {
+        self.receipt.due()
+    }
+
+    pub(super) fn memory_bytes(&self) -> usize {
+        self.arrived.bytes()
+    }
+
+    pub(super) fn note_stamp(&mut self, now: Instant, stamp: u32) {
+        self.receipt.note_stamp(now, stamp);
+    }
+
+    pub(super) fn class(&self, sequence: u64) -> Class {
+        let head = self.arrived.head();
+        let unwanted = match self.policy {
+            Policy::InOrderOnly => sequence > head,
+            Policy::HolesAllowed => sequence >= head + SPAN_FRAMES,
+        };
+        match sequence {
+            sequence if self.arrived.has(sequence) => Class::Duplicate,
+            _ if unwanted => Class::Unwanted,
+            _ => Class::New,
+        }
+    }
+
+    pub(super) fn take(&mut self, now: Instant, sequence: u64) {
+        if sequence > self.arrived.highest() {
+            self.report_gap(now, sequence);
+        }
+        self.arrived.insert(sequence);
+    }
+
+    pub(super) fn owe(&mut self, now: Instant, at_once: bool) {
+        let unacknowledged = self.receipt.count();
+        let delay = if at_once || unacknowledged >= self.every { Duration::ZERO } else { self.delay };
+        self.receipt.hasten(now + delay);
+    }
+
+    pub(super) fn report_gap(&mut self, now: Instant, at: u64) {
+        let at = if self.policy == Policy::InOrderOnly { self.arrived.head() } else { at };
+        if self.receipt.is_new_gap(at) {
+            self.receipt.hasten(now);
+        }
+    }
+
+    pub(super) fn on_request(&mut self, now: Instant, stamp: u32) {
+        self.receipt.note_stamp(now, stamp);
+        self.receipt.hasten(now);
+    }
+
+    pub(super) fn on_timeout(&mut self, now: Instant) {
+        self.receipt.on_timeout(now);
+    }
+
+    pub(super) fn is_ready(&mut self, now: Instant) -> bool {
+        self.receipt.on_timeout(now);
+        self.receipt.is_ready()
+    }
+
+    pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
+        let (echo, held_us) = self.receipt.settle(now);
+        let cursor = self.arrived.head();
+        let fixed = AckBody { limit: cursor + SPAN_FRAMES, below: cursor, consumed: cursor, held_us };
+        let bitmap_bytes = self.arrived.write_holes(&mut body[AckBody::BYTES..]);
+        (fixed.write(cursor, body, bitmap_bytes), cursor, echo)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_byte_counts_once_in_whatever_pieces_and_order_they_come() {
+        let mut pieces = Vec::new();
+        for seed in 1..200_u64 {
+            let (mut ranges, mut model) = (Ranges::default(), [false; 64]);
+            pieces.clear();
+            for step in 1..12_u64 {
+                let start = (seed.wrapping_mul(step * 0x9E37_79B9) >> 7) & 63;
+                let end = (start + ((seed * step * 7) & 15)).min(64);
+                pieces.push((start, end));
+                ranges.add(start, end);
+                model[start as usize..end as usize].fill(true);
+                assert_eq!(ranges.bytes(), model.iter().filter(|&&there| there).count() as u64, "{pieces:?}");
+            }
+        }
+        let mut ordered = Ranges::default();
+        (0..100).for_each(|part| ordered.add(part * 10, part * 10 + 10));
+        assert_eq!((ordered.bytes(), ordered.ends.len()), (1000, 1));
+    }
+
+    #[test]
+    fn every_order_in_which_seven_frames_arrive_ends_with_all_of_them_and_takes_each_once() {
+        let mut order = [0_u64; 7];
+        for mut number in 0..5040_usize {
+            let mut left: Vec<u64> = (0..7).collect();
+            for (at, slot) in order.iter_mut().enumerate() {
+                *slot = left.remove(number % (7 - at));
+                number /= 7 - at;
+            }
+            let mut arrivals = Arrivals::new(&Tuning::default());
+            for (at, &sequence) in order.iter().enumerate() {
+                assert_eq!(arrivals.class(sequence), Class::New, "{order:?}");
+                arrivals.take(Instant::START, sequence);
+                assert_eq!(arrivals.class(sequence), Class::Duplicate, "{order:?}");
+                let missing = (0..7).find(|sequence| !order[..=at].contains(sequence)).unwrap_or(7);
+                assert_eq!(arrivals.arrived.head(), missing, "{order:?}");
+            }
+            assert_eq!(arrivals.arrived.count(), (0, 0), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn no_frame_is_accepted_too_far_ahead_or_out_of_order_under_strict_presets() {
+        let holes = Arrivals::new(&Tuning::default());
+        assert_eq!(
+            [0, SPAN_FRAMES - 1, SPAN_FRAMES].map(|at| holes.class(at)),
+            [Class::New, Class::New, Class::Unwanted]
+        );
+        let strict = Arrivals::new(&Tuning::paper());
+        assert_eq!([0, 1].map(|at| strict.class(at)), [Class::New, Class::Unwanted]);
     }
 }

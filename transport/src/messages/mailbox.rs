@@ -1,16 +1,14 @@
 //! Point-to-point messages (*mailbox*): the application's send and receive calls, over all peers.
 
 use super::channel::Channel;
-use super::core::MailboxCore;
-use super::operations::{Operation, Operations};
-use super::outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
-use super::settings::Settings;
-use super::stats::{MailboxMemory, MailboxStats};
+use super::operations::{MailboxCore, Operation, Operations};
+use super::settings::{
+    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome, Settings,
+};
 use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
 use crate::audit::AuditError;
-use crate::machine::Part;
-use crate::machine::{Deadline, Timer};
+use crate::machine::{Deadline, Part, Timer};
 use crate::time::Instant;
 use crate::wire::{Frame, Identity, Kind, Peer, Rank, Reject};
 use std::sync::Arc;

@@ -17,26 +17,21 @@
 //! Received bytes never cause a panic, nor more memory than a receive's `max_bytes` or the pushed
 //! buffer's share.
 
-mod arrivals;
 mod body;
 mod channel;
-mod core;
 mod credit;
 mod flight;
 mod inbox;
 mod mailbox;
 mod operations;
 mod outbox;
-mod outcome;
-mod ranges;
 mod settings;
-mod spell;
-mod stats;
 
+#[doc(hidden)]
+pub use body::spell;
 pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
-pub use outcome::{Completion, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome};
-pub use settings::{SPAN_FRAMES, Settings};
-#[doc(hidden)]
-pub use spell::spell;
-pub use stats::{MailboxMemory, MailboxStats};
+pub use settings::{
+    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SPAN_FRAMES, SendError, SendId,
+    SendOutcome, Settings,
+};

@@ -1,9 +1,10 @@
 //! Queues of the application's open sends and receives, with deadlines, and of completed ones.
 
-use super::outcome::{Completion, RecvId, RecvOutcome, SendId, SendOutcome};
+use super::settings::{Completion, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
+use crate::arq::stamp::{Stamp, Stamps};
 use crate::audit::AuditError;
 use crate::time::Instant;
-use crate::wire::Rank;
+use crate::wire::{Flags, Header, Identity, Kind, MacAddr, Rank};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
@@ -200,5 +201,25 @@ impl Operations {
             return Err(AuditError::new(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len())));
         }
         Ok(())
+    }
+}
+
+#[derive(Clone, Debug)]
+pub(super) struct MailboxCore {
+    pub identity: Identity,
+    pub payload_bytes: usize,
+    pub stamps: Stamps,
+    pub ledger: Operations,
+    pub stats: MailboxStats,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Label(pub Kind, pub Flags, pub u64, pub Stamp);
+
+impl MailboxCore {
+    pub(super) fn seal(&self, to: MacAddr, label: Label, buffer: &mut [u8], payload_bytes: usize) -> usize {
+        let Label(kind, flags, sequence, stamp) = label;
+        let header = Header { flags, sequence, stamp: stamp.0, ..self.identity.header(kind) };
+        self.identity.seal(buffer, to, &header, payload_bytes)
     }
 }

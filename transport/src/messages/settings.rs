@@ -1,8 +1,10 @@
-//! Settings of point-to-point messages, each with its unit, source and reason.
+//! Settings, counters and results of a mailbox: what its user sets and sees.
 
 use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;
+use crate::wire::Rank;
 use std::time::Duration;
+use thiserror::Error;
 
 /// Frames that every mailbox can take out of order, and so the most that may be unacknowledged.
 /// Part of the protocol; 10 ms at 1 Gbit/s.
@@ -79,6 +81,152 @@ impl Settings {
             bytes: (self.pushed_bytes / peers).max(INITIAL_BYTES),
         }
     }
+}
+
+summed! {
+    /// Counters of a mailbox; all in frames.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct MailboxStats {
+        /// Pushed parts sent for the first time.
+        pub pushes_sent: u64,
+        /// Pulled parts sent for the first time.
+        pub pulls_sent: u64,
+        /// Notes sent for the first time.
+        pub notes_sent: u64,
+        /// Frames of these kinds sent again.
+        pub resent: u64,
+        /// Receipts sent.
+        pub receipts_sent: u64,
+        /// Requests for a receipt sent.
+        pub asks_sent: u64,
+        /// Parts and notes received and used.
+        pub received: u64,
+        /// Parts and notes that had already arrived.
+        pub duplicates: u64,
+        /// Parts and notes out of order, too far ahead, or beyond the room.
+        pub beyond_credit: u64,
+        /// Acknowledgements, grants and refusals of messages never sent.
+        pub forged_acks: u64,
+        /// Frames of another session, or from a host that is no peer or has been given up.
+        pub strangers: u64,
+        /// Frames whose body did not parse or contradicts an earlier one.
+        pub malformed: u64,
+    }
+}
+
+summed! {
+    /// Memory of a mailbox or of its part for one peer.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    #[doc(hidden)]
+    pub struct MailboxMemory {
+        /// Messages in the send queue. A buffer shared by several sends counts once for each.
+        pub send_message_bytes: usize,
+        /// Send queue without the messages.
+        pub send_queue_bytes: usize,
+        pub receive_queue_bytes: usize,
+        /// Pushed buffer: messages that wait for a receive.
+        pub pushed_bytes: usize,
+        /// Number of these messages.
+        pub pushed_messages: usize,
+        /// Destinations of receives being filled.
+        pub destination_bytes: usize,
+        /// Records of unacknowledged frames (their payloads are in the send queue) and of arriving
+        /// messages.
+        pub bookkeeping_bytes: usize,
+        /// Fixed part for each peer.
+        pub peer_bytes: usize,
+    }
+}
+
+/// Handle of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct SendId(u64);
+
+/// Handle of a receive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct RecvId(u64);
+
+impl SendId {
+    pub(super) fn new(number: u64) -> SendId {
+        SendId(number)
+    }
+}
+
+impl RecvId {
+    pub(super) fn new(number: u64) -> RecvId {
+        RecvId(number)
+    }
+}
+
+/// End of a send or a receive; each has exactly one, unless it was cancelled.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Completion {
+    Send { id: SendId, outcome: SendOutcome },
+    Recv { id: RecvId, outcome: RecvOutcome },
+}
+
+/// Outcome of a send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendOutcome {
+    /// The other host has the whole message: in the receive's destination or, if none was posted
+    /// yet, in its pushed buffer.
+    Sent,
+    /// The other host does not want the rest: the receive's buffer was too short, or its deadline
+    /// passed before the message was complete.
+    Refused,
+    /// The deadline has passed; the message is withdrawn.
+    TimedOut,
+    /// The other host has left or is silent.
+    PeerGone,
+}
+
+/// Outcome of a receive.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RecvOutcome {
+    /// The message has arrived.
+    Received {
+        /// Contents of the message.
+        bytes: Vec<u8>,
+    },
+    /// The message is longer than the receive allows; it has been dropped.
+    TooShort {
+        /// Length of the message.
+        message_bytes: u64,
+    },
+    /// The sender has withdrawn an incomplete message: its deadline passed, or it was cancelled.
+    Withdrawn,
+    /// The deadline has passed. A message that had begun to arrive is lost, and its sender is
+    /// notified.
+    TimedOut,
+    /// The other host has left or is silent, and no message of this tag has arrived.
+    PeerGone,
+}
+
+/// Reason why a message is not taken.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum SendError {
+    #[error("there is no rank {rank} among {ranks}: send to a rank from 0 to {}", ranks - 1)]
+    NoSuchRank { rank: Rank, ranks: usize },
+    #[error("rank {rank} has left or is silent: send to those who are left")]
+    PeerGone { rank: Rank },
+    #[error(
+        "the send queue holds {messages} messages of {bytes} bytes: take the outcomes of earlier sends, then send again"
+    )]
+    QueueFull { messages: usize, bytes: usize },
+}
+
+/// Reason why a receive is not posted.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
+pub enum RecvError {
+    #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
+    NoSuchRank { rank: Rank, ranks: usize },
+    #[error("the receive queue holds {receives} receives: take the outcomes of earlier ones, then receive again")]
+    QueueFull { receives: usize },
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! Blocking wait in `poll(2)` for a frame, a wake-up or a deadline, without holding the lock.
 
-use super::node::WakeUpSocket;
 use crate::Instant;
 use crate::link::{Interest, Waiter};
 use nix::errno::Errno;
@@ -9,7 +8,9 @@ use nix::sys::eventfd::{EfdFlags, EventFd};
 use nix::sys::time::TimeSpec;
 use nix::sys::timerfd::{ClockId, Expiration, TimerFd, TimerFlags, TimerSetTimeFlags};
 use std::io;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::linux::net::SocketAddrExt;
+use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
@@ -228,6 +229,46 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
 
 fn revents(entry: &PollFd, any: bool) -> PollFlags {
     if any { entry.revents().unwrap_or(PollFlags::POLLERR) } else { PollFlags::empty() }
+}
+
+const MAX_RINGS: usize = 1024;
+
+#[derive(Debug)]
+pub(in crate::packet) struct WakeUpSocket {
+    socket: UnixDatagram,
+}
+
+fn address(nonce: u64) -> io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("ethbcast/{nonce:016x}"))
+}
+
+impl WakeUpSocket {
+    pub(super) fn new(nonce: u64) -> io::Result<WakeUpSocket> {
+        let socket = UnixDatagram::bind_addr(&address(nonce)?)?;
+        socket.set_nonblocking(true)?;
+        Ok(WakeUpSocket { socket })
+    }
+
+    /// Wakes another process. A full socket has woken it already, and a missing one needs no
+    /// waking.
+    pub(super) fn ring(&self, nonce: u64) {
+        if let Ok(address) = address(nonce) {
+            let _ = self.socket.send_to_addr(&[1], &address);
+        }
+    }
+
+    pub(in crate::packet) fn acknowledge(&self) {
+        let mut rings = MAX_RINGS;
+        while rings > 0 && self.socket.recv(&mut [0]).is_ok() {
+            rings -= 1;
+        }
+    }
+}
+
+impl AsFd for WakeUpSocket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.socket.as_fd()
+    }
 }
 
 #[cfg(test)]

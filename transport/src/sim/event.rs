@@ -5,8 +5,7 @@
 //! Simultaneous events always share a bucket and keep their order there, which makes runs repeatable without a
 //! sequence number. It is cheaper than a binary heap once a flood puts thousands of events into one microsecond.
 
-use super::network::{CableId, SwitchId};
-use super::settings::StormControl;
+use super::network::{CableId, StormControl, SwitchId};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Event {

@@ -1,20 +1,16 @@
 //! A simulated host: a network card with two rings, a processor that can be busy, and the protocol
 //! machine.
 
+use super::event::Event;
+use super::fabric::Fabric;
+use super::faults::{Delivery, Departure, Fate, Faults, Sending};
+use super::frame::{SharedFrame, unshared};
+use super::network::{Network, PauseFrames};
+use super::stats::{HostStats, Outcome};
+use crate::{Deadline, Instant, MacAddr, Machine, Timer, wire};
 use std::collections::VecDeque;
 use std::rc::Rc;
 use std::time::Duration;
-
-use super::event::Event;
-use super::fabric::Fabric;
-use super::faults::{Departure, Faults, Sending};
-use super::frame::{SharedFrame, unshared};
-use super::network::Network;
-use super::outcome::Outcome;
-use super::settings::PauseFrames;
-use super::stats::HostStats;
-use super::timer_requests::TimerRequests;
-use crate::{Deadline, Instant, MacAddr, Machine};
 
 pub(super) trait Application<M>: FnMut(usize, &mut M, Instant) -> Option<Instant> {}
 
@@ -354,5 +350,157 @@ impl Host {
             self.begin_processing(0, call.fabric);
             self.switch_on(call);
         }
+    }
+}
+
+const CALLS_WITHIN_A_MOMENT: u32 = 1_000;
+
+#[derive(Debug, Default)]
+pub(super) struct TimerRequests {
+    deadline: Option<Deadline>,
+    appointment: Option<u64>,
+    alarms: Vec<u64>,
+    called: (u64, u32),
+}
+
+impl TimerRequests {
+    pub(super) fn set(&mut self, deadline: Option<Deadline>, appointment: Option<Instant>) {
+        (self.deadline, self.appointment) = (deadline, appointment.map(Instant::as_nanos));
+    }
+
+    pub(super) fn deadline(&self) -> Option<Deadline> {
+        self.deadline
+    }
+
+    pub(super) fn next(&self) -> Option<u64> {
+        let deadline = self.deadline.map(|deadline| deadline.at.as_nanos());
+        match (deadline, self.appointment) {
+            (Some(a), Some(b)) => Some(a.min(b)),
+            (a, b) => a.or(b),
+        }
+    }
+
+    /// Returns the time for which a `Timer` event has to be scheduled, if one is missing.
+    ///
+    /// An earlier event is kept and checks again when it fires, so a deadline that moves back costs
+    /// nothing. With `slack` the time is rounded up to a multiple of it.
+    pub(super) fn missing_alarm(&mut self, now: u64, slack: u64) -> Option<u64> {
+        let next = self.next()?.max(now);
+        let next = next.checked_next_multiple_of(slack.max(1)).unwrap_or(next);
+        if self.alarms.last().is_some_and(|&alarm| alarm <= next) {
+            return None;
+        }
+        self.alarms.push(next);
+        Some(next)
+    }
+
+    pub(super) fn alarm_rang(&mut self, now: u64) -> bool {
+        self.alarms.pop();
+        self.next().is_some_and(|next| next <= now)
+    }
+
+    pub(super) fn called_too_often(&mut self, now: u64) -> bool {
+        self.called = match self.called {
+            (at, calls) if at == now => (at, calls + 1),
+            _ => (now, 1),
+        };
+        self.called.1 > CALLS_WITHIN_A_MOMENT
+    }
+
+    pub(super) fn due_timer(&self, now: u64) -> Option<Timer> {
+        let deadline = self.deadline?;
+        (deadline.at.as_nanos() <= now).then_some(deadline.why)
+    }
+}
+
+#[derive(Debug)]
+struct Late {
+    host: u32,
+    frame: Rc<SharedFrame>,
+    undecided: bool,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct LastHop {
+    deliveries: u64,
+    late: Vec<Option<Late>>,
+    unused: Vec<u32>,
+}
+
+impl LastHop {
+    pub(super) fn pass(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        host: &mut Host,
+        fabric: &mut Fabric,
+        faults: &mut dyn Faults,
+    ) -> Option<Rc<SharedFrame>> {
+        let frame = host.filter(frame, fabric)?;
+        match self.fate(&frame, host, fabric, faults) {
+            Fate::Deliver => Some(frame),
+            Fate::Drop => {
+                host.lose(frame, fabric);
+                None
+            }
+            Fate::Duplicate { after } => {
+                self.postpone(Rc::clone(&frame), host, after, fabric);
+                Some(frame)
+            }
+            Fate::Delay(by) => {
+                self.postpone(frame, host, by, fabric);
+                None
+            }
+            Fate::Corrupt { bit } => {
+                let changed = fabric.changed(frame, |frame| frame[bit / 8 % frame.len()] ^= 1 << (bit % 8));
+                host.filter(changed, fabric)
+            }
+            Fate::Damage { byte } => Some(fabric.changed(frame, |frame| wire::damage(frame, byte))),
+        }
+    }
+
+    pub(super) fn host_of(&self, number: u32) -> u32 {
+        self.late[number as usize].as_ref().expect("a late frame is kept until its event happens").host
+    }
+
+    pub(super) fn pass_late(
+        &mut self,
+        number: u32,
+        host: &mut Host,
+        fabric: &mut Fabric,
+        faults: &mut dyn Faults,
+    ) -> Option<Rc<SharedFrame>> {
+        let late = self.late[number as usize].take().expect("a late frame is kept until its event happens");
+        self.unused.push(number);
+        if late.undecided { self.pass(late.frame, host, fabric, faults) } else { host.filter(late.frame, fabric) }
+    }
+
+    pub(super) fn inject(&mut self, frame: Rc<SharedFrame>, host: u32, at: u64, fabric: &mut Fabric) {
+        self.hold_back(Late { host, frame, undecided: true }, at, fabric);
+    }
+
+    fn fate(&mut self, frame: &SharedFrame, host: &Host, fabric: &Fabric, faults: &mut dyn Faults) -> Fate {
+        let delivery = Delivery {
+            from: frame.origin().map(|origin| origin as usize),
+            to: host.number() as usize,
+            at: fabric.instant(),
+            ordinal: self.deliveries,
+            frame: frame.bytes(),
+        };
+        self.deliveries += 1;
+        faults.fate(&delivery)
+    }
+
+    fn postpone(&mut self, frame: Rc<SharedFrame>, host: &Host, by: Duration, fabric: &mut Fabric) {
+        let at = (fabric.instant() + by).as_nanos();
+        self.hold_back(Late { host: host.number(), frame, undecided: false }, at, fabric);
+    }
+
+    fn hold_back(&mut self, late: Late, at: u64, fabric: &mut Fabric) {
+        let number = self.unused.pop().unwrap_or_else(|| {
+            self.late.push(None);
+            self.late.len() as u32 - 1
+        });
+        self.late[number as usize] = Some(late);
+        fabric.schedule(at, Event::Late(number));
     }
 }

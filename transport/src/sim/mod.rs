@@ -53,35 +53,31 @@
 //! ```
 //!
 //! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and
-//! its loop), `host` with `timer_requests` (its machine's calls, its card and its process),
-//! `last_hop` with `faults`, `fabric` (everything between two hosts) with `switch` and `wire`, then
-//! `event`, `frame`, `random`, `stats`, `outcome`.
+//! its loop), `host` (its machine, its card, its process and the last hop to it),
+//! `faults`, `fabric` (everything between two hosts) with `switch` and `wire`, then
+//! `event`, `frame`, `random`, `stats`.
 
 mod event;
 mod fabric;
 mod faults;
 mod frame;
 mod host;
-mod last_hop;
 mod network;
-mod outcome;
 #[doc(hidden)]
 mod random;
 mod run;
-mod settings;
 mod stats;
-mod switch;
-mod timer_requests;
 mod wire;
 
 #[cfg(test)]
 mod tests;
 
 pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
-pub use network::{CableId, Network, NetworkError, SwitchId};
-pub use outcome::Outcome;
+pub use network::{
+    Cable, CableId, HostSettings, Network, NetworkError, PauseFrames, QueueLimit, StormControl, SwitchId,
+    SwitchSettings, host_mac,
+};
 #[doc(hidden)]
 pub use random::Random;
 pub use run::Simulation;
-pub use settings::{Cable, HostSettings, PauseFrames, QueueLimit, StormControl, SwitchSettings, host_mac};
-pub use stats::{CableStats, DirectionStats, Drops, HostStats, Stats};
+pub use stats::{CableStats, DirectionStats, Drops, HostStats, Outcome, Stats};

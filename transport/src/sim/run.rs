@@ -1,18 +1,14 @@
 //! Main loop of the network simulator: takes one event after the other and calls the hosts.
 
-use std::fmt;
-
 use super::event::{Control, Event};
 use super::fabric::Fabric;
 use super::faults::Faults;
 use super::frame::unshared;
-use super::host::{Application, Call, Host};
-use super::last_hop::LastHop;
-use super::network::{CableId, Network, SwitchId};
-use super::outcome::Outcome;
-use super::settings::StormControl;
-use super::stats::Stats;
+use super::host::{Application, Call, Host, LastHop};
+use super::network::{CableId, Network, StormControl, SwitchId};
+use super::stats::{Outcome, Stats};
 use crate::{Deadline, Instant, MacAddr, Machine};
+use std::fmt;
 
 /// A network with a machine on every host.
 ///

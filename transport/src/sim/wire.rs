@@ -4,13 +4,11 @@
 //! when it is queued: one event per frame and hop. Only the first frame of a wire is in the event
 //! queue, which keeps that small.
 
+use super::frame::SharedFrame;
+use super::network::{Cable, Node, QueueLimit};
+use super::stats::{DirectionStats, Drops};
 use std::collections::VecDeque;
 use std::rc::Rc;
-
-use super::frame::SharedFrame;
-use super::network::Node;
-use super::settings::{Cable, QueueLimit};
-use super::stats::{DirectionStats, Drops};
 
 #[derive(Debug)]
 struct InFlight {

@@ -8,9 +8,8 @@
 //! The Ethernet header is also the *header of the link* that a tag covers. Over another link these 14 bytes need not
 //! travel: the link puts there the addresses from which and to which a frame has come.
 
-use super::checksum::ContentChecksum;
-use super::guard::{Guard, TAG_BYTES};
-use super::{EtherType, Flags, Kind, MacAddr, Rank, StreamId};
+use super::guard::{ContentChecksum, Guard, TAG_BYTES};
+use super::{EtherType, MacAddr, Rank, StreamId};
 use std::ops::Range;
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned, transmute_ref};
@@ -458,6 +457,81 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
     fn destination(&self) -> MacAddr {
         MacAddr::from(self.hop.destination).with_port_id(self.hop.seats[0])
     }
+}
+
+/// Bits of the flags byte.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Flags(pub u8);
+
+impl Flags {
+    /// The last frame of its stream.
+    pub const LAST: Flags = Flags(1);
+    /// The sender wants an acknowledgement without delay.
+    pub const ACK_NOW: Flags = Flags(2);
+    /// The frame was sent before.
+    pub const RESENT: Flags = Flags(4);
+
+    /// The last frame of a message, which is forwarded at once.
+    pub const FLUSH: Flags = Flags(8);
+    /// Request, with FLUSH, for a report when all applications behind have consumed the message.
+    pub const REPORT: Flags = Flags(16);
+
+    /// Flags that the origin sets and no host on the way changes: they are sealed with the payload.
+    pub const SEALED: Flags = Flags(Flags::LAST.0 | Flags::FLUSH.0 | Flags::REPORT.0);
+
+    /// Returns the names of the known bits that are set, lowest first.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
+            .into_iter()
+            .enumerate()
+            .filter(move |(bit, _)| self.0 >> bit & 1 == 1)
+            .map(|(_, name)| name)
+    }
+
+    /// Whether all bits of `other` are set.
+    pub const fn has(self, other: Flags) -> bool {
+        self.0 & other.0 == other.0
+    }
+
+    pub(crate) const fn sealed(self) -> Flags {
+        Flags(self.0 & Flags::SEALED.0)
+    }
+
+    /// Returns the union of both sets.
+    pub const fn with(self, other: Flags) -> Flags {
+        Flags(self.0 | other.0)
+    }
+}
+
+/// Kind of a frame, as in the header.
+///
+/// The wire format carries any kind; the owner of a number declares it as a constant. 1–15 are
+/// streams' and 32–39 messages', both below; 16–31 and 48–55 sessions' and 40–47 communicators',
+/// declared there; 128–255 are free for other machines. Each number has one meaning, so that tools
+/// can decode a frame by its kind alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Kind(pub u8);
+
+impl Kind {
+    /// One frame of a stream.
+    pub const DATA: Kind = Kind(1);
+    /// Acknowledgement: a reader's cursor, credit and holes.
+    pub const ACK: Kind = Kind(2);
+    /// Last sequence number sent, and a request for an acknowledgement.
+    pub const HEARTBEAT: Kind = Kind(3);
+    /// Parity frame of a block of a stream's frames.
+    pub const PARITY: Kind = Kind(4);
+    /// Pushed part of a message, sent without a grant.
+    pub const PUSH: Kind = Kind(32);
+    /// Pulled part of a message, sent after a grant.
+    pub const PULL: Kind = Kind(33);
+    /// Control message about a message or the room for messages: grant, refusal, withdrawal; with
+    /// an acknowledgement.
+    pub const NOTE: Kind = Kind(34);
+    /// Acknowledgement of frames of messages and notes.
+    pub const RECEIPT: Kind = Kind(35);
+    /// Last sequence number of messages and notes sent, and a request for a receipt.
+    pub const ASK: Kind = Kind(36);
 }
 
 #[cfg(test)]

@@ -27,47 +27,39 @@
 
 #[doc(hidden)]
 mod ack;
-mod checksum;
 #[doc(hidden)]
 mod counter;
 mod ether_type;
 #[doc(hidden)]
 mod fields;
-mod flags;
 mod guard;
 mod header;
 mod host;
-mod kind;
 mod mac;
 #[doc(hidden)]
 mod older;
 #[doc(hidden)]
 mod parity;
-mod rank;
 
 #[doc(hidden)]
 pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
-pub use checksum::ContentChecksum;
 #[doc(hidden)]
 pub use counter::{Counter, CounterWindow, FINAL_NUMBER};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 #[doc(hidden)]
 pub use fields::{FieldValue, Fields, Spelled};
-pub use flags::Flags;
-pub use guard::{Guard, PayloadHash, Secret};
+pub use guard::{ContentChecksum, Guard, PayloadHash, Secret};
 pub(crate) use header::damage;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Frame, HEADER_BYTES, Header, KEYED_VERSION, MAX_SEQUENCE, OVERHEAD_BYTES,
-    OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, KEYED_VERSION, Kind, MAX_SEQUENCE,
+    OVERHEAD_BYTES, OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
 };
 pub use host::{Identity, Peer};
-pub use kind::Kind;
-pub use mac::{MacAddr, ParseMacError};
+pub use mac::{MacAddr, ParseMacError, Rank, StreamId};
 #[doc(hidden)]
 pub use older::older_payload;
 #[doc(hidden)]
 pub use parity::Parity;
-pub use rank::{Rank, StreamId};
 
 /// Returns the locally administered multicast address of a group, derived from its name so that
 /// receivers can filter on it in the kernel before they have received anything (two names collide

@@ -19,7 +19,7 @@ const PARTS: [(&str, &[&str]); 8] = [
     ("wire", &["src/wire/"]),
     ("feed", &["src/feed/"]),
     ("arq", &["src/arq/"]),
-    ("intake", &["src/stream/intake/"]),
+    ("intake", &["src/stream/intake.rs"]),
     ("lane", &["src/stream/lane"]),
     ("cast", &["src/stream/cast/"]),
     ("stream", &[""]),

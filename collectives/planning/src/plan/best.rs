@@ -11,12 +11,11 @@
 //! equal plans.
 
 use super::binary::binary_sparing;
-use super::error::PlanError;
-use super::layers;
 use super::line::Line;
 use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
+use super::{PlanError, layers};
 use crate::topology::{Topology, Walk};
 
 /// Limit of places laid out in trials of orders: some 0.1 s.

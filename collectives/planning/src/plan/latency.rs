@@ -11,7 +11,7 @@
 //! one injection time for all its edges. Here injection times may differ from edge to edge, and are
 //! added up, which is equivalent where they do not differ.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::tree::Plan;
 use super::via::Via;
 

@@ -1,6 +1,6 @@
 //! A broadcast tree (*plan*) over all hosts, with the order in which each host serves its children.
 
-use super::error::PlanError;
+use super::PlanError;
 use super::via::Via;
 
 /// A broadcast plan: a tree over ranks, rooted anywhere, with the children of each rank in sending order.

@@ -8,28 +8,26 @@
 //! ([`Topology::builtin`]).
 
 mod build;
-mod builtin;
 #[doc(hidden)]
 pub mod discovery;
-mod error;
 mod file;
 #[doc(hidden)]
 pub mod lldp;
 #[doc(hidden)]
 pub mod nodeset;
 #[doc(hidden)]
-mod ranks;
-#[doc(hidden)]
 pub mod slurm;
 mod tree;
 
-pub use build::ASSUMED_RATE_BITS_PER_SECOND;
-pub use builtin::BUILTIN_NAMES;
-pub use error::{TopologyError, TopologyProblem};
-#[doc(hidden)]
-pub use ranks::{Place, Uplink};
+use crate::source::{SchemaProblem, SourceError};
+use nodeset::{MAX_HOSTS, MAX_NAME_BYTES, NodeSetError, list};
+use thiserror::Error;
+
+pub use build::{ASSUMED_RATE_BITS_PER_SECOND, BUILTIN_NAMES};
 pub(crate) use tree::Walk;
 pub use tree::{Imported, Topology};
+#[doc(hidden)]
+pub use tree::{Place, Uplink};
 
 /// Random topologies for property tests, made as text like those of users.
 #[cfg(test)]
@@ -77,4 +75,170 @@ pub(crate) mod arbitrary {
         }
         text
     }
+}
+
+/// A refused topology, with position and problem. Displayed as `cluster.toml:4: switch …`.
+pub type TopologyError = SourceError<TopologyProblem>;
+
+/// Problem of a topology.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum TopologyProblem {
+    #[error(transparent)]
+    Schema(#[from] SchemaProblem),
+    #[error("the topology names no switch; add a `[[switch]]` with a name and hosts")]
+    NoSwitch,
+    #[error("the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`")]
+    NoHost,
+    #[error("the topology names more than {MAX_HOSTS} hosts; check the ranges")]
+    TooManyHosts,
+    #[error("hosts of switch `{switch}`: {error}")]
+    Hosts { switch: String, error: NodeSetError },
+    #[error("a name is empty; use letters, digits and `-_.:`")]
+    EmptyName,
+    #[error("the name `{name}` may not contain `{}`; use letters, digits and `-_.:`", character.escape_debug())]
+    NameCharacter { name: String, character: char },
+    #[error("the name `{0}` is longer than {MAX_NAME_BYTES} bytes; shorten it")]
+    NameTooLong(String),
+    #[error("switch `{0}` exists already; name every switch once")]
+    SwitchTwice(String),
+    #[error("host `{host}` is on switch `{switch}` already; name every host once")]
+    HostTwice { host: String, switch: String },
+    #[error("switch `{switch}` links to `{link}`, which is not a switch; expected one of {}", list(.known))]
+    UnknownLink { switch: String, link: String, known: Vec<String> },
+    #[error("switch `{0}` links to itself; name the switch at the other end of the cable")]
+    LinkToItself(String),
+    #[error(
+        "switch `{switch}` links to `{link}` twice; name each cable once (a bundle is one of the summed rate: \
+             {{ to = \"{link}\", rate = \"1gbit\", cables = 2 }})"
+    )]
+    LinkTwice { switch: String, link: String },
+    #[error(
+        "the switches {} form a loop; remove one of their links, or name the one that spanning tree blocks under \
+         `blocked` instead", list(.0)
+    )]
+    Loop(Vec<String>),
+    #[error(
+        "switch `{switch}` links to `{link}`, and the same cable is blocked; name it under `links` or under `blocked`"
+    )]
+    BlockedLink { switch: String, link: String },
+    #[error(
+        "the cable from switch `{switch}` to `{link}` is described twice, with {before} and with {rate}; give it one \
+         rate"
+    )]
+    RateTwice { switch: String, link: String, before: String, rate: String },
+    /// An invalid rate; the sentence says how rates are written.
+    #[error("rate: {0}")]
+    Rate(String),
+    #[error("expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2 }}: {0}")]
+    LinkForm(String),
+    #[error("no switch has a host `{0}`; add it to the hosts of one, or correct the name")]
+    NotOnSwitch(String),
+    #[error("the name of a `[[host]]`: {0}")]
+    HostSet(NodeSetError),
+    #[error("host `{0}` has a `[[host]]` already; say all about it in one")]
+    HostDescribedTwice(String),
+    #[error("expected injection_ns above 0, found 0; leave it out if it is not known")]
+    ZeroInjection,
+    #[error("no links join {} to switch `{first}`; add a link to each group of switches", list(.islands))]
+    Disconnected { first: String, islands: Vec<String> },
+    #[error(transparent)]
+    Slurm(#[from] SlurmProblem),
+    #[error(transparent)]
+    Lldp(#[from] LldpProblem),
+}
+
+/// Problem of one output of `lldpcli`, or of all of them together.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum LldpProblem {
+    #[error("expected one output of `lldpcli -f json0 show neighbors` per host, found none")]
+    NoFile,
+    /// The text is not JSON, or not of `lldpcli`'s form; the message is the JSON parser's.
+    #[error("expected the output of `lldpcli -f json0 show neighbors`: {0}")]
+    Json(String),
+    #[error("`{0}` has an output already; keep one file for each host")]
+    FileTwice(String),
+    #[error("all outputs are those of switches; add one for each host")]
+    NoHost,
+    #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
+             again", hear(.hosts), on(.interface))]
+    NoSwitch {
+        hosts: Vec<String>,
+        /// The only interface considered, if given.
+        interface: Option<String>,
+    },
+    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which \
+             interface", .first.0, .first.1, .second.0, .second.1)]
+    SeveralSwitches {
+        /// A switch, and the interface that receives its LLDP frames.
+        first: (String, String),
+        second: (String, String),
+    },
+    #[error(
+        "`{near}` hears that the cable to `{far}` carries {rate}, and `{far}` that it carries {before}; collect the \
+         outputs of both again, for one is older than what the cable carries now"
+    )]
+    RateTwice { near: String, far: String, before: String, rate: String },
+    #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
+             those of all", list(.islands))]
+    Islands { first: String, islands: Vec<String> },
+}
+
+fn hear(hosts: &[String]) -> String {
+    format!("{} {}", nodeset::fold(hosts), if hosts.len() == 1 { "hears" } else { "hear" })
+}
+
+fn on(interface: &Option<String>) -> String {
+    interface.as_ref().map(|interface| format!(" on {interface}")).unwrap_or_default()
+}
+
+/// Problem of Slurm's topology data.
+#[expect(missing_docs, reason = "names of fields say it")]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[non_exhaustive]
+pub enum SlurmProblem {
+    #[error("expected `KEY=VALUE` such as `Nodes=n[0-7]`, found `{0}`")]
+    NoKey(String),
+    #[error("`{0}=` has no value; give one, such as `{0}=n[0-7]`")]
+    NoValue(String),
+    #[error("the value of `{0}=` opens a quotation mark and does not close it; close it on the same line")]
+    OpenQuote(String),
+    #[error("unknown key `{0}`, expected one of `SwitchName`, `Switches`, `Nodes`, `LinkSpeed`")]
+    UnknownKey(String),
+    #[error("expected `SwitchName=` at the beginning of the line, found `{0}=`")]
+    NoSwitchName(String),
+    #[error("`{0}=` stands twice in this line; join its values with a comma")]
+    KeyTwice(String),
+    #[error("`{0}=` is for Slurm's block plugin; expected the tree plugin's `SwitchName=` lines")]
+    BlockPlugin(String),
+    /// The text is no `topology.yaml`, or none about switches; the message says what was expected.
+    #[error("{0}")]
+    Yaml(String),
+    #[error("`LinkSpeed={0}` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate such as 10gbit")]
+    LinkSpeed(String),
+    #[error("`Include` is not followed; put the `SwitchName=` lines of all files into one")]
+    Include,
+    #[error("child switches of `{switch}`: {error}")]
+    Switches { switch: String, error: NodeSetError },
+    #[error("expected lines such as `SwitchName=s0 Nodes=n[0-7]`, found none")]
+    NoSwitch,
+    #[error("no switch has hosts; give at least one a `Nodes=n[0-7]`")]
+    NoNodes,
+    #[error("expected lines such as `s0.s4.n3 switch.switch.node`, found none")]
+    NoAddress,
+    #[error("expected an address and at most a pattern, found a third word `{0}`")]
+    ThirdWord(String),
+    #[error("expected a pattern of `switch` and a last `node`, such as switch.switch.node, found `{0}`")]
+    Pattern(String),
+    #[error("the address `{address}` has fewer parts than its pattern `{pattern}`; copy both from one host")]
+    ShortAddress { address: String, pattern: String },
+    #[error("the address `{0}` names no host; expected one such as s0.s4.n3")]
+    NoHost(String),
+    #[error("the address goes through several switches at once, `{0}`; only a tree of switches can be read")]
+    SeveralSwitches(String),
+    #[error("the address `{0}` names no switch, though others do; collect the addresses from one job")]
+    NoSwitches(String),
 }

@@ -1,6 +1,8 @@
-//! Data structure of a network topology: hosts, switches and cables, with derived tables.
+//! Hosts, switches and the cables between them, with derived tables; and ranks instead of names, enough for all
+//! ranks of a group to compute the same plan.
 
 use crate::names::HostNames;
+use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
 
 /// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never
 /// renumbered.
@@ -213,5 +215,160 @@ impl Walk {
     pub fn farthest(&self) -> usize {
         let ids = 0..self.depth.len();
         ids.reduce(|best, next| if self.depth[next] > self.depth[best] { next } else { best }).unwrap_or(0)
+    }
+}
+
+/// Cable from a switch to one with a lower number.
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Uplink {
+    pub to: usize,
+    /// Rate in bits per second, if known.
+    pub rate: Option<u64>,
+}
+
+#[doc(hidden)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    pub switch: usize,
+    /// Rate of its cable, in bits per second, if known.
+    pub rate: Option<u64>,
+    /// Time to send a frame, in nanoseconds, if measured.
+    pub injection_ns: Option<u64>,
+}
+
+impl Topology {
+    /// Builds a topology of ranks, which are the host ids, at these places. Switch i + 1 has the
+    /// uplink `uplinks[i]`. Returns `None` if a number names no switch, an uplink leads to no lower
+    /// one, there is no rank, or a rate or time is out of range.
+    pub fn of_places(uplinks: &[Uplink], places: &[Place]) -> Option<Self> {
+        let is_rate = |rate: Option<u64>| {
+            rate.is_none_or(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate))
+        };
+        let climbs = uplinks.iter().enumerate().all(|(below, uplink)| uplink.to <= below && is_rate(uplink.rate));
+        let hangs = |place: &Place| {
+            place.switch <= uplinks.len() && is_rate(place.rate) && place.injection_ns.is_none_or(|time| time > 0)
+        };
+        if places.is_empty() || !climbs || !places.iter().all(hangs) {
+            return None;
+        }
+        let host = |(rank, &Place { switch, rate, injection_ns }): (usize, &Place)| HostPart {
+            name: format!("rank{rank}"),
+            switch,
+            rate,
+            injection_ns,
+        };
+        let cable = |(below, uplink): (usize, &Uplink)| CablePart { ends: (uplink.to, below + 1), rate: uplink.rate };
+        let switches = (0..=uplinks.len()).map(|switch| format!("s{switch}")).collect();
+        let hosts = places.iter().enumerate().map(host).collect();
+        Some(Self::new(switches, hosts, uplinks.iter().enumerate().map(cable).collect(), Vec::new()))
+    }
+
+    /// Returns the number of cables between a switch and each other one.
+    ///
+    /// # Panics
+    /// If `switch` is no switch id.
+    pub fn hops_from(&self, switch: usize) -> Vec<usize> {
+        Walk::from(self, switch).depth().to_vec()
+    }
+
+    /// Returns the places of the hosts `members`, rank `r` being `members[r]`: the switches on the
+    /// paths between them, numbered from the first rank's on, depth first. Two topologies give
+    /// equal results if these hosts hang alike in both, whatever the switches' names and order and
+    /// the other hosts.
+    ///
+    /// # Panics
+    /// If there is no member, or one is no host id.
+    pub fn places_of(&self, members: &[usize]) -> (Vec<Uplink>, Vec<Place>) {
+        let walk = Walk::from(self, self.switch_of(members[0]));
+        let lowest = self.lowest_ranks(&walk, members);
+        let (mut numbers, mut uplinks) = (vec![None; self.switches().len()], Vec::new());
+        let mut open = vec![(self.switch_of(members[0]), None)];
+        while let Some((switch, above)) = open.pop() {
+            let number = usize::from(above.is_some()) + uplinks.len();
+            numbers[switch] = Some(number);
+            if let Some((above, to)) = above {
+                uplinks.push(Uplink { to, rate: self.cable_rate(above, switch) });
+            }
+            let below = self.neighbours(switch).iter().filter(|&&next| walk.above()[next] == Some(switch));
+            let mut below: Vec<usize> = below.copied().filter(|&next| lowest[next].is_some()).collect();
+            below.sort_by_key(|&next| std::cmp::Reverse(lowest[next]));
+            open.extend(below.into_iter().map(|next| (next, Some((switch, number)))));
+        }
+        let place = |&host: &usize| Place {
+            switch: numbers[self.switch_of(host)].expect("a switch with a member has a number"),
+            rate: self.host_rate(host),
+            injection_ns: self.injection_ns(host),
+        };
+        (uplinks, members.iter().map(place).collect())
+    }
+
+    fn lowest_ranks(&self, walk: &Walk, members: &[usize]) -> Vec<Option<usize>> {
+        let mut lowest: Vec<Option<usize>> = vec![None; self.switches().len()];
+        for (rank, &host) in members.iter().enumerate() {
+            lowest[self.switch_of(host)].get_or_insert(rank);
+        }
+        for &switch in walk.order().iter().rev() {
+            if let Some(above) = walk.above()[switch] {
+                lowest[above] = [lowest[above], lowest[switch]].into_iter().flatten().min();
+            }
+        }
+        lowest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::topology::arbitrary::topology as topologies;
+    use proptest::prelude::*;
+
+    fn parse(text: &str) -> Topology {
+        Topology::parse(&format!("schema = 1\nswitch = [{text}]"), "t").expect("a topology")
+    }
+
+    #[test]
+    fn switches_that_are_not_between_members_names_and_order_do_not_matter() {
+        let one = parse(
+            "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, \
+             {name='d', hosts='m0'}",
+        );
+        let other = parse("{name='z', hosts='n1', links=['y']}, {name='y', links=['x']}, {name='x', hosts='n[0,2,5]'}");
+        let members = |topology: &Topology| ["n0", "n1", "n2"].map(|name| topology.host_named(name).expect(name));
+        let (uplinks, places) = one.places_of(&members(&one));
+        assert_eq!((uplinks.clone(), places.clone()), other.places_of(&members(&other)));
+        assert_eq!(uplinks.iter().map(|uplink| uplink.to).collect::<Vec<_>>(), [0, 1]);
+        assert_eq!(places.iter().map(|place| place.switch).collect::<Vec<_>>(), [0, 2, 0]);
+    }
+
+    #[test]
+    fn received_ranks_that_are_no_tree_or_out_of_range_are_refused() {
+        let place = Place { switch: 1, rate: None, injection_ns: None };
+        let link = Uplink { to: 0, rate: None };
+        assert!(Topology::of_places(&[link], &[place]).is_some());
+        let refused = |uplinks: &[Uplink], places: &[Place]| assert_eq!(Topology::of_places(uplinks, places), None);
+        refused(&[], &[place]);
+        refused(&[link], &[]);
+        refused(&[Uplink { to: 1, ..link }], &[place]);
+        refused(&[Uplink { rate: Some(1), ..link }], &[place]);
+        refused(&[link], &[Place { rate: Some(0), ..place }]);
+        refused(&[link], &[Place { injection_ns: Some(0), ..place }]);
+    }
+
+    proptest! {
+        #[test]
+        fn all_members_of_any_topology_read_back_equal(topology in topologies(12, 40)) {
+            let members: Vec<usize> = (0..topology.hosts().len()).collect();
+            let (uplinks, places) = topology.places_of(&members);
+            let read = Topology::of_places(&uplinks, &places).expect("sound");
+            prop_assert_eq!(read.places_of(&members), (uplinks, places));
+            for &host in &members {
+                let walks = [&topology, &read].map(|topology| Walk::from(topology, topology.switch_of(host)));
+                for &other in &members {
+                    let hops = |which: usize, topology: &Topology| walks[which].depth()[topology.switch_of(other)];
+                    prop_assert_eq!(hops(0, &topology), hops(1, &read));
+                }
+            }
+        }
     }
 }

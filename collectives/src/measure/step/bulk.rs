@@ -6,9 +6,9 @@
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::{BulkFinding, Findings};
-use crate::measure::listener::{StreamPlace, stream_of, tuned};
 use crate::measure::probe::{Probe, ProbeWriter};
 use crate::measure::processor::Processors;
+use crate::measure::responder::{StreamPlace, stream_of, tuned};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{Flags, Frame, Identity, Peer};

@@ -13,8 +13,8 @@
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
-use crate::measure::policer_threshold::{GENTLY_POLICED_BELOW, POLICED_BELOW, RampPace, UnicastKnowledge, policed};
 use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::rate_comparison::{GENTLY_POLICED_BELOW, POLICED_BELOW, RampPace, UnicastKnowledge, policed};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
 use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
@@ -63,7 +63,6 @@ pub(in crate::measure) struct CastStep {
     gentle: bool,
     suspicion: Option<(f64, usize)>,
     lossy: u32,
-    /// Whether the last train is under way.
     is_proving: bool,
     /// Factor between both gaps in the last train's first try.
     slower: Option<f64>,

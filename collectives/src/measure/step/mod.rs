@@ -2,24 +2,19 @@
 
 mod bulk;
 mod cast;
-mod largest;
 mod ping;
-mod roll_call;
 mod train;
-
-pub(super) use bulk::{Bulk, BulkRoute};
-pub(super) use cast::CastStep;
-pub(super) use largest::Largest;
-pub(super) use ping::Ping;
-pub(super) use roll_call::RollCall;
-pub(super) use train::Train;
 
 use super::body::ReportBody;
 use super::findings::Findings;
 use super::probe::ProbeWriter;
+pub(super) use bulk::{Bulk, BulkRoute};
+pub(super) use cast::CastStep;
 use ethbcast_transport::wire::Frame;
 use ethbcast_transport::{Deadline, Instant, Kept, SplitFrame};
+pub(super) use ping::{Largest, Ping, RollCall};
 use std::fmt::Debug;
+pub(super) use train::Train;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct EchoFrame {

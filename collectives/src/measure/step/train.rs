@@ -4,8 +4,7 @@
 use super::{ProbeStep, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
-use crate::measure::framed_message::FramedMessage;
-use crate::measure::probe::{Probe, ProbeWriter};
+use crate::measure::probe::{FramedMessage, Probe, ProbeWriter};
 use crate::measure::processor::{ProcessorTime, Processors, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
@@ -18,7 +17,6 @@ const WINDOW_START_FRAMES: u64 = 32;
 const WINDOW_MAX_FRAMES: u64 = 256;
 /// Frames in flight at first, as the time that they take: a slow link needs seconds for a fast one's window.
 const WINDOW_START: Duration = Duration::from_millis(32);
-/// Fewest frames in flight.
 const WINDOW_MIN_FRAMES: u64 = 4;
 /// Number of parts of a train that are compared with the whole.
 const PARTS: usize = 4;
@@ -58,7 +56,6 @@ pub(in crate::measure) struct Train {
     ended: bool,
     /// Reports, each as frames seen and time of the last arrival.
     reports: Vec<(u64, u64)>,
-    /// Time of the first arrival.
     first_nanos: u64,
     stalled: bool,
     work: Vec<ProcessorTime>,

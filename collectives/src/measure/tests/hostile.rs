@@ -3,7 +3,7 @@
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::kind;
-use crate::measure::listener::StreamPlace;
+use crate::measure::responder::StreamPlace;
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;

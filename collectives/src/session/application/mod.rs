@@ -36,9 +36,222 @@
 mod participant;
 mod receiving;
 mod sending;
-#[cfg(test)]
-mod tests;
 
 pub use participant::{Collected, MemoryContent, Participant};
 pub use receiving::{Receiving, Sink};
 pub use sending::{Again, Mismatch, Next, Sending, Source, Tally};
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::message::{Done, Outcome, Trailer};
+    use crate::session::receiver::{End, Receiver, ReceiverConfig};
+    use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
+    use ethbcast_transport::Instant;
+    use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
+    use ethbcast_transport::wire::{EtherType, Flags, Guard, Header, Identity, Kind, Rank, StreamId, group_mac};
+    use std::ops::ControlFlow;
+    use std::time::Duration;
+
+    fn play<S: Source, K: Sink>(source: S, sinks: Vec<K>) -> Vec<Participant<S, K>> {
+        disturbed(None, None, source, sinks)
+    }
+
+    fn disturbed<S: Source, K: Sink>(
+        size: Option<u64>,
+        stray: Option<(Instant, &[u8])>,
+        source: S,
+        sinks: Vec<K>,
+    ) -> Vec<Participant<S, K>> {
+        let station = |host: usize| Station::new("test", &format!("n{host}"), host_mac(host), 1500);
+        let (wanted, hosts) = (Wanted::exactly(sinks.len()), sinks.len() + 1);
+        let config = RootConfig { wanted, size, probe: false, ..RootConfig::new(station(0), 1, "test") };
+        let root = Participant::root(Root::new(Instant::START, config), source);
+        let receivers = (1..).zip(sinks).map(|(host, sink)| {
+            let config = ReceiverConfig::new(station(host), host as u64);
+            Participant::receiver(Receiver::new(Instant::START, config), sink)
+        });
+        let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
+        let network = Network::star(hosts, Cable::new(1_000_000_000, Duration::from_micros(1)), &settings);
+        let mut simulation = Simulation::new(&network, std::iter::once(root).chain(receivers).collect(), NoFaults);
+        if let Some((at, frame)) = stray {
+            simulation.inject(at, 1, frame);
+        }
+        let end = simulation.run(Instant::START + Duration::from_secs(60), |_, host, now| host.turn(now));
+        assert!(end.is_quiet(), "{end:?}");
+        simulation.into_machines()
+    }
+
+    struct Torn {
+        content: MemoryContent<Vec<u8>>,
+        left_bytes: usize,
+    }
+
+    impl Source for Torn {
+        fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+            match (self.left_bytes, self.content.next(now, consumed)) {
+                (0, _) => Next::Failed("the tape tore".to_owned()),
+                (left, Next::Bytes(bytes)) => Next::Bytes(&bytes[..bytes.len().min(left)]),
+                (_, next) => next,
+            }
+        }
+
+        fn advance(&mut self, bytes: usize) {
+            self.left_bytes -= bytes;
+            self.content.advance(bytes);
+        }
+    }
+
+    #[test]
+    fn a_source_that_fails_half_way_is_the_end_for_everybody() {
+        let hosts = play(
+            Torn { content: MemoryContent::new(vec![1; 300_000]), left_bytes: 100_000 },
+            vec![Collected::default(); 2],
+        );
+        let sending = hosts[0].sending().expect("the root");
+        assert_eq!((sending.failed(), sending.trailer()), (Some("the tape tore"), None));
+        for receiving in hosts.iter().filter_map(Participant::receiving) {
+            assert_eq!(receiving.end(), Some(&End::Aborted("the tape tore".to_owned())));
+            assert!(receiving.verdict().is_none() && receiving.sink().bytes().len() <= 100_000);
+        }
+    }
+
+    #[test]
+    fn an_end_that_somebody_makes_up_is_refused_where_the_size_is_known() {
+        let content = vec![5; 400_000];
+        let identity = Identity {
+            session: 1,
+            stream: StreamId(1),
+            rank: Rank::ROOT,
+            mac: host_mac(0),
+            ether_type: EtherType::DEFAULT,
+            guard: Guard::Plain,
+        };
+        let frames = 200;
+        let header = Header { flags: Flags::LAST, sequence: frames as u64, ..identity.header(Kind::DATA) };
+        let mut frame = [0; 200];
+        let mut tally = Tally::default();
+        tally.add(&content[..frames * 1468]);
+        let trailer = tally.trailer().encode();
+        let length = identity.write(&mut frame, host_mac(1), &header, &trailer);
+        for at in (0..90).map(|step| Instant::START + Duration::from_micros(199_500 + step * 50)) {
+            let stray = Some((at, &frame[..length]));
+            let hosts =
+                disturbed(Some(400_000), stray, MemoryContent::new(content.clone()), vec![Collected::default(); 2]);
+            for receiving in hosts.iter().filter_map(Participant::receiving) {
+                assert_eq!(receiving.verdict().map(|done| done.outcome), Some(Outcome::Delivered), "{at:?}");
+                assert!(receiving.sink().bytes() == content, "{at:?}");
+            }
+        }
+    }
+
+    struct Forged(MemoryContent<Vec<u8>>);
+
+    impl Source for Forged {
+        fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+            match self.0.next(now, consumed) {
+                Next::End(trailer) => Next::End(Trailer { digest: [7; 32], ..trailer }),
+                next => next,
+            }
+        }
+
+        fn advance(&mut self, bytes: usize) {
+            self.0.advance(bytes);
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_not_the_trailers_are_damaged() {
+        let hosts = play(Forged(MemoryContent::new(vec![1; 10_000])), vec![Collected::default()]);
+        let verdict = hosts[1].receiving().and_then(Receiving::verdict).expect("a verdict");
+        assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 10_000));
+        assert!(verdict.text.contains("send again"), "{}", verdict.text);
+    }
+
+    struct Small {
+        writes: u32,
+        done: Option<Done>,
+    }
+
+    impl Sink for Small {
+        fn has_room(&self) -> bool {
+            self.writes > 0
+        }
+
+        fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+            self.writes -= 1;
+            if self.writes == 0 {
+                let mut tally = Tally::default();
+                tally.add(bytes);
+                self.done = Some(tally.verdict(Outcome::NoSpace, "full"));
+            }
+        }
+
+        fn finish(&mut self, _now: Instant, trailer: Trailer) {
+            let (outcome, text) = (Outcome::Verified, String::new());
+            self.done = Some(Done { outcome, bytes: trailer.bytes, digest: trailer.digest, text });
+        }
+
+        fn verdict(&mut self, _now: Instant) -> Option<Done> {
+            self.done.take()
+        }
+    }
+
+    #[test]
+    fn a_sink_that_is_full_is_given_no_more_and_the_others_get_everything() {
+        let sinks = [u32::MAX, 3, u32::MAX].map(|writes| Small { writes, done: None });
+        let hosts = play(MemoryContent::new(vec![1; 100_000]), sinks.into());
+        let Participant::Root(root, _) = &hosts[0] else { panic!("the root is the first") };
+        let outcomes: Vec<_> = root.reports().map(|report| report.outcome).collect();
+        assert_eq!(outcomes, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered]);
+        assert_eq!(hosts[2].receiving().map(|receiving| receiving.sink().writes), Some(0));
+    }
+
+    struct Steps {
+        left: u32,
+        pushed: bool,
+        waiting: bool,
+        consumed: u32,
+    }
+
+    impl Source for Steps {
+        fn next(&mut self, _now: Instant, consumed: bool) -> Next<'_> {
+            if std::mem::take(&mut self.pushed) {
+                self.waiting = true;
+                return Next::Message { reported: true };
+            }
+            if self.waiting && !consumed {
+                return Next::Nothing;
+            }
+            self.consumed += u32::from(std::mem::take(&mut self.waiting));
+            if self.left == 0 { Next::End(Tally::default().trailer()) } else { Next::Bytes(&[1]) }
+        }
+
+        fn advance(&mut self, bytes: usize) {
+            self.left -= bytes as u32;
+            self.pushed = true;
+        }
+
+        fn on_event(&mut self, _now: Instant, event: &RootEvent) -> ControlFlow<String> {
+            match event {
+                RootEvent::Reported(report) if report.outcome != Outcome::Delivered => {
+                    ControlFlow::Break("all or nobody".into())
+                }
+                _ => ControlFlow::Continue(()),
+            }
+        }
+    }
+
+    #[test]
+    fn a_source_can_wait_for_its_messages_to_be_consumed_and_give_up_when_somebody_does() {
+        let steps = |left| Steps { left, pushed: false, waiting: false, consumed: 0 };
+        let sinks = |writes: [u32; 2]| writes.map(|writes| Small { writes, done: None }).into();
+        let hosts = play(steps(5), sinks([6, 6]));
+        assert_eq!(hosts[0].sending().map(|sending| sending.source().consumed), Some(5));
+        let hosts = play(steps(5), sinks([6, 2]));
+        assert_eq!(hosts[0].sending().and_then(Sending::failed), Some("all or nobody"));
+        let ends: Vec<_> = hosts.iter().filter_map(Participant::receiving).map(|receiving| receiving.end()).collect();
+        assert_eq!(ends[0], Some(&End::Aborted("all or nobody".to_owned())), "{ends:?}");
+    }
+}

@@ -308,11 +308,6 @@ impl<K: Sink> Receiving<K> {
         &mut self.sink
     }
 
-    /// Returns the sink, when all is over.
-    pub fn into_sink(self) -> K {
-        self.sink
-    }
-
     /// Returns the root's description of the source; empty before its announcement.
     pub fn offer(&self) -> &str {
         &self.offer

@@ -197,11 +197,6 @@ impl<S: Source> Sending<S> {
         &mut self.source
     }
 
-    /// Returns the source, when all is over.
-    pub fn into_source(self) -> S {
-        self.source
-    }
-
     /// Returns the text with which the source failed, if it did.
     pub fn failed(&self) -> Option<&str> {
         self.failed.as_deref()

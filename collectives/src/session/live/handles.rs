@@ -1,15 +1,16 @@
-//! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
-//! admit receivers.
+//! Handles by which other threads control a session (cancellation, start, rate limit, admission,
+//! and the prepared abort notification), and its time limits.
 
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
 use crate::session::throttle::Rate;
-use ethbcast_transport::Instant;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{DriveError, Waker};
-use std::fmt;
-use std::fmt::Debug;
+use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use std::fmt::{self, Debug};
+use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
+use std::time::Duration;
 
 /// Handle that ends sessions from any thread; clones end the same sessions.
 ///
@@ -268,24 +269,6 @@ impl Drop for HookedAdmission<'_> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_first_reason_stays_and_loops_that_have_ended_are_forgotten() {
-        let cancel = Cancel::new();
-        for _ in 0..3 {
-            cancel.watch(&Arc::new(Waker::new().expect("a descriptor")));
-        }
-        assert_eq!(cancel.shared.loops.0.lock().len(), 1);
-        let clone = cancel.clone();
-        std::thread::spawn(move || clone.cancel_because("enough")).join().expect("a thread");
-        cancel.cancel();
-        assert_eq!((cancel.is_cancelled(), cancel.reason()), (true, Some("enough")));
-    }
-}
-
-#[cfg(test)]
 mod abort_notice_tests {
     use super::*;
     use ethbcast_transport::lock::Mutex;
@@ -301,5 +284,84 @@ mod abort_notice_tests {
         }
         assert_eq!(*heard.lock(), [Some(vec![1]), Some(vec![2]), None]);
         AbortNotifier::new(None).update(|| panic!("nobody listens"));
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Limited<M> {
+    machine: M,
+    until: Option<Instant>,
+    session_until: Option<Instant>,
+    look_at: Option<Instant>,
+}
+
+impl<M> Limited<M> {
+    pub(super) fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
+        Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
+    }
+
+    pub(super) fn look_at(&mut self, at: Option<Instant>) {
+        self.look_at = at;
+    }
+
+    pub(super) fn limit_session(&mut self, until: Option<Instant>) {
+        self.session_until = until;
+    }
+
+    /// Whether the session's limit has passed; true only once.
+    pub(super) fn take_session_over(&mut self, now: Instant) -> bool {
+        self.session_until.take_if(|until| *until <= now).is_some()
+    }
+
+    /// Whether the run's limit has passed; true only once.
+    pub(super) fn take_over(&mut self, now: Instant) -> bool {
+        self.until.take_if(|until| *until <= now).is_some()
+    }
+
+    pub(super) fn into_inner(self) -> M {
+        self.machine
+    }
+}
+
+impl<M> Deref for Limited<M> {
+    type Target = M;
+
+    fn deref(&self) -> &M {
+        &self.machine
+    }
+}
+
+impl<M> DerefMut for Limited<M> {
+    fn deref_mut(&mut self) -> &mut M {
+        &mut self.machine
+    }
+}
+
+impl<M: Machine> Machine for Limited<M> {
+    ethbcast_transport::forward!(self => self.machine; handle_frame, handle_timeout, poll_transmit);
+    ethbcast_transport::forward!(self => self.machine; poll_transmit_split, payload, is_urgent);
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        let limit = self.until.into_iter().chain(self.session_until).chain(self.look_at).min();
+        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
+        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_reason_stays_and_loops_that_have_ended_are_forgotten() {
+        let cancel = Cancel::new();
+        for _ in 0..3 {
+            cancel.watch(&Arc::new(Waker::new().expect("a descriptor")));
+        }
+        assert_eq!(cancel.shared.loops.0.lock().len(), 1);
+        let clone = cancel.clone();
+        std::thread::spawn(move || clone.cancel_because("enough")).join().expect("a thread");
+        cancel.cancel();
+        assert_eq!((cancel.is_cancelled(), cancel.reason()), (true, Some("enough")));
     }
 }

@@ -26,7 +26,6 @@ mod draw;
 mod handles;
 #[doc(hidden)]
 mod history;
-mod limited;
 mod memory;
 #[doc(hidden)]
 mod notifier;
@@ -41,42 +40,38 @@ mod report;
 #[doc(hidden)]
 mod write_behind;
 
+use super::application::{Receiving, Sending, Sink, Source};
+use super::message::Outcome;
+use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
+use super::root::{Root, RootConfig};
+use super::verified::HaveSet;
 pub use super::verified::Offered;
+use crate::census;
+use crate::membership::Station;
+use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
+use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
+use memory::Version;
+use notifier::Notifier;
 #[doc(hidden)]
 pub use notifier::log_counters;
 pub use options::{
     Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions,
     WireOptions, processors,
 };
+use own_host::{OwnHost, ShownSender, check_named};
 pub use read_again::{ReadAt, RestOfFile};
 #[doc(hidden)]
 pub use read_ahead::{ReadAhead, read_ahead};
 #[doc(hidden)]
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-#[doc(hidden)]
-pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
-
-use super::application::{Receiving, Sending, Sink, Source};
-use super::message::Outcome;
-use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
-use super::root::{Root, RootConfig};
-use super::verified::HaveSet;
-use crate::census;
-use crate::membership::Station;
-use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
-use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
-use ethbcast_transport::{Instant, MacAddr, Tuning};
-use handles::{AbortNotifier, HookedAdmission, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
-use limited::Limited;
-use memory::Version;
-use notifier::Notifier;
-use own_host::{OwnHost, ShownSender, check_named};
 use report::{aside, of_receivers};
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -87,6 +82,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::thread::{self, Scope};
 use std::time::Duration;
+#[doc(hidden)]
+pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;

@@ -36,12 +36,9 @@ pub struct OnThreads {
     what: String,
     size: Option<u64>,
     chunk: ChunkSize,
-    /// Content readable at any position.
     positions: Option<Positions>,
-    /// Method of cutting fragments.
     cut: Cut,
     requests_only: bool,
-    /// Selective stream made of the content.
     selecting: Option<SelectAhead>,
     waker: Arc<Waker>,
     cipher: ContentCipher,

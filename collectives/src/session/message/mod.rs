@@ -1,19 +1,16 @@
 //! Control messages of a transfer: announcements, join requests, member lists, status, results.
 
 mod bodies;
-mod codes;
-
-pub use bodies::{
-    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, Needs, Packing, Status, Taken, Trailer,
-    Verdict,
-};
-pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
-pub use codes::{MemberState, Outcome, Refusal, Stage};
 
 use super::kind;
 use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
+pub use bodies::{
+    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Needs, Outcome, Packing,
+    Refusal, Stage, Status, Taken, Trailer, Verdict,
+};
+pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 use ethbcast_transport::stream::Orphan;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 

@@ -144,7 +144,6 @@ impl Fetching {
 
 /// First interval between repetitions, which doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
-/// Longest interval between repetitions.
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
 #[derive(Clone, Debug)]

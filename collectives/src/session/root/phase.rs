@@ -2,7 +2,7 @@
 //! last repeats the final message until the members have it.
 
 use super::admission::Gathering;
-use super::event::RootEndpoint;
+use super::config::RootEndpoint;
 use super::running::SessionPhase;
 use crate::membership::timers::Wait;
 use crate::session::message::Message;

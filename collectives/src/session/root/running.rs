@@ -1,14 +1,12 @@
 //! A running transfer at its sender: member list, stream, and the receivers' reports.
 
 use super::admission::join_requests::REBOOT_SILENCE;
-use super::config::{OnSlow, RootConfig};
+use super::config::{MemberReport, OnSlow, RootConfig, RootEndpoint, RootEvent};
 use super::delivery::Delivery;
-use super::event::{MemberReport, RootEndpoint, RootEvent};
 use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
 use super::members::{MemberEntry, Members};
-use super::policy::cast_change::{self, CastChange};
 use super::policy::neighbours::{Neighbours, OtherTraffic};
-use super::policy::planner::Planner;
+use super::policy::planner::{self, CastChange, Planner};
 use super::policy::slow_hosts::SlowHosts;
 use super::policy::stall_watch::{StallFinding, WatchContext};
 use super::policy::stragglers::{Stragglers, rate_text};
@@ -419,7 +417,8 @@ impl SessionPhase {
             let before = self.view.via;
             self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
             if self.view.via != before {
-                endpoint.push_event(RootEvent::Rerouted { via: self.view.via, text: cast_change::WHY.to_owned() });
+                endpoint
+                    .push_event(RootEvent::Rerouted { via: self.view.via, text: planner::CAST_IS_FASTER.to_owned() });
             }
         }
         if !held && std::mem::take(&mut self.changed) {

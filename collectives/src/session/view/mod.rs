@@ -1,15 +1,11 @@
 //! The list of a transfer's members (*view*), with broadcast tree and parameters.
 
-mod tree;
-
-pub(super) use tree::Tree;
-
 use super::message::{ContentKind, Digest, ViewPart};
 use super::throttle::Rate;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::route::{via_from_wire, via_to_wire};
-use ethbcast_planning::plan::{Plan, Via};
+use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -394,6 +390,101 @@ impl Assembler {
         (*blake3::hash(&whole).as_bytes() == view.digest || planted!("view-digest-not-compared"))
             .then(|| View::decode(&whole))
             .flatten()
+    }
+}
+
+/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor in place serves its children.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::session) struct Tree<'a> {
+    view: &'a View,
+    /// Number of a block, each of which has its own tree; `None` for the tree that the view names.
+    block: Option<usize>,
+}
+
+impl<'a> Tree<'a> {
+    fn new(view: &'a View) -> Tree<'a> {
+        Tree { view, block: None }
+    }
+
+    fn of_block(view: &'a View, block: usize) -> Tree<'a> {
+        Tree { view, block: Some(block) }
+    }
+
+    fn planned_parent(&self, rank: Rank) -> Option<Rank> {
+        let View { via, members, .. } = self.view;
+        match self.block {
+            Some(1) if *via == Via::TwoTree => members[rank.index()].parent.map(|_| Rank(members[rank.index()].order)),
+            Some(block) if via.is_scattered() => {
+                let parent = plan::block_parent(*via, members.len(), block, rank.index());
+                parent.map(|parent| Rank(parent as u16))
+            }
+            _ => members[rank.index()].parent,
+        }
+    }
+
+    fn order(&self, rank: Rank) -> usize {
+        let View { via, members, .. } = self.view;
+        match (self.block, self.planned_parent(rank)) {
+            // The child with the most steps below it is served first.
+            (Some(_), _) if *via == Via::TwoTree => members.len() - self.steps_below(rank),
+            (Some(block), Some(parent)) => {
+                let siblings = plan::block_children(*via, members.len(), block, parent.index());
+                siblings.iter().position(|&sibling| sibling == rank.index()).unwrap_or(0)
+            }
+            _ => usize::from(members[rank.index()].order),
+        }
+    }
+
+    fn steps_below(&self, rank: Rank) -> usize {
+        let all = (0..self.view.members.len() as u16).map(Rank);
+        let line = |from: Rank| std::iter::successors(Some(from), |&at| self.planned_parent(at));
+        all.filter_map(|from| line(from).position(|at| at == rank)).max().unwrap_or(0)
+    }
+
+    fn planned_children(&self, block: usize, rank: Rank) -> Vec<Rank> {
+        let View { via, members, .. } = self.view;
+        if via.is_scattered() {
+            let children = plan::block_children(*via, members.len(), block, rank.index());
+            return children.into_iter().map(|child| Rank(child as u16)).collect();
+        }
+        let all = (0..members.len() as u16).map(Rank);
+        all.filter(|&child| self.planned_parent(child) == Some(rank)).collect()
+    }
+
+    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and for a member that is
+    /// not in place itself.
+    pub(in crate::session) fn parent(&self, rank: Rank) -> Option<Rank> {
+        let mut at = self.planned_parent(rank)?;
+        while !self.view.members[at.index()].is_in_place() {
+            at = self.planned_parent(at)?;
+        }
+        self.view.members[rank.index()].is_in_place().then_some(at)
+    }
+
+    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that acknowledge to it.
+    pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
+        let mut children: Vec<Rank> = match self.block {
+            Some(block) => self.children_in_block(block, rank),
+            None => {
+                let parent =
+                    |child| if planted!("bridge-forgotten") { self.planned_parent(child) } else { self.parent(child) };
+                self.view.ranks().filter(|&child| parent(child) == Some(rank)).collect()
+            }
+        };
+        children.sort_by_cached_key(|&child| (self.order(child), child));
+        children
+    }
+
+    /// Planned children in place; those of a child that is not in place take its position.
+    fn children_in_block(&self, block: usize, rank: Rank) -> Vec<Rank> {
+        let (mut found, mut open) = (Vec::new(), vec![rank]);
+        while let Some(at) = open.pop() {
+            for child in self.planned_children(block, at) {
+                let in_place = self.view.members[child.index()].is_in_place();
+                if in_place { &mut found } else { &mut open }.push(child);
+            }
+        }
+        found
     }
 }
 

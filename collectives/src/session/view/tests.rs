@@ -162,3 +162,57 @@ fn streams_of_blocks_take_no_more_memory_than_one_stream_may() {
     assert!(fits(4096, Via::ScatterAllgather, 64) && !fits(4097, Via::ScatterAllgather, 64));
     assert!(fits(4097, Via::Chain, 1468), "a single stream is that of all");
 }
+
+#[test]
+fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
+    let mut view = chain(7);
+    view.via = Via::TwoTree;
+    // First tree: 0 → 1 → (2, 3), 3 → (4, 5), 4 → 6; second tree: 0 → 6 → (5, 1), 5 → (4, 3), 3 → 2.
+    let parents = [(0, 0), (0, 6), (1, 3), (1, 5), (3, 5), (3, 6), (4, 0)];
+    for (member, (first, second)) in view.members.iter_mut().zip(parents).skip(1) {
+        (member.parent, member.order) = (Some(Rank(first)), second);
+    }
+    let ranks = |ranks: &[u16]| ranks.iter().copied().map(Rank).collect::<Vec<_>>();
+    let children = |view: &View, rank| [0, 1].map(|block| view.trees()[block].children(Rank(rank)));
+    assert_eq!(View::decode(&view.encode()).as_ref(), Some(&view));
+    assert_eq!(children(&view, 0), [ranks(&[1]), ranks(&[6])]);
+    assert_eq!(children(&view, 1), [ranks(&[3, 2]), ranks(&[])], "the higher one first");
+    view.members[3].standing = Standing::Gone;
+    assert_eq!(children(&view, 1), [ranks(&[4, 2, 5]), ranks(&[])]);
+    assert_eq!((children(&view, 5), view.trees()[1].parent(Rank(2))), ([ranks(&[]), ranks(&[2, 4])], Some(Rank(5))));
+    assert!(view.serves(Rank(1), Rank(5)) && view.serves(Rank(6), Rank(5)) && !view.serves(Rank(3), Rank(5)));
+    view.members[6].order = 1;
+    assert_eq!(View::decode(&view.encode()), None, "1 and 6 are each other's parents");
+    view.members[6].order = 7;
+    assert_eq!(View::decode(&view.encode()), None, "there is no rank 7");
+}
+
+#[test]
+fn when_a_relay_leaves_its_parent_takes_over_its_children() {
+    let mut view = chain(5);
+    assert_eq!(view.trees()[0].children(Rank(1)), [Rank(2)]);
+    view.members[2].standing = Standing::Gone;
+    view.members[3].standing = Standing::Gone;
+    let tree = &view.trees()[0];
+    assert_eq!(
+        (tree.children(Rank(1)), tree.parent(Rank(4)), tree.parent(Rank(3))),
+        (vec![Rank(4)], Some(Rank(1)), None)
+    );
+}
+
+#[test]
+fn every_block_has_a_tree_that_reaches_all_who_are_present() {
+    for (via, members) in [(Via::ScatterAllgather, 7), (Via::RecursiveDoubling, 8), (Via::RecursiveDoubling, 6)] {
+        let mut view = chain(members);
+        view.via = via;
+        view.members[3].standing = Standing::Gone;
+        let trees = view.trees();
+        assert_eq!(trees.len(), usize::from(members));
+        for tree in trees {
+            for rank in view.ranks().filter(|&rank| rank != Rank::ROOT) {
+                let parent = tree.parent(rank).expect("everybody but the root has a parent");
+                assert!(tree.children(parent).contains(&rank), "{via}: {parent} serves {rank}");
+            }
+        }
+    }
+}

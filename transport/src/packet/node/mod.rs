@@ -18,15 +18,10 @@ mod place;
 mod port;
 #[cfg(test)]
 mod tests;
-mod waiter;
-mod wake_up_socket;
-
-pub use place::NodeConfig;
-pub use port::NodePort;
-pub use waiter::NodeWaiter;
-pub(super) use wake_up_socket::WakeUpSocket;
 
 use super::error::{Errno, OpenError};
+pub use place::{NodeConfig, NodeWaiter};
+pub use port::NodePort;
 use std::path::PathBuf;
 
 /// Reason why a process cannot share the port of its host, with advice.

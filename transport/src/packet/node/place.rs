@@ -13,10 +13,11 @@
 use super::NodeError;
 use super::board::{Board, MAX_PROCESSES, TEXT_BYTES};
 use super::memory::SharedMemory;
-use super::wake_up_socket::WakeUpSocket;
 use crate::MacAddr;
+use crate::link::{Interest, Waiter};
 use crate::packet::Interface;
 use crate::packet::error::Errno;
+use crate::packet::sleep::{Sleeper, SocketEvents, WakeUpSocket};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::fcntl::{FcntlArg, OFlag, fcntl, open, posix_fallocate};
 use nix::sys::stat::{FileStat, Mode, SFlag, fstat, lstat};
@@ -25,6 +26,7 @@ use std::ops::Range;
 use std::os::fd::{AsFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(super) const DIRECTORY: &str = "/dev/shm";
@@ -287,5 +289,48 @@ impl Lock {
 
     pub(super) fn release(self, file: impl AsFd) {
         let _ = fcntl(file, FcntlArg::F_OFD_SETLK(&self.range(libc::F_UNLCK)));
+    }
+}
+
+/// Waiter of one thread on a [`NodePort`](super::NodePort).
+#[derive(Debug)]
+pub struct NodeWaiter {
+    sleeper: Sleeper,
+    place: Option<Arc<Place>>,
+    thread: u32,
+}
+
+impl NodeWaiter {
+    pub(super) fn new(sleeper: Sleeper, place: Option<Arc<Place>>, thread: u32) -> NodeWaiter {
+        NodeWaiter { sleeper, place, thread }
+    }
+}
+
+impl Waiter for NodeWaiter {
+    type Seen = SocketEvents;
+
+    fn wait(&self, now: crate::Instant, wanted: Interest) -> SocketEvents {
+        let Some(place) = self.place.as_ref().filter(|_| wanted.arrivals) else {
+            return self.sleeper.wait(now, wanted);
+        };
+        if !place.board.fall_asleep(place.port_id, self.thread) {
+            // A frame is waiting: only poll, without sleeping.
+            return self.sleeper.wait(now, Interest { arrivals: false, until: Some(crate::Instant::START), ..wanted });
+        }
+        let seen = self.sleeper.wait_or_ring(now, wanted, &place.bell);
+        place.board.awake(place.port_id, self.thread);
+        seen
+    }
+
+    fn take_wake(&self) -> bool {
+        self.sleeper.take_wake()
+    }
+
+    fn yield_now(&self) {
+        self.sleeper.yield_now();
+    }
+
+    fn wake(&self) {
+        self.sleeper.wake();
     }
 }

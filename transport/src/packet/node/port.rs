@@ -5,8 +5,7 @@
 
 use super::NodeError;
 use super::board::{Board, Entry, Occupant, QUEUE_FRAMES};
-use super::place::{DIRECTORY, Lock, NodeConfig, Place, sweep};
-use super::waiter::NodeWaiter;
+use super::place::{DIRECTORY, Lock, NodeConfig, NodeWaiter, Place, sweep};
 use crate::link::{Blocked, Link};
 use crate::packet::config::PortConfig;
 use crate::packet::error::{DriveError, Errno};

@@ -14,13 +14,11 @@ mod remote;
 mod repair_children;
 mod repairs;
 
-pub(super) use repair_children::RepairChildren;
-
 use super::boundaries::Boundaries;
 use super::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Sending, Trouble};
 use super::terms::{Flight, Memory};
 use crate::arq::echo::Behind;
-use crate::arq::probe_timer::{News, ProbeTimer};
+use crate::arq::loss_detection::{News, ProbeTimer};
 use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
 use crate::machine::{Deadline, Timer};
@@ -31,6 +29,7 @@ use listeners::{AckerChoice, Listener, Listeners};
 use pace::Pace;
 use parity::Blocks;
 use remote::Remote;
+pub(super) use repair_children::RepairChildren;
 use repairs::Repairs;
 use std::time::Duration;
 

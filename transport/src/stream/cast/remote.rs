@@ -1,9 +1,9 @@
 //! State of one receiver at a broadcast's sender: acknowledged frames, missing frames, round-trip
 //! time.
 
-use crate::arq::arrived;
 use crate::arq::echo::{Behind, Echo, Rtt};
 use crate::arq::loss_detection::LossDetection;
+use crate::arq::receipt;
 use crate::arq::stamp::Stamp;
 use crate::feed::{Feed, ReaderId};
 use crate::stream::readers::AckFrom;
@@ -164,7 +164,7 @@ impl Remote {
         if sequence <= self.cursor {
             return sequence == self.cursor;
         }
-        !arrived::get(&self.holes, sequence - self.cursor - 1)
+        !receipt::get(&self.holes, sequence - self.cursor - 1)
     }
 
     pub(super) fn has_reported(&self, sequence: u64) -> bool {

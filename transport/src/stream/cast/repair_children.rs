@@ -9,7 +9,7 @@
 
 use super::remote::Remote;
 use crate::arq::echo::Behind;
-use crate::arq::probe_timer::{News, ProbeTimer};
+use crate::arq::loss_detection::{News, ProbeTimer};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::machine::{Deadline, Timer};

@@ -2,7 +2,7 @@
 
 use super::listeners::Listeners;
 use super::remote::Remote;
-use crate::arq::arrived::Bits;
+use crate::arq::receipt::Bits;
 use crate::arq::stamp::Stamp;
 use crate::time::Instant;
 use crate::wire::Rank;

@@ -171,3 +171,11 @@ fn a_frame_of_another_version_says_which_from_whom_and_what_it_is() {
     frame[15] ^= 1;
     assert_eq!(parse(&frame).err(), Some(Reject::Foreign));
 }
+
+#[test]
+fn bits_are_named_from_the_lowest_on_and_unknown_ones_are_not() {
+    let named = |bits: u8| Flags(bits).names().collect::<Vec<_>>();
+    assert_eq!(named(0b1111_1111), ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]);
+    assert_eq!((named(0b1001_0100), named(0)), (vec!["RESENT", "REPORT"], vec![]));
+    assert_eq!(named(Flags::ACK_NOW.with(Flags::FLUSH).0), ["ACK_NOW", "FLUSH"]);
+}

@@ -11,11 +11,10 @@
 #[cfg(feature = "lldp")]
 mod neighbour;
 
-pub use super::error::LldpProblem;
-
+pub use super::LldpProblem;
 use super::build::{self, Draft, DraftHost, DraftLink, Loops};
-use super::error::{TopologyError, TopologyProblem};
 use super::tree::Imported;
+use super::{TopologyError, TopologyProblem};
 use crate::names::HostNames;
 use crate::{format_rate, natural_order};
 use std::collections::{BTreeMap, BTreeSet};

@@ -8,16 +8,15 @@
 #[cfg(feature = "slurm")]
 mod yaml;
 
-pub use super::error::SlurmProblem;
-#[cfg(feature = "slurm")]
-pub use yaml::parse_yaml;
-
+pub use super::SlurmProblem;
 use super::build::{self, Draft, DraftHost, DraftLink, Loops};
-use super::error::{TopologyError, TopologyProblem};
 use super::nodeset::{self, MAX_HOSTS};
 use super::tree::Imported;
+use super::{TopologyError, TopologyProblem};
 use crate::{natural_order, parse_rate};
 use std::collections::{BTreeMap, HashMap};
+#[cfg(feature = "slurm")]
+pub use yaml::parse_yaml;
 
 /// Refuses a `topology.yaml`: this build has no YAML reader.
 ///

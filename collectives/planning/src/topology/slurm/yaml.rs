@@ -1,9 +1,8 @@
 //! Parser of newer Slurm's `topology.yaml` (25.05 and on), as far as it describes switches.
 
-use super::ConfReader;
-use super::Pair;
-use crate::topology::error::{SlurmProblem, TopologyError};
+use super::{ConfReader, Pair};
 use crate::topology::tree::Imported;
+use crate::topology::{SlurmProblem, TopologyError};
 use saphyr::{LoadableYamlNode, MarkedYaml};
 
 /// Reads a `topology.yaml`; `source_name` names it in errors and notes, usually its path.

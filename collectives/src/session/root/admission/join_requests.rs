@@ -7,7 +7,7 @@
 use super::refusals::{HostClaim, SessionParameters, namesake_text, node_name, twin_text};
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::message::{HOLDS, Message, Refusal};
-use crate::session::root::event::TurnedAway;
+use crate::session::root::config::TurnedAway;
 use ethbcast_planning::natural_order;
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};

@@ -6,8 +6,7 @@ pub mod non_members;
 pub mod path_check;
 pub mod refusals;
 
-use super::config::{OnSlow, RootConfig};
-use super::event::{NoPlan, RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use super::config::{NoPlan, OnSlow, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use super::policy::planner::Planner;
 use crate::Route;
 use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};

@@ -4,7 +4,7 @@
 use super::refusals::{HostClaim, Names, Refusals, node_name};
 use crate::session::endpoint::OtherBuilds;
 use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
-use crate::session::root::event::{MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use crate::session::root::config::{MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::session::root::phase::RootPhase;
 use crate::session::root::running::SessionPhase;
 use ethbcast_transport::wire::{Frame, Rank, Reject};

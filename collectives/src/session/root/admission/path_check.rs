@@ -11,12 +11,10 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
 use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
-/// Timeout of a PROBE.
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
 /// Number of PROBEs to a host. Of a thousand hosts behind links with 33 % loss, two to four remain unreached by
 /// then; they send their join request again.
 const TRIES: u32 = 12;
-/// Maximum number of unanswered PROBEs.
 const MAX_UNANSWERED: u32 = 32;
 /// Time after which all credit for PROBEs returns. Existing hosts reply within it, and addresses that do not exist
 /// delay nobody. The resulting load is at most 40 Mbit/s at MTU 1500.

@@ -3,8 +3,7 @@
 
 pub mod catch_up;
 
-use super::config::RootConfig;
-use super::event::RootEndpoint;
+use super::config::{RootConfig, RootEndpoint};
 use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, Dealing, SIDE};
 use crate::session::fetch::Answering;

@@ -1,7 +1,7 @@
 //! Periodic frames by which the sender distributes the list of members and shows that it is alive.
 
 use crate::session::message::{Challenge, Digest, Message, ViewPart};
-use crate::session::root::event::RootEndpoint;
+use crate::session::root::config::RootEndpoint;
 use crate::session::view::View;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, planted};

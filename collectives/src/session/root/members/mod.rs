@@ -3,7 +3,7 @@
 pub mod announcement;
 pub mod progress;
 
-use super::event::MemberReport;
+use super::config::MemberReport;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::CLAIM_PERIOD;

@@ -1,16 +1,14 @@
 //! Changes of the broadcast tree during a transfer: for a better one, or when a switch limits
 //! broadcast.
 
-pub mod cast_change;
 pub mod neighbours;
 pub mod planner;
 pub mod slow_hosts;
 pub mod stall_watch;
 pub mod stragglers;
 
-use super::config::{OnSlow, RootConfig};
+use super::config::{OnSlow, RootConfig, RootEvent};
 use super::delivery::Delivery;
-use super::event::RootEvent;
 use super::members::{MemberEntry, Members};
 use crate::Route;
 use crate::measure::RateComparison;
@@ -371,7 +369,7 @@ impl Replanning {
 
     fn plan(&mut self, view: &mut View) -> bool {
         if std::mem::take(&mut self.to_cast) {
-            cast_change::reroute(view);
+            planner::reroute(view);
             self.rearranged = true;
             return true;
         }

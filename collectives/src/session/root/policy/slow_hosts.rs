@@ -39,7 +39,6 @@ const RATE_OVER: Duration = Duration::from_millis(800);
 const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
-/// Maximum number of comparisons of a session.
 const MAX_COMPARISONS: u32 = 3;
 /// Divisor of the frames left, which limits the frames of a comparison's train.
 const FRAMES_PART: u64 = 200;

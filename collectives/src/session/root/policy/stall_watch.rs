@@ -325,7 +325,7 @@ mod tests {
     use crate::membership::Station;
     use crate::session::message::Status;
     use crate::session::root::config::RootConfig;
-    use crate::session::root::event::RootEndpoint;
+    use crate::session::root::config::RootEndpoint;
     use crate::session::view::tests::chain;
     use ethbcast_transport::MacAddr;
 

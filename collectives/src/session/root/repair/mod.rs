@@ -2,14 +2,13 @@
 
 pub mod wants;
 
+use super::config::{RootEndpoint, RootEvent};
 use super::delivery::Delivery;
 use super::delivery::catch_up::Needy;
-use super::event::{RootEndpoint, RootEvent};
 use super::members::{MemberEntry, Members};
 use crate::membership::timers::Wait;
 use crate::session::fetch::Asking;
-use crate::session::message;
-use crate::session::message::{Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
+use crate::session::message::{self, Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
 use crate::session::verified::{ChunkSet, Form, StretchPlace};
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
