@@ -1,5 +1,6 @@
 //! Failure detection: a host that is silent for too long is gone, one that sent BYE has left.
 
+use super::timers::Timing;
 use ethbcast_transport::Instant;
 use ethbcast_transport::planted;
 use ethbcast_transport::wire::Rank;
@@ -138,7 +139,10 @@ impl Presence {
         }
     }
 
-    pub(crate) fn admit(&mut self, now: Instant) {
+    /// Adds a rank; the limits of silence are then those of `timing`.
+    pub(crate) fn admit(&mut self, now: Instant, timing: &Timing) {
+        (self.silence_limit, self.suspect_after) = (timing.dead, Some(timing.suspect));
+        self.together = timing.status.min(timing.dead / 4);
         self.entries.push(PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here });
     }
 

@@ -118,7 +118,21 @@ impl Timing {
         let (suspect, status) = (self.suspect.min(dead / 2), self.status.min(dead / 10));
         bounds.contains(&dead).then_some(Timing { dead, suspect, status, ..self })
     }
+
+    /// Returns these times among `receivers`. The root gets 8000 status reports a second at most, so with more than
+    /// 800 receivers each reports less often: three reports must be lost until it is suspected, seven until it is
+    /// demoted.
+    pub(crate) fn among(self, receivers: usize) -> Timing {
+        let status = REPORT_SPACING * receivers as u32;
+        if status <= self.status {
+            return self;
+        }
+        Timing { status, suspect: self.suspect.max(status * 3), dead: self.dead.max(status * 7), ..self }
+    }
 }
+
+/// Time for each status report that a root gets.
+const REPORT_SPACING: Duration = Duration::from_micros(125);
 
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
 pub(crate) const URGENT_INTERVAL: Duration = Duration::from_micros(12_500);
@@ -172,6 +186,19 @@ mod tests {
 #[cfg(test)]
 mod timing_tests {
     use super::*;
+
+    #[test]
+    fn however_many_report_to_a_root_it_gets_8000_reports_a_second_and_seven_before_one_is_dead() {
+        let (own, millis) = (Timing::default(), Duration::from_millis);
+        let times = |receivers: usize| {
+            let Timing { status, suspect, dead, .. } = own.among(receivers);
+            [status, suspect, dead].map(|time| time.as_millis())
+        };
+        assert_eq!(own.among(800), own, "up to here nothing changes");
+        assert_eq!((times(1000), times(10_000)), ([125, 375, 1500], [1250, 3750, 8750]));
+        let short = own.with_dead(millis(500)).expect("within its bounds");
+        assert_eq!((short.among(400), short.among(1000).dead), (short, millis(875)));
+    }
 
     #[test]
     fn reports_of_a_thousand_are_spread_in_time_and_those_of_ten_are_not() {

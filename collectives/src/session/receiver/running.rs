@@ -69,7 +69,8 @@ impl MemberPhase {
         let config = endpoint.config();
         let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
         // All members begin at the same moment; their status reports are spread over the period.
-        let offset = config.timing.status * u32::from(rank.0) / view.members.len().max(1) as u32;
+        let period = config.timing.among(view.members.len() - 1).status;
+        let offset = period * u32::from(rank.0) / view.members.len().max(1) as u32;
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
         MemberPhase {
@@ -312,7 +313,7 @@ impl MemberPhase {
         (root, silence): (MacAddr, Duration),
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
-        let timing = endpoint.config().timing;
+        let timing = endpoint.config().timing.among(self.view.members.len() - 1);
         self.fetching.handle_timeout(now, (root, silence >= timing.suspect), endpoint);
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();

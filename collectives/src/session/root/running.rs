@@ -56,6 +56,7 @@ impl SessionPhase {
         trailer: Option<Trailer>,
         endpoint: &mut RootEndpoint,
     ) -> SessionPhase {
+        endpoint.config_mut().timing = endpoint.config().timing.among(view.members.len() - 1);
         let config = endpoint.config();
         timers.set(Wait::Status, now + config.timing.status);
         let mut running = SessionPhase {
@@ -160,9 +161,16 @@ impl SessionPhase {
         self.follow_up(now, endpoint);
     }
 
-    pub(super) fn admit(&mut self, now: Instant, host: String, mac: MacAddr, nonce: u64) -> bool {
-        let fits = !self.delivery.is_shut() && self.members.admit(now);
+    pub(super) fn admit(
+        &mut self,
+        now: Instant,
+        (host, mac, nonce): (String, MacAddr, u64),
+        endpoint: &mut RootEndpoint,
+    ) -> bool {
+        let timing = endpoint.config().timing.among(self.view.members.len());
+        let fits = !self.delivery.is_shut() && self.members.admit(now, &timing);
         if fits {
+            endpoint.config_mut().timing = timing;
             self.view.members.push(ViewMember::late(host, mac, nonce));
             self.delivery.admit(mac);
             self.changed = true;
@@ -174,7 +182,7 @@ impl SessionPhase {
     /// restarted.
     pub(super) fn on_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
         let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
-        if self.members.silence(now, rank) >= REBOOT_SILENCE {
+        if self.members.silence(now, rank) >= REBOOT_SILENCE.max(endpoint.config().timing.suspect) {
             self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
             self.follow_up(now, endpoint);
         }

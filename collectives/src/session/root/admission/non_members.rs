@@ -69,7 +69,7 @@ impl NonMembers {
             _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
             _ => host.clone(),
         };
-        let room = members.len() <= offer.most && running.admit(now, named.clone(), from, *nonce);
+        let room = members.len() <= offer.most && running.admit(now, (named.clone(), from, *nonce), endpoint);
         if room {
             endpoint.push_event(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
         }

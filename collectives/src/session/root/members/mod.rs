@@ -165,12 +165,13 @@ impl Members {
         Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
-    /// Adds a late member, which starts demoted. Returns false if too many are still on their way in.
-    pub(super) fn admit(&mut self, now: Instant) -> bool {
+    /// Adds a late member, which starts demoted; the times are then those of `timing`. Returns false if too many are
+    /// still on their way in.
+    pub(super) fn admit(&mut self, now: Instant, timing: &Timing) -> bool {
         let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
         let fits = coming < MAX_COMING;
         if fits {
-            self.presence.admit(now);
+            self.presence.admit(now, timing);
             self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
         }
         fits
