@@ -91,7 +91,7 @@ impl Bed {
     /// Adds a rule to what each host's interface takes.
     fn filter(&self, rule: &str) {
         let chain = "add chain netdev test in { type filter hook ingress device eth0 priority 0; }";
-        let file = self.site.file("rules", &format!("add table netdev test\n{chain}\n{rule}"));
+        let file = self.site.file("rules", format!("add table netdev test\n{chain}\n{rule}"));
         for host in self.site.lab().hosts() {
             self.site.set_up(&host, "nft", &["-f", file.to_str().expect("a path")]);
         }

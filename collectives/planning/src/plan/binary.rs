@@ -413,7 +413,11 @@ mod tests {
         #![proptest_config(ProptestConfig::with_cases(300))]
 
         #[test]
-        fn no_tree_is_lower(topology in arbitrary::topology(8, 9), most in 2u8..=4, root in any::<prop::sample::Index>()) {
+        fn no_tree_is_lower(
+            topology in arbitrary::topology(8, 9),
+            most in 2u8..=4,
+            root in any::<prop::sample::Index>(),
+        ) {
             let all = all_of(&topology);
             let root = root.index(all.len());
             let plan = kary(&topology, root, &all, most).expect("all hosts");

@@ -491,8 +491,8 @@ mod tests {
         best
     }
 
-    /// Compares with the best of all pairs on every row of up to three switches with up to `most` hosts, from one root on
-    /// each switch.
+    /// Compares with the best of all pairs on every row of up to three switches with up to `most` hosts, from one
+    /// root on each switch.
     fn compare_with_all_pairs(most: usize) -> String {
         let (mut networks, mut higher, mut far, mut impure, mut avoidable) = (0, 0, 0, 0, 0);
         for hosts in 2..=most {
@@ -514,15 +514,16 @@ mod tests {
             }
         }
         format!(
-            "{networks} networks of up to {most} hosts: {higher} higher than the best pair, by up to {far}; on {impure} \
-         every pair has hosts that send in both trees, and {avoidable} pairs have more of them than the best"
+            "{networks} networks of up to {most} hosts: {higher} higher than the best pair, by up to {far}; on \
+             {impure} every pair has hosts that send in both trees, and {avoidable} pairs have more of them than \
+             the best"
         )
     }
 
     #[test]
     fn among_all_pairs_on_small_networks_few_are_better() {
-        let expected = "249 networks of up to 7 hosts: 64 higher than the best pair, by up to 1; on 0 every pair has hosts \
-                    that send in both trees, and 45 pairs have more of them than the best";
+        let expected = "249 networks of up to 7 hosts: 64 higher than the best pair, by up to 1; on 0 \
+                        every pair has hosts that send in both trees, and 45 pairs have more of them than the best";
         assert_eq!(compare_with_all_pairs(7), expected);
     }
 }

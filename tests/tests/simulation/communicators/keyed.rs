@@ -150,7 +150,8 @@ fn recorded_calls_of_an_earlier_group_delay_or_prevent_the_next_and_change_nothi
 
 #[test]
 fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
-    let is_other: [(fn(usize) -> Option<Keys>, [&str; 2]); 2] = [
+    type KeysOf = fn(usize) -> Option<Keys>;
+    let is_other: [(KeysOf, [&str; 2]); 2] = [
         (|host| Some(keys(if host == 2 { 2 } else { 1 })), ["copy one file to both", "copy one file to both"]),
         (|host| (host != 2).then(|| keys(1)), ["speaks without a key", "and this host has none: give it the file"]),
     ];

@@ -313,7 +313,7 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
         .expect("an early sync comes each 8 MiB");
     disk.grow().expect("room");
     let [broken_run, sound_run] = receivers.map(|run| run.end(LIMIT));
-    // On a busy machine a write may be told of the lost blocks before a sync is.
+    // On a busy machine a write may report the lost blocks before a sync does.
     broken_run.assert_refusal(4, &["cannot "]);
     sound_run.assert_code(0);
     root.end(LIMIT).assert_code(1);
