@@ -1,5 +1,4 @@
-//! Checker of broadcast trees: contention on cables, load and order, counted without the planners'
-//! code.
+//! Checker of broadcast trees: computes order, contention and load on cables, independently of the tree algorithms.
 //!
 //! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
 //! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off
