@@ -1,4 +1,4 @@
-//! Benchmark of simulated broadcasts to a thousand receivers: acknowledgements at the sender, throughput, memory, loss
+//! Benchmark of simulated broadcasts to a thousand receivers: frames received by the sender, throughput, memory, loss
 //! reports.
 //!
 //! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and cables slower in
