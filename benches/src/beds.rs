@@ -1,5 +1,4 @@
-//! Networks on which algorithms are compared: their topologies, the algorithms, and predicted
-//! times.
+//! Networks on which the benchmarks compare broadcast algorithms, with each algorithm's predicted time.
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;

@@ -1,5 +1,5 @@
-//! Benchmark of AF_PACKET as this project uses it against other kernel interfaces for raw frames.
-//! Each is measured with the same peer.
+//! Benchmark of this project's AF_PACKET sockets against the kernel's other interfaces for raw frames. Each is measured
+//! with the same peer.
 //!
 //! The bench tries every way of receiving beside the port's way of sending, then every way of sending beside the
 //! port's way of receiving. On a veth the sender's CPU time includes carrying the frame to the

@@ -1,4 +1,4 @@
-//! Reproduction of the papers' figures by simulation, on their networks and at their rates. Hosts
+//! Reproduction, by simulation, of the figures of Patarasuk 2008 and of Mateescu and Taylor, on their networks. Hosts
 //! are as fast as in Table 2 of Patarasuk 2008.
 //!
 //! A lab of 32 hosts on one machine cannot send at 100 Mbit/s, let alone at 1000. `ethbcast

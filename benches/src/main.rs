@@ -1,4 +1,4 @@
-//! Benchmarks, and reproduction of the papers' tables and figures, as files in `docs/results`.
+//! Program that runs the benchmarks in `docs/results`. It also reproduces tables and figures of published papers.
 //!
 //! `make` computes or simulates: its results are equal on every machine. `lab`, `drivers` and
 //! `messages` measure in labs of network namespaces (`ethbcast-lab`), so they need root and leave

@@ -1,5 +1,4 @@
-//! Buffer memory of a broadcast's sender: by the formula of the EQA paper (§4.2), and as counted in
-//! running streams.
+//! Comparison of a broadcast sender's buffer memory: by the EQA paper's formula (§4.2), and in running streams.
 //!
 //! Only the simulated broadcasts, which show the effect of losses, send anything.
 

@@ -1,5 +1,4 @@
-//! Line charts of time by message size or number of hosts, and checks of what a paper states about
-//! them.
+//! Line charts of time by message size or number of hosts, checked against the statements of a paper.
 
 use std::fmt;
 

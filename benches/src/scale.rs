@@ -1,5 +1,5 @@
-//! Simulated broadcasts to a thousand receivers: frames that the sender receives, throughput,
-//! memory, reports of a loss.
+//! Benchmark of simulated broadcasts to a thousand receivers: frames received by the sender, throughput, memory, loss
+//! reports.
 //!
 //! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and cables slower in
 //! proportion, so that a frame takes as long as a full one at the named rate. With full frames the buffers of a

@@ -1,4 +1,4 @@
-//! Kinds of failures, the base of exit codes, C's status codes and Python's exceptions.
+//! Kinds of errors, from which exit codes, C status codes and Python exceptions are derived.
 
 use crate::communicator::{CommunicatorError, Error as CallError};
 use crate::membership::live::StationError;

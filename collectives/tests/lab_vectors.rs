@@ -1,5 +1,4 @@
-//! Test vectors of key derivation, recomputed by a Python program written from the papers and RFCs
-//! only.
+//! Test of key derivation against a Python program, written independently from the papers and RFCs.
 
 use std::io;
 use std::process::Command;

@@ -1,4 +1,4 @@
-//! A file with holes as a stream: a map of its extents, followed by their data.
+//! Format of a file with holes as a stream: a map of its extents, followed by their data.
 
 use crate::manifest::{Extent, Fault, FileData, ManifestError};
 use ethbcast_collectives::session::live::ReadAt;

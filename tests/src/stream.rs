@@ -1,5 +1,4 @@
-//! Test helper: broadcast streams to 200 receivers, and frames of any content with a valid
-//! checksum.
+//! Test helper: one end of a broadcast stream to 200 receivers. It also gives frames of any content a valid checksum.
 
 use ethbcast_transport::Tuning;
 use ethbcast_transport::sim::host_mac;

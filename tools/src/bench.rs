@@ -1,5 +1,5 @@
-//! `ethbcast bench`: times transfers and broadcasts between network namespaces of this machine, on request beside
-//! other tools (udpcast, MPI).
+//! `ethbcast bench`: times transfers and broadcasts between network namespaces of this machine. On request it runs
+//! other tools (udpcast, MPI) too.
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};

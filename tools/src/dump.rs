@@ -1,5 +1,5 @@
-//! `ethbcast dump`: one line for each frame, from a capture or an interface. Captures in pcap and pcapng are read,
-//! and pcap is written.
+//! `ethbcast dump`: prints each frame of a capture file or an interface. Captures in pcap and pcapng are read, and pcap
+//! is written.
 
 use crate::args::DumpArgs;
 use crate::doctor::{Fault, of_interface, of_open};

@@ -1,5 +1,5 @@
-//! `ethbcast mpi-env` and `port`: start an MPI program with ethbcast's library, and open sockets
-//! for its unprivileged processes.
+//! `ethbcast mpi-env`: prints how to start an MPI program with ethbcast's library. `ethbcast port` opens sockets for
+//! its unprivileged processes.
 
 use crate::args::{Launcher, MpiEnvArgs, PortArgs};
 use crate::exit;

@@ -1,4 +1,4 @@
-//! Formatting of sizes, rates and counts for output, and quoting for a shell.
+//! Formatting of sizes, rates and counts for output. Words are quoted for a shell here too.
 
 pub fn receivers(count: usize) -> String {
     if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }

@@ -1,4 +1,4 @@
-//! Timers of a state machine's parts, a retry timer, and a token bucket.
+//! Timers for protocol state machines: a table of deadlines, a retry timer, and a token bucket.
 
 use crate::machine::Deadline;
 use crate::time::Instant;

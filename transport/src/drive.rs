@@ -1,4 +1,4 @@
-//! The loop that runs one machine on one [`Link`].
+//! The event loop that runs one protocol state machine on one network link ([`Link`]).
 //!
 //! [`Rounds`] are common to it and to `packet::Shared`: each receives arrived frames, runs
 //! timers and, after the application, sends; then the loop rests.

@@ -1,5 +1,4 @@
-//! Macros that declare structs of settings with default values, and structs of counters that can be
-//! added.
+//! Macros that declare structs of settings with default values. Others declare structs of counters that can be added.
 
 /// Declares structs with a default value beside each field. For the crates of this workspace.
 #[doc(hidden)]

@@ -1,7 +1,6 @@
-//! Tests of the cost of frame loss: relays pay only for their own cable, broadcasts repair many
-//! losses by parity. A chain's relay forwards what it has, so that a hop pays only for the losses
-//! on its own cable, not for those of all hops before it. The sender of a broadcast (cast) sends
-//! parity if several receivers have lost different frames, so that all together cost as much as
+//! Tests of what frame loss costs, in frames sent, in relay chains and broadcasts. A chain's relay forwards what it
+//! has, so that a hop pays only for the losses on its own cable, not for those of all hops before it. The sender of a
+//! broadcast (cast) sends parity if several receivers have lost different frames, so that all together cost as much as
 //! one.
 
 use ethbcast_transport::sim::{Cable, HostSettings, Network, Outcome, RandomFaults, Simulation, host_mac};

@@ -1,4 +1,4 @@
-//! Status codes of the C interface, and the error message of each thread.
+//! Errors of the C interface: status codes, and the message of each thread's last error.
 
 use ethbcast_collectives::{ErrorKind, NamedOptions};
 use std::any::Any;

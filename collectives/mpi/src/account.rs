@@ -1,5 +1,4 @@
-//! Record of the time that an MPI communicator's calls have taken and saved, which decides the
-//! route of each call.
+//! Decision, from measured times, whether ethbcast or the MPI itself carries a communicator's next call.
 //!
 //! A trial uses the program's own calls, so it costs only the time by which ethbcast (the *wire*)
 //! is slower than the MPI. A trial begins when the ranks can afford it: it may cost a fiftieth of

@@ -1,5 +1,4 @@
-//! Cache of the ethbcast groups of freed MPI communicators (*wires*), for later ones of the same
-//! ranks.
+//! Cache of ethbcast groups (*wires*) of freed MPI communicators, reused by later communicators of the same ranks.
 //!
 //! Setting up a wire ends with an agreement: it is kept only if each of its ranks has room. A rank may free the
 //! communicator later than others do. A new communicator therefore takes a kept wire only if all of

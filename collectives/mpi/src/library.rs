@@ -1,4 +1,4 @@
-//! The MPI library found in this process, and the process-wide state.
+//! Process-wide state of this MPI add-on, with the MPI library found in the process.
 
 use crate::dynamic::{self, Symbol, Table, VERSION, print_line};
 use crate::settings::{Reason, Settings, Statistics, Stats};

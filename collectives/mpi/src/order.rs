@@ -1,5 +1,4 @@
-//! Order of a rank's MPI calls, and detection of ranks that disagree whether ethbcast or the MPI
-//! carries one.
+//! Detection of ranks that disagree whether ethbcast or the MPI carries a collective call.
 //!
 //! All ranks make equal calls, and each decides by a call's bytes whether it uses ethbcast (the
 //! *wire*), the MPI, or is tried first. If the bytes differ, so may the decision. Ranks on the wire

@@ -1,5 +1,5 @@
-//! Names of hosts: their natural order (n2 before n10), and lookup in different spellings (`n1`,
-//! `n1.cluster.example`, `N1`, with MAC address).
+//! Comparison of host names: in natural order (n2 before n10), and in different spellings (`n1`, `n1.cluster.example`,
+//! `N1`, with MAC address).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;

@@ -1,4 +1,4 @@
-//! Parsing shared by all input files: TOML with a `schema` key, and errors that name file and line.
+//! Parser shared by all input files: reads TOML with a `schema` key, and reports errors by file and line.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;

@@ -1,5 +1,5 @@
-//! Formation of a communicator: equal processes find each other without a coordinator. Each sends
-//! CALLs until all have the identical list.
+//! Formation of a communicator: its processes find each other without a coordinator. Each sends CALLs until all have
+//! the identical list.
 
 use super::body::CallBody;
 use super::config::{Config, period, silence_limit};

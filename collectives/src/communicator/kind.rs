@@ -1,4 +1,4 @@
-//! Type numbers, in the frame header, of the control messages of a communicator ([`Kind`] 40–43).
+//! Frame types of a communicator's control messages: the numbers 40 to 43 in the frame header ([`Kind`]).
 
 use ethbcast_transport::wire::Kind;
 

@@ -1,4 +1,4 @@
-//! Protection of frames outside any transfer, by a secret that all hosts of a cluster share.
+//! Encryption of frames outside any transfer, with a secret that all hosts of a cluster share.
 
 use super::file::{KeyName, Keys};
 use super::schedule::Secret;

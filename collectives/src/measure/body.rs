@@ -1,4 +1,5 @@
-//! Bodies of PROBE, ECHO and REPORT frames, and their text form for capture tools.
+//! Wire format of measurement frames: PROBE (request), ECHO (reply) and REPORT (counts). Capture tools show the bodies
+//! as text.
 
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};

@@ -1,4 +1,5 @@
-//! Writing of PROBE frames, of the headers of PROBE, ECHO and REPORT, and of a message of m bytes in frames.
+//! Encoder of measurement frames: PROBE requests, and the headers of their replies (ECHO and REPORT). It also divides a
+//! message of m bytes into frames.
 
 use super::body::{ProbeBody, Task};
 use super::kind;

@@ -1,5 +1,5 @@
-//! Comparison of rates: of the paths to two hosts during a session, by a short train of frames to each, and of a
-//! train to the group address with one to a host, which tells whether a switch polices broadcasts.
+//! Comparison of two paths' rates during a transfer, by a short burst of frames on each. The paths are those to two
+//! hosts, or those of broadcast and unicast: the latter tell whether a switch polices broadcasts.
 
 use super::body::{ProbeBody, ReportBody, Task};
 use super::kind;

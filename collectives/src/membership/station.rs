@@ -1,5 +1,5 @@
-//! Identity of a host: its name, addresses, group (hosts with one group name work together), MTU;
-//! detects other versions.
+//! Identity of a host in the protocol: name, addresses, MTU, and the group whose hosts work together. Hosts with
+//! another version or key are detected by it.
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;

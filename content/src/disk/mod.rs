@@ -1,4 +1,4 @@
-//! File operations of a receiver, for the real disk and for simulated ones that crash.
+//! Interface of a receiver's file operations, implemented by the real disk and by a simulated disk for crash tests.
 //!
 //! All writes go through [`Directory`] and [`DiskFile`]. They are implemented by the host's
 //! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail

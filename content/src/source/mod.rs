@@ -1,4 +1,4 @@
-//! A directory, or several files and directories, as one stream.
+//! Sending of a directory, or of several files and directories, as one stream of bytes.
 
 mod listing;
 mod opened;

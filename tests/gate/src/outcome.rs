@@ -1,4 +1,4 @@
-//! Results of tests, and the table of them at the end of a run.
+//! Results of single tests, and the table of them that the test runner prints at the end.
 
 use crate::cell::Ended;
 use crate::collect::{Kind, Test};

@@ -1,5 +1,5 @@
-//! The test runner, with scripts that act as test programs; and the checks by `./try` and `./test` before they build
-//! anything (`tests/setup.sh`), on machines with missing programs.
+//! Tests of the test runner, with scripts in place of test programs. The checks by `./try` and `./test` before they
+//! build anything (`tests/setup.sh`) are tested too, on machines with missing programs.
 
 use std::fs;
 use std::io::Read;

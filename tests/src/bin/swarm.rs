@@ -1,4 +1,4 @@
-//! Runs randomized simulations: many schedules, or one.
+//! Program that runs transfers in the simulator under random faults: many seeds, or one again.
 
 use clap::Parser;
 use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, run_all, tell};

@@ -1,5 +1,4 @@
-//! Fault injection: one run, which starts hosts and programs, triggers the faults, and waits for
-//! the end.
+//! Fault injection: executes one run, from the start of hosts and programs, through its faults, to the end.
 
 use super::judge::{Verdict, judge};
 use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};

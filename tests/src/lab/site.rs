@@ -1,5 +1,4 @@
-//! Test helper: the environment of one test with root: hosts in network namespaces, and a
-//! directory.
+//! Test helper: the environment of one test that runs as root: hosts in network namespaces, and a directory.
 
 use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};

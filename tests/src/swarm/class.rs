@@ -1,4 +1,4 @@
-//! Random simulation: the kinds of faults, some of which each seed switches on.
+//! Random simulation: kinds of faults; each seed switches on some of them.
 
 use super::hosts::HostSet;
 use super::seed::Draw;

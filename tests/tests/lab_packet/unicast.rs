@@ -1,4 +1,4 @@
-//! Tests of UDP by unicast between network namespaces: copies of what is for all.
+//! Tests of UDP without multicast, between network namespaces: group frames are copied to each host.
 
 use crate::network::{Cable, Script, frame, until};
 use ethbcast_tests::lab::StopOnDrop;

@@ -1,5 +1,5 @@
-//! Tests of the way that a session chooses where switches police or copy broadcasts, and of a change during the session
-//! where another proves far faster.
+//! Simulated tests of the broadcast algorithm chosen where switches limit or copy broadcasts. A transfer also changes
+//! to another that proves far faster.
 
 use ethbcast_collectives::session::{End, Outcome, RootEvent};
 use ethbcast_planning::plan::Via;

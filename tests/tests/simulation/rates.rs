@@ -1,4 +1,4 @@
-//! Tests of rate limits, and of sessions at low priority.
+//! Simulated tests of rate limits, and of transfers at low priority.
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{

@@ -1,4 +1,5 @@
-//! Whole sessions under the simulator: exhaustive loss patterns, deaths, many receivers. The swarm has the random ones.
+//! Simulated tests of whole transfers: every pattern of losses, deaths of hosts, many receivers. Random ones are in
+//! `swarm`.
 
 use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
 use ethbcast_planning::plan::Via;

@@ -1,4 +1,4 @@
-//! Tests by random simulation and by the fuzz targets, and a check that they find deliberate bugs.
+//! Tests by random simulation and by the fuzz targets. They must also find deliberate bugs.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;

@@ -1,4 +1,5 @@
-//! Source files as text, the modules that they use, and a check for circular imports.
+//! Test helper: reads the source files as text, and finds the modules that they use. It also checks for circular
+//! imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;

@@ -1,4 +1,4 @@
-//! Results of a bench, as text and as JSON; tables of repeated runs, and the statistics of times.
+//! Results of the benchmark, as text and as JSON. Repeated runs have tables and statistics of their times.
 
 use crate::cluster::Ceiling;
 use ethbcast_lab::format_rate;

@@ -1,4 +1,4 @@
-//! Configuration of a test network of namespaces: topology, rates, loss, MTU; with its validation.
+//! Configuration of a test network of namespaces, checked for errors: topology, rates, loss, MTU.
 
 use crate::error::LabError;
 use crate::names::{DEFAULT_LAB, MAX_LAB_BYTES, is_host_name, is_lab_name, longest_host_bytes};

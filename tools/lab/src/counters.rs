@@ -1,4 +1,4 @@
-//! Counters of a cable, and the detour of a cable through a program.
+//! Packet and byte counters of a host's cable in a test network. A cable can also be led through a program.
 
 use crate::error::LabError;
 use crate::faults::port_to;

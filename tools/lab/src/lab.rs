@@ -1,4 +1,4 @@
-//! A lab: its creation and removal, its hosts, commands on them, and impairments of their cables.
+//! A running test network (lab): its creation and removal, hosts, commands on them, and cable faults.
 
 use crate::config::{LabConfig, check_lab_name, check_loss};
 use crate::counters::{self, Detour, HostCounters};

@@ -1,5 +1,4 @@
-//! Network namespaces of `ip netns`: names in a directory, threads that enter one, and the
-//! termination of the processes inside.
+//! Linux network namespaces as of `ip netns`: their names, threads that enter one, and processes inside.
 
 use crate::error::LabError;
 use crate::names::{namespace_of, split_namespace};

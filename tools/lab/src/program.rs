@@ -1,4 +1,4 @@
-//! Execution of `ip`, `tc` and `nft`, diagnosis of their errors, and the hold of Ctrl-C meanwhile.
+//! Runs `ip`, `tc` and `nft` for a test network, and explains their errors. Ctrl-C is held back meanwhile.
 
 use crate::error::LabError;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};

@@ -1,4 +1,4 @@
-//! Timed calls of `ethbcast perf`: collectives of the library, measured at the root.
+//! Timed calls of `ethbcast perf`: collectives such as broadcast, measured at the sending rank (root).
 //!
 //! All ranks join a communicator, determine the root, and receive its parameters. Received data is
 //! compared byte by byte outside the timed part.

@@ -1,4 +1,4 @@
-//! One simulated session, from announcement to verdict, and the application on each host.
+//! One simulated transfer of `ethbcast simulate`, from announcement to result, with the application on each host.
 
 use super::figures::Wiring;
 use super::{Conditions, SimulationSettings};

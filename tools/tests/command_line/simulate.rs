@@ -1,4 +1,4 @@
-//! Tests of `ethbcast simulate` and of reports.
+//! Tests of `ethbcast simulate` and of the reports that it prints.
 
 use super::ended_here;
 use crate::plan::Place;

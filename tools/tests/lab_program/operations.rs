@@ -1,4 +1,4 @@
-//! Tests of the collectives that `ethbcast perf` times, and of commands as source and destination.
+//! Tests of the collectives that `ethbcast perf` times. Transfers from and to shell commands are tested here too.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, names_in, one_switch, within};
 use nix::sys::signal::Signal;

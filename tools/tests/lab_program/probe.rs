@@ -1,4 +1,4 @@
-//! Tests of `ethbcast probe`, discovery of switches, and `ethbcast lab`.
+//! Tests of `ethbcast probe`: it measures a network and discovers its switches. `ethbcast lab` is tested here too.
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name, names_in, namespaces,

@@ -1,6 +1,6 @@
-//! Tests of the share of its cables that a transfer takes. By the interfaces' counters root and relays
-//! exceed a limit in no second by more than a quarter, on cables of five times the rate (in the
-//! simulator it is 1 %). Beside a TCP flow or a second session it takes its part.
+//! Tests of a transfer's rate limit, and of its share of cables with other traffic. By the interfaces' counters root
+//! and relays exceed a limit in no second by more than a quarter, on cables of five times the rate (in the simulator it
+//! is 1 %). Beside a TCP flow or a second session it takes its part.
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, one_switch, within};
 use ethbcast_lab::LabConfig;

@@ -1,4 +1,4 @@
-//! A network link of one's own for the engine: two threads joined by a pair of channels.
+//! Example of a user's own network link for the protocol: two threads joined by a pair of channels.
 //!
 //! The link has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
 //! waiter.

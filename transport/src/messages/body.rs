@@ -1,4 +1,5 @@
-//! Bodies of message frames, and their text form for diagnostic tools.
+//! Wire format of message frames: PUSH (data), PULL (request for data) and NOTE (control). Diagnostic tools show the
+//! bodies as text.
 
 use super::credit::Credit;
 use crate::wire::{Ack, Fields, Frame, Header, Kind, Spelled};

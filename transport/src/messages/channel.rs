@@ -1,4 +1,4 @@
-//! Point-to-point message state for one peer: both directions, and its frames.
+//! State of the point-to-point messages with one peer, in both directions.
 
 use super::body::{Note, NoteCode, Pull, Push};
 use super::credit::Credit;

@@ -1,4 +1,4 @@
-//! Settings, counters and results of a mailbox: what its user sets and sees.
+//! Settings of point-to-point messages. The counters and results that the user reads are here too.
 
 use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;

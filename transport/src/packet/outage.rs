@@ -1,5 +1,4 @@
-//! Outages of a network interface: switched off, reset by its driver, unplugged and plugged in
-//! again.
+//! Recovery from outages of a network interface: switched off, reset by its driver, unplugged and plugged in again.
 //!
 //! To the machine an outage is silence; nothing is sent. The interface is checked until it is back;
 //! then frames flow again.

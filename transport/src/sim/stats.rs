@@ -1,4 +1,4 @@
-//! Results of a run: why it ended, frames and bytes per cable and host, and every lost frame by reason.
+//! Results of a simulation run: why it ended, counts of frames and bytes, and lost frames by reason.
 
 use crate::{Instant, Timer};
 

@@ -1,4 +1,4 @@
-//! Positions in a stream at which messages, and pieces that relays forward whole (segments), end.
+//! Positions in a stream where a message ends, or a piece that relays forward as a whole (segment).
 //!
 //! The last frame of a message is forwarded at once, and its sender may want to know when every
 //! application has consumed it. Between the ends of messages the stream is cut into segments

@@ -1,4 +1,4 @@
-//! All receivers that a host serves by unicast, in turns.
+//! List of all receivers that a host serves by unicast, each in its turn.
 
 use super::boundaries::Boundaries;
 use super::lane::Lane;

@@ -1,4 +1,4 @@
-//! Addresses of hosts as they stand in frames.
+//! Identity of a sending host (session, MAC address, number), from which the header of each frame is written.
 
 use super::{ContentChecksum, EtherType, EthernetHeader, Flags, Guard, Header, Kind, MacAddr, Rank, StreamId};
 

@@ -1,4 +1,4 @@
-//! Addresses and numbers of hosts and streams in frames.
+//! Identifiers in frames: MAC addresses, and the numbers of hosts (ranks) and of streams.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,4 +1,4 @@
-//! Snapshot tests: a computed table is compared with a reviewed file.
+//! Test helper: compares a computed table with a reviewed file (snapshot test).
 
 use std::fs;
 use std::path::Path;

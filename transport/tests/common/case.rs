@@ -1,4 +1,4 @@
-//! Test case of a stream: which host sends to which, and the frames that the first one sends.
+//! Test helper: describes a simulated stream by which host sends to which, and the frames sent.
 
 use super::guard::guard;
 use ethbcast_transport::Tuning;

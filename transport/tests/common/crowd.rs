@@ -1,7 +1,6 @@
-//! Test of a broadcast to many simulated receivers in little memory, with short frames on slower
-//! cables. Frames carry 64 bytes instead of 1500, over cables that are slower in proportion, so the
-//! timing is that of full frames. Acknowledgements then take longer than in reality, so figures
-//! about them are pessimistic.
+//! Test helper: simulates a broadcast to many receivers in little memory, with short frames on slower cables. Frames
+//! carry 64 bytes instead of 1500, over cables that are slower in proportion, so the timing is that of full frames.
+//! Acknowledgements then take longer than in reality, so figures about them are pessimistic.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, Simulation, host_mac};

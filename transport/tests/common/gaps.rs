@@ -1,4 +1,4 @@
-//! Test helper: resends the frames that a receiver lacks because its former relay died.
+//! Test helper: sends the frames again that a receiver lacks because its former relay died.
 
 use ethbcast_transport::Instant;
 use ethbcast_transport::stream::Orphan;

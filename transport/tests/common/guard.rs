@@ -1,4 +1,5 @@
-//! Choice of what protects the frames of a test program: checksums, or (in its second run) authentication tags.
+//! Test helper: selects checksums or authentication tags for a test program's frames. Each program runs twice, and its
+//! second run has the tags.
 
 use ethbcast_transport::wire::{Guard, PayloadHash};
 use std::sync::OnceLock;

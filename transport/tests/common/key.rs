@@ -1,4 +1,4 @@
-//! Test helper: makes frames with the test program's checksum or key ([`guard`](super::guard)), and
+//! Test helper: makes and parses frames with a valid checksum or authentication tag ([`guard`](super::guard)). It also
 //! starts the run with a key.
 
 use super::guard::{KEYED, guard};

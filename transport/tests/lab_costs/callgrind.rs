@@ -1,4 +1,4 @@
-//! Runs one test of this binary under callgrind, parses the counts, and compares them with those accepted.
+//! Helper of the cost tests: counts a test's instructions by callgrind, and compares them with the accepted counts.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;

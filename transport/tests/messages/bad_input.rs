@@ -1,4 +1,4 @@
-//! Invalid calls of applications, invalid and forged frames of peers, and the mailbox's reactions.
+//! Tests of point-to-point messages: invalid calls of the application, and invalid or forged frames of a peer.
 //!
 //! The victim of one forged acknowledgement or request, from the right address and at any moment, does not wait
 //! forever. A message that was falsely acknowledged and then lost cannot be repeated; that peer is then given up.

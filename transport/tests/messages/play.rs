@@ -1,5 +1,4 @@
-//! Test helper: messages between simulated hosts; contents and order are checked, and the cost is
-//! returned.
+//! Test helper: runs messages between simulated hosts, checks contents and order, and returns the cost in frames.
 
 use crate::guard::guard;
 use crate::key;

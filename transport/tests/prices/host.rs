@@ -1,4 +1,4 @@
-//! A host in a scenario of the cost table: its streams, under its own clock, its figures, and their layout.
+//! Test helper: a simulated host in the tests of cost in frames, with its clock and frame counts.
 
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Memory, Stream, StreamStats};

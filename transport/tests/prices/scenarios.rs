@@ -1,4 +1,4 @@
-//! Scenarios whose hosts stay as they are: paths and protocols, faults, readers, feeds, clocks, parity.
+//! Test scenarios, for the cost in frames, with a fixed set of hosts: protocols, faults, slow receivers, parity.
 
 use crate::case::Path;
 use crate::scenario::{

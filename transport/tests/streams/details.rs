@@ -1,5 +1,5 @@
-//! Tests of one stream at one host, frame by frame, for details that simulations of many hosts do
-//! not reveal; and of runs of consecutive frames that an application reads.
+//! Tests of one stream at one host, frame by frame. They cover details that simulations of many hosts do not reveal,
+//! and runs of consecutive frames that an application reads.
 
 use crate::common::key::{self, parse};
 use crate::common::{identity, peer};

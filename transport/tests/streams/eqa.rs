@@ -1,6 +1,6 @@
-//! Protocols of the EQA paper, observed on the wire. Simple Broadcast (§3.2): a window of 16, go-back-n from the
-//! missing frame, each repair by unicast to the receiver that lost the frame. Push-Pull Broadcast (§3.3): answers to
-//! pushed frames, the beginning of the pull phase, and cases that the paper leaves open.
+//! Tests of the EQA paper's two broadcast protocols, by the frames that they send. Simple Broadcast (§3.2): a window of
+//! 16, go-back-n from the missing frame, each repair by unicast to the receiver that lost the frame. Push-Pull
+//! Broadcast (§3.3): answers to pushed frames, the beginning of the pull phase, and cases that the paper leaves open.
 
 use crate::common::key::parse;
 use crate::common::{Case, Path, broadcast};

@@ -1,4 +1,4 @@
-//! Fixtures: hosts of a broadcast stream (cast) with any ack tree, and of a unicast tree, on one switch.
+//! Test helper: hosts on one simulated switch, in a broadcast with any acknowledgement tree or in a unicast tree.
 
 use crate::common::{self, key, peer};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};

@@ -1,4 +1,4 @@
-//! Tests of sealed frames: those of hosts without the key do nothing, and a relay passes on what came, unchanged.
+//! Tests of streams protected by a key: frames without it have no effect, and relays forward frames unchanged.
 
 use crate::common::guard::guard;
 use crate::common::{self, identity, key, peer};

@@ -1,4 +1,4 @@
-//! A stream's readers as its sender has them: added, removed, in flight, chosen to answer, holding all up.
+//! Tests of a stream sender's list of receivers: added, removed, in flight, or slower than the others.
 
 use crate::common::{identity, peer};
 use crate::details::{PAYLOAD, acknowledge, next, origin, tell};

@@ -1,5 +1,4 @@
-//! Tests of the rule when ethbcast is tried for an MPI call: a program never takes longer than by
-//! MPI alone.
+//! Tests that a program with ethbcast's MPI library never takes longer than with the MPI alone.
 
 use super::*;
 

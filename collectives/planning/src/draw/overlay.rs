@@ -1,6 +1,5 @@
-//! Preparation of a drawing: the tree of switches, and what is drawn over it (a broadcast's edges,
-//! or cables' losses). The middle of the tree is at the top, so that the drawing is as low as
-//! possible.
+//! Data of a topology's drawing: the tree of switches, and the broadcast or cable losses drawn over it. The middle of
+//! the tree is at the top, so that the drawing is as low as possible.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};

@@ -1,5 +1,4 @@
-//! Search, within a time limit, for binary broadcast trees that are lower than those of the paper's
-//! Algorithm 2.
+//! Search, within a time limit, for binary broadcast trees lower than those of Patarasuk 2008, Algorithm 2.
 //!
 //! Algorithm 2 finds the tree over one line of the hosts, that of one depth-first search, and every sub-tree is a run
 //! of it. Two searches try alternatives, and the lower tree is taken:

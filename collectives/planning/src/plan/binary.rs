@@ -1,4 +1,5 @@
-//! Contention-free trees of bounded degree: binary (Patarasuk 2008 §4.1.2, Algorithm 2) and k-ary (its extension).
+//! Broadcast trees with two (or k) children per host whose sends never share a cable (Patarasuk 2008 §4.1.2, Algorithm
+//! 2).
 //!
 //! Figure 4 finds, for every run of places of the chain's order, a binary tree of small height. Its first place is the
 //! root, the next the left child. The right child is the place that makes the tree lowest among those the root can

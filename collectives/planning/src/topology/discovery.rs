@@ -1,4 +1,4 @@
-//! Inference of a network's switches from measurements whether two flows at once slow each other.
+//! Inference of which hosts share a switch, from measurements whether two simultaneous flows slow each other.
 //!
 //! Frames from `a` to `c` and from `b` to `d`, four hosts, share a cable if and only if a cable
 //! between switches has `a` and `b` on one side and `c` and `d` on the other: the quartet *ab | cd*

@@ -1,5 +1,5 @@
-//! Hosts, switches and the cables between them, with derived tables; and ranks instead of names, enough for all
-//! ranks of a group to compute the same plan.
+//! Data structure of a network topology: hosts, switches and cables, with derived tables. A form with ranks instead of
+//! names is enough for all ranks of a group to compute the same plan.
 
 use crate::names::HostNames;
 use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};

@@ -1,4 +1,4 @@
-//! A rank after all have joined: its collectives, messages and streams.
+//! State of one rank after all have joined: its collective calls, messages and streams.
 
 use super::agreement::Neighbours;
 use super::calls::Calls;

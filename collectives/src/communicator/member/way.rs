@@ -1,4 +1,5 @@
-//! Routes that a communicator's broadcasts can take, and the numbers of their streams.
+//! Routes that a communicator's broadcasts can take: broadcast frames or trees of relays. Each has its own stream
+//! numbers.
 
 use crate::communicator::config::MAX_RANKS;
 use crate::communicator::network::most_ranks;

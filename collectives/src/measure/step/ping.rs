@@ -1,4 +1,4 @@
-//! Steps whose frames come back: who replies at all, RTT(m) (Patarasuk 2008 §5.1), and the path's MTU.
+//! Network tests by frames that come back: reachability, round-trip time RTT(m) (Patarasuk 2008 §5.1), and path MTU.
 
 use super::{EchoFrame, ProbeStep};
 use crate::measure::body::{ProbeBody, Task};

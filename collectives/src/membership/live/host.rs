@@ -1,4 +1,4 @@
-//! Name of this host, and the processors it may use.
+//! Properties of this host: its name, and the processors that this process may use.
 
 use ethbcast_transport::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};

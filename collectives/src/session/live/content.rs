@@ -1,4 +1,4 @@
-//! Interfaces to what a transfer sends and to the storage for what it receives.
+//! Interfaces that an application implements: a source of the bytes to send, and storage for received bytes.
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};

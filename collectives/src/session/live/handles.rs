@@ -1,5 +1,5 @@
-//! Handles by which other threads control a session (cancellation, start, rate limit, admission,
-//! and the prepared abort notification), and its time limits.
+//! Handles by which other threads control a running transfer: cancel, start now, limit the rate, admit receivers. A
+//! transfer's time limits and its prepared abort notification are here too.
 
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;

@@ -1,4 +1,4 @@
-//! Thread that reads the sender's content; a second thread hashes it and adds the hash lists.
+//! Threads at a sender: one reads the content, another hashes it and adds the hash lists.
 
 use super::report::Error;
 use crate::keys::ContentCipher;

@@ -1,4 +1,4 @@
-//! Results of a transfer at sender and receiver, and its errors.
+//! Results and errors of a transfer, as sender and receiver return them.
 
 use super::history::{History, bytes_of};
 use crate::membership::ControlStats;

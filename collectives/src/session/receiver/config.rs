@@ -1,4 +1,4 @@
-//! Configuration of a receiver, its events, and the rule which transfers it joins.
+//! Configuration of a receiver, such as which transfers it joins. The events that it reports are here too.
 
 use crate::census::About;
 use crate::keys::ContentCipher;

@@ -1,4 +1,4 @@
-//! Tests of a receiver: its replies to a census, and what a root gets of it before it has proved its address.
+//! Tests of a receiver: its replies to queries, and how little it sends to unproved addresses.
 
 use super::*;
 use crate::census::{About, CensusRequest, LastSession, address};

@@ -1,4 +1,4 @@
-//! The configuration of a root, its events and its reports.
+//! Configuration of a transfer's sender (root). The events and results that it reports are here too.
 
 use super::repair::wants::Damage;
 use crate::Route;

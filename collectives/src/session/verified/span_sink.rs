@@ -1,4 +1,4 @@
-//! Input of a verifying receiver: collects the stream's bytes into spans of 1 MiB.
+//! Buffer in front of a verifying receiver: collects the stream's bytes into pieces (spans) of 1 MiB.
 
 use super::decoder::{DamagedChunk, Spans};
 use super::layout::{ChunkSize, Form, overlap};

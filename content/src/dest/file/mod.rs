@@ -1,5 +1,4 @@
-//! Storage of a received file, without a name or under a hidden one until all its bytes are on the
-//! disk.
+//! Storage of a received file, which has no name or a hidden one until all bytes are on disk.
 //!
 //! A resumable file has a hidden name derived from its own, and a [journal](crate::journal) beside
 //! it. It outlives its process, is found by the next one that receives the same name, and is

@@ -1,4 +1,4 @@
-//! Groups with keys, against an attacker without a key who receives every frame and can send any.
+//! Simulated tests of communicators with keys, against an attacker who receives every frame and sends any.
 
 use ethbcast_collectives::communicator::CommunicatorError;
 use ethbcast_collectives::keys::Keys;

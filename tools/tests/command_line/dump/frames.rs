@@ -1,4 +1,4 @@
-//! Frames of every kind, captures of them, and what `dump` prints of one.
+//! Test helper: frames of every type, and capture files made of them.
 
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;

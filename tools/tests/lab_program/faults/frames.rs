@@ -1,5 +1,5 @@
-//! Noise, frames of foreign sessions, requests of hosts that do not exist, and cables that corrupt data under a valid
-//! checksum. The transfers of `chaos` have forged frames of their own session.
+//! Tests of transfers among noise, forged frames, and cables that corrupt data under a valid checksum. The transfers of
+//! `chaos` have forged frames of their own session.
 
 use super::{slow, twelve_mebibytes};
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Site, Transfer, content, one_switch, within};

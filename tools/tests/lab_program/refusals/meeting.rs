@@ -1,4 +1,4 @@
-//! Tests of hosts that find no peer: no sender, no receiver, another group name, version or size.
+//! Tests of hosts that cannot work together: no sender, no receiver, another group name, version or frame size.
 
 use crate::harness::{Ethbcast, LIMIT, PROGRAM, Run, Site, content, names_in, one_switch, within};
 use ethbcast_lab::LabConfig;

@@ -1,4 +1,4 @@
-//! Refusals of the program that need a network: their exit codes and texts; here those of interfaces.
+//! Tests of refusals: unusable interfaces, paths with a smaller MTU, and wrong topology files.
 
 mod dest;
 pub mod meeting;

@@ -1,5 +1,4 @@
-//! Layout of the memory that processes on one host share to exchange frames, with each part's
-//! writer.
+//! Layout of the shared memory through which processes on one host exchange frames. Each part of it has one writer.
 //!
 //! The board holds a header; a record for each local port id (the number of a process behind the
 //! interface); then, for each id, its frames, each stored once (EQA's buffer), a reader count per

@@ -1,5 +1,4 @@
-//! Meeting place of the processes on one host: a shared-memory file that exists while one of them
-//! lives.
+//! Shared-memory file through which processes on one host find each other. It exists while one of them lives.
 //!
 //! Its name contains the network namespace, the interface and the group; it belongs to one user and
 //! only that user may open it. Live processes hold locks, which the kernel releases when they end.

@@ -1,4 +1,4 @@
-//! Forged frames for tests: correct addresses, harmful numbers.
+//! Test helper: forged frames with correct addresses and harmful numbers.
 
 use crate::common::{PAYLOAD_BYTES, payload};
 use crate::common::{key, peer};

@@ -1,5 +1,5 @@
-//! Checker of broadcast trees: contention on cables, load and order, counted without the planners'
-//! code.
+//! Checker of broadcast trees: counts contention and load on cables, independently of the tree algorithms. It also
+//! checks that a tree reaches every host.
 //!
 //! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
 //! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off

@@ -1,5 +1,4 @@
-//! Tests of the checker of broadcast trees: the papers' networks, deliberate errors, and a second
-//! way of counting.
+//! Tests of the checker of broadcast trees: published networks, deliberate errors, and a second way of counting.
 
 use super::*;
 use crate::plan::tests::all_of;

@@ -1,4 +1,4 @@
-//! Knowledge of a transfer's sender about each receiver: state, progress, rate.
+//! List at a transfer's sender of all receivers, each with its state, progress and rate.
 
 pub mod announcement;
 pub mod progress;

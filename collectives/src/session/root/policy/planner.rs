@@ -1,5 +1,5 @@
-//! Planner of a session: the first plan, later ones for the remaining members, and the change from
-//! a tree of unicast hops to broadcast frames (a cast).
+//! Choice of the broadcast tree at a transfer's start, and again when receivers are lost. Unicast hops may later be
+//! replaced by broadcast frames (a cast).
 
 use super::stall_watch::WatchContext;
 use crate::Route;

@@ -1,4 +1,4 @@
-//! Layout of a delta transfer's stream: order, encoding and positions of its hash lists and chunks.
+//! Order and positions of hash lists and chunks in the bytes that a delta transfer sends.
 
 use super::super::layout::{SEAL_BYTES, overlap};
 use super::chunk_set::ChunkSet;
