@@ -104,7 +104,7 @@ fn explanation(mtu: u16) -> String {
          bytes over cables on\n\
          which they take as long as full ones at the rate named. heard: frames the root receives per second while the \
          stream flows,\n\
-         signs of life of all members included (ten a second each). goodput: payload of full frames, until the last \
+         signs of life of all members included (8000 a second). goodput: payload of full frames, until the last \
          receiver has everything.\n\
          resent: frames by the root; by others: by receivers to those that acknowledge to them. root bytes each: what \
          a receiver adds\n\
