@@ -11,7 +11,7 @@ use super::seals::CALL_GROWTH_BYTES;
 use crate::membership::{MIN_MTU_BYTES, OtherBuild, Station};
 use ethbcast_transport::wire::{self, OtherVersion, Rank};
 use ethbcast_transport::{Instant, MacAddr};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -51,7 +51,9 @@ pub(super) struct Assembly {
     /// List of ranks with the network description's number, once both are known.
     roster: Option<Roster>,
     /// The last caller that has another key, or the only one.
-    other_keys: Option<OtherBuild>,
+    other_build: Option<OtherBuild>,
+    /// Hosts that a warning has named.
+    warned: BTreeSet<MacAddr>,
     due: Instant,
 }
 
@@ -64,7 +66,8 @@ impl Assembly {
             list: None,
             spread: Spread::default(),
             roster: None,
-            other_keys: None,
+            other_build: None,
+            warned: BTreeSet::new(),
             due: now,
         };
         assembly.recount(now);
@@ -160,7 +163,12 @@ impl Assembly {
         self.spread.fault().cloned()
     }
 
-    pub(super) fn on_other_version(&mut self, other: OtherVersion, frame: &[u8]) -> Result<(), CommunicatorError> {
+    pub(super) fn on_other_version(
+        &mut self,
+        other: OtherVersion,
+        frame: &[u8],
+        is_keyed: bool,
+    ) -> Result<(), CommunicatorError> {
         let OtherVersion { version, kind, source } = other;
         let names = wire::older_payload(frame).and_then(CallBody::names);
         let is_foreign = names.as_ref().is_some_and(|(group, _)| *group != self.config.station.group);
@@ -168,15 +176,22 @@ impl Assembly {
             return Ok(());
         }
         let host = names.map(|(_, host)| host);
-        self.on_misfit(source, CommunicatorError::OtherBuild(OtherBuild { mac: source, host, version, keys: None }))
+        let other = OtherBuild { mac: source, host, version, keys: None };
+        if is_keyed {
+            // No tag shows who sent it.
+            self.on_other_build(other);
+            return Ok(());
+        }
+        self.on_misfit(source, CommunicatorError::OtherBuild(other))
     }
 
-    /// Records a caller with other keys. Anybody may have sent its frame: it only explains in the end who is missing.
-    pub(super) fn on_other_keys(&mut self, other: OtherBuild) {
-        if self.other_keys.as_ref() != Some(&other) {
+    /// Records a caller with other keys or of another version. Anybody may have sent its frame: it only explains in
+    /// the end who is missing.
+    pub(super) fn on_other_build(&mut self, other: OtherBuild) {
+        if self.warned.len() < MAX_MISFITS && self.warned.insert(other.mac) {
             log::warn!("{other}");
-            self.other_keys = Some(other);
         }
+        self.other_build = Some(other);
     }
 
     fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
@@ -349,7 +364,7 @@ impl Assembly {
             None if self.list.is_some() => {
                 CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.network.told) }
             }
-            None => self.other_keys.clone().map_or_else(
+            None => self.other_build.clone().map_or_else(
                 || CommunicatorError::Missing { size, hosts: self.hosts() },
                 CommunicatorError::OtherBuild,
             ),

@@ -121,13 +121,21 @@ impl Timing {
 
     /// Returns these times among `receivers`. The root gets 8000 status reports a second at most, so with more than
     /// 800 receivers each reports less often: three reports must be lost until it is suspected, seven until it is
-    /// demoted.
+    /// demoted, and progress is judged over seven.
     pub(crate) fn among(self, receivers: usize) -> Timing {
         let status = REPORT_SPACING * receivers as u32;
         if status <= self.status {
             return self;
         }
-        Timing { status, suspect: self.suspect.max(status * 3), dead: self.dead.max(status * 7), ..self }
+        let [suspect, seven] = [status * 3, status * 7];
+        Timing {
+            status,
+            suspect: self.suspect.max(suspect),
+            dead: self.dead.max(seven),
+            stall: self.stall.max(seven),
+            slow: self.slow.max(seven),
+            ..self
+        }
     }
 }
 

@@ -368,10 +368,10 @@ impl Member {
         }
         let group_mac = self.assembly.config().station.group_mac;
         if let Some(other) = other_keys(self.seals.as_deref(), frame, group_mac, why) {
-            self.assembly.on_other_keys(other);
+            self.assembly.on_other_build(other);
         }
         if let Reject::Version(other) = why {
-            let taken = self.assembly.on_other_version(other, frame);
+            let taken = self.assembly.on_other_version(other, frame, self.seals.is_some());
             self.heed(taken);
         }
     }

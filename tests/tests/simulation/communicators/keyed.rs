@@ -11,6 +11,8 @@ use std::rc::Rc;
 use std::time::Duration;
 
 const RANKS: usize = 4;
+/// Frame type of a rank that looks for its group.
+const CALL: u8 = 40;
 
 const CALLS: [Step; 6] = [
     Step::Broadcast { root: 0, bytes: 60_000 },
@@ -121,6 +123,22 @@ fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
         // The attacker knows all frames of this group in the next one.
         known = heard;
     }
+}
+
+#[test]
+fn forged_frames_of_another_version_end_no_join() {
+    let case = Case { leave: false, ..case() }.keyed();
+    let (_, known) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(1));
+    let mut frame = known.into_iter().map(|(_, frame)| frame).find(|frame| frame[17] == CALL).expect("ranks call");
+    frame[ETHERNET_BYTES + 2] = 9;
+    let mut play = Play::new(&case, 1, NoFaults, "another version");
+    for _ in 0..5 {
+        let now = play.simulation().now();
+        (0..RANKS).for_each(|to| play.simulation().inject(now, to, &frame));
+        play.run(Duration::from_micros(500));
+    }
+    play.run(Duration::from_secs(10));
+    play.assert_done();
 }
 
 #[test]
