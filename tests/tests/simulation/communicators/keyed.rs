@@ -130,12 +130,17 @@ fn forged_frames_of_another_version_end_no_join() {
     let case = Case { leave: false, ..case() }.keyed();
     let (_, known) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(1));
     let mut frame = known.into_iter().map(|(_, frame)| frame).find(|frame| frame[17] == CALL).expect("ranks call");
+    // A stranger's, so that no true frame of its address takes it back.
+    frame[11] ^= 0x80;
     frame[ETHERNET_BYTES + 2] = 9;
-    let mut play = Play::new(&case, 1, NoFaults, "another version");
-    for _ in 0..5 {
+    // The others wait for the last rank.
+    let mut starts = vec![Duration::ZERO; RANKS];
+    starts[3] = Duration::from_millis(500);
+    let mut play = Play::new(&Case { starts, ..case }, 1, NoFaults, "another version");
+    for _ in 0..10 {
         let now = play.simulation().now();
         (0..RANKS).for_each(|to| play.simulation().inject(now, to, &frame));
-        play.run(Duration::from_micros(500));
+        play.run(Duration::from_millis(10));
     }
     play.run(Duration::from_secs(10));
     play.assert_done();
