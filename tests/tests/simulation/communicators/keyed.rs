@@ -130,7 +130,7 @@ fn forged_frames_of_another_version_end_no_join() {
     let case = Case { leave: false, ..case() }.keyed();
     let (_, known) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(1));
     let mut frame = known.into_iter().map(|(_, frame)| frame).find(|frame| frame[17] == CALL).expect("ranks call");
-    // A stranger's, so that no true frame of its address takes it back.
+    // A non-member's, so that no true frame of its address takes it back.
     frame[11] ^= 0x80;
     frame[ETHERNET_BYTES + 2] = 9;
     // The others wait for the last rank.
