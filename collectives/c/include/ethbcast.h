@@ -367,7 +367,7 @@ void ethbcast_options_free(ethbcast_options *options);
  Sets one of them, both texts. For all: interface (a name, or a MAC or IP address), host, ether-type (hexadecimal),
  over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
  preset (default, paper, push-pull), probe, unkeyed (true, false), key (a file, or auto: this host's), key-phrase.
- For communicators: join-within, call-within, spin
+ Options of communicators: join-within, call-within, spin
  (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
  time-limit, patience, dead-after, stall, sync-timeout, slow-after (seconds), on-slow (demote, wait, evict), rate
  (400mbit), mtu, chunk (16K to 128K), nice, greedy, late, once, delta (true, false), priority (0 to 7), source (a

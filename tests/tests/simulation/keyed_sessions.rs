@@ -52,10 +52,10 @@ fn a_key_costs_no_frame_but_the_one_that_brings_the_groups_secret() {
     }
 }
 
-type Heard = Vec<(usize, Vec<u8>)>;
+pub type Heard = Vec<(usize, Vec<u8>)>;
 
 /// Alters a frame, or not, as an attacker may before sending it to a host.
-fn altered(frame: &mut Vec<u8>, random: &mut Random) {
+pub fn altered(frame: &mut Vec<u8>, random: &mut Random) {
     let bit = random.below(8 * frame.len() as u64) as usize;
     match random.below(4) {
         0 | 1 => {}

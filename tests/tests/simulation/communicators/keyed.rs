@@ -1,5 +1,6 @@
 //! Simulated tests of communicators with keys, against an attacker who receives every frame and sends any.
 
+use crate::keyed_sessions::{Heard, altered};
 use ethbcast_collectives::communicator::CommunicatorError;
 use ethbcast_collectives::keys::Keys;
 use ethbcast_tests::communicator::{Case, NetworkKnowledge, Play, Step, play};
@@ -56,18 +57,6 @@ fn a_keyed_group_goes_on_without_a_rank_that_died() {
     play.run(Duration::from_secs(10));
     for host in left {
         assert_eq!(play.ends()[host], Some(Ok(())), "host {host}");
-    }
-}
-
-type Heard = Vec<(usize, Vec<u8>)>;
-
-/// Alters a frame, or not, as an attacker may before sending it to a host.
-fn altered(frame: &mut Vec<u8>, random: &mut Random) {
-    let bit = random.below(8 * frame.len() as u64) as usize;
-    match random.below(4) {
-        0 | 1 => {}
-        2 => frame[bit / 8] ^= 1 << (bit % 8),
-        _ => frame.truncate((bit / 8).max(ETHERNET_BYTES)),
     }
 }
 

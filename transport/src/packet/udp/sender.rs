@@ -4,8 +4,8 @@
 //! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for
 //! other hosts. If none leaves for long, that is an error.
 //!
-//! By unicast a frame for all is copied to each peer. Without room for the next copy it waits, and goes on with
-//! that peer.
+//! Frames for all are copied to each peer where no multicast goes. Without room for the next copy such a frame
+//! waits, and goes on with that peer.
 
 use super::address::{address_of, group_address};
 use crate::packet::syscall::{SEND_MANY_FRAMES, multicast_by};
