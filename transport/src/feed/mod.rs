@@ -459,25 +459,29 @@ impl Positions {
     }
 
     fn audit(&self, head: u64) -> Result<(), AuditError> {
-        let standing: Vec<u64> = self.readers.iter().flatten().copied().collect();
-        if standing.len() != self.present {
-            return Err(AuditError::new(format!("{} readers counted, {} there", self.present, standing.len())));
-        }
-        let lowest = standing.iter().copied().min().unwrap_or(head);
+        let standing = || self.readers.iter().flatten().copied();
+        let lowest = standing().min().unwrap_or(head);
         if lowest != self.tail(head) {
             return Err(AuditError::new(format!("tail is {}, the last reader stands at {lowest}", self.tail(head))));
         }
-        let mut recomputed = vec![0_u32; self.standing.len()];
-        for position in standing {
-            recomputed[(position & self.mask) as usize] += 1;
+        let mut places: Vec<u64> = standing().map(|position| position & self.mask).collect();
+        if places.len() != self.present {
+            return Err(AuditError::new(format!("{} readers counted, {} there", self.present, places.len())));
         }
-        match recomputed.iter().zip(&self.standing).position(|(a, b)| a != b) {
-            Some(place) => Err(AuditError::new(format!(
-                "{} readers counted at place {place}, {} stand there",
-                self.standing[place], recomputed[place]
-            ))),
-            None => Ok(()),
+        places.sort_unstable();
+        for together in places.chunk_by(|one, other| one == other) {
+            let (place, found) = (together[0], together.len());
+            let counted = self.standing[place as usize];
+            if counted as usize != found {
+                return Err(AuditError::new(format!("{counted} readers counted at place {place}, {found} stand there")));
+            }
         }
+        // Every reader's place is right, so that any other count would be one too many in the sum.
+        let counted: u64 = self.standing.iter().map(|&count| u64::from(count)).sum();
+        if counted != self.present as u64 {
+            return Err(AuditError::new(format!("{counted} readers counted at all places, {} there", self.present)));
+        }
+        Ok(())
     }
 }
 
