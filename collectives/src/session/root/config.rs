@@ -55,7 +55,7 @@ pub enum OnSlow {
     /// Demotion: it gets a catch-up stream of its own and finishes after the others.
     #[default]
     Demote,
-    /// All members slow down to its rate.
+    /// Slowdown of all members to its rate.
     Wait,
     /// Removal from the session.
     Evict,
@@ -290,7 +290,7 @@ pub enum RootEvent {
         /// Number of receivers with which the session starts at once.
         wanted: Option<usize>,
     },
-    /// All members have confirmed the view: data may flow.
+    /// Confirmation of the view by all members: data may flow.
     Started {
         receivers: usize,
         via: Via,
