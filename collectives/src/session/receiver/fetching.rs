@@ -19,7 +19,6 @@ pub(super) struct Fetching {
     asking: Option<Asking>,
     attempts: Option<(u64, u8)>,
     blamed: Rank,
-    /// Fetched bytes with their position, or the reason why they are unavailable, until the application takes them.
     fetched: Option<Result<(u64, Vec<u8>), String>>,
     answering: Answering,
     needing: WantReport,
@@ -142,7 +141,6 @@ impl Fetching {
     }
 }
 
-/// First interval between repetitions, which doubles each time.
 const FIRST_PAUSE: Duration = Duration::from_millis(40);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 

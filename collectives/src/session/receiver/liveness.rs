@@ -11,12 +11,8 @@ use crate::session::message::Challenge;
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
-/// Time without proof before the first challenge, as a divisor of the limit.
 const FIRST_CHALLENGE_PART: u32 = 4;
-/// Interval of further challenges, as a divisor of the limit. A root that returns just before the limit is
-/// challenged once more.
 const NEXT_CHALLENGE_PART: u32 = 64;
-/// Longest interval of repetitions, so that one lost response is not reported to the user as silence.
 const MAX_INTERVAL: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
@@ -27,15 +23,17 @@ struct OpenChallenge {
     unanswered: u8,
 }
 
+/// Challenges of one root, derived from a secret, so that nobody can guess them. The first is due after a part of the
+/// limit without proof; further ones come at intervals of [`MAX_INTERVAL`] at most, so that one lost response is not
+/// reported to the user as silence, and a root that returns just before the limit is challenged once more. Stream
+/// frames that have arrived since the last check prove that the root is alive, too.
 #[derive(Clone, Debug)]
 pub(super) struct LivenessChallenge {
-    /// Secret from which challenges are derived, so that nobody can guess them.
     secret: u64,
     limit: Duration,
     period: Duration,
     questions: u64,
     proven_at: Instant,
-    /// Stream frames that had arrived at the last check; more of them prove that the root is alive.
     frames: u64,
     open: Option<OpenChallenge>,
 }

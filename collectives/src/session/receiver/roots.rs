@@ -9,19 +9,14 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Maximum number of roots remembered; a further one replaces the one whose announcement is oldest.
-/// Forged announcements can delay a receiver, but not keep it from a root that replies.
 const MAX_ROOTS: usize = 8;
 
-/// Maximum number of sessions remembered whose join requests had no effect.
 const MAX_IN_VAIN: usize = 256;
-/// First and longest time before such a session gets another request. Its announcements may be replayed.
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
 /// Bytes that may go to a root for each byte from it while its address is unproved (RFC 9000 §8.1).
 const AMPLIFICATION: usize = 3;
 
-/// Minimum time between join requests to a root whose session is running.
 const JOIN_INTERVAL: Duration = Duration::from_millis(400);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,9 +33,7 @@ pub(super) struct AnnouncedRoot {
     requested_at: Option<Instant>,
     closed_until: Instant,
     told: bool,
-    /// Bytes that may still go to it while its address is unproved.
     credit_bytes: usize,
-    /// Whether the root itself has reported that this host came too late.
     pub refused: bool,
 }
 
@@ -55,13 +48,16 @@ pub(super) enum InvitationOutcome {
     Closed,
 }
 
+/// Roots that announce sessions. A further one replaces the one whose announcement is oldest: forged announcements
+/// can delay a receiver, but not keep it from a root that replies.
+///
+/// The sessions `in_vain` are those whose join requests had no effect, each with the time until which it gets no
+/// other, and the length of that pause. It doubles each time, as their announcements may be replayed. With keys an
+/// announcement can be replayed, but not forged.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Roots {
     roots: Vec<AnnouncedRoot>,
-    /// Sessions whose join requests had no effect, the time until which each gets no other, and the
-    /// length of that pause.
     in_vain: VecDeque<((MacAddr, u32), Instant, Duration)>,
-    /// Whether announcements are signed: those of an earlier session can be replayed, but none can be forged.
     is_keyed: bool,
 }
 
@@ -70,7 +66,6 @@ impl Roots {
         Roots { is_keyed, ..Roots::default() }
     }
 
-    /// Ignores a session whose join requests had no effect, for a pause that doubles each time.
     pub(super) fn give_up(&mut self, now: Instant, of: (MacAddr, u32)) {
         let [first, most] = IN_VAIN;
         let before = self.in_vain.iter().position(|(known, ..)| *known == of).and_then(|at| self.in_vain.remove(at));
@@ -140,7 +135,6 @@ impl Roots {
         heard
     }
 
-    /// Takes note of the bytes of an announcement.
     pub(super) fn received(&mut self, of: (MacAddr, u32), bytes: usize) {
         let known = self.roots.iter_mut().find(|root| (root.mac, root.session) == of);
         known.into_iter().for_each(|root| root.credit_bytes += AMPLIFICATION * bytes);
@@ -186,7 +180,6 @@ impl Roots {
 }
 
 impl AnnouncedRoot {
-    /// Whether this is the root at `mac`, and with keys its session: without keys an address has one session.
     fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
         self.mac == mac && (self.session == session || !is_keyed)
     }
@@ -219,7 +212,6 @@ pub(super) struct KnownRoot {
     spoken_at: Instant,
 }
 
-/// Silence of the root after which the user is notified, and the interval of further reports.
 const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
@@ -274,7 +266,6 @@ impl KnownRoot {
         self.proof.on_response(now, words);
     }
 
-    /// Sends a liveness challenge and reports silence when due; `frames` is the number of stream frames received.
     pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
         self.proof.on_frames(now, frames);
         if let Some(challenge) = self.proof.poll(now) {

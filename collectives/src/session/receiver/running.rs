@@ -19,9 +19,11 @@ use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, pla
 use std::ops::Range;
 use std::time::Duration;
 
-/// Minimum time between two reports of frames that a child lacks and this host has freed.
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
+/// Session of a receiver that has joined. Until the first frame comes `joining` replies to the root, as the view may
+/// be forged, and this host not a member. From then on `responder` counts the frames of the root's measurement
+/// trains.
 #[derive(Clone, Debug)]
 pub(super) struct MemberPhase {
     view: View,
@@ -29,9 +31,7 @@ pub(super) struct MemberPhase {
     rank: Rank,
     assembler: Assembler,
     competing_view: Option<(Digest, Instant)>,
-    /// Replies to the root until the first frame comes: the view may be forged, and this host not a member.
     joining: Option<Box<Joining>>,
-    /// Counts the frames of the root's measurement trains from then on.
     responder: Option<Responder>,
     blocks: Blocks,
     fetching: Fetching,
@@ -96,7 +96,6 @@ impl MemberPhase {
         }
     }
 
-    /// Sends a status report at once if other traffic on the link has just appeared.
     pub(super) fn note_link(&mut self, now: Instant, has_others: bool) {
         let had_others = std::mem::replace(&mut self.has_others, has_others);
         if has_others && !had_others {
@@ -213,7 +212,6 @@ impl MemberPhase {
         self.responder.iter_mut().for_each(|responder| responder.count_train(now, frame));
     }
 
-    /// Handles a part of a view. Returns how the session ends if this host is no longer in it.
     pub(super) fn on_view_part(
         &mut self,
         now: Instant,
@@ -377,7 +375,6 @@ impl MemberPhase {
         turn(self.rank, self.view.members.len())
     }
 
-    /// Writes the next frame. If the rate limit is reached, only acknowledgements leave.
     pub(in crate::session::receiver) fn poll_transmit_split(
         &mut self,
         now: Instant,
@@ -416,7 +413,6 @@ impl MemberPhase {
     }
 }
 
-/// Maximum number of former upstream peers remembered; bytes of later ones are attributed to the present one.
 const MAX_FORMER: usize = 64;
 
 #[derive(Clone, Copy, Debug)]

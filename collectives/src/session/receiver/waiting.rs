@@ -16,30 +16,27 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Time before a root that refused is asked again, if its answer may change.
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time before a root is asked again that refused for a lasting reason, because the refusal may be forged.
 const ASK_LATER: Duration = Duration::from_secs(5);
 
+/// Wait for a session. Once there is a root that may be asked, further announcements are waited for until
+/// `decide_at`. The last `proofs` of life of roots that were asked are kept, so that replayed ones do not count when
+/// a root is asked again. A refusal of the offered content is sent [`DECLINES`] times, as nothing confirms it.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
     roots: Roots,
-    /// End of the wait for further announcements, once there is a root that may be asked.
     decide_at: Option<Instant>,
     joining: Option<Box<Joining>>,
     admission: Admission,
     asked: Option<(MacAddr, u32)>,
-    /// Last proofs of life of roots that were asked, kept so that replayed ones do not count when the same root is
-    /// asked again.
     proofs: VecDeque<((MacAddr, u32), u32)>,
     left_out: Option<End>,
     told: Option<End>,
-    /// Refusal of the offered content, and the number of times that it is still to be sent.
     declined: Option<(Done, u32)>,
 }
 
-/// Times that a refusal is sent, as nothing confirms it.
 const DECLINES: u32 = 3;
 const MAX_PROOFS: usize = 16;
 
@@ -48,7 +45,6 @@ const MAX_PROOFS: usize = 16;
 pub(super) enum WaitingStep {
     Wait,
     End(End),
-    /// This host is a member: the view, its rank in it, the part that completed it, and the finished request.
     Start(View, Rank, ViewPart, Box<Joining>),
 }
 
@@ -75,7 +71,6 @@ impl Waiting {
         self.joining.iter_mut().for_each(|joining| joining.timers.set(Wait::Join, now));
     }
 
-    /// Returns the refusal that the root did not hear before it admitted this host.
     pub(super) fn take_declined(&mut self) -> Option<Done> {
         self.declined.take().map(|(report, _)| report)
     }
@@ -153,8 +148,6 @@ impl Waiting {
         }
     }
 
-    /// Handles an announcement of a session, or of one that goes on without this host. Returns how waiting ends, if it
-    /// does.
     fn on_announce(
         &mut self,
         now: Instant,
@@ -250,7 +243,6 @@ impl Waiting {
         self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
     }
 
-    /// Handles a refusal or the silence of the root that was asked. Returns how waiting ends, if it does.
     fn on_left_out(
         &mut self,
         now: Instant,
@@ -272,7 +264,6 @@ impl Waiting {
         self.stay_out(joining.root().host.clone(), why, endpoint)
     }
 
-    /// Records that this host is left out of a session: another is waited for, unless [`ReceiverConfig::once`] is set.
     fn stay_out(&mut self, host: String, why: End, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         if endpoint.config().once {
             return Some(why);
@@ -351,7 +342,6 @@ impl Waiting {
         Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
     }
 
-    /// Takes back the join request.
     pub(super) fn leave(&mut self, text: &str, endpoint: &mut ReceiverEndpoint) {
         if let Some(joining) = &self.joining {
             joining.leave(text, &mut self.roots, endpoint);
@@ -377,22 +367,20 @@ fn is_of_this_host(why: &End) -> bool {
     matches!(why, End::Refused(why, _) if !matches!(why, Refusal::Late))
 }
 
-/// Silence after which another root is asked. A live root sends a sign of life every second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
-/// Silence of a root that has not sent the group's secret: its announcement may be replayed.
 const KEYS_LIMIT: Duration = Duration::from_millis(300);
 
+/// Join request to a root. A proof of its life is the group's secret, which only the root that was asked can have
+/// sent, or a PROBE with this host's nonce and a higher number than the last `proof`: other messages may be replayed.
+/// The root is given up after [`ANSWER_LIMIT`] without proof, as a live one sends a sign of life every second, and
+/// after [`KEYS_LIMIT`] if it has not sent the secret.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: AnnouncedRoot,
     assembler: Assembler,
     responder: Responder,
-    /// Time of the root's last proof of life, or of the first join request. Its messages to others and earlier ones
-    /// prove nothing: they may be replayed.
     answered_at: Instant,
     answered: bool,
-    /// Number of the PROBE that was the last proof. A root's PROBEs have increasing numbers, so a replayed one proves
-    /// nothing.
     proof: u32,
     timers: TimerTable,
 }
@@ -432,7 +420,6 @@ impl Joining {
         now.since(self.answered_at) >= if has_keys { ANSWER_LIMIT } else { KEYS_LIMIT }
     }
 
-    /// Answers the root by the group's secret from now on: only the root that was asked can have sent it.
     pub(super) fn take_keys(&mut self, now: Instant, guard: Guard) {
         self.responder.set_guard(guard);
         (self.answered_at, self.answered) = (now, true);
@@ -464,7 +451,6 @@ impl Joining {
         self.assembler.take(part)
     }
 
-    /// Sends the join request if it is due, and returns whether it was.
     fn handle_timeout(&mut self, now: Instant, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) -> bool {
         if !self.timers.take_due(Wait::Join, now) {
             return false;

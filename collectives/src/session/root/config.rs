@@ -55,7 +55,7 @@ pub enum OnSlow {
     /// Demotion: it gets a catch-up stream of its own and finishes after the others.
     #[default]
     Demote,
-    /// All members slow down to its rate.
+    /// Slowdown of all members to its rate.
     Wait,
     /// Removal from the session.
     Evict,
@@ -203,13 +203,11 @@ impl RootConfig {
         self.size.map(|bytes| self.form.stream_bytes(bytes))
     }
 
-    /// Returns the name that the user has given to a host, if that is another than its own.
     pub(super) fn other_name(&self, host: &str, mac: MacAddr) -> Option<&String> {
         let name = self.named.get(&ipv4_in(mac))?;
         HostNames::new([name.as_str()]).find(host).is_none().then_some(name)
     }
 
-    /// Returns the network of a host if there are several: the prefix of its IPv4 address.
     pub(super) fn network(&self, mac: MacAddr) -> Option<u32> {
         let address = ipv4_in(mac);
         self.routed.map(|bits| address.checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default())
@@ -292,7 +290,7 @@ pub enum RootEvent {
         /// Number of receivers with which the session starts at once.
         wanted: Option<usize>,
     },
-    /// All members have confirmed the view: data may flow.
+    /// Confirmation of the view by all members: data may flow.
     Started {
         receivers: usize,
         via: Via,
@@ -437,7 +435,6 @@ impl MemberReport {
     }
 }
 
-/// Returns the IPv4 address that is in a host's address over UDP.
 fn ipv4_in(mac: MacAddr) -> u32 {
     let [.., a, b, c, d] = mac.octets();
     u32::from_be_bytes([a, b, c, d])

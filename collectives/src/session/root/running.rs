@@ -133,7 +133,6 @@ impl SessionPhase {
         self.last_message.take()
     }
 
-    /// Ends the wait for silent members at the user's request. Returns whether all outcomes are then known.
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         let dead = endpoint.config().timing.dead;
         let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
@@ -301,7 +300,6 @@ impl SessionPhase {
         self.neighbours.seen(&self.view)
     }
 
-    /// Limits the rate to what other traffic leaves, unless the user has set a limit.
     fn give_way(&self, now: Instant, endpoint: &mut RootEndpoint) {
         let config = endpoint.config();
         if !config.greedy && !config.rate.is_some_and(Rate::is_yielding) {

@@ -16,12 +16,10 @@ use std::time::Duration;
 /// Maximum number of unreached candidates; one more evicts the oldest. Hosts that exist wait for
 /// milliseconds only.
 const MAX_UNREACHED: usize = 8192;
-/// Stale entries that the queue may hold before it is compacted, however few candidates wait.
 const SPARE_PLACES: usize = 8;
 /// Above this number of unreached candidates, only a host that has sent two join requests gets a
 /// full-length frame: forged requests come once.
 const FEW_UNREACHED: usize = 64;
-/// Silence of the previous run after which a restarted receiver at the same address replaces it.
 pub const REBOOT_SILENCE: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +63,14 @@ pub enum JoinDecision {
     Refused(Refusal, String),
 }
 
+/// Join requests by address. The `namesakes` count admitted hosts per name, and names are compared as in DNS. The
+/// queue of `unreached` candidates is in order of arrival, and may hold stale entries.
 #[derive(Clone, Debug, Default)]
 pub struct JoinRequests {
     candidates: BTreeMap<MacAddr, Candidate>,
     claims: BTreeSet<HostClaim>,
-    /// Number of admitted hosts per name; names are compared as in DNS.
     namesakes: BTreeMap<HostClaim, usize>,
     admitted: usize,
-    /// Queue of unreached candidates in order of arrival. Entries may be stale.
     unreached: VecDeque<(MacAddr, u64)>,
     unreached_count: usize,
     tickets: u64,
@@ -227,7 +225,6 @@ impl JoinRequests {
         self.candidates.values().filter(|candidate| candidate.standing == RequestState::Admitted)
     }
 
-    /// Returns the one in the middle of those at an address that `is_near`.
     pub fn sample(&self, is_near: impl Fn(MacAddr) -> bool) -> Option<&JoinRequest> {
         let near: Vec<_> = self.members().filter(|candidate| is_near(candidate.applicant.mac)).collect();
         near.get(near.len() / 2).map(|candidate| &candidate.applicant)

@@ -35,7 +35,6 @@ const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
 const GREET_EVERY: Duration = Duration::from_secs(1);
 /// Time until announcements also go out by broadcast, because a switch may drop multicast frames.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
-/// Interval between announcements by broadcast.
 const BETWEEN_INVITING_ALL: Duration = Duration::from_secs(1);
 /// Maximum number of broadcast probes, where other traffic disturbs them.
 const MAX_RAMPS: u8 = 3;
@@ -55,9 +54,7 @@ pub(super) struct Gathering {
     competitors: CompetingRoots,
     started_by_user: bool,
     prober: Option<Prober>,
-    /// Whether the measurement has been done, with any result.
     probed: bool,
-    /// Tries left to probe broadcast.
     ramps_left: u8,
     calibration: Option<Calibration>,
     timers: TimerTable,
@@ -178,7 +175,6 @@ impl Gathering {
         }
     }
 
-    /// Handles an announcement of another root. Of two roots in one group, the one that began first stays.
     pub(super) fn on_announce(
         &mut self,
         now: Instant,
@@ -198,7 +194,6 @@ impl Gathering {
         }
     }
 
-    /// Handles the reply of another root that was probed: it is alive, so this root fails.
     pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
         let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
         self.competitors.on_reply((frame.source, frame.header.session), nonce, endpoint)
@@ -294,7 +289,6 @@ impl Gathering {
         self.began + config.timing.announce * 2
     }
 
-    /// Admits receivers that may be admitted; then starts, waits or fails, by patience and the number present.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -425,8 +419,6 @@ fn missing<'a>(
     expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
 }
 
-/// Assigns ranks in the given order and plans for these members. Returns the view, the choice with its predicted time,
-/// and the planner for later views.
 pub(super) fn first_view(
     config: &RootConfig,
     joined: &[JoinRequest],

@@ -12,7 +12,6 @@ use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-/// Minimum time between replies to another root of the group.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(20);
 /// Maximum number of other roots reported to the user, so that forged addresses fill no list.
 const MAX_COMPETITORS: usize = 8;
@@ -22,7 +21,6 @@ pub struct NonMembers {
     refusals: Refusals,
     other_builds: OtherBuilds,
     answered_at: Option<Instant>,
-    /// Roots that have claimed the group and have been reported to the user.
     competitors: BTreeSet<MacAddr>,
 }
 
@@ -76,7 +74,6 @@ impl NonMembers {
         room
     }
 
-    /// Replies to another root's query that the group is taken; notifies the user once.
     pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
@@ -140,11 +137,8 @@ fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Op
     Some((Refusal::Late, text))
 }
 
-/// Maximum number of competing roots probed; further ones are taken for replays.
 const MAX_COMPETING_ROOTS: usize = 8;
-/// Number of probes of a competing root, one per announcement of this root.
 const ROOT_TRIES: u32 = 5;
-/// Longest delay of this root, however many competing roots there seem to be.
 const MAX_ROOT_WAIT: Duration = Duration::from_secs(2);
 
 #[derive(Clone, Debug)]
@@ -157,7 +151,9 @@ struct CompetingRoot {
 }
 
 /// Other roots of the group that seem to have begun first. If one replies, this root fails. An announcement alone
-/// proves nothing, as it may be replayed, so this root probes the other one and waits for a moment.
+/// proves nothing, as it may be replayed, so this root probes the other one, once with each own announcement, and
+/// waits for a moment. However many there seem to be, only the first [`MAX_COMPETING_ROOTS`] are probed, and the wait
+/// ends after [`MAX_ROOT_WAIT`].
 #[derive(Clone, Debug, Default)]
 pub struct CompetingRoots {
     competitors: Vec<CompetingRoot>,

@@ -19,13 +19,8 @@ const MAX_UNANSWERED: u32 = 32;
 /// Time after which all credit for PROBEs returns. Existing hosts reply within it, and addresses that do not exist
 /// delay nobody. The resulting load is at most 40 Mbit/s at MTU 1500.
 const REFILL: Duration = Duration::from_millis(10);
-/// Number of tries of a PROBE that go out together with those of other hosts. PROBEs and ECHOs of
-/// many hosts can meet in a short queue the same way each time, so later tries go to one host at a
-/// time.
 const TRIES_TOGETHER: u32 = 6;
-/// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on links of 2 Mbit/s.
 const ALONE: Duration = Duration::from_millis(25);
-/// Longest round of single PROBEs: with many hosts the PROBEs move closer together.
 const LATE_ROUND: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Copy, Debug)]
@@ -36,13 +31,16 @@ struct Check {
     sent_at: Option<Instant>,
 }
 
+/// Checks of the paths to hosts that have asked to join. PROBEs and ECHOs of many hosts can meet in a short queue the
+/// same way each time, so the tries after the first [`TRIES_TOGETHER`] go to one of the `late` hosts at a time. These
+/// are [`ALONE`] apart, the round trip of a full-length frame on links of 2 Mbit/s; with many hosts they move closer
+/// together, so that a round takes no longer than [`LATE_ROUND`].
 #[derive(Clone, Debug)]
 pub struct PathChecks {
     identity: Identity,
     payload_bytes: usize,
     checks: BTreeMap<MacAddr, Check>,
     queue: VecDeque<MacAddr>,
-    /// Hosts that get the next PROBEs one at a time, then the time of the next one.
     late: VecDeque<MacAddr>,
     late_at: Instant,
     greetings: VecDeque<(MacAddr, u64)>,
@@ -50,7 +48,6 @@ pub struct PathChecks {
     credit: u32,
     refill_at: Instant,
     next_test: u32,
-    /// The largest MTU of the first hop behind this host's interface.
     first_hop: usize,
 }
 

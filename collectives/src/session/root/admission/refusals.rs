@@ -64,7 +64,6 @@ impl SessionParameters<'_> {
         if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![HostClaim::name(host)] }
     }
 
-    /// Whether one of the lists distinguishes this host from others of its name by address.
     pub fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
         let node = node_name(host, mac);
         [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
@@ -162,7 +161,6 @@ pub fn table(names: &[String]) -> HostNames {
 }
 
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(1);
-/// Maximum number of hosts remembered; others are refused and not counted.
 const MAX_REMEMBERED: usize = 4096;
 
 #[derive(Clone, Debug)]

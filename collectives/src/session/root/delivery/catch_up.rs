@@ -11,7 +11,6 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Maximum number of catch-up streams at a time, as each takes a feed; further members wait.
 const MAX_SIDES: usize = 16;
 
 /// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up streams.
@@ -173,10 +172,8 @@ fn stream(identity: &Identity, view: &View, rank: Rank, first: u64, tuning: &Tun
     alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity.clone() }, view, rank, first, tuning)
 }
 
-/// Maximum number of frames sent beyond what a member is known to have.
 const GAP_WINDOW: u64 = 512;
 
-/// Time after which a re-sent frame that is still reported missing counts as lost.
 const GAP_AGAIN_AFTER: Duration = Duration::from_millis(25);
 
 const GAP_FORGOTTEN_AFTER: Duration = Duration::from_secs(2);
@@ -326,7 +323,6 @@ impl Needy {
     }
 }
 
-/// Maximum number of probe transfers in a session: each sends up to one feed of frames that also arrive another way.
 const MAX_TRIALS: u32 = 3;
 
 #[derive(Clone, Debug)]
@@ -337,7 +333,8 @@ struct Rest {
 }
 
 /// Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs anyway. If the
-/// first relay has been slow from the beginning, nothing else shows that the others are not.
+/// first relay has been slow from the beginning, nothing else shows that the others are not. Few are made, as each
+/// sends up to one feed of frames that also arrive another way.
 #[derive(Clone, Debug, Default)]
 pub struct RateTrials {
     rest: Option<Rest>,

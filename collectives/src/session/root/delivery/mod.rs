@@ -32,7 +32,6 @@ pub(super) struct Delivery {
     flow: Flow,
     partial: Vec<u8>,
     trailer: Option<Trailer>,
-    /// Payload of the last frame, which has the trailer.
     end_payload: Vec<u8>,
     pushed: u64,
     /// Whether the trailer's length is that of the pushed stream; not so in a selective session.
@@ -86,7 +85,6 @@ impl Delivery {
         self.blocks.stats() + self.catch_ups.stats()
     }
 
-    /// Lets data flow once all members are ready. Returns whether it was held before.
     pub(super) fn open(&mut self) -> bool {
         let held = self.flow == Flow::Held;
         if held {
@@ -95,7 +93,6 @@ impl Delivery {
         held
     }
 
-    /// Holds data back until all members have confirmed the next view.
     pub(super) fn hold(&mut self) {
         if self.flow == Flow::Open {
             self.flow = Flow::Held;
@@ -121,7 +118,6 @@ impl Delivery {
             && !self.pause.holds(self.blocks.frames())
     }
 
-    /// Pauses new data at the next end of a segment or message, or resumes it.
     pub(super) fn pause(&mut self, wanted: bool) {
         self.pause.set(wanted);
         self.end_streams();
@@ -223,8 +219,6 @@ impl Delivery {
         self.catch_ups.open(&self.identity, view, &self.tuning);
     }
 
-    /// Starts a probe transfer to a member behind a suspected straggler; `arrived` is the number of frames the member
-    /// has.
     pub(super) fn try_out(&mut self, view: &View, rank: Rank, arrived: u64) {
         if !self.pause.has_messages() && !view.via.is_in_blocks() {
             self.rate_trials.begin(&self.blocks, rank, arrived);
@@ -303,7 +297,6 @@ impl Delivery {
         self.blocks.payload(kept)
     }
 
-    /// Writes a frame that takes precedence over the main stream.
     fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.backfills.poll() {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -316,7 +309,6 @@ impl Delivery {
         if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
     }
 
-    /// Writes a frame that goes only while the main stream has nothing to send.
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         if let Some((rank, frame)) = self.rate_trials.poll(&self.blocks) {
             return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
@@ -403,13 +395,12 @@ impl Delivery {
     }
 }
 
+/// Pause of new data at the end of a segment, as relays forward whole segments only. If the stream consists of
+/// messages, a pause begins only between them: `message_end` is one past the last frame of the last message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pause {
     wanted: bool,
-    /// Frames of a segment; relays forward whole segments only.
     segment_frames: u64,
-    /// One past the last frame of the last message, if the stream consists of messages; a pause begins only between
-    /// messages.
     message_end: Option<u64>,
 }
 

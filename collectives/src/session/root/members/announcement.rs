@@ -12,10 +12,8 @@ use std::time::Duration;
 /// reach them.
 const TIMES_TO_ALL: u32 = 3;
 
-/// Maximum number of repetitions postponed in a row: one second.
 const MAX_PUT_OFF: u32 = 20;
 
-/// Maximum number of members that get the view by unicast at once.
 const MAX_ALONE: usize = 4;
 
 /// The view as it was published. Later changes go into the next view, never under this epoch.
@@ -94,8 +92,6 @@ impl LivenessReplies {
         }
     }
 
-    /// Sends replies: some by unicast, and as many as fit into one frame to the group. Returns whether challenges
-    /// remain.
     pub fn send_replies(&mut self, view: &View, endpoint: &mut RootEndpoint) -> bool {
         let fitting = endpoint.control_bytes() / size_of::<u64>();
         let (mut to_all, mut alone) = (Vec::new(), 0);

@@ -14,27 +14,26 @@ use ethbcast_transport::{Instant, planted};
 use progress::{Advance, Pace, Rates, phase};
 use std::time::Duration;
 
-/// Status reports of one second.
 const KEPT_REPORTS: u32 = 10;
 
+/// State of a member. The `mute_child`, from which it reports that it never received a frame, and the final outcome
+/// that it has `claimed` each stand with the time of the first such report. The bits of `waits` tell for each of the
+/// last ten reports, of one second, whether it names a child as the cause of waiting: a single report says little.
+/// `moved_at` is the time of its last progress, or of the last moment at which it had nothing to do, and `tried_at`
+/// that of the last change that may let it progress: it confirmed a view, or another member was moved.
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
     rank: Rank,
     standing: Standing,
     ready_epoch: u32,
     status: Status,
-    /// Child from which the member reports that it never received a frame, and the time of that report.
     mute_child: Option<(Rank, Instant)>,
-    /// The last ten reports, of one second: a bit for each that names a child as the cause of waiting.
     waits: u16,
     advance: Advance,
     pace: Pace,
     accepted: bool,
-    /// Final outcome it has reported, and the time of its first report.
     claimed: Option<(Outcome, Instant)>,
-    /// Time of its last progress, or of the last moment at which it had nothing to do.
     moved_at: Instant,
-    /// Time of the last change that may let it progress: it confirmed a view, or another member was moved.
     tried_at: Instant,
     told_at: Option<Instant>,
     taken: Option<Taken>,
@@ -74,12 +73,10 @@ impl MemberEntry {
         self.status
     }
 
-    /// Child from which the member has never received a frame, if it has reported that for `lasts`.
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
-    /// Whether it waits for a child by most reports of the last second: a single report says little.
     pub(super) fn mostly_waits(&self) -> bool {
         self.waits.count_ones() > KEPT_REPORTS / 2
     }
@@ -108,7 +105,6 @@ impl MemberEntry {
         now.since(self.moved_at)
     }
 
-    /// Time since the member last progressed and since nothing around it changed.
     pub(super) fn stuck_for(&self, now: Instant) -> Duration {
         now.since(self.moved_at.max(self.tried_at))
     }

@@ -78,7 +78,6 @@ pub fn phase(state: MemberState) -> u8 {
     }
 }
 
-/// Minimum time between two marks of a member, which reports every 100 ms.
 const MARK_SPACING: Duration = Duration::from_millis(90);
 
 const MAX_MARKS: u32 = 20;
@@ -95,10 +94,10 @@ struct PaceMark {
     consumed: u64,
 }
 
+/// Recent reports of a member, from which its rates follow, in frames per second. Members report every 100 ms. The
+/// last mark moves along until it is far enough from the one before. A rate is unknown until two marks are.
 #[derive(Clone, Debug)]
 pub struct Pace {
-    /// Moments and counts of reports. The last one moves along until it is far enough from the one
-    /// before.
     marks: VecDeque<PaceMark>,
 }
 
@@ -124,7 +123,6 @@ impl Pace {
         self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
     }
 
-    /// Recent arrival rate in frames per second; `None` until two reports are far enough apart.
     pub fn arriving(&self) -> Option<f64> {
         let last = self.marks.back()?;
         let of = |period| {
@@ -146,8 +144,6 @@ impl Pace {
         Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
     }
 
-    /// Consumption rate over the last `period` in frames per second; `None` if less history is
-    /// known.
     pub fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {
         let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
         let last = self.marks.back()?;

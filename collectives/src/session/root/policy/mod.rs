@@ -27,21 +27,16 @@ use std::time::Duration;
 /// while.
 const RATE_PERIODS: usize = 3;
 const LOSS_PERIODS: usize = 10;
-/// Losses count if they are at least one frame in this many, and at least [`MIN_LOST`] frames.
 const HEAVY_PART: u64 = 10;
 const MIN_LOST: u64 = 16;
-/// Maximum number of frames in flight to a receiver without loss.
 const ON_ITS_WAY_FRAMES: u64 = 64;
 /// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a fallback in doubt.
 const LOW_PART: f64 = 0.5;
 /// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
 const WORTH_PERIODS: u32 = 4;
 
-/// Factor by which a cast must be slower than unicast to be given up though nothing is lost.
 const WORSE: f64 = 1.5;
-/// Maximum number of trials of unicast, made once a cast has been slow for long.
 const MAX_TRIALS: u32 = 2;
-/// Part of the frames left that one of a trial's two trains stays below.
 const TRIAL_PART: u64 = 200;
 
 const MANY_RECEIVERS_TEXT: &str =
@@ -63,35 +58,31 @@ struct StormControlMark {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StormControlStage {
     Watching,
-    /// Levelling, with the reason, and the frames of the cast that arrived everywhere in a second.
     Levelling(&'static str, f64),
     Settled,
 }
 
-/// Detection of storm control: switches that drop broadcast above some rate, and the fallback to a
-/// chain.
+/// Detection of storm control: switches that drop broadcast above some rate, and the fallback to a chain. An
+/// algorithm that the user chose is not replaced.
 ///
-/// Its sign is loss at many receivers at once, while all of them get far fewer frames than unicast
-/// carries. Then the root sends nothing new to the group, repairs losses host by host, and when all
-/// members are at the same frame it publishes a view in which the same stream continues down a
-/// chain. If only few lose that much (one port is policed), they are demoted and served alone. A
-/// single report decides nothing: a majority over several periods does, and the frames that all
-/// have acknowledged.
+/// Its sign is loss at many receivers at once, while all of them get far fewer frames than unicast carries. Then the
+/// root sends nothing new to the group, repairs losses host by host, and when all members are at the same frame it
+/// publishes a view in which the same stream continues down a chain. If only few lose that much (one port is
+/// policed), they are demoted and served alone. A single report decides nothing: a majority over several periods
+/// does, and the frames that all have acknowledged.
 ///
-/// A cast that is as slow though nothing is lost is compared with unicast, by a short train to each
-/// of two receivers. If that is faster, the stream continues down a chain, too.
+/// A cast that is as slow for [`LOSS_PERIODS`] though nothing is lost is compared with unicast, by a short train to
+/// each of two receivers. If that is faster by the factor [`WORSE`], the stream continues down a chain, too.
 #[derive(Clone, Debug)]
 pub(super) struct StormControl {
     stage: StormControlStage,
     marks: VecDeque<StormControlMark>,
-    /// Consecutive checks at which the cast was slow and nothing lost.
     slow_looks: usize,
     trial: Option<RateComparison>,
     trials: u32,
 }
 
 impl StormControl {
-    /// Only an algorithm that the user did not choose may be replaced.
     pub(super) fn new(view: &View, config: &RootConfig) -> StormControl {
         let watched = matches!(config.route, Route::Auto) && view.via == Via::Cast && view.may_reroute();
         StormControl {
@@ -167,8 +158,6 @@ impl StormControl {
         losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
-    /// Tries unicast if the cast has been slow for long enough and no host is to blame, and gives the cast up if it is
-    /// the slower of the two.
     fn compare_with_unicast(
         &mut self,
         scene: &WatchContext<'_>,
@@ -263,7 +252,6 @@ fn is_worth_it(scene: &WatchContext<'_>, rate: f64, frame_time: Duration, listen
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum ReplanningStage {
     Settled,
-    /// New data is held back until all members are at the same frame; given up at this time.
     Draining(Instant),
     Confirming,
 }
@@ -282,7 +270,6 @@ pub(super) struct Replanning {
     changed: bool,
     /// Whether parents may differ from those that a member derives from the views it has seen.
     rearranged: bool,
-    /// Whether the stream continues as a cast when all members are at the same frame.
     to_cast: bool,
 }
 
@@ -302,7 +289,6 @@ impl Replanning {
         self.rearranged = true;
     }
 
-    /// Pauses until all members are at the same frame, within about `drain`, to continue as a cast.
     pub(super) fn go_over_to_cast(&mut self, now: Instant, drain: Duration, timing: &Timing) {
         if self.stage == ReplanningStage::Settled {
             (self.to_cast, self.stage) = (true, ReplanningStage::Draining(now + drain * 2 + periods(timing)));

@@ -9,69 +9,45 @@ use ethbcast_transport::{Instant, MacAddr, Retry};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time without news of a link after which it no longer counts.
 const LINK_KEPT: Duration = Duration::from_secs(1);
-/// Time without news of another session after which it counts as over.
 const SESSION_KEPT: Duration = Duration::from_secs(3);
 const MAX_SESSIONS: usize = 8;
-/// Longest interval between readings that counts as time beside other traffic; a longer one is a pause.
 const LONGEST_STEP: Duration = Duration::from_millis(500);
-/// Percentage of its room from whose use other traffic is given more.
 const USED_PERCENT: u64 = 85;
-/// Part of a link (a divisor) left beyond the rate of other traffic, so that it can grow.
 const MARGIN_PART: u64 = 50;
-/// Part of a link (a divisor) that other traffic is offered when it is new: a flow whose frames were lost grows
-/// only into free room.
 const OFFERED_PART: u64 = 8;
 const OFFER_LASTS: Duration = Duration::from_millis(900);
-/// Shortest and longest time before the next offer, while other traffic takes little: a flow whose frames were lost
-/// tries rarely.
 const OFFER: [Duration; 2] = [Duration::from_secs(4), Duration::from_secs(64)];
-/// Part of a link (a divisor) of room for other traffic from which losses are attributed to it.
 const CROWDED_PART: u64 = 8;
-/// Percentage of its room that a link keeps at each report: while other traffic takes less, and once there is none.
 const LESS_PERCENT: u64 = 85;
 const SILENT_PERCENT: u64 = 60;
-/// Intervals at which a session that uses up its own part of a link tries more, in case there is room: the first rates
-/// may have been measured while the session began.
 const TRY: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(16)];
 const BEFORE_TRY: Duration = Duration::from_millis(200);
-/// Percentage of the measured rate at a trial, before and after a trial has shown that the link is full.
 const TRIED_PERCENT: [u64; 2] = [200, 125];
-/// Percentage of growth from which a trial has found room.
 const GROWTH_PERCENT: u64 = 110;
-/// Percentage of its own part of a link from which a session counts as using it up.
 const LIMITED_PERCENT: u64 = 90;
-/// Percentage of a link from which other traffic takes more than its half.
 const SQUEEZED_PERCENT: u64 = 55;
-/// Percentage of the link that it gets then. That makes up for losses in a queue that it fills.
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
-/// Percentage of its own best rate that a session takes beside flows, whatever its members say: half.
 const LEAST_PERCENT: u64 = 50;
-/// Percentage of a link, or of that best rate, that sessions share. They would overrun it with no rest.
 const SHARED_PERCENT: u64 = 97;
-/// Number of other sessions beyond which each costs this one nothing more, as anybody can announce one.
 const MAX_SHARING: u64 = 3;
-/// Time from the first data on in which nothing is left to others, to find the best rate.
 const FINDS_BEST: Duration = Duration::from_millis(300);
 
+/// Link of a member, with rates of all frames together in kbit/s: the rate in the `last` report, the one before the
+/// trial under way (`tried`), and the highest that lasted for two reports (`full`), as a single report may have been
+/// measured over too short a time. The `room` is the rate left to other traffic; `is_full` is set once a trial has
+/// found the link full.
 #[derive(Clone, Copy, Debug)]
 struct MemberLink {
     at: Instant,
     share: LinkShare,
-    /// Highest rate of all frames together that lasted for two reports, in kbit/s. A single report may have been
-    /// measured over too short a time.
     full: u64,
-    /// Rate of all frames together in the last report, in kbit/s.
     last: u64,
-    /// Rate left to other traffic, in kbit/s.
     room: u64,
     offers: Retry,
     offered_until: Instant,
     tries: Retry,
-    /// Rate of all frames before the present trial, in kbit/s.
     tried: Option<u64>,
-    /// Whether a trial has found the link full.
     is_full: bool,
     tally: TrafficTally,
 }
@@ -104,6 +80,17 @@ pub struct OtherTraffic {
 /// its room, up to half of the link. A flow of a fixed rate gets what it wants. Sessions that receive each other's
 /// announcements share evenly. Frames that only the interface has counted may be own ones that were lost behind it,
 /// so they count only as far as the host's IP packets, or another session, explain them.
+///
+/// A flow whose frames were lost grows only into free room, and tries rarely. So new traffic is offered a part of the
+/// link, and again after [`OFFER`], the shortest and longest time, while it takes little. Traffic of more than
+/// [`SQUEEZED_PERCENT`] of the link gets [`SQUEEZED_ROOM_PERCENT`], which makes up for losses in a queue that it
+/// fills.
+///
+/// A session that uses up its own part tries more at the intervals of [`TRY`], as its first rates may have been
+/// measured while it began. It tries [`TRIED_PERCENT`] of the measured rate, less once a trial has shown that the
+/// link is full. Sessions share [`SHARED_PERCENT`] of a link, which they would overrun otherwise; those beyond
+/// [`MAX_SHARING`] count for nothing, as anybody can announce one. Nothing is left to others in the first time of the
+/// data ([`FINDS_BEST`]), in which the session finds its best rate.
 #[derive(Clone, Debug, Default)]
 pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,
@@ -112,7 +99,6 @@ pub struct Neighbours {
 }
 
 impl Neighbours {
-    /// Takes a member's report, or `None` where there was no other traffic.
     pub fn note(&mut self, now: Instant, rank: Rank, share: Option<LinkShare>) {
         let others = self.running(now);
         if share.is_none() && !self.links.contains_key(&rank) {
@@ -124,7 +110,6 @@ impl Neighbours {
         link.note(now, share, taken.into(), others);
     }
 
-    /// Takes the announcement of a running session of another group; returns whether it is new.
     pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
         // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
@@ -198,7 +183,6 @@ impl Neighbours {
     }
 }
 
-/// Returns the part of a rate that a session takes beside others.
 fn even_part(rate: u64, others: u64) -> u64 {
     rate * SHARED_PERCENT / 100 / (1 + others.min(MAX_SHARING))
 }
@@ -222,7 +206,6 @@ impl MemberLink {
         }
     }
 
-    /// Percentage of the measured rate that is taken for the link's capacity: more in a trial.
     fn percent(&self) -> u64 {
         self.tried.map_or(100, |_| TRIED_PERCENT[usize::from(self.is_full)])
     }
@@ -231,12 +214,10 @@ impl MemberLink {
         (self.full * percent / 100).saturating_sub(self.room)
     }
 
-    /// Rate that the session may take of the link, in kbit/s.
     fn own_part(&self) -> u64 {
         self.part_at(self.percent())
     }
 
-    /// Checks the result of a trial, and begins another if the session could take more.
     fn try_more(&mut self, now: Instant, all: u64) {
         if let Some(before) = self.tried.take() {
             let has_room = all * 100 > before * GROWTH_PERCENT;

@@ -21,11 +21,8 @@ use std::time::Duration;
 /// grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
-/// Slowness from which on a receiver is served separately from the beginning.
 const FAR_SLOWER: u64 = 3 * USUAL;
-/// Divisor of the number of receivers: only fewer than that may be served separately.
 const FEW: usize = 4;
-/// Greatest spread of measurements that is trusted for this.
 const SURE_SPREAD: f64 = 0.5;
 
 /// Spread of costs that were not measured.
@@ -131,7 +128,6 @@ impl Planner {
         }
     }
 
-    /// Returns the full frames that a link carries in a second by measurement; `None` if that is not sure.
     pub fn link_rate(&self) -> Option<f64> {
         let is_sure = self.calibration.spread() <= SURE_SPREAD;
         is_sure.then(|| 1e9 / self.calibration.gap_ns(self.frame_payload_bytes))
@@ -204,20 +200,20 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
     calibration.limited_to(limit, u64::from(config.station.payload_bytes()), burst_ns)
 }
 
-/// Factor by which the tree must be slower than the cast, the change included.
 const WORSE: f64 = 1.5;
-/// Consecutive checks, one for each status period, at which the tree must be that slow.
 const LOOKS: usize = 10;
 const MAX_TRIALS: u32 = 2;
-/// Divisor of the frames left, which limits the frames of each of a trial's two trains.
 const TRIAL_PART: u64 = 200;
 
 pub const CAST_IS_FASTER: &str = "each host takes far longer to get the bytes from another than frames to all take";
 
+/// Change from a tree to a cast, if the tree is slower by the factor [`WORSE`], with the change included, at
+/// [`LOOKS`] consecutive checks, one for each status period. An algorithm that the user chose is not replaced. A
+/// chain that has replaced a cast may be the slower of the two: `seen` is the number of frames of that cast that
+/// arrived everywhere in a second.
 #[derive(Clone, Debug)]
 pub struct CastChange {
     is_watching: bool,
-    /// Frames of a cast that arrived everywhere in a second, in this session.
     seen: Option<f64>,
     looks: usize,
     trial: Option<RateComparison>,
@@ -225,7 +221,6 @@ pub struct CastChange {
 }
 
 impl CastChange {
-    /// Only an algorithm that the user did not choose may be replaced.
     pub fn new(view: &View, config: &RootConfig) -> CastChange {
         let is_tree = view.via != Via::Cast && !view.via.is_in_blocks();
         let is_watching =
@@ -234,8 +229,6 @@ impl CastChange {
         CastChange { is_watching, seen: None, looks: 0, trial: None, trials: 0 }
     }
 
-    /// Watches a chain that has replaced a cast, of which `cast_rate` frames arrived everywhere in a second: it may be
-    /// the slower of the two.
     pub fn watch(&mut self, cast_rate: f64) {
         (self.is_watching, self.seen, self.looks) = (self.seen.is_none(), Some(cast_rate), 0);
     }
@@ -299,7 +292,6 @@ impl CastChange {
     }
 }
 
-/// Frames that were sent and have not arrived everywhere.
 fn in_stock(scene: &WatchContext<'_>, open: &[&MemberEntry]) -> u64 {
     let least = open.iter().map(|entry| entry.status().arrived).min().unwrap_or(0);
     scene.delivery.blocks().frames().saturating_sub(least)
@@ -312,7 +304,6 @@ struct Change {
 }
 
 impl Change {
-    /// Time in which the frames that have not arrived everywhere do.
     fn drain(&self) -> Duration {
         Duration::try_from_secs_f64(self.stock as f64 / self.rate.max(1.0)).unwrap_or(Duration::MAX)
     }

@@ -19,19 +19,12 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{Identity, Rank};
 use std::time::Duration;
 
-/// Part of the rate of others below which a host is far slower.
 const FAR_BELOW: f64 = 0.5;
-/// Time for which a relay must keep its feed full for a child that proved fast.
 const FULL_FOR: Duration = Duration::from_millis(500);
-/// Part of the remaining time, as it would be without the slow host, that this host may cost before it is demoted.
 const MAY_COST: f64 = 0.1;
-/// Shortest time for which a host holds up the others before it is demoted.
 const LEAST: Duration = Duration::from_millis(300);
-/// Time for which a host must be suspected before it is compared.
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
-/// Time for which the result of a comparison holds.
 const HOLDS: Duration = Duration::from_secs(1);
-/// Time after which a host that was not slow may be compared again.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
 /// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
 const RATE_OVER: Duration = Duration::from_millis(800);
@@ -40,25 +33,22 @@ const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
 const ANSWERED_WITHIN: Duration = Duration::from_millis(150);
 const MAX_COMPARISONS: u32 = 3;
-/// Divisor of the frames left, which limits the frames of a comparison's train.
 const FRAMES_PART: u64 = 200;
 
 #[derive(Clone, Copy, Debug)]
 struct Suspicion {
     rank: Rank,
     lasted: Duration,
-    /// Time for which its parent's feed has been full of frames for it, though the parent does not wait for it.
     kept_full: Duration,
 }
 
+/// Result of a comparison of a host with the one `beside` it, which takes `others` frames per second.
 #[derive(Clone, Copy, Debug)]
 struct Judgement {
     rank: Rank,
     at: Instant,
     is_slow: bool,
-    /// Host with which the suspect was compared.
     beside: Rank,
-    /// Rate of that host in frames per second.
     others: f64,
 }
 
@@ -90,6 +80,9 @@ struct Trial {
     comparison: RateComparison,
 }
 
+/// Search for hosts that take less than [`FAR_BELOW`] of the rate of others. A host is compared once it has been
+/// suspected for [`COMPARED_AFTER`], and again once the result no longer holds. A slow one is demoted once it has
+/// held up the others for [`LEAST`], and cost them [`MAY_COST`] of the time that the rest would take without it.
 #[derive(Clone, Debug, Default)]
 pub struct SlowHosts {
     suspicion: Option<Suspicion>,
@@ -230,7 +223,6 @@ impl SlowHosts {
     }
 }
 
-/// Time for which a host that takes `rate` may hold up others that could take `others`.
 fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> Duration {
     let lost = (1.0 - rate / others.max(f64::MIN_POSITIVE)).max(0.1);
     let seconds = left as f64 / others.max(1.0) * MAY_COST / lost;

@@ -9,12 +9,10 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
 
-/// Time without progress after which the user is notified.
 pub const NOTICE_AFTER: Duration = Duration::from_secs(2);
 
 const NOTICE_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Time for which a member must report a child from which it never received a frame, before it is believed.
 const APART_AFTER: Duration = Duration::from_millis(500);
 
 /// Delay of a check which proves that this host itself has slept, however short the dead limit is. A busy host is
@@ -25,18 +23,17 @@ const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 pub enum StallFinding {
     Notify(Rank, String),
     StepAside(Rank, String),
-    /// No frame gets through between the two, though both are alive: both are demoted.
     Apart(Rank, Rank),
     GiveUp(Rank, String),
 }
 
+/// Duty in which a member is behind. Without its `Wants`, the report of the chunks that it lacks, the root goes on by
+/// itself. A member that has everything and does not confirm the `End` got it damaged or forged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Obligation {
     Confirmation,
-    /// Report of the chunks that it lacks; without it the root goes on by itself.
     Wants,
     Frames,
-    /// Confirmation that it has everything: the end of the stream was damaged or forged on its way.
     End,
     Check,
     Sync,
@@ -99,7 +96,6 @@ pub struct WatchContext<'a> {
     pub view: &'a View,
     pub timing: &'a Timing,
     pub delivery: &'a Delivery,
-    /// Members that have not reported yet what they lack.
     pub undecided: &'a [Rank],
 }
 
@@ -108,7 +104,6 @@ impl WatchContext<'_> {
         &self.view.members[rank.index()].host
     }
 
-    /// Frames of the stream that have not been pushed; `None` if its length is unknown.
     pub(super) fn frames_left(&self) -> Option<u64> {
         let all = self.view.size?.div_ceil(u64::from(self.view.payload_bytes.max(1)));
         Some(all.saturating_sub(self.delivery.blocks().frames()))
@@ -284,7 +279,6 @@ impl WatchContext<'_> {
         std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
     }
 
-    /// Whether a member that is not to blame has waited long enough for another to be to blame.
     fn has_waited(&self, entry: &MemberEntry) -> bool {
         let limit = Obligation::Frames.limit(self.timing);
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit

@@ -123,14 +123,12 @@ impl WatchContext<'_> {
         Some((child, members.in_place(child)?.status().arrived))
     }
 
-    /// Returns the upstream peer of a straggler if nothing gets through between them and neither shows a reason.
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
         let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= NOTICE_AFTER / 2);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }
 
-/// Returns a rate of frames in words, as bits per second with their headers.
 pub fn frames_text(view: &View, frames_per_second: f64) -> String {
     rate_text(frames_per_second * 8.0 * (f64::from(view.payload_bytes) + OVERHEAD_BYTES as f64))
 }
@@ -149,8 +147,6 @@ pub struct Stragglers {
 }
 
 impl Stragglers {
-    /// Takes the current straggler. Once it has been slow for the limit, returns the finding about it and its upstream
-    /// peer.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,

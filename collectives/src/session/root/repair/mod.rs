@@ -19,7 +19,6 @@ use std::ops::Range;
 use std::time::Duration;
 use wants::{Damage, Damages, Lacking, MemberWants};
 
-/// Maximum number of members queried for the same bytes.
 const MAX_KEEPERS: usize = 64;
 
 #[derive(Clone, Debug, Default)]
@@ -81,8 +80,6 @@ impl Fetches {
         }
     }
 
-    /// Returns the chunks of a stretch that go to all members, once decided. Members that do not report within `limit`
-    /// are no longer waited for.
     pub(super) fn choose(
         &mut self,
         now: Instant,
@@ -211,10 +208,8 @@ impl Fetches {
     }
 }
 
-/// Silence after which a member is skipped; it may be queried again later.
 const KEEPER_SILENT_AFTER: Duration = Duration::from_millis(500);
 
-/// Pause before all members are queried again, if some may have the bytes and none has sent them.
 const QUERY_INTERVAL: Duration = Duration::from_millis(100);
 
 #[derive(Debug, PartialEq, Eq)]
@@ -222,7 +217,6 @@ pub(super) enum RecoveryStep {
     Ask(Rank, Needy, Range<u64>),
     Found(Needy, u64, Vec<u8>),
     Nobody(Needy, u64, String),
-    /// The queried members did not send the bytes for now; a receiver that can repeat its request may do so.
     NotNow(Needy, u64),
 }
 

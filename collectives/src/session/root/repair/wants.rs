@@ -102,7 +102,6 @@ impl MemberWants {
 /// status periods.
 const DAMAGE_NOTICE_AFTER: Duration = Duration::from_millis(200);
 
-/// Maximum number of damages whose hop is searched for; further ones are ignored.
 const MAX_DAMAGES: usize = 256;
 
 /// Bytes that came damaged over a hop, and were sent again.
