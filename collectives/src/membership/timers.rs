@@ -66,7 +66,6 @@ impl TimerTable {
         self.due[wait as usize].is_some()
     }
 
-    /// Whether a timer is due; clears it then.
     pub(crate) fn take_due(&mut self, wait: Wait, now: Instant) -> bool {
         self.due[wait as usize].take_if(|at| *at <= now).is_some()
     }
@@ -139,7 +138,6 @@ impl Timing {
     }
 }
 
-/// Time for each status report that a root gets.
 const REPORT_SPACING: Duration = Duration::from_micros(125);
 
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
