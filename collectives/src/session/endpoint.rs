@@ -154,7 +154,6 @@ impl<C, E> Endpoint<C, E> {
         HEADER_BYTES + growth_bytes + message.encode().1.len()
     }
 
-    /// Writes a message as a frame; `None` if there is no secret for it.
     fn put_on_wire(&mut self, buffer: &mut [u8], to: MacAddr, header: Header, body: &[u8]) -> Option<usize> {
         let sealed = match &mut self.keyring {
             Some(keyring) => Some(keyring.seal(to, header, body)?),
@@ -215,7 +214,6 @@ impl<C, E> Endpoint<C, E> {
         self.identity.rank
     }
 
-    /// Enters the session of `root`, before it is sent a join request.
     pub(super) fn enter(&mut self, root: MacAddr, session: u32) {
         self.identity.session = session;
         self.keyring.iter_mut().for_each(|keyring| keyring.bind(root, session));
@@ -414,15 +412,13 @@ fn is_superseded(kind: Kind) -> bool {
     )
 }
 
-/// State kept for control messages, non-members and views.
+/// State kept for control messages (their bytes without headers), for non-members (candidates, path checks, refused
+/// hosts), and for the parts of incomplete views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlMemory {
     pub waiting_frames: usize,
-    /// Bytes of these messages, without headers.
     pub waiting_bytes: usize,
-    /// Entries for non-members: candidates, path checks, and refused hosts.
     pub non_member_entries: usize,
-    /// Bytes of the parts of incomplete views.
     pub view_bytes: usize,
 }
 

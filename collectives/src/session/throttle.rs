@@ -118,7 +118,6 @@ const TARGET: Duration = Duration::from_millis(1);
 const PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of round trips of one child before the rate is adjusted.
 const MIN_ANSWERS: u32 = 3;
-/// Maximum length of a period, even with fewer round trips.
 const MAX_PERIOD: Duration = Duration::from_millis(200);
 const MAX_DECREASE: u32 = 2;
 /// Divisor of the rate that gives its growth in a period with empty queues.

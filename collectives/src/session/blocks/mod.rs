@@ -26,7 +26,7 @@ pub(super) struct LackingFrame {
     pub ending: Ending,
 }
 
-/// All streams of a session at one host.
+/// Streams of a session at one host.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
@@ -88,7 +88,6 @@ impl Blocks {
         self.streams[0].payload_bytes()
     }
 
-    /// Returns the number of frames that have arrived in order and wait for the application.
     pub fn backlog_frames(&self) -> u64 {
         self.streams.iter().map(Stream::backlog_frames).sum()
     }

@@ -143,13 +143,11 @@ impl Backend for OnThread {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Sets the have-set of content that may be here already.
     pub fn holding(mut self, holdings: Arc<dyn HaveSet>) -> Writer<S> {
         self.receiver.hold(holdings);
         self
     }
 
-    /// Writes until all is published, a failure occurs, or the session ends.
     pub fn run(mut self) {
         let last = self.work();
         let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;
