@@ -132,7 +132,6 @@ fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYT
 }
 
 pub trait HashPool: Debug + Send + Sync {
-    /// Returns `hash` of each of these chunks, in order.
     fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;
 }
 

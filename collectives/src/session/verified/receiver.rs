@@ -62,9 +62,8 @@ pub enum ReceiverOutput {
     Used(Vec<u8>),
     /// The [`ReceiverState`] has changed, which the session's side should read.
     Said,
-    /// A range came damaged, and must be fetched again.
     Damaged(DamagedChunk),
-    /// All data has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
+    /// The data has all come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
         content: Trailer,
         /// Whether the received trailer differs from the bytes received.
@@ -105,7 +104,6 @@ impl RightSpan {
         Ok(())
     }
 
-    /// Returns the number of the span's bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }

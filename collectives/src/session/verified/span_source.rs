@@ -16,18 +16,16 @@ use std::sync::Arc;
 
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
+/// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends with `Asked` once all
+/// want-bitmaps were requested; the sentence of a failure is sent to all receivers.
 #[derive(Debug)]
 pub enum Brought {
-    /// The next span, sealed; not in a selective session.
     Span(SpanBuffer),
-    /// The next bytes of a selective stream.
     Part(Vec<u8>),
     End(Trailer),
-    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
     Nothing,
     Until(Instant),
-    /// A failure, whose sentence is sent to all receivers.
     Failed(String),
 }
 
@@ -42,7 +40,6 @@ pub trait InputQueue {
     /// Sets the cipher of the content, before anything is brought, and with it whether hash lists are signed.
     fn protect(&mut self, _cipher: ContentCipher) {}
 
-    /// Whether any part of the content can be read, so that the session can be selective.
     fn selects(&self) -> bool;
 
     /// Starts a selective stream for frames of `frame_bytes` bytes. Returns the sections made so
@@ -68,7 +65,6 @@ pub struct SpanSource<B> {
     taken: usize,
     /// Last spans sent, if the content itself cannot be re-read.
     recent: Option<Recent>,
-    /// Buffer for re-read bytes.
     again: Vec<u8>,
     selecting: Option<Selecting>,
 }

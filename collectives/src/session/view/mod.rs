@@ -60,14 +60,11 @@ pub struct View {
     /// Frames in a segment: a relay receives a whole segment before it forwards any of it, and
     /// sends it to one child after the other.
     pub segment_frames: u32,
-    /// Handling of frames out of order at receivers.
     pub policy: Policy,
     /// Frames of a message that one receiver acknowledges for all (Push-Pull Broadcast, EQA §3.3),
     /// if there are such.
     pub push_frames: Option<u8>,
-    /// Longest payload of a frame, in bytes.
     pub payload_bytes: u16,
-    /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
     pub content: ContentKind,
     /// Chunk size, if the stream has hash lists.
