@@ -373,7 +373,7 @@ wire_enum! {
         Silent = 5,
         /// Missing bytes were lost with other hosts, and the root cannot re-read them.
         Lost = 6,
-        /// The bytes are all on stable storage and match the trailer; the root must confirm them before they are visible.
+        /// The bytes are all on stable storage and match the trailer; they become visible when the root confirms them.
         Verified = 7,
         /// The member made no progress for too long, although its reports arrived.
         Stalled = 8,
