@@ -27,16 +27,16 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 /// the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One end of a session: its configuration, identity, waiting control messages, and events for the user.
+/// One end of a session: its configuration, identity, waiting control messages, and events for the user. Messages are
+/// sent under the epoch of the view, 0 before there is one. Replies to non-members have a queue of their own
+/// (`answers`), so that they do not delay members.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
     station: Station,
     identity: Identity,
-    /// Epoch of the view under which control messages are sent; 0 before there is one.
     epoch: u32,
     control: ControlQueue,
-    /// Replies to non-members, in a queue of their own so that they do not delay members.
     answers: ControlQueue,
     answer_bucket: TokenBucket,
     events: VecDeque<E>,

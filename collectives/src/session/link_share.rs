@@ -123,7 +123,6 @@ impl LinkWatch {
         self.sent.kbits
     }
 
-    /// Whether frames of other programs or hosts pass, in either direction.
     pub(super) fn hears_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);

@@ -125,7 +125,6 @@ pub mod kind {
     pub const ANNOUNCE: Kind = Kind(16);
     pub const JOIN: Kind = Kind(17);
     pub const REFUSE: Kind = Kind(18);
-    /// One part of the list of members.
     pub const VIEW: Kind = Kind(19);
     pub const READY: Kind = Kind(20);
     /// Status report of a member; from the root: a sign of life.

@@ -28,7 +28,6 @@ const MIN_FRAME_BYTES: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     told: Option<Rate>,
-    /// Limit that leaves room to other traffic.
     shared: Option<Rate>,
     low_priority: Option<LowPriority>,
     rate: Option<Rate>,

@@ -34,7 +34,6 @@ pub enum KeyFault {
     Phrase,
     /// Others than the owner may read the file, or this user may not.
     Mode,
-    /// The file's text is no key.
     Text,
     System,
 }

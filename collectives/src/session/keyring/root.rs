@@ -52,6 +52,8 @@ struct Run {
     is_over: bool,
 }
 
+/// Keyring of a root. Messages go to the first of the runs of an address; sessions of `other_groups` only share the
+/// links.
 #[derive(Clone, Debug)]
 pub struct RootRing {
     doors: Doors,
@@ -60,11 +62,9 @@ pub struct RootRing {
     mac: MacAddr,
     session: u32,
     group: Protection,
-    /// Runs of each address; the first is the one to which messages go.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     heard: u64,
     competing_sessions: KnownSessions,
-    /// Sessions of other groups, which only share the links.
     other_groups: KnownSessions,
 }
 

@@ -43,8 +43,8 @@ pub struct Moment {
     pub resent_frames: u64,
 }
 
-/// Progress of one receiver, with an entry for each moment: the bytes that had arrived in order, and its state, which
-/// is `None` before it joined and once it was gone.
+/// Progress of the receiver of one rank, with an entry for each moment: the bytes that had arrived in order, and its
+/// state, which is `None` before it joined and once it was gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Track {
@@ -95,7 +95,6 @@ impl History {
         &self.moments
     }
 
-    /// Returns the progress of each receiver by rank, with an entry for each moment.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }

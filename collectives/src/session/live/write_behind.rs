@@ -24,13 +24,12 @@ const ORDERS_WAITING: usize = 8;
 /// Sink of a session whose bytes a [`Writer`] writes.
 pub type WriteBehind = SpanSink<OnThread>;
 
-/// Connection to a [`Writer`].
+/// Connection to a [`Writer`]; `ended` is disconnected when that has ended.
 #[derive(Debug)]
 pub struct OnThread {
     state: Arc<ReceiverState>,
     orders: Option<Sender<Order>>,
     used: Arc<ArrayQueue<Vec<u8>>>,
-    /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,

@@ -53,8 +53,6 @@ pub enum Message {
         host: String,
         mtu_bytes: u16,
         free_bytes: u64,
-        /// Feature bits. Bit 0: it may already hold part of the content. Bit 31: it is a root that
-        /// asks whether this one is alive.
         features: u32,
     },
     /// A receiver has ended; sent by itself or by its watcher.

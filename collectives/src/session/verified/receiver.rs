@@ -41,7 +41,6 @@ pub enum Order {
     Complete(HeldContent),
     /// The next span, or the next bytes of a selective session.
     Write(Vec<u8>),
-    /// The next whole chunks of a span that is still coming.
     Early(Vec<u8>),
     /// Bytes of a range that was requested again, from this byte of the stream on.
     Supply(u64, Vec<u8>),

@@ -56,14 +56,14 @@ pub trait InputQueue {
     }
 }
 
-/// A [`Source`] of the verified stream of a content that the queue `B` reads.
+/// A [`Source`] of the verified stream of a content that the queue `B` reads. It keeps the last spans sent (`recent`)
+/// if the content itself cannot be re-read.
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
     span: SpanBuffer,
     part: Vec<u8>,
     taken: usize,
-    /// Last spans sent, if the content itself cannot be re-read.
     recent: Option<Recent>,
     again: Vec<u8>,
     selecting: Option<Selecting>,
@@ -93,7 +93,6 @@ impl<B: InputQueue> SpanSource<B> {
         SpanSource { bringer, span, part, taken: 0, recent: Some(Recent::default()), again, selecting: None }
     }
 
-    /// Disables keeping of sent spans.
     pub fn forgetting(self) -> SpanSource<B> {
         SpanSource { recent: None, ..self }
     }

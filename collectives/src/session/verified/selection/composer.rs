@@ -13,13 +13,12 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Output of a [`Composer`]: the hash lists of the next stretch, whose want-bitmap the root waits for; the next span,
+/// with the chunks that were sent to all; or a stretch that is not sent, because the root only queries want-bitmaps.
 #[derive(Clone, Debug)]
 pub enum Composed {
-    /// Hash lists of the next stretch. The root waits for the want-bitmap.
     Ledger(Arc<StretchLedger>),
-    /// The next span, with the chunks that were sent to all.
     Span(PartialSpan),
-    /// A stretch that is not sent: the root only queries want-bitmaps.
     Passed(u64),
 }
 
