@@ -174,7 +174,6 @@ impl<C, E> Endpoint<C, E> {
         Identity { guard, ..identity }.write(buffer, to, &header, &body)
     }
 
-    /// Writes the reply to a census query, which the secret with index `asked_by` authenticated.
     pub(super) fn write_reply(
         &mut self,
         buffer: &mut [u8],

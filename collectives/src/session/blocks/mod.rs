@@ -26,21 +26,20 @@ pub(super) struct LackingFrame {
     pub ending: Ending,
 }
 
-/// Streams of a session at one host.
+/// Streams of a session at one host. `dealing` follows from the view alone, so that root and receivers agree whatever
+/// their feeds; `turn` is the stream whose turn it is, with the frames left of its block; `fillers` are the streams
+/// whose empty end of the message just read has not come yet.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// Distribution of frames, derived from the view alone, so that root and receivers agree whatever their feeds.
     dealing: Dealing,
     aside: bool,
     identity: Identity,
     group_mac: MacAddr,
     way: (Via, u32),
     tuning: Tuning,
-    /// Stream whose turn it is, and frames left of its block.
     turn: usize,
     left: u64,
-    /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
     turns: Vec<usize>,
     consumed_at: Option<Instant>,

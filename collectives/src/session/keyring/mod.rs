@@ -68,7 +68,6 @@ impl Keyring {
         }
     }
 
-    /// Returns the end of a stream as the root sends it: signed and veiled.
     pub fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
         if let Keyring::Root(root) = self { root.close_trailer(trailer) } else { None }
     }

@@ -333,7 +333,6 @@ impl<K: Sink> Checked<K> {
         &self.backend().damages
     }
 
-    /// Whether the end of the stream contradicted the bytes received.
     pub fn end_is_damaged(&self) -> bool {
         self.backend().end_is_damaged
     }

@@ -97,7 +97,6 @@ impl<B: InputQueue> SpanSource<B> {
         SpanSource { recent: None, ..self }
     }
 
-    /// Replaces the queue by another of the same content.
     pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
         SpanSource { bringer: change(self.bringer), ..self }
     }
