@@ -25,9 +25,7 @@ pub mod kind {
 
     use ethbcast_transport::wire::Kind;
 
-    /// Query for receivers.
     pub const WHO: Kind = Kind(49);
-    /// Reply of a receiver, with its description.
     pub const HERE: Kind = Kind(50);
 }
 

@@ -16,9 +16,8 @@ use std::time::Duration;
 /// Limit of receivers kept: forged ones by the thousand must not take more memory.
 const MAX_REPLIES: usize = 65_536;
 const QUERY_INTERVAL: Duration = Duration::from_millis(300);
-/// Shortest time over which replies are spread.
 const MIN_SPREAD: Duration = Duration::from_millis(50);
-/// Addition to it for each known receiver.
+/// Time added to the shortest spread of replies for each known receiver.
 const SPREAD_EACH: Duration = Duration::from_micros(200);
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
@@ -68,7 +67,6 @@ impl CensusQuery {
         }
     }
 
-    /// Restricts the query to hosts with these keys.
     pub fn with_keys(self, keys: Arc<Keys>) -> CensusQuery {
         CensusQuery { secrets: Some(ClusterSecrets::new(keys)), ..self }
     }
@@ -78,12 +76,10 @@ impl CensusQuery {
         CensusQuery { to: MacAddr::BROADCAST, ..self }
     }
 
-    /// Returns the number of complete rounds.
     pub fn rounds(&self) -> u32 {
         self.round
     }
 
-    /// Returns the present receivers, by address and group.
     pub fn present(&self) -> impl Iterator<Item = &Present> {
         self.found.values()
     }
@@ -162,7 +158,6 @@ impl Machine for CensusQuery {
 const MAX_ASKERS: usize = 16;
 const REPLY_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Replies that are due.
 #[derive(Clone, Debug, Default)]
 pub struct CensusResponder {
     due: Vec<PendingReply>,
@@ -235,13 +230,12 @@ const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
 
+/// Query for receivers of `group`, or of all groups if that is empty. Replies repeat the random nonce, and are to be
+/// spread over the time `spread`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusRequest {
-    /// Random number that replies repeat.
     pub nonce: u64,
-    /// Time over which the replies have to be spread.
     pub spread: Duration,
-    /// Group whose receivers have to reply; all groups if empty.
     pub group: String,
 }
 
@@ -249,7 +243,6 @@ pub struct CensusRequest {
 #[repr(u8)]
 pub enum Busy {
     Waiting = 0,
-    /// Has sent a join request, and waits for the start.
     Joining = 1,
     Receiving = 2,
 }
@@ -268,34 +261,30 @@ impl Busy {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LastSession {
-    /// Whether everything was received and verified.
     pub is_delivered: bool,
-    /// Name of the content.
     pub source: String,
     pub seconds_ago: u32,
 }
 
-/// Constant description of a host, configured by its user.
+/// Constant description of a host, configured by its user; `version` begins with the program's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
-    /// Program and its version.
     pub version: String,
     pub megabits_per_second: Option<u32>,
     pub last: Option<LastSession>,
 }
 
+/// Reply of a receiver: its free space at the destination, and the bytes that it has received of the current session
+/// and the size of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusReply {
     pub nonce: u64,
     pub group: String,
     pub host: String,
     pub mtu_bytes: u16,
-    /// Free space at the destination, in bytes, if known.
     pub free_bytes: Option<u64>,
     pub busy: Busy,
-    /// Bytes received in the current session.
     pub bytes: u64,
-    /// Size of that session, in bytes, if known.
     pub size: Option<u64>,
     pub about: About,
 }

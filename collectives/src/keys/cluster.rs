@@ -114,7 +114,6 @@ impl ClusterSecrets {
         self.protection(at)?.lift(header, payload.get(NAME_BYTES..)?)
     }
 
-    /// Parses a frame under one of the secrets; its body is put into `plain`.
     pub(crate) fn open<'a>(&self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
         let guard = |at: usize| self.protection(at).map(Protection::guard);
         let frame = wire::parse_keyed(bytes, |unproven| self.named(unproven.payload).and_then(guard))?;

@@ -17,7 +17,8 @@ use std::sync::Arc;
 pub const SEAL_BYTES: usize = 16;
 
 /// Protection of the content of a session: its cipher, and the signatures on its hash lists. By default there is
-/// neither.
+/// neither. Seals are of the bytes in the clear, masks are removed as they are put on, and `offset` is where the chunk
+/// or span begins in the content.
 #[derive(Clone, Default)]
 pub struct ContentCipher {
     keys: Option<Arc<ContentKeys>>,
@@ -61,7 +62,6 @@ impl ContentCipher {
         ContentCipher { keys: Some(Arc::new(keys)), signatures: None }
     }
 
-    /// Sets who signs the hash lists of this session.
     pub fn signed_by(self, signer: Signer, session: SessionName) -> ContentCipher {
         self.with(session, SignatureEnd::Sender(signer))
     }
@@ -118,24 +118,20 @@ impl ContentCipher {
         }
     }
 
-    /// Returns the seal of a hash list in the clear, whose span begins at `offset`.
     pub fn ledger_seal(&self, list: &[u8], offset: u64) -> Option<[u8; SEAL_BYTES]> {
         Some(first(&self.keys.as_ref()?.ledger_seal.keyed(&[list, &offset.to_be_bytes()])))
     }
 
-    /// Masks or unmasks the chaining values of a hash list with this seal, whose span begins at `offset`.
     pub fn ledger_mask(&self, seal: &[u8], offset: u64, values: &mut [u8]) {
         if let Some(keys) = &self.keys {
             mask(&keys.ledger_mask, &[seal, &offset.to_be_bytes()], values);
         }
     }
 
-    /// Returns the seal of a section's head and its set of chunks in the clear.
     pub fn section_seal(&self, head: &[u8], set: &[u8], stretch: u64) -> Option<[u8; SEAL_BYTES]> {
         Some(first(&self.keys.as_ref()?.section_seal.keyed(&[head, set, &stretch.to_be_bytes()])))
     }
 
-    /// Masks or unmasks the set of chunks of a section with this seal.
     pub fn section_mask(&self, seal: &[u8], stretch: u64, set: &mut [u8]) {
         if let Some(keys) = &self.keys {
             mask(&keys.section_mask, &[seal, &stretch.to_be_bytes()], set);

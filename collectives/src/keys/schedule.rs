@@ -68,15 +68,13 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Properties that together distinguish a session from every other one.
+/// Properties that together distinguish a session from every other one. Its root draws the bytes `random` and the
+/// public key `exchange`; `sender` is the sender's public key.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionFacts<'a> {
     pub session: u32,
-    /// Random bytes of its root.
     pub random: &'a [u8; 32],
-    /// Public exchange key of its root.
     pub exchange: &'a [u8; 32],
-    /// Public key of the sender.
     pub sender: &'a [u8; 32],
     pub root: MacAddr,
     pub group: &'a str,
@@ -96,7 +94,6 @@ impl SessionName {
     }
 }
 
-/// Returns the digest of a receiver's request to join and the address that it came from.
 pub fn request_digest(request: &[u8], source: MacAddr) -> [u8; 32] {
     *blake3::Hasher::new().update(request).update(&source.octets()).finalize().as_bytes()
 }

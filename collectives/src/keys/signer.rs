@@ -11,17 +11,12 @@ pub const SIGNATURE_BYTES: usize = 64;
 pub enum Signed {
     Announce,
     View,
-    /// Outcomes known to the root.
     Verdict,
-    /// End without a result.
     Abort,
     Status,
-    /// Replies to questions whether the root lives.
     Response,
     Refuse,
-    /// End of the stream.
     Trailer,
-    /// Hash list of a span.
     Ledger,
 }
 

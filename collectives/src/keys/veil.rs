@@ -9,13 +9,12 @@ use std::fmt;
 /// Bytes by which a veiled body is longer.
 pub const VEIL_BYTES: usize = 16;
 
-/// Identity of a control message, to which its veil is bound.
+/// Identity of a control message, to which its veil is bound; its counter `sequence` has 48 bits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct VeilContext {
     pub kind: u8,
     pub session: u32,
     pub rank: u16,
-    /// Counter, of 48 bits.
     pub sequence: u64,
 }
 

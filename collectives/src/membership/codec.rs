@@ -23,7 +23,6 @@ impl BodyWriter {
         self
     }
 
-    /// Appends reserved bytes, or zeros in place of an absent value.
     pub(crate) fn zeros(&mut self, count: usize) -> &mut Self {
         self.0.resize(self.0.len() + count, 0);
         self

@@ -48,10 +48,7 @@ pub(crate) struct Presence {
     suspect_after: Option<Duration>,
     silence_limit: Duration,
     patience: Duration,
-    /// Members that go silent within this interval count as one failure.
     together: Duration,
-    /// Whether a host that has not checked for half of `silence_limit` assumes that it was asleep
-    /// itself. Only one that checks at regular intervals can tell.
     forgives_own_sleep: bool,
     entries: Vec<PresenceEntry>,
     looked_at: Instant,
@@ -96,7 +93,8 @@ impl Presence {
         Presence { together: period.min(self.silence_limit / 4), ..self }
     }
 
-    /// Restarts all silences after this host was asleep, for a host that checks at regular intervals.
+    /// Restarts all silences if this host has not checked for half of the silence limit: then it was asleep itself.
+    /// Only a host that checks at regular intervals can tell.
     pub(crate) fn forgiving_own_sleep(self) -> Presence {
         Presence { forgives_own_sleep: true, ..self }
     }
@@ -119,7 +117,6 @@ impl Presence {
         matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
     }
 
-    /// Records a BYE: the member has made `calls` collectives, and replies until `until` at least.
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
         let until = match self.standing(rank) {
             Attendance::Here | Attendance::Away => until,

@@ -5,20 +5,19 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
 use std::time::Duration;
 
+/// Purpose of a timer. `Join` is for an unanswered join request or for candidates, `Leave` for leaving even if
+/// something is still open, `Side` for frames by unicast to demoted receivers, and `Change` for changes that are
+/// announced together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Announce,
-    /// An unanswered join request, or the wait for candidates.
     Join,
     View,
     Status,
     Silence,
     Verdict,
-    /// The time to leave, even if something is still open.
     Leave,
-    /// Frames for demoted receivers, which are served by unicast.
     Side,
-    /// A change that is collected with others before it is announced.
     Change,
     Fetch,
     Proof,
@@ -66,7 +65,6 @@ impl TimerTable {
         self.due[wait as usize].is_some()
     }
 
-    /// Whether a timer is due; clears it then.
     pub(crate) fn take_due(&mut self, wait: Wait, now: Instant) -> bool {
         self.due[wait as usize].take_if(|at| *at <= now).is_some()
     }
@@ -139,7 +137,6 @@ impl Timing {
     }
 }
 
-/// Time for each status report that a root gets.
 const REPORT_SPACING: Duration = Duration::from_micros(125);
 
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.

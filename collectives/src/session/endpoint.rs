@@ -27,16 +27,16 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 /// the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One end of a session: its configuration, identity, waiting control messages, and events for the user.
+/// One end of a session: its configuration, identity, waiting control messages, and events for the user. Messages are
+/// sent under the epoch of the view, 0 before there is one. Replies to non-members have a queue of their own
+/// (`answers`), so that they do not delay members.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
     station: Station,
     identity: Identity,
-    /// Epoch of the view under which control messages are sent; 0 before there is one.
     epoch: u32,
     control: ControlQueue,
-    /// Replies to non-members, in a queue of their own so that they do not delay members.
     answers: ControlQueue,
     answer_bucket: TokenBucket,
     events: VecDeque<E>,
@@ -154,7 +154,6 @@ impl<C, E> Endpoint<C, E> {
         HEADER_BYTES + growth_bytes + message.encode().1.len()
     }
 
-    /// Writes a message as a frame; `None` if there is no secret for it.
     fn put_on_wire(&mut self, buffer: &mut [u8], to: MacAddr, header: Header, body: &[u8]) -> Option<usize> {
         let sealed = match &mut self.keyring {
             Some(keyring) => Some(keyring.seal(to, header, body)?),
@@ -175,7 +174,6 @@ impl<C, E> Endpoint<C, E> {
         Identity { guard, ..identity }.write(buffer, to, &header, &body)
     }
 
-    /// Writes the reply to a census query, which the secret with index `asked_by` authenticated.
     pub(super) fn write_reply(
         &mut self,
         buffer: &mut [u8],
@@ -215,7 +213,6 @@ impl<C, E> Endpoint<C, E> {
         self.identity.rank
     }
 
-    /// Enters the session of `root`, before it is sent a join request.
     pub(super) fn enter(&mut self, root: MacAddr, session: u32) {
         self.identity.session = session;
         self.keyring.iter_mut().for_each(|keyring| keyring.bind(root, session));
@@ -414,15 +411,13 @@ fn is_superseded(kind: Kind) -> bool {
     )
 }
 
-/// State kept for control messages, non-members and views.
+/// State kept for control messages (their bytes without headers), for non-members (candidates, path checks, refused
+/// hosts), and for the parts of incomplete views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlMemory {
     pub waiting_frames: usize,
-    /// Bytes of these messages, without headers.
     pub waiting_bytes: usize,
-    /// Entries for non-members: candidates, path checks, and refused hosts.
     pub non_member_entries: usize,
-    /// Bytes of the parts of incomplete views.
     pub view_bytes: usize,
 }
 

@@ -18,7 +18,6 @@ const PORTION_BYTES: u64 = 16 << 10;
 /// Bytes of a round of replies to all members that request. More members get shorter shares: one frame that is
 /// damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
-/// Minimum share of a member in a round.
 const MIN_PORTION_BYTES: u64 = 2 << 10;
 
 /// Requests and replies. Their size is bounded by the number of members and one share.

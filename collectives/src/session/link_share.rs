@@ -21,16 +21,13 @@ const LASTS: Duration = Duration::from_millis(100);
 /// acknowledgements delay no other traffic.
 const BULK_PART: u64 = 8;
 
-/// Rates in one direction of a link, in kbit/s.
+/// Rates in one direction of a link, in kbit/s: of this port's frames, of all other frames, and of the host's IP
+/// packets over any interface. The host sends these frames (`is_sent`) or receives them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LinkShare {
-    /// Whether the host sends these frames; if not, it receives them.
     pub is_sent: bool,
-    /// Frames of this port.
     pub own: u32,
-    /// All other frames.
     pub others: u32,
-    /// IP packets of the host, over any interface.
     pub ip: u32,
 }
 
@@ -62,11 +59,11 @@ impl Passed {
     }
 }
 
+/// Readings of a link: the first and the newest (`ends`), and the bytes sent and received by the time of each
+/// (`passed`).
 #[derive(Clone, Debug, Default)]
 pub(super) struct LinkWatch {
-    /// First reading, and the newest one.
     ends: Option<[LinkReading; 2]>,
-    /// Bytes sent and received by the time of each reading.
     passed: VecDeque<(Instant, [Passed; 2])>,
     sent: SentBest,
 }
@@ -126,7 +123,6 @@ impl LinkWatch {
         self.sent.kbits
     }
 
-    /// Whether frames of other programs or hosts pass, in either direction.
     pub(super) fn hears_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);

@@ -28,7 +28,6 @@ const MIN_FRAME_BYTES: usize = 60;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Throttle {
     told: Option<Rate>,
-    /// Limit that leaves room to other traffic.
     shared: Option<Rate>,
     low_priority: Option<LowPriority>,
     rate: Option<Rate>,
@@ -118,7 +117,6 @@ const TARGET: Duration = Duration::from_millis(1);
 const PERIOD: Duration = Duration::from_millis(20);
 /// Minimum number of round trips of one child before the rate is adjusted.
 const MIN_ANSWERS: u32 = 3;
-/// Maximum length of a period, even with fewer round trips.
 const MAX_PERIOD: Duration = Duration::from_millis(200);
 const MAX_DECREASE: u32 = 2;
 /// Divisor of the rate that gives its growth in a period with empty queues.

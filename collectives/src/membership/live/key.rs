@@ -13,18 +13,15 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use zeroize::Zeroizing;
 
-/// Variable that names systemd's directory of a service's credentials.
+/// Variable of systemd that names the directory of a service's credentials; one of them may be the key.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-/// Name of the key in that directory.
 const CREDENTIAL: &str = "ethbcast.key";
-/// The program's configuration file, which may name a key.
 const CONFIGURATION: &str = "/etc/ethbcast/ethbcast.toml";
 
 /// A key that cannot be used. The sentence says what to do, and contains nothing of the key.
 #[derive(Debug, thiserror::Error)]
 #[error("{text}")]
 pub struct KeyError {
-    /// Kind of the mistake.
     pub fault: KeyFault,
     text: String,
 }
@@ -37,9 +34,7 @@ pub enum KeyFault {
     Phrase,
     /// Others than the owner may read the file, or this user may not.
     Mode,
-    /// The file's text is no key.
     Text,
-    /// The system failed.
     System,
 }
 
@@ -119,7 +114,6 @@ pub fn check_unkeyed() -> Result<(), UnusedKey> {
      nor encrypted; name the key with --key, or set --unkeyed if that is meant"
 )]
 pub struct UnusedKey {
-    /// Place of the key.
     pub place: String,
 }
 

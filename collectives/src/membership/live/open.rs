@@ -13,11 +13,11 @@ use thiserror::Error;
 /// Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
+/// Room of a port's ring, in frames: those that the streams' credit lets arrive before any of them is read, and a
+/// margin for frames without credit (control messages, acknowledgements, repairs sent twice).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRoom {
-    /// Frames that the streams' credit lets arrive before any of them is read.
     pub credit_frames: u64,
-    /// Frames without credit: control messages, acknowledgements, repairs sent twice.
     pub margin_frames: u64,
     pub most_bytes: usize,
 }
@@ -67,23 +67,20 @@ pub enum StationError {
     Open(#[from] OpenError),
 }
 
+/// Parameters of a port. By default it is on the only Ethernet interface that is up and has that interface's MTU, in
+/// bytes, and the host has [`host::name`]. Group and ring of `port` are set here.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
-    /// Interface. Default: the only Ethernet interface that is up.
     pub interface: Option<&'a str>,
-    /// Name of this host. Default: [`host::name`].
     pub host: Option<&'a str>,
     pub group: &'a str,
     pub group_mac: MacAddr,
-    /// MTU to use, in bytes. Default: the interface's.
     pub mtu_bytes: Option<u32>,
-    /// Other socket settings; group and ring are set here.
     pub port: PortConfig,
 }
 
 impl<'a> Opening<'a> {
-    /// Returns parameters for the only interface, the group's usual address and this host's usual
-    /// name.
+    /// Returns the defaults, with the group's usual address.
     pub fn new(group: &'a str, port: PortConfig) -> Opening<'a> {
         Opening { interface: None, host: None, group, group_mac: group_mac(group), mtu_bytes: None, port }
     }

@@ -26,21 +26,20 @@ pub(super) struct LackingFrame {
     pub ending: Ending,
 }
 
-/// All streams of a session at one host.
+/// Streams of a session at one host. `dealing` follows from the view alone, so that root and receivers agree whatever
+/// their feeds; `turn` is the stream whose turn it is, with the frames left of its block; `fillers` are the streams
+/// whose empty end of the message just read has not come yet.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
-    /// Distribution of frames, derived from the view alone, so that root and receivers agree whatever their feeds.
     dealing: Dealing,
     aside: bool,
     identity: Identity,
     group_mac: MacAddr,
     way: (Via, u32),
     tuning: Tuning,
-    /// Stream whose turn it is, and frames left of its block.
     turn: usize,
     left: u64,
-    /// Streams whose empty end of the message just read has not come yet.
     fillers: Vec<usize>,
     turns: Vec<usize>,
     consumed_at: Option<Instant>,
@@ -88,7 +87,6 @@ impl Blocks {
         self.streams[0].payload_bytes()
     }
 
-    /// Returns the number of frames that have arrived in order and wait for the application.
     pub fn backlog_frames(&self) -> u64 {
         self.streams.iter().map(Stream::backlog_frames).sum()
     }

@@ -68,7 +68,6 @@ impl Keyring {
         }
     }
 
-    /// Returns the end of a stream as the root sends it: signed and veiled.
     pub fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
         if let Keyring::Root(root) = self { root.close_trailer(trailer) } else { None }
     }
@@ -203,11 +202,11 @@ pub fn is_numbered(kind: Kind) -> bool {
     !matches!(kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT | PROBE | ECHO | REPORT)
 }
 
+/// Secret of a message: a cluster's by its place in the key file, a pair's by the position of the run at its address,
+/// or the group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
-    /// A cluster's, by its place in the key file.
     Door(usize),
-    /// A pair's, by the position of the run at its address.
     Pair(usize),
     Group,
 }
@@ -231,12 +230,12 @@ fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
     }
 }
 
-/// The cluster's secrets, at one end of sessions of a group.
+/// The cluster's secrets, at one end of sessions of a group. `unknown_sender` is the host that sent the last
+/// announcement under the right secret without being one of the senders.
 #[derive(Clone, Debug)]
 struct Doors {
     secrets: ClusterSecrets,
     group: String,
-    /// Host that sent the last announcement under the right secret without being one of the senders.
     unknown_sender: Option<MacAddr>,
 }
 

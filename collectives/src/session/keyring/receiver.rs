@@ -14,11 +14,10 @@ use std::sync::Arc;
 
 const MAX_SESSIONS: usize = 64;
 
-/// Keys of a receiver, with what was drawn at random for one run.
+/// Keys of a receiver, with what was drawn at random for one run: `exchange`, from which the run's nonce follows.
 #[derive(Clone, Debug)]
 pub struct ReceiverKeys {
     pub keys: Arc<Keys>,
-    /// Exchange keys, from which the run's nonce follows.
     pub exchange: ExchangePair,
 }
 
@@ -28,11 +27,10 @@ impl ReceiverKeys {
     }
 }
 
-/// A session that this host has asked to join, and the secrets that it shares with it.
+/// A session that this host has asked to join, and the secrets that it shares with it. The join request never changes.
 #[derive(Clone, Debug)]
 struct RequestedSession {
     keys: SessionKeys,
-    /// The join request, which never changes.
     request: Vec<u8>,
     pair: Protection,
     pair_window: CounterWindow,

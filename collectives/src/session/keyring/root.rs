@@ -16,12 +16,11 @@ const MAX_ADDRESSES: usize = 8192;
 const MAX_RUNS: usize = 8;
 const MAX_COMPETITORS: usize = 16;
 
-/// Keys of a root, with what was drawn at random for one session.
+/// Keys of a root, which may send, with what was drawn at random for one session. The bytes `random` make it differ
+/// from every other one.
 #[derive(Clone, Debug)]
 pub struct RootKeys {
-    /// Keys of this host, which may send.
     pub keys: Arc<Keys>,
-    /// Random bytes by which the session differs from every other one.
     pub random: [u8; 32],
     pub exchange: ExchangePair,
     pub group: Secret,
@@ -35,26 +34,26 @@ impl RootKeys {
     }
 }
 
+/// Run of a receiver. `request` is the digest of its join request, which never changes, and its address; `said` is the
+/// number of the root's last message to it, `window` has the numbers of its own, and `heard` counts the runs before it.
 #[derive(Clone, Debug)]
 struct Run {
     nonce: u64,
     exchange: [u8; 32],
-    /// Digest of the join request, which never changes, and its address.
     request: [u8; 32],
     door: usize,
     asked: CounterWindow,
-    /// Number of the root's last message to the run.
     said: Counter,
-    /// Numbers of the run's messages that have come.
     window: CounterWindow,
     /// Made when the group's secret is first sent.
     pair: Option<Box<Protection>>,
-    /// Number of runs that came before.
     heard: u64,
     /// Whether a later run at this address has used its pair's secret: frames of this run are then repetitions.
     is_over: bool,
 }
 
+/// Keyring of a root. Messages go to the first of the runs of an address; sessions of `other_groups` only share the
+/// links.
 #[derive(Clone, Debug)]
 pub struct RootRing {
     doors: Doors,
@@ -63,11 +62,9 @@ pub struct RootRing {
     mac: MacAddr,
     session: u32,
     group: Protection,
-    /// Runs of each address; the first is the one to which messages go.
     runs: BTreeMap<MacAddr, Vec<Run>>,
     heard: u64,
     competing_sessions: KnownSessions,
-    /// Sessions of other groups, which only share the links.
     other_groups: KnownSessions,
 }
 

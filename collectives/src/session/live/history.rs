@@ -33,52 +33,46 @@ pub struct History {
     is_over: bool,
 }
 
-/// Counters of the root at one moment.
+/// Counters of the root at one moment, a time since the first data frame. Bytes that are ready to be sent count as
+/// sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Moment {
-    /// Time since the first data frame.
     pub at: Duration,
-    /// Bytes sent, or ready to be sent.
     pub sent_bytes: u64,
     pub resent_frames: u64,
 }
 
-/// Progress of one receiver, with an entry for each moment.
+/// Progress of the receiver of one rank, with an entry for each moment: the bytes that had arrived in order, and its
+/// state, which is `None` before it joined and once it was gone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Track {
     pub host: String,
-    /// Bytes that had arrived in order.
     pub bytes: Vec<u64>,
-    /// State of the receiver; `None` if it was gone, or had not joined yet.
     pub states: Vec<Option<MemberState>>,
 }
 
-/// Event worth reporting to a user.
+/// Event worth reporting to a user, at a time since the first data frame. It concerns `hosts`, or the whole session if
+/// there are none; `text` is read after their names.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Incident {
-    /// Time since the first data frame.
     pub at: Duration,
     pub kind: IncidentKind,
-    /// Hosts concerned; empty for the whole session.
     pub hosts: Vec<String>,
-    /// Description, to be read after the name if there is one.
     pub text: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IncidentKind {
-    /// A receiver held up the others.
     HeldUp,
     /// A receiver was demoted.
     Aside,
     /// A pair of hosts could not exchange frames.
     Apart,
     Damaged,
-    /// The stream continued by another algorithm.
     Rerouted,
     Failed,
 }
@@ -101,12 +95,10 @@ impl History {
         &self.moments
     }
 
-    /// Returns the progress of each receiver by rank, with an entry for each moment.
     pub fn tracks(&self) -> &[Track] {
         &self.tracks
     }
 
-    /// Returns the incidents in order of time.
     pub fn incidents(&self) -> &[Incident] {
         &self.incidents
     }

@@ -28,7 +28,7 @@ pub(super) struct Look {
 }
 
 impl OwnHost {
-    /// Over UDP there is nothing to look for: frames reach the own host.
+    /// Creates the search for one interface. Frames over UDP reach the own host, so that there is nothing to look for.
     pub(super) fn of(interface: &Interface, station: &Station, over: Over) -> OwnHost {
         if over.is_udp() {
             return OwnHost::default();

@@ -24,13 +24,12 @@ const ORDERS_WAITING: usize = 8;
 /// Sink of a session whose bytes a [`Writer`] writes.
 pub type WriteBehind = SpanSink<OnThread>;
 
-/// Connection to a [`Writer`].
+/// Connection to a [`Writer`]; `ended` is disconnected when that has ended.
 #[derive(Debug)]
 pub struct OnThread {
     state: Arc<ReceiverState>,
     orders: Option<Sender<Order>>,
     used: Arc<ArrayQueue<Vec<u8>>>,
-    /// Disconnected when the writer has ended.
     ended: Receiver<()>,
     kept: Receiver<Box<dyn ReadAt>>,
     again: Option<ReadAgain>,
@@ -143,13 +142,11 @@ impl Backend for OnThread {
 }
 
 impl<S: Storage> Writer<S> {
-    /// Sets the have-set of content that may be here already.
     pub fn holding(mut self, holdings: Arc<dyn HaveSet>) -> Writer<S> {
         self.receiver.hold(holdings);
         self
     }
 
-    /// Writes until all is published, a failure occurs, or the session ends.
     pub fn run(mut self) {
         let last = self.work();
         let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;

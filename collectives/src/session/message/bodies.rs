@@ -11,29 +11,25 @@ use std::ops::Range;
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
 
+/// Status report of a member: the frames that have arrived in order, those that its application has consumed, the child
+/// that blocks it (mute if no frame of it ever came), and the rates on its link if other traffic has part of it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
     pub state: MemberState,
-    /// Child that blocks it, if there is one.
     pub waits_for: Option<Rank>,
-    /// Frames that have arrived in order.
     pub arrived: u64,
-    /// Frames consumed by its application.
     pub consumed: u64,
-    /// Whether no frame of that child was ever received.
     pub is_mute: bool,
-    /// Rates on the member's link, if other traffic has part of it.
     pub link: Option<LinkShare>,
 }
 
-/// Liveness challenge of a member, with a number that only it can know.
+/// Liveness challenge of a member: a random number (`word`), which the root must return and which only it can know.
+/// `unanswered` counts how often it was sent before.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
-    /// Random number that the root must return.
     pub word: u64,
-    /// Number of times it was sent before.
     pub unanswered: u8,
 }
 
@@ -47,14 +43,14 @@ impl Challenge {
     }
 }
 
+/// Reports that the root has (`heard`) and those whose digest is correct (`accepted`), as bitmaps of the ranks of equal
+/// length, least significant bit first.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
     pub over: bool,
     pub trailer: Option<Trailer>,
-    /// Bitmap of the ranks whose report the root has, least significant bit first.
     pub heard: Vec<u8>,
-    /// Bitmap of the ranks whose digest is correct, of equal length.
     pub accepted: Vec<u8>,
 }
 
@@ -251,14 +247,12 @@ pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
 const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
 
-/// Request for bytes of the stream: from a member to the root, or from the root to a member that
-/// keeps them.
+/// Request for a range of the stream that the member `rank` lacks: from it to the root, or from the root to a member
+/// that keeps the bytes.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
-    /// Rank of the member that lacks the bytes.
     pub rank: Rank,
-    /// Range in the stream.
     pub bytes: Range<u64>,
     /// Number of this request for damaged bytes, from 1; 0 if the bytes were never sent to the
     /// member, which alone lacks them.
@@ -285,12 +279,11 @@ impl Fetch {
     }
 }
 
-/// Want-bitmap of a member for one stretch of the content.
+/// Want-bitmap of a member for one stretch of the content: its missing chunks, as encoded by [`ChunkSet::write`].
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
     pub stretch: u64,
-    /// Set of missing chunks, as encoded by [`ChunkSet::write`].
     pub set: Vec<u8>,
 }
 
@@ -305,14 +298,12 @@ impl Needs {
     }
 }
 
-/// Part of the reply to a [`Fetch`]. Without bytes, and with `end` equal to `from`, it means that
-/// they are unavailable.
+/// Part of the reply to a [`Fetch`]: bytes of the stream, of a share that is sent at once up to `end`. If there are no
+/// bytes and `end` is equal to `from`, they are unavailable.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPiece {
-    /// Start of the bytes in the stream.
     pub from: u64,
-    /// End of the share that is sent at once.
     pub end: u64,
     pub bytes: Vec<u8>,
 }
@@ -382,8 +373,7 @@ wire_enum! {
         Silent = 5,
         /// Missing bytes were lost with other hosts, and the root cannot re-read them.
         Lost = 6,
-        /// All bytes are on stable storage and match the trailer; they become visible when the root
-        /// has confirmed them.
+        /// The bytes are all on stable storage and match the trailer; they become visible when the root confirms them.
         Verified = 7,
         /// The member made no progress for too long, although its reports arrived.
         Stalled = 8,
@@ -487,13 +477,13 @@ wire_enum! {
         Blocked = 1,
         /// Waiting for frames.
         Starved = 2,
-        /// All received; verification is in progress.
+        /// Verification is in progress; everything has come.
         Verifying = 3,
         /// A child takes frames more slowly than they come.
         WaitsForChild = 4,
-        /// All received; waiting for the disk.
+        /// Waiting for the disk; everything has come.
         Syncing = 5,
-        /// All verified; waiting for the root's confirmation.
+        /// Waiting for the root's confirmation; everything is verified.
         Settled = 6,
         /// The last report has been sent.
         Done = 7,

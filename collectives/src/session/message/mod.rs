@@ -21,14 +21,12 @@ pub(super) const ROOT_ASKS: u32 = 1 << 31;
 /// Feature bit of a JOIN: the receiver may already hold part of the content.
 pub(super) const HOLDS: u32 = 1;
 
-/// A slice of an encoded view.
+/// Slice number `at`, from 0, of an encoded view; `digest` is that of the whole.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewPart {
     pub epoch: u32,
-    /// Digest of the whole encoded view.
     pub digest: Digest,
-    /// Index of the slice, from 0.
     pub at: u16,
     pub count: u16,
     pub bytes: Vec<u8>,
@@ -43,9 +41,7 @@ pub enum Message {
         source: String,
         size: Option<u64>,
         content: ContentKind,
-        /// Chunk size, if the stream has hash lists.
         chunk: ChunkSize,
-        /// MTU for which its frames are made, in bytes.
         mtu_bytes: u16,
         stage: Stage,
         /// Age of the announcement in milliseconds: of two roots of one group, the older one stays.
@@ -57,8 +53,6 @@ pub enum Message {
         host: String,
         mtu_bytes: u16,
         free_bytes: u64,
-        /// Feature bits. Bit 0: it may already hold part of the content. Bit 31: it is a root that
-        /// asks whether this one is alive.
         features: u32,
     },
     /// A receiver has ended; sent by itself or by its watcher.
@@ -69,7 +63,6 @@ pub enum Message {
     Refuse {
         nonce: u64,
         why: Refusal,
-        /// The reason in words, and the remedy.
         text: String,
     },
     View(ViewPart),
@@ -79,19 +72,16 @@ pub enum Message {
         /// Frames that have arrived in order; a catch-up stream begins there.
         arrived: u64,
     },
-    /// Status report, which is also a sign of life.
     Status(Status),
     /// A relay cannot supply frames that a new child needs, because they were lost with the host
     /// between them.
     Orphan {
         stream: StreamId,
-        /// Range of missing frames, and the child.
         gap: Orphan,
     },
     Fetch(Fetch),
     Piece(FetchedPiece),
     Needs(Needs),
-    /// Outcome at a member, and its reception counters if it sends them.
     Done(Done, Option<Taken>),
     Verdict(Verdict),
     Challenge(Challenge),

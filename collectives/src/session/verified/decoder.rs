@@ -15,13 +15,12 @@ const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 const CHUNKS_AT_A_TIME: usize = 16;
 const ALL: u64 = u64::MAX;
 
+/// Range of the content that came damaged, and how often: a chunk, or the whole span if its hash list did
+/// (`is_ledger`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedChunk {
-    /// Range of the content: a chunk, or the whole span of a damaged hash list.
     pub content: Range<u64>,
-    /// Whether the hash list is damaged instead of the chunk.
     pub is_ledger: bool,
-    /// Number of times it came damaged.
     pub times: u8,
 }
 
@@ -66,20 +65,19 @@ impl DecodedContent {
     }
 }
 
+/// A span that is held until all of it is verified; `right` has the hashes of the first chunks, which are. Bitmaps have
+/// the chunks that have come or were already held (`here`; the others must be fetched), those already held (`own`), and
+/// those in the clear, decrypted or already held (`open`).
 #[derive(Clone, Debug)]
 struct Held {
     place: SpanPlace,
     span: Vec<u8>,
     ledger_is_right: bool,
-    /// Hashes of its first chunks, as far as they are verified.
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
-    /// Bitmap of the chunks that have come or were already held; the others must be fetched.
     here: u64,
-    /// Bitmap of the chunks that were already held.
     own: u64,
-    /// Bitmap of the chunks in the clear: decrypted, or already held.
     open: u64,
 }
 
@@ -150,7 +148,6 @@ impl Decoder {
         self.check();
     }
 
-    /// Returns the content of the span that was taken, once all of it is verified.
     pub fn poll(&mut self) -> Option<DecodedContent> {
         let Held { place, span, right, given, own, .. } = self.held.take_if(|held| held.is_right())?;
         right.iter().for_each(|chunk| self.merged.push(chunk));
@@ -159,7 +156,6 @@ impl Decoder {
         Some(DecodedContent { span, place, given, own })
     }
 
-    /// Returns the range of the stream to fetch again.
     pub fn wanted(&self) -> Option<Range<u64>> {
         let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
         let part = held.part();
@@ -221,12 +217,10 @@ impl Decoder {
         self.failed.as_deref()
     }
 
-    /// Returns the number of content bytes that are verified.
     pub fn content_bytes(&self) -> u64 {
         self.content_bytes
     }
 
-    /// Returns the stream bytes that carry the verified content.
     pub fn stream_bytes(&self) -> u64 {
         Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
     }

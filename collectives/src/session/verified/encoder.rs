@@ -49,7 +49,6 @@ impl SpanBuffer {
         self.seal_by(index, &ContentCipher::default());
     }
 
-    /// Seals the span like [`seal`](SpanBuffer::seal), and encrypts it.
     pub fn seal_by(&mut self, index: u64, cipher: &ContentCipher) {
         self.seal_with(index, &Hashing::default(), cipher, |_| ());
     }
@@ -161,7 +160,6 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Keeps the next span. Returns the one it replaces, if any.
     pub fn keep(&mut self, span: SpanBuffer) -> Option<SpanBuffer> {
         self.sent += 1;
         self.spans.push_back(span);

@@ -10,11 +10,11 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Hash of a chunk: its BLAKE3 chaining value.
+/// Hash of a chunk: its BLAKE3 chaining value. The first chunk also has the digest of a content that consists of it
+/// only (`alone`).
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkHash {
     value: [u8; VALUE_BYTES],
-    /// Digest of a content that consists of this chunk only; set for the first chunk.
     alone: Option<Digest>,
 }
 
@@ -132,7 +132,6 @@ fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYT
 }
 
 pub trait HashPool: Debug + Send + Sync {
-    /// Returns `hash` of each of these chunks, in order.
     fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;
 }
 

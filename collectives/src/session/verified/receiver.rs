@@ -41,7 +41,6 @@ pub enum Order {
     Complete(HeldContent),
     /// The next span, or the next bytes of a selective session.
     Write(Vec<u8>),
-    /// The next whole chunks of a span that is still coming.
     Early(Vec<u8>),
     /// Bytes of a range that was requested again, from this byte of the stream on.
     Supply(u64, Vec<u8>),
@@ -62,9 +61,8 @@ pub enum ReceiverOutput {
     Used(Vec<u8>),
     /// The [`ReceiverState`] has changed, which the session's side should read.
     Said,
-    /// A range came damaged, and must be fetched again.
     Damaged(DamagedChunk),
-    /// All data has come: make it durable, then call [`settled`](VerifiedReceiver::settled).
+    /// The data has all come: make it durable, then call [`settled`](VerifiedReceiver::settled).
     Settle {
         content: Trailer,
         /// Whether the received trailer differs from the bytes received.
@@ -105,7 +103,6 @@ impl RightSpan {
         Ok(())
     }
 
-    /// Returns the number of the span's bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
     }

@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 const PART_BYTES: usize = 1 << 20;
 
+/// Manner of sending in frames of `frame_bytes` bytes of payload. With `requests_only` want-bitmaps are queried and
+/// nothing is sent.
 #[derive(Clone, Debug)]
 pub struct Manner {
     pub chunk: ChunkSize,
     pub cipher: ContentCipher,
     pub cut: Cut,
-    /// Payload bytes of a frame.
     pub frame_bytes: usize,
-    /// Whether only want-bitmaps are queried and nothing is sent.
     pub requests_only: bool,
 }
 
@@ -88,7 +88,6 @@ impl SelectedSender {
         self.selector.sections()
     }
 
-    /// Sets the chunks to send of the next stretch without a choice.
     pub fn choose(&mut self, chunks: ChunkSet) {
         self.chosen.push_back(chunks);
     }

@@ -28,7 +28,6 @@ pub trait Backend {
         Vec::with_capacity(Spans::MAX_BYTES)
     }
 
-    /// Whether orders are still taken.
     fn is_open(&self) -> bool {
         true
     }
@@ -36,12 +35,10 @@ pub trait Backend {
     /// Lets a receiver that runs in the session's turns do its work.
     fn turn(&mut self, _now: Instant) {}
 
-    /// Returns the latest time of the next turn, if there is one.
     fn turn_at(&self) -> Option<Instant> {
         None
     }
 
-    /// Whether the storage is settling or publishing.
     fn is_syncing(&self) -> bool;
 
     /// Whether the stored content, with chunks of size `chunk`, is kept for other receivers.
@@ -51,7 +48,6 @@ pub trait Backend {
     /// `content_bytes` bytes are stored.
     fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_>;
 
-    /// Whether the receiver has ended, so that nothing more will be stored.
     fn has_ended(&mut self) -> bool;
 
     /// Whether the receiver has ended without a verdict.
@@ -67,7 +63,6 @@ pub trait Backend {
 pub struct SpanSink<B> {
     backend: B,
     state: Arc<ReceiverState>,
-    /// Maximum number of orders waiting for the receiver; later data waits in the feed.
     most_waiting: usize,
     spans: Spans,
     went_at: Instant,
@@ -119,7 +114,6 @@ impl<B: Backend> SpanSink<B> {
         self.publishing
     }
 
-    /// Takes the storage's own error, if it failed.
     pub fn take_cause(&mut self) -> Option<io::Error> {
         self.cause.take()
     }
@@ -323,7 +317,6 @@ impl<K: Sink> Checked<K> {
         self.held()
     }
 
-    /// Returns the content bytes that this receiver already held.
     pub fn own_bytes(&self) -> u64 {
         self.backend().own_bytes
     }
@@ -340,7 +333,6 @@ impl<K: Sink> Checked<K> {
         &self.backend().damages
     }
 
-    /// Whether the end of the stream contradicted the bytes received.
     pub fn end_is_damaged(&self) -> bool {
         self.backend().end_is_damaged
     }

@@ -16,18 +16,16 @@ use std::sync::Arc;
 
 const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
 
+/// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends with `Asked` once all
+/// want-bitmaps were requested; the sentence of a failure is sent to all receivers.
 #[derive(Debug)]
 pub enum Brought {
-    /// The next span, sealed; not in a selective session.
     Span(SpanBuffer),
-    /// The next bytes of a selective stream.
     Part(Vec<u8>),
     End(Trailer),
-    /// The end of a query: all want-bitmaps were requested, and nothing is sent.
     Asked,
     Nothing,
     Until(Instant),
-    /// A failure, whose sentence is sent to all receivers.
     Failed(String),
 }
 
@@ -42,7 +40,6 @@ pub trait InputQueue {
     /// Sets the cipher of the content, before anything is brought, and with it whether hash lists are signed.
     fn protect(&mut self, _cipher: ContentCipher) {}
 
-    /// Whether any part of the content can be read, so that the session can be selective.
     fn selects(&self) -> bool;
 
     /// Starts a selective stream for frames of `frame_bytes` bytes. Returns the sections made so
@@ -59,16 +56,15 @@ pub trait InputQueue {
     }
 }
 
-/// A [`Source`] of the verified stream of a content that the queue `B` reads.
+/// A [`Source`] of the verified stream of a content that the queue `B` reads. It keeps the last spans sent (`recent`)
+/// if the content itself cannot be re-read.
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
     span: SpanBuffer,
     part: Vec<u8>,
     taken: usize,
-    /// Last spans sent, if the content itself cannot be re-read.
     recent: Option<Recent>,
-    /// Buffer for re-read bytes.
     again: Vec<u8>,
     selecting: Option<Selecting>,
 }
@@ -97,12 +93,10 @@ impl<B: InputQueue> SpanSource<B> {
         SpanSource { bringer, span, part, taken: 0, recent: Some(Recent::default()), again, selecting: None }
     }
 
-    /// Disables keeping of sent spans.
     pub fn forgetting(self) -> SpanSource<B> {
         SpanSource { recent: None, ..self }
     }
 
-    /// Replaces the queue by another of the same content.
     pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
         SpanSource { bringer: change(self.bringer), ..self }
     }

@@ -10,19 +10,18 @@ use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One member of a view; its rank is its index in the list.
+/// One member of a view. Its rank is its index in the list, and stays whatever its standing, so that no other rank
+/// changes. The nonce is that of the receiver's run that joined, zero for the root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewMember {
     pub host: String,
     pub mac: MacAddr,
-    /// Nonce of the receiver's run that joined; zero for the root.
     pub nonce: u64,
     /// Rank of its parent: its sender, or in a broadcast the host it acknowledges to; `None` for
     /// the root.
     pub parent: Option<Rank>,
     /// Position among its parent's children; with two trees the rank of its parent in the second.
     pub order: u16,
-    /// State of the member, which keeps its rank in any case, so that no other rank changes.
     pub standing: Standing,
 }
 
@@ -51,23 +50,20 @@ impl ViewMember {
     }
 }
 
-/// A view: the list of a session's members with their parents; rank 0 is the root.
+/// A view: the list of a session's members with their parents; rank 0 is the root. `epoch` increases with every change
+/// of membership, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
-    /// Number that increases with every change of membership, from 1.
     pub epoch: u32,
     pub via: Via,
     /// Frames in a segment: a relay receives a whole segment before it forwards any of it, and
     /// sends it to one child after the other.
     pub segment_frames: u32,
-    /// Handling of frames out of order at receivers.
     pub policy: Policy,
     /// Frames of a message that one receiver acknowledges for all (Push-Pull Broadcast, EQA §3.3),
     /// if there are such.
     pub push_frames: Option<u8>,
-    /// Longest payload of a frame, in bytes.
     pub payload_bytes: u16,
-    /// Bytes in the stream, if known in advance.
     pub size: Option<u64>,
     pub content: ContentKind,
     /// Chunk size, if the stream has hash lists.
@@ -393,11 +389,11 @@ impl Assembler {
     }
 }
 
-/// The tree of one stream. A member that is not in place is bridged: its nearest ancestor in place serves its children.
+/// The tree of one stream: the one that the view names, or that of a block, each of which has its own. A member that is
+/// not in place is bridged: its nearest ancestor in place serves its children.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Tree<'a> {
     view: &'a View,
-    /// Number of a block, each of which has its own tree; `None` for the tree that the view names.
     block: Option<usize>,
 }
 

@@ -13,25 +13,22 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
+/// Output of a [`Composer`]: the hash lists of the next stretch, whose want-bitmap the root waits for; the next span,
+/// with the chunks that were sent to all; or a stretch that is not sent, because the root only queries want-bitmaps.
 #[derive(Clone, Debug)]
 pub enum Composed {
-    /// Hash lists of the next stretch. The root waits for the want-bitmap.
     Ledger(Arc<StretchLedger>),
-    /// The next span, with the chunks that were sent to all.
     Span(PartialSpan),
-    /// A stretch that is not sent: the root only queries want-bitmaps.
     Passed(u64),
 }
 
-/// A span of which some chunks have come.
+/// A span with its hash list and content, where zeros stand for missing chunks. `here` is the bitmap of the chunks that
+/// have come; `stretch` is the number of its stretch, and its first chunk there.
 #[derive(Clone, Debug)]
 pub struct PartialSpan {
     pub place: SpanPlace,
-    /// Its hash list and content, with zeros for missing chunks.
     pub bytes: Vec<u8>,
-    /// Bitmap of the chunks that have come.
     pub here: u64,
-    /// Number of its stretch, and its first chunk there.
     pub stretch: (u64, usize),
     pub is_last: bool,
 }
@@ -109,7 +106,6 @@ impl Composer {
         self.ended = true;
     }
 
-    /// Returns the first stretch whose chunks for all members are not chosen yet.
     pub fn decided(&self) -> u64 {
         self.next_chunks + u64::from(matches!(self.state, State::Chunks(_)))
     }
@@ -218,7 +214,6 @@ impl Composer {
         self.input = Vec::new();
     }
 
-    /// Whether all spans have been returned.
     pub fn is_done(&self) -> bool {
         self.next_chunks == stretches(self.chunk, self.content_bytes)
     }
@@ -343,27 +338,22 @@ impl Selector {
         }
     }
 
-    /// Makes the section that skips the stretch that is due: only its want-bitmaps are queried.
     pub fn pass(&mut self) -> Vec<SectionPart> {
         self.sections.lock().pass()
     }
 
-    /// Makes the section with these chunks of the stretch that is due.
     pub fn chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
         self.sections.lock().add_chunks(chunks)
     }
 }
 
-/// A span with the chunks present; the others must be fetched.
+/// A span, hash list and content, with the chunks present; the others must be fetched. Bitmaps have the chunks present
+/// (`here`), those that this receiver already held (`own`), and those of them that are in place.
 #[derive(Clone, Debug)]
 pub struct Completed {
-    /// Its hash list and content.
     pub span: Vec<u8>,
-    /// Bitmap of the chunks that are present.
     pub here: u64,
-    /// Bitmap of the chunks that this receiver already held.
     pub own: u64,
-    /// Bitmap of the held chunks that are in place.
     pub in_place: u64,
 }
 
@@ -373,7 +363,6 @@ pub enum Completion {
     /// the root waits for it.
     Needs(Needs),
     Span(Completed),
-    /// The next stretch is not sent: the root only queries want-bitmaps.
     Passed,
 }
 

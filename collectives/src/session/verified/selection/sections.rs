@@ -88,7 +88,6 @@ const MAX_FRAGMENTS: usize = super::MAX_STRETCH_BYTES as usize / 4096 + 1;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueSection {
     Ledgers(StretchPlace),
-    /// Chunks of this stretch, once they are chosen.
     Chunks(StretchPlace),
     End,
 }

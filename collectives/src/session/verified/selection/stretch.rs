@@ -83,15 +83,14 @@ pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
     content_bytes.div_ceil(chunk.stretch_bytes())
 }
 
-/// Hashes of the chunks of a stretch, and its fragments if they are cut.
+/// Hashes of the chunks of a stretch, and its fragments if they are cut. The hash lists are also kept as they came if
+/// they are masked; `sound` are the chunks of the spans whose hash list is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StretchLedger {
     place: StretchPlace,
     ledgers: Vec<u8>,
-    /// The hash lists as they came, if they are masked.
     masked: Vec<u8>,
     fragments: Vec<Fragment>,
-    /// Chunks of the spans whose hash list is valid.
     sound: ChunkSet,
 }
 
@@ -191,13 +190,12 @@ pub(super) const FRAGMENT_BYTES: usize = 12;
 /// Minimum, mean and maximum length of a content-defined fragment, in bytes.
 const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// A block of the content, identified by the hash of its bytes at any offset. The name is a hint: a
-/// block found by it is verified against its chunk's chaining value.
+/// A block of the content, which its name identifies at any offset: the first 8 bytes of its BLAKE3 digest. The name is
+/// a hint: a block found by it is verified against its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     pub offset: u64,
     pub bytes: u32,
-    /// First 8 bytes of its BLAKE3 digest.
     pub name: [u8; 8],
 }
 
@@ -281,10 +279,9 @@ impl Cutter {
     }
 }
 
-/// Description of the content for a receiver that may hold part of it.
+/// Description of the content, with its name at the sender, for a receiver that may hold part of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldContent {
-    /// Name at the sender.
     pub source: String,
     pub size: u64,
     pub content: ContentKind,
