@@ -14,7 +14,7 @@ pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 #[derive(Debug)]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// `None` only within a method of this module.
+    /// The lock, which is absent only within a method of this module.
     held: Option<sync::MutexGuard<'a, T>>,
 }
 

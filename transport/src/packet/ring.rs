@@ -73,7 +73,7 @@ pub(super) enum SlotContent<'a> {
     Frame(&'a [u8]),
     Truncated,
     VlanTagged,
-    /// From or to an address that stands for none of the wire.
+    /// A frame from or to an address that stands for none of the wire.
     Outside,
 }
 

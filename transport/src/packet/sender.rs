@@ -443,7 +443,7 @@ pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()>
 /// Sends whole frames on one interface, one at a time.
 #[derive(Debug)]
 pub struct FrameSender {
-    /// None over UDP, where it needs the address of each frame's source.
+    /// Socket of raw frames; UDP needs one with the address of each frame's source.
     socket: Option<OwnedFd>,
     interface: Interface,
     peers: Vec<Ipv4Addr>,

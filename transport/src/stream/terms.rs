@@ -8,7 +8,7 @@ use crate::wire::{Flags, MacAddr, Peer, Rank};
 pub enum Outlet {
     /// Children, each by unicast, in sending order; none for a leaf.
     Lanes(Vec<Peer>),
-    /// All receivers at once through the group address.
+    /// The receivers of a cast, all at once through the group address.
     Cast {
         /// The group address.
         group: MacAddr,
@@ -39,7 +39,7 @@ impl Outlet {
 /// Boundary after a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// None: more follows.
+    /// Middle of a message: more follows.
     #[default]
     None,
     /// End of a message whose consumption needs no report of its own; later reports include it.
