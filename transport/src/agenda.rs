@@ -5,8 +5,8 @@ use crate::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Turns and timers of many parts, each identified by a small number: parts with something to send
-/// take turns, and the earliest deadline is found without a query of every part.
+/// Turns and timers of many parts, each identified by a small number: parts with something to send take turns, and the
+/// earliest deadline is found without a query of every part. Lists of parts begin with the earliest deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,
@@ -44,17 +44,14 @@ impl Agenda {
         self.timers.first().map(|&(deadline, _)| deadline)
     }
 
-    /// Returns the parts whose deadline has come by `now`, the earliest first.
     pub fn due(&self, now: Instant) -> impl Iterator<Item = u16> + '_ {
         self.timers.iter().take_while(move |(deadline, _)| deadline.at <= now).map(|&(_, at)| at)
     }
 
-    /// Returns the parts with a deadline, the earliest first.
     pub fn armed(&self) -> impl Iterator<Item = u16> + '_ {
         self.timers.iter().map(|&(_, at)| at)
     }
 
-    /// Whether no part has anything to send or a deadline.
     pub fn is_idle(&self) -> bool {
         self.queue.is_empty() && self.timers.is_empty()
     }
@@ -101,12 +98,10 @@ impl Retry {
         Retry { at, pause: first, first, max }
     }
 
-    /// Returns when the request is due.
     pub fn at(&self) -> Instant {
         self.at
     }
 
-    /// Whether the request is due; it is due again after the pause then.
     pub fn take_due(&mut self, now: Instant) -> bool {
         let due = self.at <= now;
         if due {
@@ -115,7 +110,6 @@ impl Retry {
         due
     }
 
-    /// Restarts with the first pause after progress; the request is due at once if `at_once`.
     pub fn restart(&mut self, now: Instant, at_once: bool) {
         (self.at, self.pause) = (if at_once { now } else { now + self.first }, self.first);
     }
@@ -128,7 +122,6 @@ pub struct TokenBucket {
 }
 
 impl TokenBucket {
-    /// Returns the time until which nothing may be sent; `None` if something may be sent now.
     pub fn ready_at(&self, now: Instant) -> Option<Instant> {
         (self.paid_at > now).then_some(self.paid_at)
     }

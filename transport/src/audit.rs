@@ -16,7 +16,6 @@ impl AuditError {
         AuditError { disagreement: disagreement.into() }
     }
 
-    /// Prefixes the error with the `part` in which it was found.
     #[must_use]
     pub fn within(self, part: impl fmt::Display) -> AuditError {
         AuditError { disagreement: format!("{part}: {}", self.disagreement) }

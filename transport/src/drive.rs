@@ -175,13 +175,12 @@ impl Rounds {
     }
 }
 
-/// Pause that shows a computing process.
 const LATE_WAKE: Duration = Duration::from_millis(1);
-/// Time for which the loop sleeps at once after such a pause.
 const BARRED: Duration = Duration::from_millis(10);
-/// Most doublings of that time (1.3 s).
 const MAX_DOUBLINGS: u32 = 7;
 
+/// Polls of an urgent loop. A pause of `LATE_WAKE` between two of them shows a computing process; the loop then sleeps
+/// at once for `BARRED`, which doubles with each such pause, at most `MAX_DOUBLINGS` times (1.3 s).
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     longest: Duration,
@@ -232,18 +231,20 @@ fn poll_until(
 }
 
 const INTERVAL: Duration = Duration::from_millis(5);
-/// Frames that make a nap worthwhile (a timer costs two frames' wake-ups).
 const WORTHWHILE_FRAMES: u32 = 2;
 const BULK_FRAMES_PER_SECOND: u32 = 20_000;
 const BULK_FRAMES: u32 = 64;
-/// Received frames per sent frame from which traffic counts as one-sided: no sender waits for
-/// replies. (A barrier's leaf sends one for two, a stream's receiver one for dozens.)
 const ONE_SIDED_FRAMES: u32 = 8;
-/// Divisor of the longest nap at lower rates: few wake-ups are saved, and round trips matter.
 const SHORT_PART: u32 = 4;
-/// Most doublings of the interval between two naps that find nothing: 5 s.
 const MAX_NAP_DOUBLINGS: u32 = 10;
 
+/// Naps through dense arrivals. A nap is worth its timer, which costs two frames' wake-ups, from `WORTHWHILE_FRAMES`
+/// on.
+///
+/// Traffic counts as one-sided from `ONE_SIDED_FRAMES` received frames per sent one: no sender waits for replies. (A
+/// barrier's leaf sends one for two, a stream's receiver one for dozens.) At lower rates the longest nap is divided by
+/// `SHORT_PART`: few wake-ups are saved, and round trips matter. The interval between two naps that find nothing
+/// doubles at most `MAX_NAP_DOUBLINGS` times (5 s).
 #[derive(Debug, Default)]
 pub(crate) struct Coalescing {
     longest: Duration,

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Bytes that have passed in one direction since some moment, Ethernet headers included.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PassedBytes {
-    /// All bytes of the interface, by its own counter.
+    /// Bytes of the interface, by its own counter.
     pub all: u64,
     /// Bytes in frames of this port; a frame that waits in the kernel may count already.
     pub own: u64,

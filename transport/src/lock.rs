@@ -11,11 +11,10 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub struct Mutex<T: ?Sized>(sync::Mutex<T>);
 
-/// Exclusive access to the value of a [`Mutex`], until it is dropped.
 #[derive(Debug)]
 pub struct MutexGuard<'a, T: ?Sized> {
     mutex: &'a Mutex<T>,
-    /// `None` only within a method of this module.
+    /// The lock, which is absent only within a method of this module.
     held: Option<sync::MutexGuard<'a, T>>,
 }
 
@@ -34,7 +33,6 @@ impl<T: ?Sized> Mutex<T> {
         MutexGuard { mutex: self, held: Some(self.hold()) }
     }
 
-    /// Returns the value; no other thread can hold the lock.
     pub fn get_mut(&mut self) -> &mut T {
         self.0.get_mut().unwrap_or_else(PoisonError::into_inner)
     }
@@ -76,7 +74,6 @@ impl Condvar {
         Condvar(sync::Condvar::new())
     }
 
-    /// Releases the lock until a notification; it can also return without one.
     pub fn wait<T>(&self, guard: &mut MutexGuard<'_, T>) {
         let held = guard.held.take().expect("a guard holds the lock");
         guard.held = Some(self.0.wait(held).unwrap_or_else(PoisonError::into_inner));
@@ -122,7 +119,6 @@ pub struct Turns {
     given_back: Condvar,
 }
 
-/// Guard of [`Turns`]: the turn ends when it is dropped.
 #[derive(Debug)]
 pub struct Turn<'a>(&'a Turns);
 

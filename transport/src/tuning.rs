@@ -23,8 +23,6 @@ pub enum Policy {
     HolesAllowed,
 }
 
-/// Most receivers of a cast that all acknowledge: more would send their parent more than a frame
-/// for every 32.
 const ALL_ACKNOWLEDGE: u32 = 16;
 const STAGGERED: u32 = 32;
 const PARITY_BLOCK_FRAMES: std::ops::RangeInclusive<u64> = 8..=128;

@@ -59,14 +59,14 @@ impl Newest {
     }
 }
 
+/// Judgement of an acknowledgement behind the known cursor. Another host may have acknowledged in the receiver's name,
+/// then or now. If it was sent after the known acknowledgement it is `Doubtful`, and the receiver must be probed. The
+/// second such in a row is a `Contradiction`: the known acknowledgement was not the receiver's own, because arrived
+/// frames do not disappear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     Late,
-    /// Sent after the known acknowledgement; one of the two is not the receiver's own. The receiver
-    /// must be probed.
     Doubtful,
-    /// Second acknowledgement in a row that was sent after the known one. The known one was therefore not the
-    /// receiver's own: arrived frames do not disappear.
     Contradiction,
 }
 
@@ -141,9 +141,6 @@ impl Echo {
         Some(since_last)
     }
 
-    /// Judges an acknowledgement behind the known cursor. Another host may have acknowledged in the
-    /// receiver's name, then or now: two new acknowledgements that agree are believed, a single one
-    /// is not.
     pub(crate) fn judge_behind(&mut self, ack: &Ack<'_>) -> Behind {
         let echo = Stamp(ack.echo);
         if !echo.is_after(self.newest()) || planted!("ack-ignored-for-ever") {
@@ -170,8 +167,6 @@ pub struct Rtt {
     reorder_max: Duration,
 }
 
-/// Tries after which waits get ever longer. With half of all heartbeats or their replies lost, one
-/// in 4000 waits takes longer than this.
 const PATIENT_TRIES: u32 = 12;
 const GRANULARITY: Duration = Duration::from_micros(200);
 
@@ -181,7 +176,6 @@ impl Rtt {
         Rtt { smoothed: None, variation: Duration::ZERO, least: Duration::MAX, initial, prompt, min, max, reorder_max }
     }
 
-    /// Takes a sample; α is 1/8, β 1/4.
     pub fn sample(&mut self, sample: Duration) {
         self.least = self.least.min(sample);
         match self.smoothed {
@@ -208,14 +202,14 @@ impl Rtt {
         self.reorder_max
     }
 
-    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to
-    /// eightfold, which gets through heavy loss; it grows further only after long silence.
+    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to eightfold, which gets
+    /// through heavy loss; it grows further only after `PATIENT_TRIES`. With half of all heartbeats or their replies
+    /// lost, one in 4000 waits takes more tries.
     pub fn timeout(&self, tries: u32) -> Duration {
         let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
         self.doubled(base.max(self.min), tries)
     }
 
-    /// Returns the wait for an acknowledgement that must not be delayed.
     pub fn prompt_timeout(&self, tries: u32) -> Duration {
         let base = self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
         self.doubled(base.max(self.prompt), tries)

@@ -8,14 +8,13 @@ use crate::wire::{Ack, AckBody};
 use std::ops::Range;
 use std::time::Duration;
 
+/// Bounds of an acknowledgement. All frames that the receiver can have are `below` a number, which depends on the
+/// sender (docs/protocol/streams.md §7.10). `credit` is the most that is useful beyond the cursor, in frames:
+/// unacknowledged frames lie in the sender's own feed, so that more than its slots is never used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
-    /// One past the highest frame that the receiver can have; it depends on the sender, see
-    /// docs/protocol/streams.md §7.10.
     pub below: u64,
     pub newest: Stamp,
-    /// Maximum useful credit beyond the cursor, in frames: unacknowledged frames lie in the
-    /// sender's own feed, so that more than its slots is never used.
     pub credit: u64,
 }
 

@@ -67,19 +67,12 @@ impl Receipt {
     }
 }
 
-/// Lead over the known clock that a stamp may have, in µs: drawn ahead in a burst, or the first one
-/// came late.
 const SLACK_US: i64 = 50_000;
-/// Inverse of the largest drift between the clocks of two hosts.
 const DRIFT: i64 = 1000;
-/// Time in µs after which another stamp sets the clock, even backward, so that drift does not
-/// accumulate.
 const READING_LASTS_US: u64 = 10_000_000;
 
 const AGREEING_STAMPS: u8 = 8;
 const SURE_LASTS: Duration = Duration::from_secs(1);
-/// Time for which a doubtful stamp waits for one that agrees: twice the longest interval of probes,
-/// of which one may be lost.
 const DOUBT_LASTS: Duration = Duration::from_millis(500);
 
 #[derive(Clone, Copy, Debug)]
@@ -107,6 +100,11 @@ impl Reading {
     }
 }
 
+/// Clock of a sender, read from its stamps. A stamp may lead it by `SLACK_US`, as it was drawn ahead in a burst or the
+/// first one came late, and by the drift between two hosts' clocks, at most 1 / `DRIFT`.
+///
+/// After `READING_LASTS_US` another stamp sets the clock, even backward, so that drift does not accumulate. A doubtful
+/// stamp waits for `DOUBT_LASTS` for one that agrees: twice the longest interval of probes, of which one may be lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderClock {
     newest: Newest,

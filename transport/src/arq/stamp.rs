@@ -15,7 +15,6 @@ pub struct Stamp(pub u32);
 impl Stamp {
     pub const NONE: Stamp = Stamp(0);
 
-    /// Returns the stamp of a time, as drawn after a pause.
     pub fn of(now: Instant) -> Stamp {
         Stamp(now.as_micros() as u32)
     }
@@ -81,7 +80,6 @@ pub struct Stamps {
 }
 
 impl Stamps {
-    /// Returns the next stamp: the time, or one more than the last if the clock has not advanced.
     pub fn draw(&mut self, now: Instant) -> Stamp {
         self.newest_us = now.as_micros().max(self.newest_us + 1);
         if self.newest() == Stamp::NONE {

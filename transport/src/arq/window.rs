@@ -10,15 +10,15 @@
 use super::stamp::Stamp;
 use crate::tuning::WindowTuning;
 
+/// Size of a window. Up to `threshold` it grows by the acknowledged frames; above, by one frame a round. `before_cut`
+/// keeps size and threshold before the first cut, until the window has grown to that size again.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     frames: u64,
     min: u64,
     max: u64,
-    /// Size up to which the window grows by the acknowledged frames; above, by one frame a round.
     threshold: u64,
     grown: u64,
-    /// Size and threshold before the first cut, until the window has grown to that size again.
     before_cut: Option<(u64, u64)>,
 }
 

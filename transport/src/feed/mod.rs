@@ -88,7 +88,6 @@ impl Feed {
         self.mask + 1
     }
 
-    /// Returns the longest payload of a slot, in bytes.
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes
     }
@@ -146,7 +145,6 @@ impl Feed {
         fits
     }
 
-    /// Whether every frame of the stream has arrived.
     pub fn is_complete(&self) -> bool {
         self.last.is_some_and(|last| self.head() > last)
     }
@@ -276,12 +274,10 @@ impl Feed {
         self.positions.advance(reader, position, self.head());
     }
 
-    /// Moves a reader back to the oldest frame that is kept.
     pub fn rewind(&mut self, reader: ReaderId) {
         self.positions.rewind(reader);
     }
 
-    /// Removes a reader and frees what only it needed.
     pub fn remove_reader(&mut self, reader: ReaderId) {
         self.positions.remove(reader, self.head());
     }
@@ -293,7 +289,6 @@ impl Feed {
         self.write_held(bitmap, used)
     }
 
-    /// Returns the bytes of the payload slots.
     pub fn payloads_memory_bytes(&self) -> usize {
         self.bytes.len()
     }
@@ -304,7 +299,6 @@ impl Feed {
         slots + self.positions.places_bytes() + self.parities.bytes()
     }
 
-    /// Returns the bytes of the readers' positions.
     pub fn readers_memory_bytes(&self) -> usize {
         self.positions.readers_bytes()
     }

@@ -200,7 +200,6 @@ impl Mailbox {
         self.endpoint.stats
     }
 
-    /// Returns the memory of each structure, all peers together.
     #[doc(hidden)]
     pub fn memory(&self) -> MailboxMemory {
         let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);

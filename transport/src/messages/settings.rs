@@ -117,25 +117,22 @@ summed! {
 
 summed! {
     /// Memory of a mailbox or of its part for one peer.
+    ///
+    /// A buffer shared by several sends counts once for each in `send_message_bytes`; the send queue counts without its
+    /// messages. The pushed buffer has the messages that wait for a receive, `destination_bytes` are those of receives
+    /// being filled. The bookkeeping is of arriving messages and of unacknowledged frames, whose payloads are in the
+    /// send queue; `peer_bytes` is the fixed part for each peer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     #[doc(hidden)]
     pub struct MailboxMemory {
-        /// Messages in the send queue. A buffer shared by several sends counts once for each.
         pub send_message_bytes: usize,
-        /// Send queue without the messages.
         pub send_queue_bytes: usize,
         pub receive_queue_bytes: usize,
-        /// Pushed buffer: messages that wait for a receive.
         pub pushed_bytes: usize,
-        /// Number of these messages.
         pub pushed_messages: usize,
-        /// Destinations of receives being filled.
         pub destination_bytes: usize,
-        /// Records of unacknowledged frames (their payloads are in the send queue) and of arriving
-        /// messages.
         pub bookkeeping_bytes: usize,
-        /// Fixed part for each peer.
         pub peer_bytes: usize,
     }
 }

@@ -11,13 +11,15 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use std::fmt;
 use std::os::fd::{AsFd, OwnedFd};
 
-/// Memory of the ring: 190 ms of a 1 Gbit/s link.
 const RING_BYTES: usize = 24 << 20;
 const BATCH_FRAMES: usize = 1024;
 const PATIENCE_MILLIS: u8 = 100;
 
-/// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous
-/// mode; it joins only the multicast groups it was opened with.
+/// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous mode; it joins only
+/// the multicast groups it was opened with.
+///
+/// The memory of its ring lasts for 190 ms of a 1 Gbit/s link. Frames are `missed` if the ring is full or they are
+/// longer than a slot. Frames with a VLAN tag, which no host accepts, count as `tagged`.
 pub struct Capture {
     socket: OwnedFd,
     ring: Ring,
@@ -87,8 +89,6 @@ impl Capture {
         Ok(true)
     }
 
-    /// Returns the number of frames dropped so far because the ring was full or the frame longer
-    /// than a slot.
     pub fn missed(&mut self) -> u64 {
         // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
@@ -97,7 +97,6 @@ impl Capture {
         self.missed
     }
 
-    /// Returns the number of frames with a VLAN tag so far, which no host accepts.
     pub fn tagged(&self) -> u64 {
         self.tagged
     }

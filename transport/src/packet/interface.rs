@@ -210,7 +210,6 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     of(&|link| having.contains(&link.name))
 }
 
-/// Lists the IPv4 addresses of all interfaces, by name, in the system's order.
 fn ipv4_addresses() -> Vec<(String, Ipv4Addr)> {
     let addresses = getifaddrs().into_iter().flatten();
     let of_ipv4 = |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));

@@ -17,9 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// Interval of checks during an outage: far below any timeout of the protocol, and 0.1 % of a core.
 const LOOK_AWAY: Duration = Duration::from_millis(10);
-/// Interval of checks otherwise: MTU and address may change without an error.
 const LOOK_THERE: Duration = Duration::from_secs(1);
 
 #[derive(Debug, Default)]
@@ -47,6 +45,8 @@ impl Carrier {
     }
 }
 
+/// Outage of an interface. It is checked every `LOOK_AWAY` during one: far below any timeout of the protocol, and 0.1 %
+/// of a core. Otherwise it is checked every `LOOK_THERE`: MTU and address may change without an error.
 #[derive(Debug)]
 pub(super) struct Outage {
     limit: Duration,
@@ -107,21 +107,21 @@ impl Outage {
     }
 }
 
-/// First wait after a refusal: 17 frames of 1500 bytes at 1 Gbit/s.
 const BACK_OFF_MIN: Duration = Duration::from_micros(200);
-/// Longest wait while the queue may be full; a retry costs some 2 µs, so this is 0.2 % of a core.
 const BACK_OFF_FULL: Duration = Duration::from_millis(1);
 const FULL: Duration = Duration::from_millis(30);
 const BACK_OFF_MAX: Duration = Duration::from_millis(100);
-/// Time after which a refused frame is given up. A queue of one frame of 1500 bytes takes one each
-/// 48 ms at 250 kbit/s.
 const PATIENCE: Duration = Duration::from_millis(300);
-/// Time without a try of a long frame after which earlier refusals say nothing about the next.
 const GAP: Duration = Duration::from_secs(5);
 
+/// Refusals of frames by the kernel. The first wait, `BACK_OFF_MIN`, is 17 frames of 1500 bytes at 1 Gbit/s. Waits grow
+/// to `BACK_OFF_FULL` while the queue may be full: a retry costs some 2 µs, so this is 0.2 % of a core. As the maximum
+/// depends on how long the refusals have lasted, this is no [`Retry`](crate::Retry).
+///
+/// A refused frame is given up after `PATIENCE`: a queue of one frame of 1500 bytes takes one each 48 ms at 250 kbit/s.
+/// Without a try of a long frame for `GAP`, earlier refusals say nothing about the next.
 #[derive(Debug)]
 pub(super) struct Refusals {
-    /// No [`Retry`](crate::Retry): its maximum depends on how long the refusals have lasted.
     back_off: Duration,
     since: Option<Instant>,
     given_up_at: Option<Instant>,

@@ -34,7 +34,6 @@ pub struct Port {
     arrivals: Arrivals,
     sender: Sender,
     interface: Interface,
-    /// The interface's own address.
     card: MacAddr,
     config: PortConfig,
     counters: Counters,
@@ -373,7 +372,6 @@ impl Port {
         Ok(())
     }
 
-    /// Lets the kernel pass frames; returns whether it does.
     pub(super) fn open_filter(&mut self) -> bool {
         let index = self.interface.index;
         self.config.hears = true;
@@ -435,12 +433,10 @@ impl Port {
         self.carrier.flag()
     }
 
-    /// Whether the interface has another MTU than when the port was opened.
     pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_other_mtu)
     }
 
-    /// The largest MTU of the first hop behind the interface, in bytes; `usize::MAX` while all frames leave.
     pub fn first_hop_flag(&self) -> Arc<AtomicUsize> {
         self.sender.first_hop_flag()
     }

@@ -16,15 +16,15 @@ use std::os::fd::BorrowedFd;
 use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Fewest slots of a ring: a sender's first window at a large MTU.
 const MIN_SLOTS: usize = 64;
 const MAX_RING_BYTES: usize = 1 << 30;
-/// Smallest block: a block must be whole pages, and no Linux page is larger.
 const MIN_BLOCK_BYTES: usize = 64 * 1024;
-/// Fewest slots of a block; no slot crosses blocks, so at most an eighth of a block is unused.
 const MIN_BLOCK_SLOTS: usize = 8;
 const LINK_HEADER_ROOM_BYTES: usize = 16;
 
+/// Slots and blocks of a ring. A sender's first window at a large MTU fits in `MIN_SLOTS`. A block must be whole pages,
+/// and no Linux page is larger than `MIN_BLOCK_BYTES`. No slot crosses blocks, so at most an eighth of a block of
+/// `MIN_BLOCK_SLOTS` is unused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Geometry {
     pub(super) slot_bytes: usize,
@@ -73,7 +73,7 @@ pub(super) enum SlotContent<'a> {
     Frame(&'a [u8]),
     Truncated,
     VlanTagged,
-    /// From or to an address that stands for none of the wire.
+    /// A frame from or to an address that stands for none of the wire.
     Outside,
 }
 

@@ -37,16 +37,16 @@ const MIN_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
 const VLAN_TAG_BYTES: usize = 4;
 
+/// Frames that leave a port, as `datagrams` or, without these, as they are. `first_hop` has the largest MTU that the
+/// first hop takes, in bytes, for threads without the sender; `usize::MAX` while all frames leave.
 pub(super) struct Sender {
     staging: Staging,
-    /// Without it, frames leave as they are.
     datagrams: Option<DatagramSender>,
     backlog: SendBuffer,
     blocked: Option<Blocked>,
     refusals: Refusals,
     warned: bool,
     passes: Option<usize>,
-    /// The same as an MTU, for who has no sender at hand; `usize::MAX` while all frames leave.
     first_hop: Arc<AtomicUsize>,
 }
 
@@ -218,7 +218,6 @@ impl Sender {
         self.first_hop.store(passes.map_or(usize::MAX, mtu_of), Ordering::Relaxed);
     }
 
-    /// The largest MTU that the first hop takes, in bytes: a flag that follows it.
     pub(super) fn first_hop_flag(&self) -> Arc<AtomicUsize> {
         Arc::clone(&self.first_hop)
     }
@@ -375,15 +374,15 @@ impl Staging {
     }
 }
 
-/// Time for which the buffer holds frames: half of it is left when the kernel reports room again,
-/// which must outlast the wake-up of a busy host.
 const HOLD: Duration = Duration::from_millis(4);
 const INTERVAL: Duration = Duration::from_millis(20);
 const START_FRAMES: usize = 32;
 const MIN_BUFFERED_FRAMES: usize = 8;
-/// Bytes that the kernel charges for a frame beside its own (1514 bytes are charged as 2304).
 const CHARGE_BYTES: usize = 790;
 
+/// Send buffer of a socket. It has room for the frames of `HOLD`: half of it is left when the kernel reports room
+/// again, which must outlast the wake-up of a busy host. The kernel charges `CHARGE_BYTES` for a frame beside its own
+/// (1514 bytes are charged as 2304).
 #[derive(Debug, Default)]
 pub(super) struct SendBuffer {
     frame_bytes: usize,
@@ -444,7 +443,7 @@ pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()>
 /// Sends whole frames on one interface, one at a time.
 #[derive(Debug)]
 pub struct FrameSender {
-    /// None over UDP, where it needs the address of each frame's source.
+    /// Socket of raw frames; UDP needs one with the address of each frame's source.
     socket: Option<OwnedFd>,
     interface: Interface,
     peers: Vec<Ipv4Addr>,

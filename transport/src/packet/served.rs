@@ -124,7 +124,6 @@ impl PortServer {
     }
 }
 
-/// A process that asks for a port.
 #[derive(Debug)]
 pub struct PortClient {
     stream: UnixStream,

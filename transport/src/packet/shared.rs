@@ -148,15 +148,13 @@ impl<M: Machine, L: Link<Error: Clone>> fmt::Debug for Shared<M, L> {
     }
 }
 
-/// Length of a nap: 200 wake-ups a second are 0.1 % of a core; a peer's wait for an answer is as
-/// long.
 const NAP: Duration = Duration::from_millis(5);
-/// Time within which a caller is expected back, longer than any pause between calls that matters
-/// for latency.
 const RECENTLY: Duration = Duration::from_millis(1);
-/// Name in `ps`; at most 15 characters.
 const THREAD_NAME: &str = "ethb-progress";
 
+/// Thread that drives the machine while no caller does. Naps of `NAP` are 200 wake-ups a second, 0.1 % of a core; a
+/// peer's wait for an answer is as long. A caller is expected back within `RECENTLY`, longer than any pause between
+/// calls that matters for latency. The thread's name in `ps` has at most 15 characters.
 struct ProgressThread<L: Link<Error: Clone>, M: Machine> {
     core: Arc<LeaderFollowers<L, M>>,
     thread: Option<JoinHandle<()>>,

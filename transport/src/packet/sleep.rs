@@ -16,7 +16,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 const UNSET: u64 = u64::MAX;
-/// A timer set to zero would be disabled.
 const SHORTEST: Duration = Duration::from_nanos(1);
 
 /// A handle that wakes its loop from any thread; clones wake the same loop.
@@ -68,15 +67,16 @@ impl Waker {
 
 /// A timer that is set less often than deadlines change.
 ///
-/// A wait with a time limit sets a hardware timer and cancels it, which a virtual machine leaves to
-/// its host: measured, 10 of the 26 µs of a blocking round trip, although the frame comes first and
-/// the timer is unused. So the limit of a wait is a `timerfd(2)` that stays set from one wait to
-/// the next. It is set again only for an earlier time; if it expires for a deadline that no longer
-/// matters, that is one needless wake-up in place of dozens of settings.
+/// A wait with a time limit sets a hardware timer and cancels it, which a virtual machine leaves to its host: measured,
+/// 10 of the 26 µs of a blocking round trip, although the frame comes first and the timer is unused. So the limit of a
+/// wait is a `timerfd(2)` that stays set from one wait to the next. It is set again only for an earlier time; if it
+/// expires for a deadline that no longer matters, that is one needless wake-up in place of dozens of settings.
+///
+/// `set_for` is the expiry in nanoseconds: only the waiting thread changes it, and only one waits at a time. The
+/// shortest time is not zero, which would disable the timer.
 #[derive(Debug)]
 struct Alarm {
     timer: TimerFd,
-    /// Expiry in nanoseconds. Only the waiting thread changes it, and only one waits at a time.
     set_for: AtomicU64,
 }
 

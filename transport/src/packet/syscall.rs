@@ -123,7 +123,6 @@ pub(super) fn join_ip_multicast(fd: BorrowedFd, interface_index: u32, group: Ipv
     set_ip_option(fd, libc::IP_ADD_MEMBERSHIP, &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED))
 }
 
-/// Chooses the interface, and the source address, of datagrams to groups.
 pub(super) fn multicast_by(fd: BorrowedFd, interface_index: u32, own: Ipv4Addr) -> nix::Result<()> {
     set_ip_option(fd, libc::IP_MULTICAST_IF, &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own))
 }
@@ -134,7 +133,6 @@ fn ip_membership(interface_index: u32, group: Ipv4Addr, own: Ipv4Addr) -> libc::
     libc::ip_mreqn { imr_multiaddr, imr_address, imr_ifindex: interface_index as c_int }
 }
 
-/// Makes a socket receive only from the groups that it has joined itself.
 pub(super) fn take_own_groups_only(fd: BorrowedFd) -> nix::Result<()> {
     set_ip_option::<c_int>(fd, libc::IP_MULTICAST_ALL, &0)
 }
@@ -227,14 +225,13 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
 
 pub(super) const RECEIVE_MANY: usize = 16;
 
-/// A received datagram, or several joined ones.
+/// A received datagram, or several joined ones of `each_bytes`; the last of these may be shorter. Its destination is
+/// known on sockets with IP_PKTINFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub bytes: usize,
-    /// Bytes of each joined datagram but the last, or of the only one.
     pub each_bytes: usize,
     pub source: SocketAddrV4,
-    /// The address it was sent to, on sockets with IP_PKTINFO.
     pub destination: Ipv4Addr,
     pub is_truncated: bool,
 }

@@ -34,15 +34,14 @@ pub(super) enum Control {
 
 type Scheduled = (u64, Event);
 
+/// Events in the order of their times. Bucket 0 has the time last taken; bucket n the events whose highest bit
+/// differing from it is bit n − 1. The `certain` events are those except timers, which may have been cancelled.
 #[derive(Debug)]
 pub(super) struct EventQueue {
-    /// Bucket 0 has the time last taken; bucket n the events whose highest bit differing from it is
-    /// bit n − 1.
     buckets: [Vec<Scheduled>; 65],
     taken: usize,
     occupied: u128,
     last: u64,
-    /// Scheduled events except timers, which may have been cancelled.
     certain: usize,
 }
 

@@ -224,7 +224,8 @@ impl Fabric {
     }
 }
 
-/// A store-and-forward switch. A port is named by the wire that leaves through it.
+/// A store-and-forward switch. A port is named by the wire that leaves through it. `flooded` frames count once each,
+/// whatever the number of ports: time until they have left, and bytes.
 #[derive(Debug)]
 pub(super) struct Switch {
     ports: Vec<u32>,
@@ -233,8 +234,6 @@ pub(super) struct Switch {
     pause: Option<PauseFrames>,
     shared_bytes: u64,
     used_bytes: u64,
-    /// Flooded frames, each counted once whatever the number of ports: time until they have left,
-    /// and bytes.
     flooded: VecDeque<(u64, u64)>,
     buckets: QuickMap<Bucket>,
 }

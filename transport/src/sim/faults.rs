@@ -75,10 +75,10 @@ pub enum Sending {
 /// Decides the fate of every delivery, and optionally of every departure. A closure is a `Faults`,
 /// too.
 pub trait Faults {
-    /// Called once per delivery, in order; a delayed or duplicated frame is not decided again.
+    /// Decides each delivery once, in order; a delayed or duplicated frame is not decided again.
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate;
 
-    /// Called once per frame that a machine writes, in order.
+    /// Decides each frame that a machine writes once, in order.
     fn sending(&mut self, _departure: &Departure<'_>) -> Sending {
         Sending::Taken
     }

@@ -18,6 +18,11 @@ struct InFlight {
     flooded: bool,
 }
 
+/// One direction of a cable. Frames `in_flight` wait, are being sent or are in flight, in this order from the back. At
+/// `free_at` the transmitter has sent, or with a token bucket paid for, everything queued; `fraction` is the rounding
+/// remainder of that time, in units of 1 / rate nanoseconds, so that rounding does not change the rate.
+///
+/// Frames whose last bit leaves after the first and not after the second time of the `outage` are lost.
 #[derive(Debug)]
 pub(super) struct Wire {
     from: Node,
@@ -28,17 +33,12 @@ pub(super) struct Wire {
     burst_nanos: u64,
     overhead_bytes: usize,
     limit: QueueLimit,
-    /// Frames that wait, are being sent or are in flight, in this order from the back.
     in_flight: VecDeque<InFlight>,
     left: usize,
     queued_bytes: u64,
     own_bytes: u64,
-    /// Time when the transmitter has sent, or with a token bucket paid for, everything queued.
     free_at: u64,
-    /// Rounding remainder of `free_at`, in units of 1 / rate nanoseconds, so that rounding does not
-    /// change the rate.
     fraction: u64,
-    /// Frames whose last bit leaves after the first and not after the second time are lost.
     outage: (u64, u64),
 }
 

@@ -10,14 +10,13 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+/// Ends of messages. `frames` has their last frames that are still in the feed, each with whether its consumption is
+/// reported, and the newest one already freed: segments are counted from there. `reported` is the end of the newest
+/// freed message whose consumption is reported: a freed frame may not be consumed yet.
 #[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
-    /// Last frames of messages still in the feed, each with whether its consumption is reported,
-    /// and the newest one already freed: segments are counted from there.
     frames: BTreeMap<u64, bool>,
-    /// End of the newest freed message whose consumption is reported: a freed frame may not be
-    /// consumed yet.
     reported: u64,
     pub(super) added: u64,
 }

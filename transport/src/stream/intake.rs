@@ -11,8 +11,6 @@ use crate::wire::{AckBody, Flags, Frame, Header, Identity, MAX_BITMAP_BYTES, Par
 use std::ops::Range;
 use std::time::Duration;
 
-/// Silence after which a receiver that expects more reports its state without a request: a forged
-/// acknowledgement in its name may have convinced its parent that it lacks nothing.
 const REMIND_AFTER: Duration = Duration::from_secs(1);
 const MAX_DOUBLINGS: u32 = 4;
 
@@ -20,13 +18,12 @@ fn remind_after(tries: u32) -> Duration {
     REMIND_AFTER * (1 << tries.min(MAX_DOUBLINGS))
 }
 
-/// Hosts that may send a receiver frames of its stream.
+/// Hosts that may send a receiver frames of its stream: the `parent`, to which it acknowledges and whose stamps it
+/// echoes (none at the origin), and the `origin`, which sends a cast's new frames to every receiver, and frames that no
+/// other host has any more.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
-    /// Host that this one acknowledges to and whose stamps it echoes; none at the origin.
     pub(super) parent: Option<Peer>,
-    /// Origin of the stream: it sends a cast's new frames to every receiver, and frames that no
-    /// other host has any more.
     origin: Option<Peer>,
 }
 
@@ -72,12 +69,16 @@ pub(super) struct Received<'a> {
     pub pushed: bool,
 }
 
+/// Receiving end of a stream. An update is sent when one of `parts` equal parts of the feed has been freed; the next
+/// acknowledgement leaves before `half_credit`, half of the credit granted last, is used up.
+///
+/// After `REMIND_AFTER` of silence a receiver that expects more reports its state without a request: a forged
+/// acknowledgement in its name may have convinced its parent that it lacks nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
     schedule: AckSchedule,
     backoff: ReportBackoff,
-    /// Divisor of the feed: an update is sent when this part of it has been freed.
     parts: u64,
     stagger: Duration,
     receipt: Receipt,
@@ -86,7 +87,6 @@ pub(super) struct Intake {
     heard: bool,
     gap: Option<Gap>,
     advertised: u64,
-    /// Half of the credit granted last: the next acknowledgement must leave before it is used up.
     half_credit: u64,
     below: u64,
     consumed: u64,
@@ -306,6 +306,8 @@ impl Intake {
     }
 }
 
+/// Times of a receiver's acknowledgements. Each receiver has its `turn`, so that not all acknowledge at the same time.
+/// Under strict go-back-n it must acknowledge within the `window`.
 #[derive(Clone, Debug)]
 struct AckSchedule {
     rank: Rank,
@@ -313,9 +315,7 @@ struct AckSchedule {
     delay: Duration,
     designated: Option<(u64, Duration)>,
     is_designated: bool,
-    /// Turn of this receiver among all, so that not all acknowledge at the same time.
     turn: Option<u64>,
-    /// Under strict go-back-n a receiver must acknowledge within the window.
     window: u64,
 }
 
@@ -377,15 +377,13 @@ struct ReportBackoff {
     random: Option<RandomBackoff>,
 }
 
-/// RFC 5401's truncated exponential distribution: most wait long, so that the first report serves
-/// the others.
+/// RFC 5401's truncated exponential distribution: most wait long, so that the first report serves the others. With
+/// `lambda`, ln(group size) + 1, fewer report early in a larger group. `seed` is a hash of the receiver: there is no
+/// random source here, and a number that differs between receivers and losses will do.
 #[derive(Clone, Debug)]
 struct RandomBackoff {
     longest: Duration,
-    /// ln(group size) + 1: the larger the group, the fewer report early.
     lambda: f64,
-    /// Hash of the receiver. There is no random source here; a number that differs between
-    /// receivers and losses will do.
     seed: u64,
 }
 

@@ -26,8 +26,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Silence and number of unanswered probes after which a child counts as mute: with a third of all
-/// frames lost each way one in a thousand would seem to be.
 const MUTE_AFTER: Duration = Duration::from_secs(1);
 const MUTE_TRIES: u8 = 3;
 
@@ -35,13 +33,12 @@ const MUTE_TRIES: u8 = 3;
 /// of 1500.
 const MAX_FRAMES: u64 = 1 << 40;
 
-/// Sources that may have sent frames to a child.
+/// Sources that may have sent frames to a child: this host alone; a former parent, too, which had its frames from here;
+/// or any, as another stream served the child until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origins {
     Here,
-    /// A former parent, too, which had its frames from here.
     Former,
-    /// Any: another stream served the child until now.
     Elsewhere,
 }
 
@@ -55,6 +52,9 @@ impl Origins {
     }
 }
 
+/// A child that is served by unicast. After a graft it is not `synced` until its first acknowledgement has reported its
+/// cursor. It counts as mute after `MUTE_AFTER` of silence and `MUTE_TRIES` unanswered probes: with a third of all
+/// frames lost each way one in a thousand would seem to be.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) peer: Peer,
@@ -73,7 +73,6 @@ pub(super) struct Lane {
     round: LossRound,
     echo: Echo,
     question: ProbeTimer,
-    /// Whether the child's first acknowledgement has reported its cursor; false after a graft.
     synced: bool,
     heard: bool,
     asked: u8,
@@ -390,7 +389,6 @@ impl Lane {
         (!self.synced || self.is_waiting(feed)).then_some(self.moved_at)
     }
 
-    /// Whether the child has been probed repeatedly, and no frame of it was ever received.
     pub(super) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
         let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
         !self.heard && waits_for_long && self.asked >= MUTE_TRIES

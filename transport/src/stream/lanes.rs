@@ -11,13 +11,13 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Peer, Rank};
 
+/// Lanes of all children. `turns` has them in the order of service: first the child in the middle of a segment, because
+/// sharing the link would only delay both; then the one furthest behind, in sending order. The turns are in order for
+/// `sorted` boundaries.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
-    /// Lanes in the order of service: first the child in the middle of a segment, because sharing
-    /// the link would only delay both; then the one furthest behind, in sending order.
     turns: Vec<usize>,
-    /// Number of boundaries for which the turns are in order.
     sorted: Option<u64>,
 }
 

@@ -192,7 +192,6 @@ impl Stream {
         self.states().map(|reader| (reader.rank, reader.cursor)).collect()
     }
 
-    /// Returns the flight of each remote reader that gets new frames from here.
     #[doc(hidden)]
     pub fn flights(&self) -> Vec<Flight> {
         self.states().filter_map(|reader| reader.flight).collect()

@@ -13,8 +13,6 @@ use crate::wire::{Ack, Flags, MacAddr, Parity, Peer, Rank};
 use std::fmt::Debug;
 use std::time::Duration;
 
-/// Longer than the interval between a slow child's acknowledgements, so that it does not seem fast
-/// in between.
 const A_MOMENT: Duration = Duration::from_millis(250);
 
 pub(super) trait Readers: Debug + Send + Sync {
@@ -44,8 +42,6 @@ pub(super) trait Readers: Debug + Send + Sync {
 
     fn frontier(&self) -> Frontier;
 
-    /// Returns the lowest cursor of all readers and of every host behind them. The feed may keep
-    /// more for them.
     fn everywhere(&self, feed: &Feed) -> u64 {
         feed.tail()
     }
@@ -123,34 +119,33 @@ impl AckFrom {
     }
 }
 
+/// State of a reader. It has no `flight` if another host sends it new frames; `lost` counts a cast's frames lost on
+/// their way to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReaderState {
     pub rank: Rank,
     pub cursor: u64,
-    /// `None` if another host sends it new frames.
     pub flight: Option<Flight>,
     pub turn: Option<u64>,
-    /// Losses of a cast's frames on their way to it.
     pub lost: Option<u64>,
 }
 
-/// Lowest positions of all readers; `u64::MAX` where none binds.
+/// Lowest positions of all readers; `u64::MAX` where none binds. `below` is the lowest cursor of the readers and of the
+/// hosts behind them that they acknowledge for. `limit` is the smallest credit of those that acknowledge to this host
+/// but are sent new frames by another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frontier {
-    /// Lowest cursor of all readers and of the hosts behind them that they acknowledge for.
     pub below: u64,
     pub consumed: u64,
-    /// Smallest credit of the readers that acknowledge to this host but are sent new frames by
-    /// another.
     pub limit: u64,
 }
 
+/// Sending state of all readers: whether one is in the middle of a segment (`halfway`) and has to acknowledge before it
+/// goes on (`pausing`), and the lowest frame not yet sent to all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
-    /// Whether a reader is in the middle of a segment.
     pub halfway: bool,
     pub next: u64,
-    /// Whether a reader in the middle of a segment has to acknowledge before it goes on.
     pub pausing: bool,
 }
 
@@ -189,15 +184,13 @@ pub(super) struct Departure {
     pub stamp: Stamp,
 }
 
-/// A child that lacks frames below those its parent keeps: another host must send `from..to`; the
-/// parent serves it from there on.
+/// A child that lacks frames below those its parent keeps: another host must send `from..to`, as far as the child's
+/// credit goes; the parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Orphan {
     pub rank: Rank,
-    /// First frame it lacks.
     pub from: u64,
-    /// One past the last frame of the gap within its credit.
     pub to: u64,
 }
 
@@ -222,7 +215,8 @@ impl Orphans {
     }
 }
 
-/// Back-pressure attribution: whether the readers or the host's own link hold up a stream.
+/// Back-pressure attribution: whether the readers or the host's own link hold up a stream. `A_MOMENT` is longer than
+/// the interval between a slow child's acknowledgements, so that it does not seem fast in between.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BackPressure {
     spent_at: Option<Instant>,

@@ -8,7 +8,7 @@ use crate::wire::{Flags, MacAddr, Peer, Rank};
 pub enum Outlet {
     /// Children, each by unicast, in sending order; none for a leaf.
     Lanes(Vec<Peer>),
-    /// All receivers at once through the group address.
+    /// The receivers of a cast, all at once through the group address.
     Cast {
         /// The group address.
         group: MacAddr,
@@ -39,7 +39,7 @@ impl Outlet {
 /// Boundary after a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Ending {
-    /// None: more follows.
+    /// Middle of a message: more follows.
     #[default]
     None,
     /// End of a message whose consumption needs no report of its own; later reports include it.
@@ -63,19 +63,16 @@ impl Ending {
     }
 }
 
-/// Frames sent to a remote reader for the first time, and the part still in flight.
+/// Frames sent to a remote reader for the first time, all below `next`, and those in flight, as far as is known here.
 ///
-/// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be
-/// smaller.
+/// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be smaller. `window`
+/// is `u64::MAX` if only the reader's credit bounds the flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Flight {
     pub rank: Rank,
-    /// One past the last frame sent to it for the first time.
     pub next: u64,
-    /// Frames in flight, as far as is known here.
     pub in_flight: u64,
-    /// Frames that may be in flight; `u64::MAX` if only its credit bounds them.
     pub window: u64,
 }
 
@@ -127,24 +124,22 @@ summed! {
 summed! {
     /// Bytes of one stream's structures at this moment.
     ///
+    /// The feed has payload slots (the retransmission buffer) and bookkeeping per slot: lengths, arrivals, readers at
+    /// each position. The stamps are those of a cast's transmissions, with its queue of repairs, or arrival stamps
+    /// where a receiver repairs for others. A reader has position, cursor, credit and round trip, and a lane also a
+    /// window and stamps. The repairs are the queued ones, holes reported by receivers and stamps of repairs by
+    /// unicast; the stream includes its message ends.
+    ///
     /// Trees of the standard library do not report their size: for those it is an upper bound.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     #[doc(hidden)]
     pub struct Memory {
-        /// The feed's payload slots: the retransmission buffer.
         pub payload_bytes: usize,
-        /// The feed's bookkeeping per slot: lengths, arrivals, readers at each position.
         pub slots_bytes: usize,
-        /// Stamps of a cast's transmissions and its queue of repairs; arrival stamps where a
-        /// receiver repairs for others.
         pub stamps_bytes: usize,
-        /// State of each reader: position, cursor, credit, round trip; for a lane also its window
-        /// and stamps.
         pub readers_bytes: usize,
-        /// Queued repairs, holes reported by receivers, stamps of repairs by unicast.
         pub repairs_bytes: usize,
-        /// The stream itself, and its message ends.
         pub stream_bytes: usize,
     }
 }

@@ -20,31 +20,29 @@ struct RawAck {
 }
 
 /// Fixed part of an acknowledgement's body.
+///
+/// `limit` is one past the highest sequence number the receiver has room for (its credit). `below` is the lowest cursor
+/// among the receiver and the hosts it forwards to: its parent must keep frames from there on, in case the receiver
+/// dies. Every application at the receiver and behind it has `consumed` the frames below that number. The
+/// acknowledgement left `held_us` after the arrival of the newest frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckBody {
-    /// One past the highest sequence number the receiver has room for (its credit).
     pub limit: u64,
-    /// Lowest cursor among the receiver and the hosts it forwards to: its parent must keep frames
-    /// from there on, in case the receiver dies.
     pub below: u64,
-    /// Frames below this have been consumed by every application at the receiver and behind it.
     pub consumed: u64,
-    /// Microseconds between the arrival of the newest frame and this acknowledgement.
     pub held_us: u32,
 }
 
+/// An acknowledgement: frames below `cursor` have arrived, and `echo` is the newest transmission stamp received.
+///
+/// Bit `i` of the arrival bitmap (least significant first) means that frame `cursor + 1 + i` has arrived. Bits for
+/// frames from `end` on are ignored, because they are impossible. `covered` is one past the highest frame of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
-    /// All frames below this number have arrived.
     pub cursor: u64,
-    /// Newest transmission stamp received.
     pub echo: u32,
     pub body: AckBody,
-    /// Arrival bitmap: bit `i` (least significant first) means that frame `cursor + 1 + i` has
-    /// arrived.
     pub bitmap: &'a [u8],
-    /// End of the valid part: bits for frames from here on are ignored, because they are
-    /// impossible.
     pub end: u64,
 }
 
@@ -77,7 +75,6 @@ impl AckBody {
 }
 
 impl<'a> Ack<'a> {
-    /// Parses an acknowledgement; `None` if it is malformed.
     pub fn parse(frame: &super::Frame<'a>) -> Option<Ack<'a>> {
         let (raw, rest) = RawAck::ref_from_prefix(frame.payload).ok()?;
         let bitmap = rest.get(..usize::from(raw.bitmap_bytes.get()))?;
@@ -103,7 +100,6 @@ impl<'a> Ack<'a> {
         fields.number("held_us", held_us).number("arrived_beyond", self.arrived_beyond())
     }
 
-    /// Returns one past the highest frame that the acknowledgement covers.
     pub fn covered(&self) -> u64 {
         let highest = self
             .bitmap

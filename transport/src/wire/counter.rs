@@ -7,24 +7,23 @@ use super::MAX_SEQUENCE;
 /// others.
 pub const FINAL_NUMBER: u64 = MAX_SEQUENCE;
 
-/// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on.
+/// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on, all below [`FINAL_NUMBER`],
+/// which counting never reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counter(u64);
 
 impl Counter {
-    /// Returns the next number; all are below [`FINAL_NUMBER`], which counting never reaches.
     pub fn draw(&mut self) -> u64 {
         self.0 = (self.0 + 1).min(FINAL_NUMBER - 1);
         self.0
     }
 }
 
-/// Numbers that have come from one sender under one secret: the highest, and a bitmap of the 64
-/// below it (as in RFC 4303 §3.4.3).
+/// Numbers that have come from one sender under one secret: the highest, and a bitmap of the 64 below it (as in RFC
+/// 4303 §3.4.3), in which bit `i` is number `highest - 1 - i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CounterWindow {
     highest: u64,
-    /// Bit `i` is number `highest - 1 - i`.
     below: u64,
 }
 

@@ -1,10 +1,10 @@
 //! Fields of a decoded frame as names and values, for diagnostic tools.
 
+/// Value of a field: a number, in the unit at the end of the field's name, if there is one; or a name, or a digest in
+/// hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
-    /// A number, in the unit at the end of the field's name, if there is one.
     Number(u64),
-    /// A name, or a digest in hexadecimal.
     Text(String),
 }
 
@@ -14,12 +14,11 @@ pub struct Fields {
     list: Vec<(&'static str, FieldValue)>,
 }
 
-/// A decoded frame.
+/// A decoded frame: its kind as named in `docs/protocol/frames.md`, and the fields of its body; `None` if that is
+/// malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spelled {
-    /// Kind, as named in `docs/protocol/frames.md`.
     pub kind: &'static str,
-    /// Fields of the body; `None` if it is malformed.
     pub fields: Option<Fields>,
 }
 

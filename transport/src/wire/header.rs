@@ -123,17 +123,14 @@ pub struct Frame<'a> {
     pub content: ContentChecksum,
 }
 
-/// A frame as received, before its tag is compared: enough to find the secret that its sender must
-/// have.
+/// A frame as received, before its tag is compared: enough to find the secret that its sender must have. It only claims
+/// its source; its payload is without Ethernet padding.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct UnprovenFrame<'a> {
-    /// The address that the frame claims as its source.
     pub source: MacAddr,
-    /// The address to which the frame was sent.
     pub destination: MacAddr,
     pub header: Header,
-    /// The payload, without Ethernet padding.
     pub payload: &'a [u8],
 }
 
@@ -393,7 +390,6 @@ pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
     }
 }
 
-/// A frame cut into its parts; its check has `CHECK` bytes.
 struct RawFrame<'a, const CHECK: usize> {
     hop: &'a RawHop,
     check: &'a [u8; CHECK],

@@ -4,14 +4,14 @@
 use super::{Fields, Flags, Header};
 use std::ops::Range;
 
-/// First bit, in the flags, of the binary logarithm of a block's length.
 const LENGTH_BIT: u32 = 5;
 
-/// Block and number of a parity frame.
+/// Block and number of a parity frame. A header encodes them in its sequence number, the first frame of the block plus
+/// the number of the parity frame (its `index`, from 0), and in its flags: from bit `LENGTH_BIT` on they have the
+/// binary logarithm of the block's length, 0 in other frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parity {
     block_frames: u64,
-    /// First frame of the block plus the number of the parity frame.
     sequence: u64,
 }
 
@@ -27,7 +27,6 @@ impl Parity {
         Parity { block_frames, sequence: first + u64::from(index) }
     }
 
-    /// Parses a header; `None` if it has no block length.
     pub fn of(header: &Header) -> Option<Parity> {
         let logarithm = header.flags.0 >> LENGTH_BIT;
         (logarithm > 0).then_some(Parity { block_frames: 1 << logarithm, sequence: header.sequence })
@@ -38,17 +37,14 @@ impl Parity {
         first..first + self.block_frames
     }
 
-    /// Returns the parity frame's number in its block, from 0.
     pub fn index(&self) -> u8 {
         (self.sequence & (self.block_frames - 1)) as u8
     }
 
-    /// Returns the sequence number that encodes the parity frame in a header.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
 
-    /// Returns the flag bits that encode the parity frame in a header.
     pub fn flags(&self) -> Flags {
         Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
     }

@@ -23,10 +23,8 @@ pub(super) const QUEUE_FRAMES: u32 = 512;
 const MAX_FRAMES: usize = 1024;
 const FRAMES_BYTES: usize = 4 << 20;
 const MIN_FRAMES: usize = 64;
-/// Cache line: data of different writers lies in different lines.
 const LINE: usize = 64;
 
-/// Layout number, incremented with every change.
 const LAYOUT: u64 = 0x6574_6862_6e6f_0001;
 const LAYOUT_AT: usize = 0;
 const STRIDE_AT: usize = 8;
@@ -57,6 +55,8 @@ pub(super) struct Entry {
     pub bytes: usize,
 }
 
+/// Memory that the processes of a node share. Data of different writers lies in different cache lines of `LINE` bytes.
+/// Every change of the layout increments `LAYOUT`.
 #[derive(Debug)]
 pub(super) struct Board {
     memory: SharedMemory,

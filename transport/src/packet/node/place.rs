@@ -31,20 +31,16 @@ use std::time::{Duration, Instant};
 pub(super) const DIRECTORY: &str = "/dev/shm";
 const DOOR_WITHIN: Duration = Duration::from_secs(5);
 const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
-/// Longest wait for the membership lock when leaving; the next process that joins finds what is
-/// left behind.
 const LEAVES_WITHIN: Duration = Duration::from_millis(200);
 
-/// Settings common to the processes of a node.
+/// Settings common to the processes of a node, and a random number of this process, the `nonce`. The names of the group
+/// and the host have 255 bytes at most.
 #[derive(Clone, Debug)]
 pub struct NodeConfig {
     pub group_mac: MacAddr,
-    /// The group's name, of 255 bytes at most.
     pub group: String,
-    /// The host's name, of 255 bytes at most.
     pub host: String,
     pub ether_type: EtherType,
-    /// Random number of this process.
     pub nonce: u64,
 }
 
@@ -259,11 +255,12 @@ fn waiting_group(path: &Path) -> Option<String> {
     lines(text).next().filter(|group| !is_complete && !group.is_empty())
 }
 
+/// Locks on parts of a node's file. A process holds the membership lock (`Door`) while it joins, the last one also
+/// while it leaves, for which it waits `LEAVES_WITHIN` at most: the next process that joins finds what is left behind.
+/// The receive lock (`Ear`) is held by the process that receives from the wire for all.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
-    /// Membership lock: held while a process joins or the last one leaves.
     Door,
-    /// Receive lock: held by the process that receives from the wire for all.
     Ear,
     Process(u8),
 }
@@ -291,7 +288,6 @@ impl Lock {
     }
 }
 
-/// Waiter of one thread on a [`NodePort`](super::NodePort).
 #[derive(Debug)]
 pub struct NodeWaiter {
     sleeper: Sleeper,

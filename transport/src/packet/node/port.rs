@@ -22,9 +22,7 @@ use std::time::Duration;
 
 const BATCH_FRAMES: usize = 256;
 const LOOKS_EVERY: Duration = Duration::from_millis(50);
-/// Pause before the next try when a reader's queue is full.
 const RETRY_PAUSE: Duration = Duration::from_micros(50);
-/// Longest wait for a full queue. Its reader then loses frames, as from a full ring.
 const PATIENCE: Duration = Duration::from_millis(20);
 
 /// A [`Port`] shared by the processes of one host, with their shared memory.
@@ -36,6 +34,8 @@ pub struct NodePort {
     share: Option<Share>,
 }
 
+/// Part of a process in the shared memory of its node. When a reader's queue is full, the next try follows
+/// after `RETRY_PAUSE`; after `PATIENCE` the reader loses frames, as from a full ring.
 #[derive(Debug)]
 struct Share {
     place: Arc<Place>,
@@ -94,7 +94,6 @@ impl NodePort {
         Place::waiting_groups(Path::new(DIRECTORY), interface, group_mac)
     }
 
-    /// Returns the interface's address with this process's local port id.
     pub fn mac(&self) -> MacAddr {
         self.mac
     }
@@ -286,10 +285,10 @@ impl Link for NodePort {
     }
 }
 
-/// Most kept frames checked per round for remaining readers; frames with readers go to the end of
-/// the queue.
 const LOOKED_AT: usize = 256;
 
+/// Frames of one process for the others of its node; it takes over those of the id's former process. At most
+/// `LOOKED_AT` kept frames are checked per round for remaining readers; frames with readers go to the end of the queue.
 #[derive(Debug)]
 pub(super) struct Producer {
     port_id: u8,
@@ -300,7 +299,6 @@ pub(super) struct Producer {
 }
 
 impl Producer {
-    /// Takes over the frames of the id's former process.
     pub(super) fn new(board: &Board, port_id: u8) -> Producer {
         let frames = (0..board.frames).rev();
         let (kept, free): (Vec<usize>, _) = frames.partition(|&frame| has_readers(board, port_id, frame));

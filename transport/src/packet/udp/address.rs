@@ -13,9 +13,9 @@ use std::str::FromStr;
 
 /// Bytes of the headers of IPv4 and UDP, which an interface's MTU includes.
 pub(in crate::packet) const IP_UDP_BYTES: usize = 28;
-/// Ports of processes, 14 bits: the dynamic range of RFC 6335.
+/// Ports of processes, 14 bits: the dynamic range of RFC 6335. Those of groups begin at
+/// `GROUP_PORTS`: their range is as large, and no system draws its own ports from it.
 const PORTS: RangeInclusive<u16> = 49152..=65535;
-/// Lowest port of groups: the range is as large, and no system draws its own ports from it.
 const GROUP_PORTS: u16 = 16384;
 const LOW_BITS: u16 = 0x3fff;
 /// The bits of a first byte that say locally administered, and one host.

@@ -19,11 +19,12 @@ use std::sync::Arc;
 /// Room for one datagram, or several joined ones, behind that for the Ethernet header of the first.
 const SLOT_BYTES: usize = ETHERNET_BYTES + (1 << 16);
 
+/// Receiver of datagrams, from any host if there are no `peers`. The present arrivals have come from socket number
+/// `from`.
 pub(in crate::packet) struct DatagramReceiver {
     sockets: [Arc<OwnedFd>; 2],
     own: MacAddr,
     groups: Vec<(Ipv4Addr, MacAddr)>,
-    /// The only hosts that are heard; empty: all.
     peers: BTreeSet<Ipv4Addr>,
     joins: bool,
     ether_type: EtherType,
@@ -31,7 +32,6 @@ pub(in crate::packet) struct DatagramReceiver {
     room_frames: u64,
     memory: Box<[u8]>,
     arrivals: Vec<Arrival>,
-    /// Socket that the arrivals have come from.
     from: usize,
     next: usize,
     offset: usize,
@@ -65,7 +65,6 @@ impl DatagramReceiver {
         self.own
     }
 
-    /// Returns the number of datagrams of full length that each socket has room for.
     pub(in crate::packet) fn room_frames(&self) -> u64 {
         self.room_frames
     }
@@ -81,7 +80,6 @@ impl DatagramReceiver {
         join_groups(&self.sockets[1], interface.index, self.groups.iter().map(|(ip, _)| *ip).filter(|_| self.joins))
     }
 
-    /// Hears no other hosts from now on.
     pub(in crate::packet) fn hear_only(&mut self, peers: &[Ipv4Addr]) {
         self.peers.extend(peers);
     }
@@ -95,7 +93,6 @@ impl DatagramReceiver {
         self.next < self.arrivals.len() || poll(&mut [own, group], PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
-    /// Passes the oldest arrival to `take`, in place; `None` if nothing has arrived.
     pub(in crate::packet) fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
         while self.next == self.arrivals.len() {
             if !self.refill() {

@@ -22,28 +22,26 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
-/// Most bytes of joined datagrams.
 const JOINED_BYTES: usize = 65_507;
-/// Most errors of earlier datagrams that are read at once.
 const ERRORS: usize = 64;
 /// Tries of a frame. An error may be that of an earlier datagram, reported late.
 const TRIES: usize = 3;
-/// Most addresses that warnings name.
 const MAX_WARNED: usize = 1024;
 
+/// Sender of frames as datagrams. Each of the `peers` gets its own copy of what is for all, and `copies` of them have
+/// theirs of the first such frame that waits; the multicast address gets it if there is no list of peers.
+///
+/// `left` are the frames of the present batch that have left, from the oldest waiting one on. `refusal` is the last one
+/// by this host, with the times of the first and the last since a frame has left. `warned` has the addresses of which a
+/// warning has said that frames for them are lost, at most `MAX_WARNED`.
 pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
-    /// Hosts that get what is for all, each its own copy; none: their multicast address gets it.
     peers: Option<Vec<SockaddrIn>>,
-    /// Peers that have their copy of the first frame for all that waits.
     copies: usize,
     joins: bool,
-    /// Frames of the present batch that have left, from the oldest waiting one on.
     left: u64,
     lost: u64,
-    /// The last refusal by this host, and the times of the first and the last since a frame has left.
     refusal: Option<(Errno, Instant, Instant)>,
-    /// Addresses of which a warning has said that frames for them are lost.
     warned: HashSet<Option<SockaddrIn>>,
 }
 
@@ -55,20 +53,17 @@ struct Run {
 }
 
 impl DatagramSender {
-    /// Makes a sender, which sends nothing to groups if it is for unicast only.
     pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
         let peers = unicast.then(Vec::new);
         let warned = HashSet::new();
         DatagramSender { ether_type, peers, copies: 0, joins: true, left: 0, lost: 0, refusal: None, warned }
     }
 
-    /// Sends what is for all to these hosts.
     pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
         let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
         self.peers = Some(peers.iter().map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port))).collect());
     }
 
-    /// Returns why this host lets nothing leave, and for how long it has not.
     pub(in crate::packet) fn refusal(&self) -> Option<(Errno, Duration)> {
         self.refusal.map(|(errno, since, last)| (errno, last.since(since)))
     }
@@ -82,7 +77,6 @@ impl DatagramSender {
         std::mem::take(&mut self.lost)
     }
 
-    /// Takes note that the oldest frames are no longer waiting.
     pub(in crate::packet) fn removed(&mut self, count: usize) {
         if self.left & 1 == 0 {
             // It was given up.
@@ -266,7 +260,7 @@ fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 
     sent
 }
 
-/// Reads the errors of earlier datagrams, which would fill the receive buffer.
+/// Reads the errors of earlier datagrams, which would fill the receive buffer, at most `ERRORS` at once.
 pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     for _ in 0..ERRORS {

@@ -11,17 +11,17 @@ use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, gets
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 
-/// Tries to draw a port that is free.
 const DRAWS: usize = 100;
-/// Bytes that the kernel charges for a datagram beside its own, which it rounds up to a power of two.
 const CHARGE_BYTES: usize = 768;
 
+/// Sockets of a port over UDP, each with room for `room_frames` datagrams of full length. The kernel charges
+/// `CHARGE_BYTES` for a datagram beside its own bytes, which it rounds up to a power of two. A free port is drawn in at
+/// most `DRAWS` tries.
 pub(super) struct Sockets {
     pub(super) own: OwnedFd,
     pub(super) group: OwnedFd,
     pub(super) mac: MacAddr,
     pub(super) groups: Vec<(Ipv4Addr, MacAddr)>,
-    /// Datagrams of full length that each has room for.
     pub(super) room_frames: u64,
 }
 

@@ -14,18 +14,18 @@ use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, MacAddr, Peer, Rank};
 use std::time::Duration;
 
-/// Consecutive acknowledgements that must show a listener to be slower than the acker: a single
-/// loss delays any listener once.
 const IN_A_ROW: u8 = 3;
 
 /// Number of listeners that must have lost a frame for the loss to lie before the paths diverge. It is also the
 /// factor by which they must outnumber the listeners that received it.
 const MANY_LOSERS: usize = 3;
 
+/// A receiver of a cast. `counted` is one past the highest frame whose loss has been counted, so that each counts once.
+/// `IN_A_ROW` consecutive acknowledgements must show that it is slower than the acker: a single loss delays any
+/// listener once.
 #[derive(Clone, Debug)]
 pub(super) struct Listener {
     pub(super) remote: Remote,
-    /// One past the highest frame whose loss has been counted, so that each counts once.
     counted: u64,
     owed: u64,
     slower: u8,
@@ -74,20 +74,19 @@ impl Listener {
     }
 }
 
+/// Receivers of a cast that acknowledge to this host. `window` is in frames beyond the slowest one's cursor (the
+/// paper's go-back-n window), unlimited where holes are allowed. A listener that echoes `sent`, the newest stamp, has
+/// received the last frame sent. The first `push_frames` of a message do not wait for credit (EQA §3.3).
 #[derive(Clone, Debug)]
 pub(super) struct Listeners {
     pub(super) all: Vec<Listener>,
     pub(super) policy: Policy,
-    /// Frames beyond the slowest listener's cursor (the paper's go-back-n window); unlimited where
-    /// holes are allowed.
     pub(super) window: u64,
     pub(super) next: u64,
     pub(super) credit: u64,
     awaited: u64,
     pub(super) cast_at: StampRing,
-    /// Newest stamp: a listener that echoes it has received the last frame sent.
     sent: Stamp,
-    /// Frames at the beginning of a message that do not wait for credit (EQA §3.3).
     push_frames: Option<u64>,
     block_frames: u64,
 }

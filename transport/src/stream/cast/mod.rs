@@ -42,7 +42,6 @@ pub(super) struct Cast {
     pace: Pace,
     acker: Option<AckerChoice>,
     timer: ProbeTimer,
-    /// Whether the cast sends nothing new, and only heartbeats to the group.
     retired: bool,
 }
 

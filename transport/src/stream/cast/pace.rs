@@ -11,10 +11,8 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use std::time::Duration;
 
-/// Frames that may leave at once after a pause: what a switch port takes without loss.
 const BURST_FRAMES: u32 = 32;
 
-/// A longer pause between two frames is due to the source, not the network.
 const MAX_PAUSE: Duration = Duration::from_millis(10);
 
 #[derive(Clone, Debug, Default)]
@@ -34,21 +32,24 @@ pub(super) struct LossReport {
     pub since_last: Duration,
 }
 
+/// Pace of a cast's new frames. After a pause `BURST_FRAMES` may leave at once: what a switch port takes without loss.
+/// A pause above `MAX_PAUSE` between two frames is due to the source, not the network.
+///
+/// Pacing began at the gap `slowest`; far below it, pacing stops. Losses before frame `from`, the first under the
+/// present pace, give no information about it. `allowance` is in hundredths of a repair that may go out before the next
+/// new frame.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     round_frames: u64,
     tolerated_permille: u64,
     cause_permille: u64,
     repair_percent: u64,
-    /// Hundredths of a repair that may go out before the next new frame.
     allowance: u64,
     sent: u64,
     gap: Option<Duration>,
-    /// Gap at which pacing began; far below it, pacing stops.
     slowest: Duration,
     bucket: TokenBucket,
     raised_at: u64,
-    /// First new frame under the present pace: earlier losses give no information about it.
     from: u64,
     generation: u32,
 }

@@ -15,8 +15,6 @@ use crate::wire::{Ack, Parity, Rank};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Parity rounds per block, each making up for losses of the one before; what is still lacking then
-/// is repeated as data.
 const MAX_ROUNDS: u32 = 4;
 
 #[derive(Clone, Copy, Debug)]
@@ -41,6 +39,8 @@ impl Losses {
     }
 }
 
+/// A block with losses. It has at most `MAX_ROUNDS` of parity, each making up for losses of the one before; what is
+/// still lacking then is repeated as data.
 #[derive(Clone, Debug)]
 pub(super) struct Block {
     frames: Range<u64>,
@@ -87,7 +87,6 @@ impl Block {
         self.left = 0;
     }
 
-    /// Takes the next parity frame, and whether it ends the round.
     pub(super) fn send(&mut self, stamp: Stamp) -> (Parity, bool) {
         let index = self.sent.len() as u8;
         self.sent.push(stamp);
@@ -108,17 +107,16 @@ impl Block {
     }
 }
 
+/// Blocks of a cast. Losses of other listeners are awaited for `hold`. Every listener has reported its losses when
+/// `settled_after` has passed since a block's last frame, or `told_after` since the first such report. Once `retired`,
+/// they send no parity any more: the losses are repeated as data.
 #[derive(Clone, Debug)]
 pub(super) struct Blocks {
     pub(super) block_frames: u64,
     blocks: Vec<Block>,
-    /// Time for which losses of other listeners are awaited.
     hold: Duration,
-    /// Whether no parity is sent any more: the losses are repeated as data.
     retired: bool,
-    /// Time after a block's last frame by which every listener has reported its losses.
     settled_after: Duration,
-    /// Time after the first such report by which the other listeners have reported.
     told_after: Duration,
 }
 

@@ -12,6 +12,9 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, AckBody, Peer, Rank};
 use std::time::Duration;
 
+/// A remote reader, in whose place the feed keeps whole blocks of a power of two of frames. It has the `holes` of the
+/// newest acknowledgement, so that a repair already overtaken by it is not sent. After a graft it is not `synced` until
+/// the first acknowledgement reports its cursor.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     pub(super) peer: Peer,
@@ -22,16 +25,13 @@ pub(super) struct Remote {
     pub(super) consumed: u64,
     covered: u64,
     pub(super) echo: Echo,
-    /// Holes of the newest acknowledgement, so that a repair already overtaken by it is not sent.
     holes: Vec<u8>,
     pub(super) outstanding: Outstanding,
     block_bits: u8,
-    /// False from a graft until the first acknowledgement reports its cursor.
     pub(super) synced: bool,
 }
 
 impl Remote {
-    /// Creates a reader in whose place the feed keeps whole blocks of `block_frames`, a power of two.
     pub(super) fn new(peer: Peer, block_frames: u64, feed: &mut Feed, tuning: &Tuning) -> Remote {
         let tail = feed.tail();
         Remote {
@@ -189,8 +189,6 @@ impl Remote {
     }
 }
 
-/// Maximum number of repairs pending for a reader; its next acknowledgement lists the other frames
-/// that it lacks. Twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory.
 const MAX_OWED: usize = 128;
 
 const ASKING: usize = 4;
@@ -198,7 +196,6 @@ const ASKING: usize = 4;
 #[derive(Clone, Copy, Debug)]
 struct Owed {
     sequence: u64,
-    /// Stamp of the last transmission to this reader alone; none while queued.
     stamp: Stamp,
     before: Stamp,
 }
@@ -211,6 +208,9 @@ impl Owed {
     }
 }
 
+/// Repairs pending for a reader, at most `MAX_OWED`: its next acknowledgement lists the other frames that it lacks.
+/// That is twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory. Each has the stamp of its last
+/// transmission to this reader alone; none while queued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<Owed>,

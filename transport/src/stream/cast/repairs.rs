@@ -31,7 +31,8 @@ impl Losers {
     }
 }
 
-/// A place for each slot of the feed: losses do not make it grow.
+/// A place for each slot of the feed: losses do not make it grow. The repair of a frame waits for reports of other
+/// receivers that lost it, for `hold`. A frame that several lost is repaired by one broadcast if repairs `are_shared`.
 #[derive(Clone, Debug)]
 pub(super) struct Repairs {
     queued: Bits,
@@ -39,9 +40,7 @@ pub(super) struct Repairs {
     count: usize,
     tail: u64,
     end: u64,
-    /// Time for which the repair of a frame waits for reports of other receivers that lost it.
     hold: Duration,
-    /// Whether a frame that several lost is repaired by one broadcast.
     pub(super) are_shared: bool,
 }
 
@@ -67,7 +66,6 @@ impl Repairs {
         (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
     }
 
-    /// Queues a frame that the listener at `at` has lost.
     pub(super) fn lose(&mut self, now: Instant, at: usize, sequence: u64, listeners: &mut Listeners) {
         let listener = &mut listeners.all[at];
         let rank = listener.remote.rank();
