@@ -10,10 +10,9 @@ const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_
 /// short probe.
 pub(super) const SMALL_BYTES: usize = 64;
 
-/// Unicast measurements known beforehand.
+/// Unicast measurements known beforehand: the interval between full frames of a train, and the share of them lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unicast {
-    /// Interval between full frames of a train.
     pub frame_gap: Duration,
     pub loss: f64,
 }

@@ -5,11 +5,10 @@ use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
 use serde::Deserialize;
 
+/// Time that a host of this short or full name, or its cable, is busy with a full frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCost {
-    /// Name of the host, short or full.
     pub name: String,
-    /// Time that the host, or its cable, is busy with a full frame, in nanoseconds.
     pub injection_ns: u64,
 }
 
@@ -74,12 +73,10 @@ impl Calibration {
         Self { hosts, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
-    /// Returns the measurements of single hosts.
     pub fn hosts(&self) -> &[HostCost] {
         &self.hosts.costs
     }
 
-    /// Returns the host that measured, if known.
     pub fn measured_from(&self) -> Option<&str> {
         self.hosts.measured_from.as_deref()
     }

@@ -39,7 +39,6 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
     check_shares(topology, &plans.iter().collect::<Vec<_>>(), 1, host_of_rank)
 }
 
-/// Checks concurrent plans, each for one of `shares` equal shares of a message.
 fn check_shares(topology: &Topology, plans: &[&Plan], shares: usize, host_of_rank: &[usize]) -> CheckReport {
     let mut report =
         CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
