@@ -80,7 +80,6 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the weight of calls that earns `cost_ns`.
     fn weight_of(self, cost_ns: u64) -> u64 {
         let most = self.weight.saturating_mul(MOST_WAIT);
         let weight = u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));

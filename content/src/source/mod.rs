@@ -21,7 +21,6 @@ use std::sync::Arc;
 /// Selection of entries and attributes that are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Patterns of excluded entries.
     pub exclusion: Exclusion,
     /// Representation of owners; none: owners are not sent.
     pub owners: Option<Owners>,
@@ -96,7 +95,6 @@ impl Tree {
         name::shown(&self.layout.manifest().root().name)
     }
 
-    /// Returns the properties that are lost on the way.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
@@ -106,12 +104,10 @@ impl Tree {
         self.layout.manifest().entries().len() - 1
     }
 
-    /// Returns the length of the stream, in bytes.
     pub fn bytes(&self) -> u64 {
         self.layout.bytes()
     }
 
-    /// Returns the stream.
     pub fn reader(&self) -> TreeReader {
         let files = self.files.clone();
         let (layout, encoded, troubles) =

@@ -145,7 +145,7 @@ pub struct CheckReport {
     /// flows, then the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if
     /// no cable was checked: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
-    /// Every used directed cable, in that order; empty if no cable was checked.
+    /// Used directed cables, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,
     /// Edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has
     /// flows, and twice as many with two trees.
