@@ -49,7 +49,6 @@ pub struct Figures {
     pub seconds: f64,
     /// Processor time of all programs per GiB received, in seconds; unknown for messages.
     pub processor_seconds_per_gib: Option<f64>,
-    /// Number of receivers with correct data.
     pub verified: u16,
     /// Whether the interface of every receiver counted at least the bytes of all broadcasts.
     pub is_counted: bool,
@@ -124,7 +123,6 @@ impl Cell {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The machine: kernel, processors, versions.
     pub machine: Vec<(String, String)>,
     pub skipped: Vec<(String, String)>,
     pub cells: Vec<Cell>,
@@ -398,7 +396,6 @@ pub struct Times {
 }
 
 impl Times {
-    /// Computes the statistics of times in seconds; `None` if there are none.
     pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         // Nearest-rank quantile, as in `ethbcast perf`.

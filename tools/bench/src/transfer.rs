@@ -85,7 +85,6 @@ impl Tool {
     }
 }
 
-/// Whether a program is on the search path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
@@ -219,9 +218,7 @@ const BULK_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The sender reported success.
     Finished(Finished),
-    /// The transfer failed or exceeded its limit, with the reason.
     Failed(String),
 }
 
@@ -364,13 +361,12 @@ const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Byte that confirms completion of a host and of all behind it to its predecessor.
 const DONE: u8 = 1;
 
+/// A host of the chain: the port to listen on for the previous one (the first reads the file instead), the address of
+/// the next, and the file to send or to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
-    /// Port to listen on for the previous host; none for the first, which reads the file.
     pub listen: Option<u16>,
-    /// Address of the next host; none for the last.
     pub next: Option<SocketAddr>,
-    /// The file to send, or to write.
     pub file: &'a Path,
 }
 
@@ -400,7 +396,6 @@ impl Link<'_> {
     }
 }
 
-/// Forwards everything, and writes it if there is a file.
 fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     loop {

@@ -118,27 +118,23 @@ pub struct Run {
     pub topology: Option<String>,
     pub plan: Option<PlanRecord>,
     pub candidates: Vec<Candidate>,
-    /// The cable or host that limits the plan, if they differ in speed.
     pub slow_cable: Option<String>,
-    /// Host that most often took frames more slowly than they arrived.
     pub held_up_by: Option<String>,
     pub aside: Vec<String>,
     /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     pub processor_seconds: Option<f64>,
     pub cut_off_seconds: f64,
-    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
     pub timeline: Timeline,
 }
 
+/// Other traffic on the link with most of it: the time for which it lasted, and its share of the link in that time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Others {
     pub host: String,
-    /// Time for which there was other traffic.
     pub seconds: f64,
-    /// Share of the link in that time.
     pub share: f64,
     pub sessions: Vec<String>,
 }
@@ -180,13 +176,12 @@ pub struct Timeline {
     pub incidents_left_out: u64,
 }
 
+/// Bytes that had arrived in order at a host, and its state as a letter, at each moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Track {
     pub host: String,
-    /// Bytes that had arrived in order, at each moment.
     pub bytes: Vec<u64>,
-    /// State at each moment, one letter each.
     pub states: String,
 }
 

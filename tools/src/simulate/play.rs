@@ -42,7 +42,6 @@ pub struct Played {
     pub control_received: u64,
     /// Frames lost on the way to a host that needed them.
     pub lost: u64,
-    /// Load of each direction of each cable, in the topology's order.
     pub loads: Vec<Load>,
     pub receivers: Vec<MemberReport>,
 }
@@ -237,12 +236,12 @@ impl Sink for Taker {
 
 const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
-/// Load of one direction of a cable between the first data frame and the last verdict.
+/// Load of one direction of a cable between the first data frame and the last verdict. Bytes are without preamble,
+/// checksum and gap.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub from: String,
     pub to: String,
-    /// Frames, and their bytes without preamble, checksum and gap.
     pub counted: DirectionStats,
     pub busy: f64,
 }
