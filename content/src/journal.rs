@@ -47,13 +47,13 @@ impl Identity {
     }
 }
 
+/// Recovered journal, with the list of files or map of extents as far as it was kept. With `has_old` the data was at
+/// DEST, and may be the only remains of the old content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     pub identity: Identity,
     pub durable: Runs,
-    /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
-    /// Whether the data was at DEST, and may be the only remains of the old content.
     pub has_old: bool,
 }
 

@@ -101,7 +101,6 @@ impl Layout {
         }
     }
 
-    /// Returns the piece at an offset of the stream, or none at its end.
     pub fn at(&self, offset: u64) -> Option<Piece> {
         if offset < self.manifest_bytes {
             return Some(Piece::Manifest { at: offset as usize, bytes: self.manifest_bytes - offset });

@@ -168,10 +168,9 @@ impl RateComparison {
     }
 }
 
-/// Share of the expected arrivals below which a train counts as policed. At 10 % loss, 64 frames
-/// stay above it in 99 of 100 cases.
+/// Share of the expected arrivals below which a train counts as policed. At 10 % loss, 64 frames stay above it in 99
+/// of 100 cases. In the shorter trains of a gentle ramp 16 frames count, and the share is smaller.
 pub(super) const POLICED_BELOW: f64 = 0.85;
-/// Share for the shorter trains of a gentle ramp: 16 frames that count.
 pub(super) const GENTLY_POLICED_BELOW: f64 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

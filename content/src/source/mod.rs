@@ -35,12 +35,11 @@ pub struct Selection {
     pub follow: bool,
 }
 
-/// Properties of the directory that are lost on the way.
+/// Properties of the directory that are lost on the way: links that lead out of it and are sent as links, by path and
+/// target, and capabilities and access lists that are not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Links that lead out of the directory and are sent as links: path and target.
     pub links_out: Counted<(PathBuf, PathBuf)>,
-    /// Files with capabilities or access lists that are not sent.
     pub unsent_rights: Counted<PathBuf>,
 }
 

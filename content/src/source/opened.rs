@@ -35,12 +35,12 @@ pub enum Unpack {
     Receivers,
 }
 
+/// Whether the file may change while it is read, which is an error otherwise, what decompresses it, if anything, and
+/// the longest wait for a writer of a fifo; none: without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
-    /// Whether the file may change while it is read; otherwise a change is an error.
     pub allow_changing: bool,
     pub unpack: Option<Unpack>,
-    /// Longest wait for a writer of a fifo; none: without limit.
     pub patience: Option<Duration>,
 }
 

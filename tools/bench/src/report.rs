@@ -9,15 +9,14 @@ use std::fmt::Write;
 /// Largest broadcast that is measured in memory, in bytes; larger ones are files.
 pub const MAX_MESSAGE: u64 = 1 << 20;
 
+/// Setting of a cell. Unshaped cables have no rate, and 0 as the bytes that a token bucket passes at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     pub receivers: u16,
     pub mtu_bytes: u32,
-    /// Rate of the cables, in bits per second; `None` for unshaped ones.
     pub rate: Option<u64>,
     pub loss: f64,
     pub size_bytes: u64,
-    /// Bytes that a cable's token bucket passes at once; 0 for unshaped ones.
     pub burst_bytes: u64,
 }
 

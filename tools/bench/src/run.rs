@@ -19,9 +19,8 @@ pub const LARGEST_BYTES: u64 = 1 << 30;
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.
 pub const MAX_RECEIVERS: u16 = 63;
-/// Largest MTU, in bytes: that of a veth.
+/// Largest MTU, that of a veth, and smallest one, which the other tools need.
 pub const LARGEST_MTU_BYTES: u32 = 65_535;
-/// Smallest MTU, in bytes: that which the other tools need.
 pub const SMALLEST_MTU_BYTES: u32 = 576;
 
 #[derive(Clone, Debug)]

@@ -222,15 +222,14 @@ pub enum Outcome {
     Failed(String),
 }
 
+/// Times of a transfer that finished: `data_seconds` from the first data on the sender's cable to the sender's end,
+/// `whole_seconds` from its start, with the discovery of receivers; and the processor time of all its programs, user
+/// and system. A veth carries a frame within its sender's system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// Seconds from the first data on the sender's cable to the sender's end.
     pub data_seconds: f64,
-    /// Seconds from the sender's start to its end, including the discovery of receivers.
     pub whole_seconds: f64,
     pub verified: usize,
-    /// Processor time of all its programs in seconds, user and system. A veth carries a frame
-    /// within its sender's system call.
     pub processor_seconds: f64,
 }
 

@@ -269,9 +269,8 @@ pub fn nap_ns(frame_ns: f64) -> f64 {
     }
 }
 
-/// Frames of a block, if a feed holds many such blocks.
+/// Frames of a block, if a feed holds many such blocks, and shortest block for which parity is sent.
 const BLOCK_FRAMES: u64 = 128;
-/// Shortest block for which parity is sent.
 const MIN_BLOCK_FRAMES: u64 = 8;
 const BLOCKS_IN_A_FEED: u64 = 16;
 const FEED_BYTES: u64 = 16 << 20;

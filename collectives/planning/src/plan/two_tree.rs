@@ -253,11 +253,11 @@ impl PartTree {
     }
 }
 
-/// Order of turns when a tree over parts grows.
+/// Order of turns when a tree over parts grows; with early leaves, switches that send nothing come before hosts that
+/// do.
 #[derive(Clone, Copy)]
 struct Order {
     hosts_first: bool,
-    /// Whether switches that send nothing come before hosts that do.
     early_leaves: bool,
 }
 

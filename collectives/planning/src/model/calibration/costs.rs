@@ -73,10 +73,12 @@ impl Calibration {
         Self { hosts, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
+    /// Returns the measurements of single hosts.
     pub fn hosts(&self) -> &[HostCost] {
         &self.hosts.costs
     }
 
+    /// Returns the host that measured, if known.
     pub fn measured_from(&self) -> Option<&str> {
         self.hosts.measured_from.as_deref()
     }
