@@ -18,11 +18,11 @@ type Samples = BTreeMap<usize, Vec<u64>>;
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum CastFinding {
     FullRate,
-    /// Above this rate they are dropped, while unicast arrives: most likely the switch's storm control.
+    /// Loss above this rate, while unicast arrives: most likely the switch's storm control.
     Policed {
         threshold_frames_per_second: u64,
     },
-    /// They arrive, but more slowly than unicast, by the factor `times`: copied for each host at the sender's end, as
+    /// Slower arrival than unicast's, by the factor `times`: frames are copied for each host at the sender's end, as
     /// overlays do (the factor is the number of hosts then), or sent at a lower rate, as in a radio cell.
     Slower {
         frames_per_second: u64,

@@ -26,8 +26,8 @@ const FEEDS_BYTES: u64 = 4 << 30;
 /// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
 const MIN_FEED_FRAMES: u64 = 256;
 
-/// Outcome of a run. `took` lasts from the first data frame to the last verdict, `delivered_after` from there until
-/// the last receiver has consumed the last bytes, which the model predicts, and `quiesced_after` from the last
+/// Outcome of a run. `took` lasts from the first data frame to the last verdict, `delivered_after` from the same
+/// until the last receiver has consumed the last bytes, which the model predicts, and `quiesced_after` from the last
 /// verdict until no frame and no timer was left. Control frames include acknowledgements and heartbeats; a frame
 /// counts as lost if a host needed it.
 #[derive(Clone, Debug)]
