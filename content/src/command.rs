@@ -286,17 +286,15 @@ enum What {
     Group(Pid),
 }
 
-/// Guard of a registered file or process group.
+/// Guard of a file that is removed, or a process group that is killed, if the process ends at once.
 #[derive(Debug)]
 pub struct Unfinished(What);
 
 impl Unfinished {
-    /// Registers a file to be removed if the process ends at once.
     pub fn note(path: &Path) -> Unfinished {
         Unfinished::note_this(What::File(path.to_owned()))
     }
 
-    /// Registers a process group to be killed if the process ends at once.
     pub fn note_group(group: Pid) -> Unfinished {
         Unfinished::note_this(What::Group(group))
     }

@@ -11,7 +11,6 @@ use ruzstd::decoding::{BlockDecodingStrategy, FrameDecoder};
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, Error, ErrorKind, Read};
 
-/// Bytes needed to detect the format.
 pub const MAGIC_BYTES: usize = 6;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,7 +21,6 @@ pub enum ImageFormat {
 }
 
 impl ImageFormat {
-    /// Detects the format by the first bytes of a file; none for a plain file.
     pub fn of(magic: &[u8]) -> Option<ImageFormat> {
         Some(match magic {
             [0x1f, 0x8b, 8, ..] => ImageFormat::Packed(Packing::Gzip),
@@ -40,7 +38,6 @@ impl ImageFormat {
         }
     }
 
-    /// Returns the file name without the suffix of the format.
     pub fn unpacked_name(self, name: &str) -> &str {
         let ending = match self {
             ImageFormat::Packed(Packing::Gzip) => ".gz",

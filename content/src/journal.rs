@@ -19,7 +19,6 @@ use ethbcast_collectives::session::live::Offered;
 use std::io;
 use std::ops::Range;
 
-/// Version of the format, the only one that is read.
 pub const VERSION: u16 = 1;
 const MAX_PROLOGUE_BYTES: usize = 257 << 20;
 const PROLOGUE_PART_BYTES: usize = 1 << 20;
@@ -48,13 +47,13 @@ impl Identity {
     }
 }
 
+/// Recovered journal, with the list of files or map of extents as far as it was kept. With `has_old` the data was at
+/// DEST, and may be the only remains of the old content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     pub identity: Identity,
     pub durable: Runs,
-    /// List of files or map of extents, as far as it was kept.
     pub prologue: Vec<u8>,
-    /// Whether the data was at DEST, and may be the only remains of the old content.
     pub has_old: bool,
 }
 
@@ -119,7 +118,6 @@ impl<F: DiskFile> Journal<F> {
         self.append(&Record::Durable(run.clone()))
     }
 
-    /// Appends the list of files.
     pub fn keep_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
         bytes.chunks(PROLOGUE_PART_BYTES).try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
     }

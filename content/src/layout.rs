@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::io;
 use std::sync::Arc;
 
-/// State of a file at the sender, sent after its data.
+/// State of a file at the sender since the directory was listed, sent after its data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Unchanged since the directory was listed.
     Whole,
     /// Changed: its data is a mixture of states, or zeros.
     Changed,
@@ -43,20 +42,17 @@ impl Verdict {
     }
 }
 
-/// A contiguous piece of the stream of one kind.
+/// A contiguous piece of the stream of one kind, with its offset in the encoded manifest or in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Manifest {
-        /// Offset in the encoded manifest.
         at: usize,
         /// Bytes from there to the end of the manifest.
         bytes: u64,
     },
     Data {
         entry: usize,
-        /// Offset in the file.
         offset: u64,
-        /// Contiguous bytes from that offset on.
         bytes: u64,
     },
     Verdict {
@@ -88,7 +84,6 @@ impl Layout {
         &self.manifest
     }
 
-    /// The length of the stream, in bytes.
     pub fn bytes(&self) -> u64 {
         self.bytes
     }
@@ -106,7 +101,6 @@ impl Layout {
         }
     }
 
-    /// Returns the piece at an offset of the stream, or none at its end.
     pub fn at(&self, offset: u64) -> Option<Piece> {
         if offset < self.manifest_bytes {
             return Some(Piece::Manifest { at: offset as usize, bytes: self.manifest_bytes - offset });
@@ -129,7 +123,6 @@ impl Layout {
 pub struct Trouble {
     pub zeros_from: u64,
     pub verdict: Verdict,
-    /// Reason in words, where it is known.
     pub why: String,
 }
 
@@ -139,7 +132,6 @@ pub type Troubles = Arc<Mutex<BTreeMap<usize, Trouble>>>;
 pub trait OpenEntry: Send + Sync + 'static {
     type File: DiskFile;
 
-    /// Opens the file of an entry for reading.
     fn open(&self, entry: usize) -> io::Result<Self::File>;
 }
 

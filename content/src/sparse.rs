@@ -68,7 +68,6 @@ impl Map {
         self.encoded.len() as u64 + self.data.data_bytes()
     }
 
-    /// Returns the part at an offset of the stream, or none at its end.
     pub fn at(&self, offset: u64) -> Option<Part> {
         match offset.checked_sub(self.encoded.len() as u64) {
             None => Some(Part::Map(offset as usize)),

@@ -38,9 +38,9 @@ impl std::fmt::Debug for Way {
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Pace {
-    /// On a separate thread, after each such number of bytes.
+    /// Syncs on a separate thread, after each such number of bytes.
     Every(u64),
-    /// On the writing thread, after each such number of bytes.
+    /// Syncs on the writing thread, after each such number of bytes.
     #[cfg(test)]
     AtOnce(u64),
 }

@@ -135,7 +135,6 @@ fn send_args(
     Ok(*send)
 }
 
-/// Slurm's variable with the hosts of a job.
 const JOB: &str = "SLURM_JOB_NODELIST";
 
 #[derive(Debug, PartialEq, Eq)]

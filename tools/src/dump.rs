@@ -147,7 +147,6 @@ fn unwritable(error: &io::Error) -> anyhow::Error {
     Failure::new(Code::System, format!("cannot write to stdout: {error}")).into()
 }
 
-/// Passes frames to `dump` until there are enough, or a signal arrives.
 fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
     let interface =

@@ -46,7 +46,6 @@ pub enum Code {
     Usage,
     /// A missing host, a timeout, or a group in use by another sender.
     Nobody,
-    /// System or permission: interface, capability, SOURCE, DEST.
     System,
     Integrity,
     Interrupted,
@@ -82,7 +81,6 @@ impl From<ErrorKind> for Code {
     }
 }
 
-/// A failure with its exit code and a sentence with advice.
 #[derive(Clone, Debug, Error)]
 #[error("{text}")]
 pub struct Failure {

@@ -42,7 +42,6 @@ pub struct Search<'a> {
     pub over: Over,
     pub wait: Duration,
     pub keys: Option<Arc<Keys>>,
-    /// Hosts that end a round as soon as all are found.
     pub enough: Option<&'a [String]>,
 }
 

@@ -46,7 +46,6 @@ pub fn read_text(path: &Path, what: &'static str) -> anyhow::Result<String> {
     Ok(load::read_text(path, what).map_err(refused)?)
 }
 
-/// Returns the topology's host on which this process runs, according to Slurm.
 pub fn host_by_slurm(topology: &Topology) -> Option<usize> {
     let address = std::env::var("SLURM_TOPOLOGY_ADDR").ok()?;
     host_at(topology, &address, std::env::var("SLURM_TOPOLOGY_ADDR_PATTERN").ok().as_deref())

@@ -64,7 +64,8 @@ fn least(routes: impl Iterator<Item = (u32, String)>, usable: &[String]) -> Opti
     routes.filter(|(_, name)| usable.contains(name)).min_by_key(|(metric, _)| *metric).map(|(_, name)| name)
 }
 
-/// Marker socket, by which the other side is noticed while it exists.
+/// Marker socket, by which the other side is noticed while it exists: a receiver reports a sender of its group on this
+/// host, and a sender a receiver, because frames reach the other one only over UDP.
 pub struct Present {
     _socket: Option<UnixDatagram>,
 }
@@ -85,7 +86,6 @@ fn is_there(session: &Session, group: &str, side: &str) -> bool {
     UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group, side)?)).is_ok()
 }
 
-/// Marks a receiver, and reports a sender of the group on this host, which only UDP reaches.
 pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && !session.over().is_udp() && is_there(session, group, "sender") {
         crate::exit::print_line(format_args!(
@@ -96,7 +96,6 @@ pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
     present(session, group, "receiver")
 }
 
-/// Marks a sender, and reports a receiver of the group on this host, which only UDP reaches.
 pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
     if !quiet && !session.over().is_udp() && is_there(session, group, "receiver") {
         crate::exit::print_line(format_args!(

@@ -107,7 +107,6 @@ fn show(keys: &Keys) -> anyhow::Result<()> {
 
 /// Variable that names systemd's directory of a service's credentials.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-/// Name of the key in that directory.
 const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: the user is asked once per run.

@@ -182,7 +182,6 @@ fn for_host(word: &OsString, host: &str) -> OsString {
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
-/// Exit status of each command, and the signal that ended them, if there was one.
 pub struct Ended {
     pub statuses: Vec<(String, ExitStatus)>,
     pub signal: Option<Signal>,
@@ -292,7 +291,6 @@ fn scratch() -> std::io::Result<tempfile::TempDir> {
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
-/// Writes a file of bytes by which misplaced frames are detected.
 fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
     let stream = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
     let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);

@@ -81,7 +81,6 @@ fn word(value: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// Number of clients that are served side by side.
 const MAX_AT_A_TIME: usize = 64;
 
 pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {

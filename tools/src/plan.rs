@@ -173,7 +173,6 @@ const MIN_FRAME_PART: f64 = 0.9;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
-    /// The one with the least predicted time.
     Auto,
     All,
     One(Via),

@@ -31,7 +31,6 @@ pub fn bytes<'a>(data: *const c_void, bytes: usize) -> Result<&'a [u8], Failure>
     Ok(unsafe { std::slice::from_raw_parts(data.cast(), bytes) })
 }
 
-/// Returns bytes for writing; a null pointer stands for none.
 pub fn bytes_mut<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Failure> {
     check(data, bytes)?;
     if bytes == 0 {

@@ -38,9 +38,9 @@ const TRIAL_CALLS: usize = 3;
 const MEDIAN_OF: usize = 9;
 /// Factor by which the wire may be slower before a trial ends early.
 const FAR_SLOWER: u64 = 4;
-/// Shortest length, in bytes, that gets a trial call before a length four times as long.
+/// Shortest length, in bytes, that gets a trial call before a length four times as long, and least expected time of
+/// such a call.
 const STEP_BYTES: usize = 16 << 10;
-/// Least expected time of such a trial call.
 const STEP_NS: u64 = 200_000;
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
 const TICK_NS: u64 = 100;
@@ -80,7 +80,6 @@ struct Pace {
 }
 
 impl Pace {
-    /// Returns the weight of calls that earns `cost_ns`.
     fn weight_of(self, cost_ns: u64) -> u64 {
         let most = self.weight.saturating_mul(MOST_WAIT);
         let weight = u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));

@@ -143,7 +143,6 @@ impl Counted {
 struct MadeType(Word);
 
 impl MadeType {
-    /// Makes the type of `count` elements that begin `offset` bytes from the address of a call.
     fn new(count: i64, datatype: Word, offset: i64) -> Result<MadeType, c_int> {
         type GetExtent = extern "C" fn(datatype: Word, lower: *mut i64, extent: *mut i64) -> c_int;
         type CreateHindexed = extern "C" fn(c_int, *const c_int, *const i64, Word, *mut Word) -> c_int;

@@ -22,7 +22,7 @@ struct Place {
     comm: Word,
     rank: usize,
     size: usize,
-    /// `None` until ethbcast has proved worth its cost.
+    /// Wire of the communicator, once ethbcast has proved worth its cost.
     wire: Option<Arc<Wire>>,
 }
 

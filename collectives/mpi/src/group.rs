@@ -101,7 +101,6 @@ impl Group {
         }
     }
 
-    /// Returns the wire; `None` if there is none yet.
     pub fn way(&self) -> Result<Option<Arc<Wire>>, Reason> {
         match &*self.state.lock() {
             Stage::Own(reason) => Err(*reason),
@@ -178,7 +177,6 @@ impl Group {
         self.carry(table, settings, comm, wire, "");
     }
 
-    /// Assigns the collectives to a wire that all ranks have.
     fn carry(&self, table: &'static Table, settings: &Settings, comm: Word, wire: Arc<Wire>, again: &str) {
         if settings.agreed.tries
             && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())

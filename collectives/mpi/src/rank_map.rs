@@ -102,11 +102,11 @@ const HEAD_BYTES: usize = 31;
 /// another version passes all calls on.
 const VERSION: u8 = 5;
 
+/// Description of one rank for the others: ranks behind one interface are on one host, and the first rank's random
+/// number names the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDescriptor {
-    /// Address of the interface: ranks behind one interface are on one host.
     pub mac: MacAddr,
-    /// Random number; the first rank's names the group.
     pub nonce: u64,
     pub process: ProcessId,
     pub host: String,

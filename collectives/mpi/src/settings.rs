@@ -73,7 +73,6 @@ pub struct Agreed {
     pub most_groups: usize,
     /// Whether lengths at which the MPI is faster are found by trials.
     pub tries: bool,
-    /// The key of this host, if there is one; an error if it cannot be used.
     pub key: Result<Option<Key>, String>,
 }
 

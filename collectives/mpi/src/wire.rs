@@ -35,18 +35,16 @@ const THREAD_NAME: &str = "ethb-join";
 /// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
 
+/// Cause of a call's failure, as `Display` explains it. This host's leader has announced its own failure, and the
+/// handler of an error of the MPI's own has been called.
 pub enum Trouble {
-    /// The wire failed; the other ranks are notified, too.
     Wire {
         text: String,
         is_mismatch: bool,
     },
-    /// This host's leader failed and has announced it.
     Leader,
     Neighbour,
-    /// Blocks of two lengths in this rank's own arguments.
     Lengths,
-    /// Ranks have requested trials of different calls.
     Calls,
     Others,
     /// The leader of a host waits inside the MPI in a call that this rank makes by
@@ -55,7 +53,6 @@ pub enum Trouble {
         leader: String,
         number: u64,
     },
-    /// The MPI's own error, whose handler has been called.
     Mpi(c_int),
 }
 
@@ -217,7 +214,8 @@ impl Wire {
         self.host_map.place_of[self.rank] == 0
     }
 
-    /// Whether blocks of ranks are blocks of hosts, in equal order.
+    /// Whether blocks of ranks are blocks of hosts, in equal order: every host has one rank, as an allgather, a
+    /// gather or a scatter needs.
     pub fn is_one_each(&self) -> bool {
         self.host_map.is_one_each()
             && self.leader_ranks.iter().enumerate().all(|(host, leader_rank)| host == usize::from(*leader_rank))
@@ -250,17 +248,14 @@ impl Wire {
         self.agree_on_host(self.leaders.as_ref().map_or(Ok(()), Communicator::barrier))
     }
 
-    /// Runs an allgather, where every host has one rank.
     pub fn allgather(&self, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.allgather(own, blocks))
     }
 
-    /// Runs a gather, where every host has one rank; `blocks` matters at the root.
     pub fn gather(&self, root: usize, own: &[u8], blocks: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.gather(root as u16, own, blocks))
     }
 
-    /// Runs a scatter, where every host has one rank; `blocks` matters at the root.
     pub fn scatter(&self, root: usize, blocks: &[u8], own: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.scatter(root as u16, blocks, own))
     }

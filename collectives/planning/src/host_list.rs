@@ -62,7 +62,6 @@ struct Term<'a> {
     set: &'a str,
 }
 
-/// The terms of a text, which commas, blanks and operators outside brackets separate.
 fn terms(text: &str) -> Vec<Term<'_>> {
     let (mut terms, mut operator, mut start, mut depth) = (Vec::new(), ',', 0, 0_i32);
     for (at, letter) in text.char_indices() {
@@ -108,7 +107,6 @@ fn file_of(piece: &str) -> Option<&Path> {
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))
 }
 
-/// Whether a piece is a group, or an operation on groups.
 fn has_group(text: &str) -> bool {
     terms(text).iter().any(|term| file_of(term.set).is_none() && term.set.starts_with('@'))
 }

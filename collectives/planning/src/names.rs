@@ -36,7 +36,6 @@ pub struct HostNames {
 }
 
 impl HostNames {
-    /// Builds the table of these names, each with its index.
     pub fn new<'a>(names: impl IntoIterator<Item = &'a str>) -> Self {
         let mut table = Self::default();
         for (index, name) in names.into_iter().enumerate() {

@@ -39,7 +39,6 @@ fn unit_bytes(text: &str) -> Option<u64> {
     }
 }
 
-/// Lowest rate of a cable, in bits per second.
 pub const LOWEST_RATE_BITS_PER_SECOND: u64 = 64_000;
 
 /// Highest rate of a cable, in bits per second; beyond any network card.

@@ -52,7 +52,6 @@ pub(super) struct Assembly {
     roster: Option<Roster>,
     /// The last caller that has another key, or the only one.
     other_build: Option<OtherBuild>,
-    /// Hosts that a warning has named.
     warned: BTreeSet<MacAddr>,
     due: Instant,
 }

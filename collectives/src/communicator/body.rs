@@ -103,14 +103,13 @@ impl Notice {
     }
 }
 
+/// Stage of a rank that shrinks the group: it has named those that it considers lost; all that are left have named
+/// equal ranks; it has gone on without them, because all that are left have agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
-    /// The rank has named those that it considers lost.
     Proposed = 1,
-    /// All that are left have named equal ranks.
     Agreed,
-    /// The rank has gone on without them, because all that are left have agreed.
     Done,
 }
 

@@ -6,7 +6,6 @@ use ethbcast_transport::wire::Kind;
 pub const CALL: Kind = Kind(40);
 /// Keepalive of a member, with its state.
 pub const ALIVE: Kind = Kind(41);
-/// A member has left.
 pub const BYE: Kind = Kind(42);
 /// Statement of a member that shrinks the group to the surviving ranks.
 pub const SHRINK: Kind = Kind(43);

@@ -21,7 +21,6 @@ use ethbcast_transport::wire::{
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-/// Bytes by which a CALL grows.
 pub(super) const CALL_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + VEIL_BYTES;
 
 /// Processes whose CALLs are distinguished from replays, for each rank of the group: the others are of former runs.
@@ -40,11 +39,9 @@ pub(super) struct Seals {
     /// Place of the secret that the last frame was protected by, if that is the cluster's.
     called_by: usize,
     group: Option<GroupSeal>,
-    /// The group before it was shrunk.
     former: Option<GroupSeal>,
 }
 
-/// The secret of a group, at one rank.
 #[derive(Clone, Debug)]
 struct GroupSeal {
     roster: Roster,
@@ -76,7 +73,6 @@ impl Seals {
         Seals { doors, runs: BTreeMap::new(), most_runs, called_by: 0, group: None, former: None }
     }
 
-    /// Returns the guard of CALLs.
     pub(super) fn door_guard(&self) -> Guard {
         self.doors.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
     }

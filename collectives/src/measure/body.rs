@@ -6,19 +6,18 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
+/// Task of a PROBE's receiver. Ping: sends an equal number of bytes back, once the last frame has arrived. Train:
+/// counts frames, and reports when a frame requests it. Ask: reports the count of the prober's own train, or of the
+/// train of the address that follows. Flow: sends a train to the address that follows, if the address behind it is
+/// the receiver's own. Bulk: receives a stream like a receiver of a session, and reports the progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Task {
     Invite = 0,
-    /// Sends an equal number of bytes back, once the last frame has arrived.
     Ping = 1,
-    /// Counts frames, and reports when a frame requests it.
     Train = 2,
-    /// Reports the count of the prober's own train, or of the train of the address that follows.
     Ask = 3,
-    /// Sends a train to the address that follows, if the address behind it is the receiver's own.
     Flow = 4,
-    /// Receives a stream like a receiver of a session, and reports the progress.
     Bulk = 5,
 }
 
@@ -79,14 +78,13 @@ impl ProbeBody {
     }
 }
 
-/// Count of a train by its responder. Times are of the responder's clock, so only differences are meaningful.
+/// Count of a train by its responder; `arrived_late` counts the frames from the second count's first one on, which
+/// arrived at `late_nanos`. Times are of the responder's clock, so only differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportBody {
     pub arrived: u64,
-    /// Frames that arrived from the second count's first frame on.
     pub arrived_late: u64,
     pub first_nanos: u64,
-    /// Arrival of the first frame of the second count.
     pub late_nanos: u64,
     pub last_nanos: u64,
     pub worked_nanos: u64,

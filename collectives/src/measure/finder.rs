@@ -47,7 +47,6 @@ pub struct Finder {
 }
 
 impl Finder {
-    /// Begins to invite the group's hosts.
     pub fn new(now: Instant, identity: Identity, group: &str, wanted: Search) -> Finder {
         Finder {
             identity,

@@ -14,24 +14,19 @@ const KNOWN_FRAMES: u64 = 1_000_000;
 
 type Samples = BTreeMap<usize, Vec<u64>>;
 
+/// Fate of broadcast frames, in comparison with unicast ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum CastFinding {
-    /// They arrive at the rate of unicast.
     FullRate,
-    /// Above a certain rate they are dropped, while unicast arrives: most likely the switch's storm
-    /// control.
+    /// Loss above this rate, while unicast arrives: most likely the switch's storm control.
     Policed {
-        /// Rate that gets through.
         threshold_frames_per_second: u64,
     },
-    /// They arrive, but more slowly than unicast: copied for each host at the sender's end, as
-    /// overlays do, or sent at a lower rate, as in a radio cell.
+    /// Slower arrival than unicast's, by the factor `times`: frames are copied for each host at the sender's end, as
+    /// overlays do (the factor is the number of hosts then), or sent at a lower rate, as in a radio cell.
     Slower {
-        /// Rate at which they arrive.
         frames_per_second: u64,
-        /// Factor between their gap and that of unicast.
         times: f64,
-        /// Whether that factor is the number of hosts.
         is_copied: bool,
     },
     /// The test was not requested, or no host could report it.

@@ -107,7 +107,6 @@ impl Prober {
         self
     }
 
-    /// Whether everything has been measured, or time is up.
     pub fn is_done(&self) -> bool {
         self.step.is_none()
     }

@@ -12,9 +12,8 @@ use std::time::Duration;
 const TRAIN: Duration = Duration::from_millis(5);
 const MIN_FRAMES: u64 = 16;
 const MAX_FRAMES: u64 = 256;
-/// Time before a host is asked for a report that has not come.
 const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
-/// Interval of further requests: a full queue may drop nine of ten.
+/// Interval of requests after the first: a full queue may drop nine of ten.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
 const LONGEST: Duration = Duration::from_millis(1500);
 /// Difference of arrival times that a host's pauses and its scheduler can explain.
@@ -61,14 +60,13 @@ impl TrainToOne {
     }
 }
 
-/// The gaps between full frames at the two hosts, in nanoseconds.
+/// The gaps between full frames at the two hosts, in nanoseconds. The suspect's is that of the half of its train with
+/// the smaller gap; infinite if most frames were lost, or have not arrived. The comparison is sure if the difference
+/// is more than a host's pauses can explain.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct ComparedGaps {
     pub usual_nanos: f64,
-    /// Gap of the suspect, in the half of its train with the smaller gap; infinite if most frames were lost, or have
-    /// not arrived.
     pub suspect_nanos: f64,
-    /// Whether the difference is more than a host's pauses can explain.
     pub is_sure: bool,
 }
 
@@ -170,10 +168,9 @@ impl RateComparison {
     }
 }
 
-/// Share of the expected arrivals below which a train counts as policed. At 10 % loss, 64 frames
-/// stay above it in 99 of 100 cases.
+/// Share of the expected arrivals below which a train counts as policed. At 10 % loss, 64 frames stay above it in 99
+/// of 100 cases. In the shorter trains of a gentle ramp 16 frames count, and the share is smaller.
 pub(super) const POLICED_BELOW: f64 = 0.85;
-/// Share for the shorter trains of a gentle ramp: 16 frames that count.
 pub(super) const GENTLY_POLICED_BELOW: f64 = 0.7;
 
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -28,10 +28,9 @@ const MAX_FLOWS: usize = 2;
 /// full, and another flow may not have begun.
 const FLOW_LEAD_IN_PART: u32 = 4;
 
-/// Host information sent in reply to an invitation.
+/// Host information sent in reply to an invitation to this group; invitations to others are ignored.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostInfo {
-    /// Name of the host's group; invitations to others are ignored.
     pub group: String,
     pub host: String,
 }

@@ -14,33 +14,26 @@ const UNSTEADY: f64 = 0.05;
 /// Factor over the time of one send from which processors limit a chain.
 const LIMITED: u64 = 2;
 
-/// Factor between the usual rate and that of a slow host.
 const SLOW_TIMES: u64 = 4;
 
-/// The model's numbers for messages of one size (Patarasuk 2008 §4.1).
+/// The model's numbers for messages of m bytes (Patarasuk 2008 §4.1): the gap g(m) between consecutive messages of a
+/// train, one way; RTT(m), there and back again; L(m) = RTT(m)/2 − g(m), not below 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
-    /// Size m of a message, in bytes.
     pub bytes: usize,
-    /// g(m): interval between consecutive messages of a train, one way.
     pub gap_nanos: u64,
-    /// RTT(m): there and back again.
     pub round_trip_nanos: u64,
-    /// L(m) = RTT(m)/2 − g(m), not below 0.
     pub latency_nanos: u64,
 }
 
-/// Costs of a stream of full frames, per frame.
+/// Costs of a stream of full frames, per frame: the interval between two, one way, and the processor time to send one
+/// and to receive it, to receive one and forward it, and to send one to all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkCost {
     pub payload_bytes: usize,
-    /// Interval between two frames, one way.
     pub gap_nanos: u64,
-    /// Processor time to send one and to receive it, if reported.
     pub work_nanos: Option<(u64, u64)>,
-    /// Processor time to receive one and forward it, if measured.
     pub relaying_nanos: Option<u64>,
-    /// Processor time to send one to all at once, if measured.
     pub casting_nanos: Option<u64>,
 }
 
@@ -53,17 +46,13 @@ impl BulkCost {
     }
 }
 
+/// Findings about one host, in the units of [`ProbeResult`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct TargetResult {
     pub peer: Peer,
-    /// Points by size; sizes that could not be measured are left out.
     pub points: Vec<Point>,
-    /// Rate of the link in bits per second, preamble and gap of Ethernet included; `None` if no gap
-    /// was measured.
     pub rate_bits_per_second: Option<u64>,
-    /// Largest MTU whose frames came back, in bytes.
     pub path_mtu_bytes: Option<usize>,
-    /// Share of frames lost on the way there.
     pub loss: f64,
 }
 

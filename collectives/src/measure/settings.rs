@@ -10,10 +10,9 @@ const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_
 /// short probe.
 pub(super) const SMALL_BYTES: usize = 64;
 
-/// Unicast measurements known beforehand.
+/// Unicast measurements known beforehand: the interval between full frames of a train, and the share of them lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unicast {
-    /// Interval between full frames of a train.
     pub frame_gap: Duration,
     pub loss: f64,
 }
@@ -29,21 +28,20 @@ pub struct ProbeSettings {
     /// Round trips for each size, host and round; fewer, but at least one, if they take longer than
     /// a train.
     pub pings: u32,
-    /// Total time of all trains; each gets its share of it, within `train_min` and `train_max`.
+    /// Total time of all trains; each gets its share of it, within `train_min` and `train_max`, but at least
+    /// `train_longest` for the longest messages, and has at least `train_messages` messages.
     pub trains: Duration,
     pub train_min: Duration,
     pub train_max: Duration,
-    /// Shortest train of the longest messages.
     pub train_longest: Duration,
     /// Length of a stream to each of the first targets, and of one to all by cast, which show the
     /// processor time of streams. One down a chain of these lasts six times as long. Zero: no
     /// streams.
     pub bulk: Duration,
-    /// Fewest messages of a train.
     pub train_messages: u64,
-    /// Wait for the first reply of a host before it is probed again; it doubles each time.
+    /// Wait for the first reply of a host before it is probed again, which doubles each time, and probes before a
+    /// silent host counts as gone.
     pub patience: Duration,
-    /// Probes of a silent host before it counts as gone.
     pub roll_calls: u32,
     /// Whether to look for the largest frame that passes, instead of trusting the interface.
     pub seeks_mtu: bool,

@@ -33,13 +33,13 @@ const MAX_BEGINNINGS: u32 = 3;
 /// Limit of measurements of one question; the median counts.
 const MAX_SCORES: usize = 5;
 
+/// End of a survey, with hosts by number: one did not take part, or stopped, or too little of the first's flow to the
+/// second arrived, repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurveyEnd {
     Whole,
     TimeUp,
-    /// A host, by number, did not take part, or stopped.
     Silent(usize),
-    /// Too little of the first host's flow to the second arrived, repeatedly.
     Lost(usize, usize),
 }
 

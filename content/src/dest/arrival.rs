@@ -42,7 +42,6 @@ pub struct Landed {
 }
 
 impl Landed {
-    /// Returns the path once the content is in place.
     pub fn path(&self) -> Option<&PathBuf> {
         self.bytes.path.get().or_else(|| self.tree.path())
     }
@@ -84,12 +83,10 @@ impl Landed {
         self.tree.left_out()
     }
 
-    /// Returns the attributes of a directory that DEST could not keep, such as owners.
     pub fn lacks(&self) -> Vec<String> {
         self.tree.lacks_beside(&self.told)
     }
 
-    /// Returns the counts of the privileges that are not accepted here.
     pub fn not_accepted(&self) -> LeftOut {
         self.tree.not_accepted()
     }
@@ -103,7 +100,6 @@ impl Landed {
 }
 
 impl Arrival {
-    /// Creates a storage for `dest` and its results. `target` is the place of a directory.
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<ArrivalState>::default());
         let told = dest.told();

@@ -72,11 +72,10 @@ impl<F: DiskFile> ReadAt for Open<F> {
     }
 }
 
+/// Path of the data while a file is overwritten, and the hidden file of another user in the place of this run's.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
-    /// Path of the data while a file is overwritten.
     pub broken: OnceLock<PathBuf>,
-    /// Hidden file of another user in the place of this run's.
     pub foreign: OnceLock<PathBuf>,
 }
 

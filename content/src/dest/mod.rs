@@ -41,24 +41,20 @@ use std::path::{Path, PathBuf};
 #[error("{0}")]
 pub struct DestError(String);
 
+/// Whether the data is verified by reading it back from the disk, whether zeros become holes, and whether an image
+/// may be written to a device with another sector size than its partition table's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
-    /// Whether to verify the data by reading it back from the disk.
     pub read_back: bool,
-    /// Whether to make holes of zeros.
     pub sparse: bool,
-    /// Whether an image may be written to a device with another sector size than its partition
-    /// table's.
     pub any_sectors: bool,
 }
 
 /// Permitted change to a file that exists at DEST.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Over {
-    /// None: the file stays.
     #[default]
     Nothing,
-    /// Replacement as a whole.
     Whole,
     /// Overwriting in place, which needs no space. It applies to a device that may be replaced,
     /// too.
@@ -192,12 +188,10 @@ impl Dest {
         Ok(Dest::Device { path, device })
     }
 
-    /// Whether DEST is a device, which is overwritten as bytes arrive and keeps its name.
     pub fn is_device(&self) -> bool {
         matches!(self, Dest::Device { .. })
     }
 
-    /// Returns the directory that will hold the file.
     pub fn directory(&self) -> Option<&Path> {
         match self {
             Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => None,

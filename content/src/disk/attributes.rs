@@ -394,7 +394,6 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    /// All kinds.
     pub const ALL: [Privilege; 4] = [Privilege::Owner, Privilege::SetId, Privilege::Device, Privilege::Xattr];
 
     /// Returns the name used in a list of privileges.

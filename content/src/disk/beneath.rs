@@ -31,7 +31,6 @@ const WRITABLE_BY_OTHERS: u32 = 0o022;
 const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
-/// An open directory of the host.
 #[derive(Debug)]
 pub struct Beneath(OwnedFd);
 

@@ -24,7 +24,6 @@ const BLOCK: u8 = 6;
 const FIFO: u8 = 7;
 const SOCKET: u8 = 8;
 
-/// The head of a manifest: its length and its BLAKE3 hash.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     bytes: u64,

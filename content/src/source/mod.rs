@@ -21,7 +21,6 @@ use std::sync::Arc;
 /// Selection of entries and attributes that are sent.
 #[derive(Clone, Debug, Default)]
 pub struct Selection {
-    /// Patterns of excluded entries.
     pub exclusion: Exclusion,
     /// Representation of owners; none: owners are not sent.
     pub owners: Option<Owners>,
@@ -36,12 +35,11 @@ pub struct Selection {
     pub follow: bool,
 }
 
-/// Properties of the directory that are lost on the way.
+/// Properties of the directory that are lost on the way: links that lead out of it and are sent as links, by path and
+/// target, and capabilities and access lists that are not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
-    /// Links that lead out of the directory and are sent as links: path and target.
     pub links_out: Counted<(PathBuf, PathBuf)>,
-    /// Files with capabilities or access lists that are not sent.
     pub unsent_rights: Counted<PathBuf>,
 }
 
@@ -96,7 +94,6 @@ impl Tree {
         name::shown(&self.layout.manifest().root().name)
     }
 
-    /// Returns the properties that are lost on the way.
     pub fn losses(&self) -> &Losses {
         &self.losses
     }
@@ -106,12 +103,10 @@ impl Tree {
         self.layout.manifest().entries().len() - 1
     }
 
-    /// Returns the length of the stream, in bytes.
     pub fn bytes(&self) -> u64 {
         self.layout.bytes()
     }
 
-    /// Returns the stream.
     pub fn reader(&self) -> TreeReader {
         let files = self.files.clone();
         let (layout, encoded, troubles) =

@@ -28,21 +28,19 @@ const POLL_TIMEOUT_MS: u16 = 100;
 /// holes. With fewer holes it is sent as it is, and the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
 
-/// Host that decompresses an image.
+/// Host that decompresses an image: the sender once, or each receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Unpack {
-    /// The sender, once.
     Root,
     Receivers,
 }
 
+/// Whether the file may change while it is read, which is an error otherwise, what decompresses it, if anything, and
+/// the longest wait for a writer of a fifo; none: without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
-    /// Whether the file may change while it is read; otherwise a change is an error.
     pub allow_changing: bool,
-    /// Host that decompresses the file; none: it is sent as it is.
     pub unpack: Option<Unpack>,
-    /// Longest wait for a writer of a fifo; none: without limit.
     pub patience: Option<Duration>,
 }
 
@@ -128,7 +126,6 @@ impl Opened {
     }
 }
 
-/// The name, for people, of several sources.
 pub(crate) const SEVERAL: &str = "files";
 
 /// A name, for people, of what arrives under no name of its own.

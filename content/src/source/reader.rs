@@ -480,7 +480,6 @@ pub struct UnchangedAt<P> {
 }
 
 impl<P> UnchangedAt<P> {
-    /// Creates a reader over `positions` that checks the file in `watched`, if there is one.
     pub fn new(positions: P, watched: Option<(File, Unchanged)>) -> UnchangedAt<P> {
         UnchangedAt { positions, watched }
     }

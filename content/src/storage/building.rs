@@ -360,7 +360,6 @@ impl<D: Directory> Building<D> {
     }
 }
 
-/// Entries that could not be removed, with the errors.
 pub(super) type Remains = Vec<(PathBuf, io::Error)>;
 
 /// Whether an entry cannot be removed because a file in it, or the entry itself, is open: NFS and

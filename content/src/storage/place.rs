@@ -13,20 +13,17 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// DEST of a directory, and the permitted changes to it.
+/// DEST of a directory, and the permitted changes to it: an existing entry may be replaced as a whole, or each file
+/// put into the existing directory, and entries that the sender does not have removed there.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The path that the user gave: the directory itself, or an existing one that will contain it.
     pub dest: PathBuf,
-    /// Whether an existing entry may be replaced as a whole.
     pub replace: bool,
-    /// Whether each file is put into the existing directory.
     pub in_place: bool,
-    /// Whether entries that the sender does not have are removed; only with `in_place`.
     pub delete: bool,
     /// Whether DEST is a directory that stays and is never replaced.
     pub stays: bool,
-    /// Privileges that the sender may decide about.
     pub accept: Accept,
 }
 

@@ -88,13 +88,11 @@ const WARM_UP: Duration = Duration::from_millis(150);
 /// Limit on frames that a relay has yet to forward: the capacity of a ring at MTU 1500.
 const MAX_OWED: u64 = 5000;
 
-/// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames
-/// have.
+/// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames have: the slowest
+/// receiver's if the switch copies one frame for all, and the last one's if hosts forward to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
-    /// One frame for all hosts, copied by the switch: the slowest receiver's rate.
     pub broadcast_bits_per_second: f64,
-    /// Forwarding from host to host: the last one's rate.
     pub chain_bits_per_second: f64,
 }
 

@@ -215,7 +215,6 @@ const MAX_MARKS: usize = 12;
 #[derive(Clone, Debug)]
 pub struct Series {
     pub name: String,
-    /// Points in the order in which they are joined.
     pub points: Vec<(f64, f64)>,
     /// Whether it is a limit for the others, drawn grey and dotted.
     pub is_limit: bool,

@@ -32,14 +32,13 @@ pub struct PerfJob<'a> {
     pub iterations: u32,
 }
 
+/// Kind of plan and bytes of a segment (empty and 0 for an MPI), and the times of broadcasts, each followed by a
+/// barrier, and of barriers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
-    /// Kind of the plan used; empty for an MPI.
     pub via: String,
-    /// Bytes of a segment; 0 for an MPI.
     pub segment_bytes: u64,
     pub predicted_seconds: Option<f64>,
-    /// Broadcasts, each followed by a barrier.
     pub broadcast: Times,
     pub barrier: Times,
 }
@@ -80,7 +79,6 @@ impl Site<'_> {
         }
     }
 
-    /// Probes from the root to `others`, and writes the calibration to `file`.
     pub fn calibrate(&self, others: &[String], file: &Path, limit: Duration) -> anyhow::Result<()> {
         let answering =
             others.iter().map(|host| self.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;

@@ -9,15 +9,14 @@ use std::fmt::Write;
 /// Largest broadcast that is measured in memory, in bytes; larger ones are files.
 pub const MAX_MESSAGE: u64 = 1 << 20;
 
+/// Setting of a cell. Unshaped cables have no rate, and 0 as the bytes that a token bucket passes at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     pub receivers: u16,
     pub mtu_bytes: u32,
-    /// Rate of the cables, in bits per second; `None` for unshaped ones.
     pub rate: Option<u64>,
     pub loss: f64,
     pub size_bytes: u64,
-    /// Bytes that a cable's token bucket passes at once; 0 for unshaped ones.
     pub burst_bytes: u64,
 }
 
@@ -49,7 +48,6 @@ pub struct Figures {
     pub seconds: f64,
     /// Processor time of all programs per GiB received, in seconds; unknown for messages.
     pub processor_seconds_per_gib: Option<f64>,
-    /// Number of receivers with correct data.
     pub verified: u16,
     /// Whether the interface of every receiver counted at least the bytes of all broadcasts.
     pub is_counted: bool,
@@ -124,7 +122,6 @@ impl Cell {
 
 #[derive(Clone, Debug, PartialEq)]
 pub struct Report {
-    /// The machine: kernel, processors, versions.
     pub machine: Vec<(String, String)>,
     pub skipped: Vec<(String, String)>,
     pub cells: Vec<Cell>,
@@ -398,7 +395,6 @@ pub struct Times {
 }
 
 impl Times {
-    /// Computes the statistics of times in seconds; `None` if there are none.
     pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         // Nearest-rank quantile, as in `ethbcast perf`.

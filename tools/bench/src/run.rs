@@ -19,9 +19,8 @@ pub const LARGEST_BYTES: u64 = 1 << 30;
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.
 pub const MAX_RECEIVERS: u16 = 63;
-/// Largest MTU, in bytes: that of a veth.
+/// Largest MTU, that of a veth, and smallest one, which the other tools need.
 pub const LARGEST_MTU_BYTES: u32 = 65_535;
-/// Smallest MTU, in bytes: that which the other tools need.
 pub const SMALLEST_MTU_BYTES: u32 = 576;
 
 #[derive(Clone, Debug)]
@@ -163,7 +162,6 @@ impl Peers {
 const MPI_WARM_UPS: u32 = 10;
 /// Default limit on a run, as a multiple of the wire's minimum.
 const PATIENCE: f64 = 10.0;
-/// Lower bound of that limit.
 const MIN_LIMIT_SECONDS: f64 = 30.0;
 /// Rate assumed for unshaped cables when the duration is estimated, in bits per second.
 const ASSUMED_RATE: u64 = 500_000_000;
@@ -439,7 +437,6 @@ fn counted<T>(lab: &Lab, bytes: u64, work: impl FnOnce() -> anyhow::Result<T>) -
     Ok((outcome, before.iter().zip(after).all(|(before, after)| after - before >= bytes)))
 }
 
-/// Checks that the memory holds the file at the sender and every receiver.
 fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), String>> {
     let place = statvfs(directory)?;
     let free = place.blocks_available() as f64 * place.fragment_size() as f64 * MAX_OF_MEMORY;

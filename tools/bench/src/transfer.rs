@@ -85,7 +85,6 @@ impl Tool {
     }
 }
 
-/// Whether a program is on the search path.
 pub fn is_installed(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|directory| directory.join(program).is_file())
@@ -219,21 +218,18 @@ const BULK_BYTES: u64 = 64 << 10;
 
 #[derive(Clone, Debug)]
 pub enum Outcome {
-    /// The sender reported success.
     Finished(Finished),
-    /// The transfer failed or exceeded its limit, with the reason.
     Failed(String),
 }
 
+/// Times of a transfer that finished: `data_seconds` from the first data on the sender's cable to the sender's end,
+/// `whole_seconds` from its start, with the discovery of receivers; and the processor time of all its programs, user
+/// and system. A veth carries a frame within its sender's system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
-    /// Seconds from the first data on the sender's cable to the sender's end.
     pub data_seconds: f64,
-    /// Seconds from the sender's start to its end, including the discovery of receivers.
     pub whole_seconds: f64,
     pub verified: usize,
-    /// Processor time of all its programs in seconds, user and system. A veth carries a frame
-    /// within its sender's system call.
     pub processor_seconds: f64,
 }
 
@@ -364,13 +360,12 @@ const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Byte that confirms completion of a host and of all behind it to its predecessor.
 const DONE: u8 = 1;
 
+/// A host of the chain: the port to listen on for the previous one (the first reads the file instead), the address of
+/// the next, and the file to send or to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
-    /// Port to listen on for the previous host; none for the first, which reads the file.
     pub listen: Option<u16>,
-    /// Address of the next host; none for the last.
     pub next: Option<SocketAddr>,
-    /// The file to send, or to write.
     pub file: &'a Path,
 }
 
@@ -400,7 +395,6 @@ impl Link<'_> {
     }
 }
 
-/// Forwards everything, and writes it if there is a file.
 fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     loop {

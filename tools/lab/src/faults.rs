@@ -31,7 +31,6 @@ pub struct LinkFault {
 }
 
 impl LinkFault {
-    /// Drops all frames that arrive at the host.
     pub fn arriving() -> Self {
         Self::new(Direction::Arriving)
     }

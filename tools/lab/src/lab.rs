@@ -362,10 +362,9 @@ pub(crate) fn set_loss(script: &str) -> Result<(), LabError> {
 /// Attempts to remove namespaces that are created meanwhile, perhaps by an `up` under way.
 const ROUNDS: usize = 3;
 
-/// Counts of removed things; zero if there was no lab.
+/// Counts of removed things, with the namespace of the switches; zero if there was no lab.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Namespaces deleted, including that of the switches.
     pub namespaces: usize,
     pub processes: usize,
 }

@@ -22,7 +22,6 @@ use std::path::PathBuf;
 const PATH: &str = "/etc/ethbcast/ethbcast.toml";
 const VARIABLE: &str = "ETHBCAST_CONFIG";
 
-/// Parses the command line `own` with the options from other sources.
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own.clone())?;
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
@@ -63,7 +62,6 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     }
 }
 
-/// Returns a command line extended by environment and file, and the added options.
 fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<ConfiguredOption>)> {
     let Some(name) = command_of(&own) else { return Ok((own, Vec::new())) };
     let file = match path() {
@@ -163,7 +161,6 @@ pub fn command_of(own: &[OsString]) -> Option<String> {
     commands(&program()).any(|command| command.get_name() == name).then(|| name.to_owned())
 }
 
-/// Returns the options that environment and file add to a command line.
 pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<ConfiguredOption>> {
     let program = program();
     // The parser handles requests for help, and errors.

@@ -110,7 +110,6 @@ impl Place {
 
 /// Speed below which the disk is slower than Ethernet at 100 Mbit/s.
 const SLOW_BYTES_PER_SECOND: f64 = 10e6;
-/// Size of a synced write.
 const PIECE_BYTES: usize = 1 << 20;
 const MAX_PIECES: u64 = 16;
 const LONG_ENOUGH: Duration = Duration::from_secs(1);

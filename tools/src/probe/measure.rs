@@ -68,7 +68,6 @@ pub fn look_for(
     Ok((found, missing, deaf))
 }
 
-/// Returns the hosts to measure: the named ones, or all that answer.
 pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<ProbeHost>> {
     let group = &args.wire.group;
     let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
@@ -163,7 +162,6 @@ pub struct ProbeReport<'a> {
 }
 
 impl ProbeReport<'_> {
-    /// Prints the report on stdout, unless it is quiet and not JSON.
     pub fn print(&self, as_json: bool, quiet: bool) -> anyhow::Result<()> {
         match (as_json, quiet) {
             (true, _) => report(&self.json().to_string()),

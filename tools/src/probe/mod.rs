@@ -54,7 +54,6 @@ impl Station {
         self.wire.station.identity(session, rank)
     }
 
-    /// Runs a machine until it is done, or fails if a signal interrupts it.
     fn drive<M: Machine>(
         &mut self,
         machine: &mut M,

@@ -10,6 +10,8 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// Limit on the receivers that are shown individually; beyond it only the slowest is named.
 pub const MAX_HOSTS: usize = 8;
 
+/// Course of a transfer. At a sender only: the slowest receiver and its state, the numbers of receivers that have
+/// verified everything, and that failed and have not returned, and the receivers by rank, if they are few.
 #[derive(Clone, Debug, Default)]
 pub struct TransferCourse {
     pub interface: String,
@@ -22,15 +24,11 @@ pub struct TransferCourse {
     pub bytes: u64,
     /// Whether only missing data is sent, so that the remaining time is unknown until the end.
     pub is_selective: bool,
-    /// The slowest receiver and its state; at a sender only.
     pub slowest: Option<(String, MemberState)>,
     pub resent_frames: u64,
-    /// Receivers that have verified everything; at a sender only.
     pub delivered: usize,
-    /// Receivers that failed and have not returned; at a sender only.
     pub failed: usize,
     failed_hosts: BTreeSet<String>,
-    /// The receivers by rank, if they are few; at a sender only.
     pub hosts: Vec<HostProgress>,
     began: Option<Instant>,
     came: Meter,

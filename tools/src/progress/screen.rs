@@ -36,7 +36,6 @@ pub struct Screen {
 #[derive(Debug)]
 pub enum Show {
     Line(String),
-    /// A receiver that has joined, and the number of those that have.
     Joined(String, usize),
     Start,
     /// The present reason for waiting, until another one or the start of the stream.
@@ -76,11 +75,10 @@ struct Painter {
     joins: Joins,
 }
 
+/// A bar on a terminal, with the time of its next drawing, or a line at a time and then at an interval.
 enum Picture {
     None,
-    /// A bar on a terminal, with the time of its next drawing.
     Drawn(ProgressBar, Instant),
-    /// A line at this time and then at this interval.
     Lines(Instant, Duration),
 }
 

@@ -137,7 +137,6 @@ pub struct Course {
 }
 
 impl Course {
-    /// Computes the progress of a receiver to which `length` bytes were sent.
     pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
         let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host);
         let mut points = vec![(0.0, 0)];

@@ -25,14 +25,14 @@ pub fn object(text: &str) -> Result<Value, String> {
     }
 }
 
+/// Report of a run of `send`. `seconds` are from the first data frame to the last verdict, `total_seconds` from the
+/// first invitation to the end. Older programs did not record circumstances, plan and timeline.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Kept {
     pub session: String,
     pub bytes: u64,
-    /// Seconds from the first data frame to the last verdict.
     pub seconds: f64,
-    /// Seconds from the first invitation to the end.
     pub total_seconds: f64,
     pub goodput_bits_per_second: f64,
     pub sent_bytes: Option<u64>,
@@ -51,7 +51,6 @@ pub struct Kept {
     pub receivers: Vec<Receiver>,
     pub damaged: Vec<Damaged>,
     pub left_out: Vec<KeptLeftOut>,
-    /// Circumstances, plan and timeline. Older programs did not record them.
     pub run: Option<Run>,
 }
 
@@ -72,6 +71,8 @@ pub struct Frames {
     pub control_received: u64,
 }
 
+/// Outcome of a receiver, with the seconds from the first data frame to its verdict, and those of its frames that had
+/// been lost before.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Receiver {
@@ -79,11 +80,9 @@ pub struct Receiver {
     pub rank: u64,
     pub status: String,
     pub bytes: u64,
-    /// Seconds from the first data frame to its verdict.
     pub seconds: f64,
     pub reason: Option<String>,
     pub frames: Option<u64>,
-    /// Frames among them that had been lost before.
     pub repaired_frames: Option<u64>,
 }
 
@@ -118,27 +117,23 @@ pub struct Run {
     pub topology: Option<String>,
     pub plan: Option<PlanRecord>,
     pub candidates: Vec<Candidate>,
-    /// The cable or host that limits the plan, if they differ in speed.
     pub slow_cable: Option<String>,
-    /// Host that most often took frames more slowly than they arrived.
     pub held_up_by: Option<String>,
     pub aside: Vec<String>,
     /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     pub processor_seconds: Option<f64>,
     pub cut_off_seconds: f64,
-    /// Other traffic on the link with most of it.
     pub others: Option<Others>,
     pub timeline: Timeline,
 }
 
+/// Other traffic on the link with most of it: the time for which it lasted, and its share of the link in that time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Others {
     pub host: String,
-    /// Time for which there was other traffic.
     pub seconds: f64,
-    /// Share of the link in that time.
     pub share: f64,
     pub sessions: Vec<String>,
 }
@@ -148,16 +143,15 @@ pub struct Others {
 pub struct PlanRecord {
     pub via: String,
     pub hosts: Vec<String>,
-    /// Pairs of sender and receiver, each sender's in sending order.
     pub edges: Vec<Edge>,
 }
 
+/// Sender and receiver, each sender's in sending order; `half` is 1 in the second of two trees.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Edge {
     pub from: String,
     pub to: String,
-    /// 1 in the second of two trees.
     pub half: usize,
 }
 
@@ -180,13 +174,12 @@ pub struct Timeline {
     pub incidents_left_out: u64,
 }
 
+/// Bytes that had arrived in order at a host, and its state as a letter, at each moment.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Track {
     pub host: String,
-    /// Bytes that had arrived in order, at each moment.
     pub bytes: Vec<u64>,
-    /// State at each moment, one letter each.
     pub states: String,
 }
 

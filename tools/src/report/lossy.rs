@@ -10,9 +10,8 @@ const MIN_LOSS: f64 = 0.001;
 /// Limit on cables that cannot be distinguished; beyond it none is named.
 const MAX_NAMED: usize = 3;
 
-/// Maximum factor between the losses of receivers with similar losses.
+/// Maximum factor between the losses of receivers with similar losses, and their minimum number.
 const ALIKE: f64 = 2.0;
-/// Minimum number of receivers with similar losses.
 const MIN_ALIKE: usize = 3;
 
 #[derive(Clone, Debug, PartialEq)]

@@ -26,9 +26,8 @@ use std::time::Duration;
 
 /// Prefix of the socket's name, which the process id follows.
 pub const NAME: &str = "ethbcast-send-";
-/// Longest time for a whole request.
+/// Longest time for a whole request, and for a whole reply.
 const PATIENCE: Duration = Duration::from_secs(1);
-/// Longest time for a whole reply.
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 const MAX_BYTES: usize = 1024;
 /// Reply to a user who may not control this process; `ethbcast ctl` prints it for a process of another user.

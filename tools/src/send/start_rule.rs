@@ -12,14 +12,13 @@ use std::{io, thread};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
+/// Start with this number of receivers, but no sooner than `min_wait` after the first join; at `max_wait` after the
+/// first join, whatever their number; or at `after` from the beginning, as soon as there is a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct StartRule {
     pub receivers: Option<usize>,
-    /// Minimum time after the first join.
     pub min_wait: Duration,
-    /// Time after the first join, whatever the number of receivers.
     pub max_wait: Option<Duration>,
-    /// Time after the beginning, as soon as there is a receiver.
     pub after: Option<Duration>,
     pub at_enter: bool,
 }

@@ -62,7 +62,6 @@ impl Registry {
         Ok(())
     }
 
-    /// Removes a group's session and wakes the groups that wait.
     pub fn leave(&self, group: &str) {
         self.state.lock().running.remove(group);
         self.wake();

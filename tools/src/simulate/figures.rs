@@ -14,10 +14,9 @@ use std::time::Duration;
 const GAP_BYTES: u64 = 24;
 /// Processor time to take a frame out of the receive ring: 0.2–0.4 µs with TPACKET_V3.
 const RECEIVE_COST: Duration = Duration::from_nanos(400);
-/// Time from a frame's arrival to a process that slept for it: half of a blocking round trip of
-/// 12.4 µs.
+/// Time from a frame's arrival to a process that slept for it: half of a blocking round trip of 12.4 µs, but longer
+/// in a lab, whose cores are busy.
 const WAKE_UP: Duration = Duration::from_micros(6);
-/// Wake-up time in a lab, whose cores are busy.
 const LAB_WAKE_UP: Duration = Duration::from_micros(30);
 /// Time from the last frame to the receiver's verdict: digest, sync and rename of a file in memory,
 /// on a separate thread.

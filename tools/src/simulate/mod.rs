@@ -240,11 +240,11 @@ pub struct Conditions {
     pub naps: bool,
 }
 
+/// Bytes of one copy's frames with headers, without preamble, checksum and gap, and their time on a cable, a lower
+/// bound for any algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCopy {
-    /// Bytes of its frames with headers, without preamble, checksum and gap.
     pub frame_bytes: u64,
-    /// Time on a cable, a lower bound for any algorithm.
     pub time: Duration,
 }
 

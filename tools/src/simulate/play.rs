@@ -26,23 +26,20 @@ const FEEDS_BYTES: u64 = 4 << 30;
 /// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
 const MIN_FEED_FRAMES: u64 = 256;
 
+/// Outcome of a run. `took` lasts from the first data frame to the last verdict, `delivered_after` from the same
+/// until the last receiver has consumed the last bytes, which the model predicts, and `quiesced_after` from the last
+/// verdict until no frame and no timer was left. Control frames include acknowledgements and heartbeats; a frame
+/// counts as lost if a host needed it.
 #[derive(Clone, Debug)]
 pub struct Played {
     pub choice: Choice,
-    /// Time from the first data frame to the last verdict.
     pub took: Duration,
-    /// Time from the first data frame until the last receiver has consumed the last bytes, which
-    /// the model predicts.
     pub delivered_after: Duration,
-    /// Time from the last verdict until no frame and no timer was left.
     pub quiesced_after: Duration,
     pub stream: StreamStats,
-    /// Control frames sent by all hosts, including acknowledgements and heartbeats.
     pub control_sent: u64,
     pub control_received: u64,
-    /// Frames lost on the way to a host that needed them.
     pub lost: u64,
-    /// Load of each direction of each cable, in the topology's order.
     pub loads: Vec<Load>,
     pub receivers: Vec<MemberReport>,
 }
@@ -237,12 +234,12 @@ impl Sink for Taker {
 
 const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
-/// Load of one direction of a cable between the first data frame and the last verdict.
+/// Load of one direction of a cable between the first data frame and the last verdict. Bytes are without preamble,
+/// checksum and gap.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub from: String,
     pub to: String,
-    /// Frames, and their bytes without preamble, checksum and gap.
     pub counted: DirectionStats,
     pub busy: f64,
 }

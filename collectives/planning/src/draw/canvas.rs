@@ -1,6 +1,5 @@
 //! SVG elements from which all the project's pictures are drawn.
 
-/// A picture being made, on white ground.
 #[derive(Clone, Debug)]
 pub struct Canvas {
     svg: String,

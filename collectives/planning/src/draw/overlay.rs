@@ -6,7 +6,6 @@ use crate::plan::{CableEnd, CableLoad, Plan, Via};
 use crate::topology::{Topology, Walk, nodeset};
 use std::collections::HashMap;
 
-/// Data to draw over a topology; empty by default.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Overlay<'a> {
     pub title: &'a str,
@@ -94,7 +93,6 @@ fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic>
     between.chain(hosts).map(|direction| (direction, frame)).collect()
 }
 
-/// Names the ends of the cables that the spanning tree blocks; `None` if there are none.
 pub(super) fn blocked(topology: &Topology) -> Option<String> {
     let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
     let names: Vec<String> = topology.blocked().iter().map(name).collect();

@@ -142,7 +142,6 @@ const LEVEL_HEIGHT: f64 = 84.0;
 const SWITCH_HEIGHT: f64 = 32.0;
 const HOST_HEIGHT: f64 = 24.0;
 const HOST_PITCH: f64 = 30.0;
-/// Hosts per column; further ones go into a second column.
 const ROWS: usize = 16;
 const GAP: f64 = 32.0;
 const GAP_WITH_PLAN: f64 = 88.0;

@@ -14,13 +14,11 @@ use crate::plan::{Plan, Speeds, USUAL, farthest_first, grouped_blocks};
 use crate::topology::Walk;
 use std::collections::VecDeque;
 
-/// Predicted time of an allgather of [`Situation::size_bytes`] from each member, in seconds; the
-/// situation's root is ignored.
+/// Predicted time of an allgather of [`Situation::size_bytes`] from each member, in seconds, with one cast per block
+/// and by a ring along the switches; the situation's root is ignored.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Allgather {
-    /// Time with one cast per block.
     pub casts_seconds: f64,
-    /// Time of a ring along the switches.
     pub ring_seconds: f64,
 }
 

@@ -251,7 +251,6 @@ impl Pricing<'_> {
 /// Shortest nap (pause of a receiver that lets frames collect), and longest nap during bulk
 /// arrivals, in nanoseconds.
 const NAP_NS: (f64, f64) = (250e3, 1e6);
-/// Fewest frames per nap; with fewer there is no nap.
 const MIN_NAP_FRAMES: f64 = 2.0;
 /// Interval below which frames count as bulk, and bulk frames per nap.
 const BULK_FRAME_NS: f64 = 50e3;
@@ -270,13 +269,11 @@ pub fn nap_ns(frame_ns: f64) -> f64 {
     }
 }
 
-/// Frames of a block, if a feed holds many such blocks.
+/// Frames of a block, if a feed holds many such blocks, and shortest block for which parity is sent.
 const BLOCK_FRAMES: u64 = 128;
-/// Shortest block for which parity is sent.
 const MIN_BLOCK_FRAMES: u64 = 8;
 const BLOCKS_IN_A_FEED: u64 = 16;
 const FEED_BYTES: u64 = 16 << 20;
-/// Probability below which cases are ignored.
 const UNLIKELY: f64 = 1e-6;
 
 pub(super) fn block_frames(frame_payload_bytes: u64) -> Option<u64> {

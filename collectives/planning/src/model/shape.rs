@@ -30,35 +30,30 @@ pub struct Shape {
     /// (A, B) of the receivers that may be the last to get the first segment, by rising A: no other
     /// has both more hops and more sends. B includes contention.
     pub paths: Vec<(usize, usize)>,
-    /// Sequence of rounds of a block-wise message; else empty.
     pub rounds: Vec<BlockRound>,
     /// Weighted values where cables and hosts differ in speed; `None` where they do not.
     pub slow: Option<Slow>,
 }
 
-/// Effect of slow cables and hosts on a plan, in units of a send over a usual cable.
+/// Effect of slow cables and hosts on a plan, in units of a send over a usual cable: the time of the busiest cable or
+/// host for each segment, with its description for people, the weighted [`Shape::paths`], and the time of one send
+/// over the slowest of all.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Slow {
-    /// Time of the busiest cable or host for each segment.
     pub busiest: f64,
-    /// Description of that cable or host for people.
     pub cable: String,
-    /// Weighted [`Shape::paths`].
     pub paths: Vec<(usize, f64)>,
-    /// Time of one send over the slowest of all.
     pub slowest: f64,
 }
 
-/// A step in which all hosts move blocks at once.
+/// A step in which all hosts move blocks at once: the most blocks that any host sends, the most sends that share one
+/// direction of a cable, and the number of such steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockRound {
-    /// Most blocks that any host sends in the step.
     pub blocks: usize,
-    /// Most sends that share one direction of a cable.
     pub flows: usize,
-    /// Number of such steps.
     pub times: usize,
     pub is_exchange: bool,
 }

@@ -169,11 +169,10 @@ fn highest_bit(number: usize) -> usize {
     1 << number.ilog2()
 }
 
-/// Blocks that travel together between a rank and one of its children.
+/// Blocks that travel together between a rank and one of its children, in the order of the ranks that they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockGroup {
     pub child: usize,
-    /// Ranks whose blocks these are, in order.
     pub ranks: Vec<usize>,
 }
 

@@ -10,10 +10,9 @@ const MIN_DIFFERENCE: f64 = 0.1;
 /// compute with integers.
 pub const USUAL: u64 = 1_000;
 
-/// The usual cable, like most of a cluster's.
+/// The usual cable, like most of a cluster's, and the time in which it carries a full frame.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct UsualCable {
-    /// Time in which the cable carries a full frame, in nanoseconds.
     pub frame_ns: f64,
     pub frame_bits: f64,
 }

@@ -65,46 +65,40 @@ pub(super) fn two_tree_sparing(
 /// of the halves.
 const OUTS: [[usize; 2]; 4] = [[0, 0], [1, 0], [1, 1], [2, 0]];
 
-/// Half hops from a host's receipt of a frame to the receipt by its first child on the same switch.
+/// Times in half hops: from a host's receipt of a frame to that by its first child on the same switch, from there to
+/// the next child's, and over a cable between switches.
 const FIRST_SEND: u32 = 2;
-/// Half hops from there to the receipt by the next child.
 const NEXT_SEND: u32 = 1;
-/// Half hops over a cable between switches.
 const CABLE: u32 = 1;
 
-/// Members on one switch but the root, and those below it.
+/// Members on one switch but the root, and those below it, with an arrangement for each entry of [`OUTS`].
 #[derive(Default)]
 struct Rack {
     hosts: Vec<usize>,
     below: Vec<usize>,
-    /// One for each entry of [`OUTS`].
     arrangements: Vec<Arrangement>,
 }
 
-/// One way to send among the parts of a switch. Parts are its hosts, then the switches below it.
+/// One way to send among the parts of a switch, which are its hosts, then the switches below it: the sends of each
+/// part in each tree, and the number of hosts here and below that send in both.
 struct Arrangement {
     trees: [PartTree; 2],
-    /// Sends of each part in each tree.
     sends: Vec<[usize; 2]>,
-    /// Hosts here and below that send in both trees.
     in_both: usize,
 }
 
-/// Tree over the parts of a switch.
+/// Tree over the parts of a switch. The part `entry` receives from outside. From its receipt, `finish` is the time to
+/// the last host's, and `leaving` are the times to those that the outward sends would cause if they went to hosts on
+/// the switch.
 #[derive(Default)]
 struct PartTree {
-    /// Part that receives from outside.
     entry: usize,
-    /// Sends between parts: the sender's, then the receiver.
     edges: Vec<(Send, usize)>,
     outward: Vec<Send>,
-    /// Time from the entry's receipt to the last host's.
     finish: u32,
-    /// Times from the entry's receipt to those that the outward sends would cause if they went to hosts on the switch.
     leaving: Vec<u32>,
 }
 
-/// One of the sends of a part, or of a rank.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 struct Send {
     by: usize,
@@ -132,7 +126,6 @@ impl Rack {
         self.hosts.is_empty() && self.below.is_empty()
     }
 
-    /// Returns the tree of one half in the arrangement with these outward sends.
     fn tree(&self, outs: [usize; 2], half: usize) -> &PartTree {
         let (at, is_exchanged) = arrangement_of(outs);
         &self.arrangements[at].trees[half ^ usize::from(is_exchanged)]
@@ -154,7 +147,6 @@ impl Rack {
         candidates.reduce(quicker).expect("a switch with members has a distribution").1
     }
 
-    /// Returns how many hosts here and below send in both trees.
     fn in_both(&self, sends: &[[usize; 2]], racks: &[Rack]) -> usize {
         let (hosts, switches) = sends.split_at(self.hosts.len());
         let here = hosts.iter().filter(|sends| sends[0] > 0 && sends[1] > 0).count();
@@ -261,11 +253,11 @@ impl PartTree {
     }
 }
 
-/// Order of turns when a tree over parts grows.
+/// Order of turns when a tree over parts grows; with early leaves, switches that send nothing come before hosts that
+/// do.
 #[derive(Clone, Copy)]
 struct Order {
     hosts_first: bool,
-    /// Whether switches that send nothing come before hosts that do.
     early_leaves: bool,
 }
 

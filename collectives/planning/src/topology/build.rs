@@ -223,12 +223,12 @@ pub(super) struct Draft {
     pub loops: Loops,
 }
 
+/// Whether loops are refused, because the author of the source can mark blocked cables, or assumed to be broken by
+/// switches that block some of their cables (spanning tree).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loops {
-    /// Loops are refused: the author of the source can mark blocked cables.
     #[default]
     Refused,
-    /// The switches block some cables of each loop by their spanning tree protocol.
     Blocked,
 }
 

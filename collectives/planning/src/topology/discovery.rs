@@ -30,13 +30,11 @@ pub struct Question {
 /// and the number of answers as expected.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Support {
-    /// Answers that agree with the tree.
     pub agree: usize,
     pub asked: usize,
 }
 
 impl Support {
-    /// Whether every answer agreed.
     pub fn is_high(self) -> bool {
         self.agree == self.asked
     }

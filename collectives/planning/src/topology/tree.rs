@@ -218,22 +218,21 @@ impl Walk {
     }
 }
 
-/// Cable from a switch to one with a lower number.
+/// Cable from a switch to one with a lower number; its rate is in bits per second, if known.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Uplink {
     pub to: usize,
-    /// Rate in bits per second, if known.
     pub rate: Option<u64>,
 }
 
+/// Switch of a host, with the rate of its cable in bits per second, if known, and the time to send a frame, if
+/// measured.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     pub switch: usize,
-    /// Rate of its cable, in bits per second, if known.
     pub rate: Option<u64>,
-    /// Time to send a frame, in nanoseconds, if measured.
     pub injection_ns: Option<u64>,
 }
 

@@ -146,7 +146,7 @@ struct Casts {
 
 #[derive(Clone, Debug)]
 struct AroundTheRing {
-    /// All ranks in ring order along the switches, so that no cable is used twice, and this rank's place.
+    /// Ranks in ring order along the switches, so that no cable is used twice, and this rank's place.
     line: Vec<Rank>,
     place: usize,
     handed: u16,

@@ -33,7 +33,6 @@ impl Writing {
         self.advance_to(u64::MAX, group, now, signature, data)
     }
 
-    /// Writes like `advance`, but at most `most_frames` frames in all.
     pub(super) fn advance_to(
         &mut self,
         most_frames: u64,

@@ -44,7 +44,7 @@ const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 /// nothing.
 pub struct Communicator {
     opener: Opener,
-    /// `None` only during the drop.
+    /// State shared with the driver; `None` only during the drop.
     shared: Option<Shared<Member, NodePort>>,
     collective: Turns,
     rank: u16,

@@ -17,13 +17,13 @@ pub(in crate::communicator) struct DescriptionPiece {
     pub bytes: Vec<u8>,
 }
 
+/// Message about the sender's list and its description of the network, each by its number or digest; zero stands for
+/// none that is complete.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(in crate::communicator) struct SpreadMessage {
     pub told: bool,
     pub unfit: bool,
-    /// Number of the sender's list, zero if incomplete.
     pub list: u64,
-    /// Digest of its description for that list, zero if it has none yet.
     pub network: u64,
     pub piece: Option<DescriptionPiece>,
 }

@@ -24,7 +24,6 @@ const CHAIN_TIMES: u32 = 6;
 const TRIES: u32 = 3;
 /// Plausible time per frame, in nanoseconds; other values are ignored.
 const POSSIBLE: RangeInclusive<u64> = 1..=1_000_000_000;
-/// Fewest frames from which a gap is measured exactly enough.
 const MIN_FRAMES: u64 = 200;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -41,9 +41,8 @@ const MAX_LOSSY: u32 = 3;
 /// behind them.
 const TRIES: u32 = 4;
 const TRIES_OF_ALL: u32 = 9;
-/// Time of one half of the last train.
+/// Time of one half of the last train, within the limits of its frames.
 const HALF: Duration = Duration::from_millis(2);
-/// Fewest and most frames of a half.
 const HALF_FRAMES: (u64, u64) = (32, 256);
 /// Time by which a half may be longer because its receiver naps.
 const NAP_NANOS: f64 = 1e6;

@@ -18,11 +18,10 @@ const WINDOW_MAX_FRAMES: u64 = 256;
 /// Frames in flight at first, as the time that they take: a slow link needs seconds for a fast one's window.
 const WINDOW_START: Duration = Duration::from_millis(32);
 const WINDOW_MIN_FRAMES: u64 = 4;
-/// Number of parts of a train that are compared with the whole.
+/// Parts of a train that are compared with the whole. They agree below this relative difference, or if a pause of the
+/// receiver explains the difference.
 const PARTS: usize = 4;
-/// Time by which a part may differ because its receiver pauses.
 const NAP_NANOS: f64 = 1e6;
-/// Relative difference below which the parts agree.
 const AGREE: f64 = 0.05;
 const WINDOW_MAX_BYTES: u64 = 1 << 20;
 /// Reports per window: the loss of three in a row does not stop the train.

@@ -185,7 +185,6 @@ impl Moment {
         worlds
     }
 
-    /// Returns the state after the program alone is killed.
     pub fn kill(&self) -> World {
         let mut world = self.durable.clone();
         self.pending.iter().for_each(|change| world.apply(change));

@@ -199,31 +199,24 @@ impl World {
     }
 }
 
+/// Abilities that some file systems lack, each by the name of the lack: NFS and exFAT cannot exchange two names, vfat
+/// has no nameless files, and so on as in [`profiles`](Abilities::profiles).
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
-    /// Whether two names cannot be exchanged (NFS, FUSE, exFAT).
     pub no_exchange: bool,
-    /// Whether there are no nameless files (NFS, FUSE, vfat).
     pub no_nameless: bool,
     /// Whether nothing can be renamed over a directory, not even an empty one, with EPERM as the
     /// error (SFTP).
     pub no_rename_over: bool,
-    /// Whether there are no hard links (vfat, exFAT).
     pub no_links: bool,
-    /// Whether there are no symbolic links (vfat, exFAT).
     pub no_symlinks: bool,
-    /// Whether there are no devices, fifos and sockets (vfat, exFAT).
     pub no_special: bool,
-    /// Whether owners cannot be changed (vfat, or a user without rights).
     pub no_owners: bool,
     /// Whether a file's mode is that of the mount (vfat, exFAT).
     pub no_modes: bool,
-    /// Whether every user may write to every file (ntfs-3g).
     pub writable_by_all: bool,
-    /// Whether there are no extended attributes (vfat, exFAT, SFTP, NFS before 4.2).
     pub no_xattrs: bool,
     pub refused: Option<u8>,
-    /// Whether names that differ in case only are equal.
     pub folds_case: bool,
     pub room_bytes: Option<u64>,
     /// Files that another process has open: when removed they get another name (`.nfs…`,

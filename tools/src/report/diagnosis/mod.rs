@@ -11,20 +11,18 @@ use ethbcast_planning::topology::nodeset;
 
 /// Share of retransmitted frames above which loss is a cause.
 const MUCH_LOSS: f64 = 0.01;
-/// Share of the time that a measured cause must explain.
+/// Shares of the time that a cause must explain: if it is measured, if it is only observed, and if it is a host that
+/// was waited for at the end.
 const FULL: f64 = 0.8;
-/// Share of the time that a cause must explain if it is only observed.
 const SOME: f64 = 0.1;
-/// Share of the time that a host must explain that was waited for at the end.
 const LATE: f64 = 0.2;
 /// Share of the time that an observation is assumed to explain if no link was measured.
 const UNKNOWN_REST: f64 = 0.5;
 /// Weight of a prediction that came true, relative to a measured link.
 const PREDICTED: f64 = 0.95;
-/// Share of the rate between two hosts alone below which cables may be shared without the plan's
-/// knowledge.
+/// Shares of the rate between two hosts alone below which cables may be shared without the plan's knowledge, and
+/// above which that rate was measured wrongly.
 const SHARED: f64 = 0.5;
-/// Share of the rate between two hosts alone above which that rate was measured wrongly.
 const MOST: f64 = 1.25;
 /// Part of the unexplained time that a cause must explain.
 const ENOUGH: f64 = 0.4;
@@ -37,6 +35,9 @@ const MIN_MOMENTS: usize = 4;
 /// Length up to which a transfer is mostly its beginning and its end, in bytes.
 const SHORT_BYTES: u64 = 64 << 10;
 
+/// Evidence about a transfer. `awaited` and `last` are the hosts for which the others waited while nothing moved, and
+/// those that finished after all others, with the seconds. `held_up` and `synced` are the host that took frames more
+/// slowly than they came, and the one that verified and synced for longest, with the share of the time.
 #[derive(Clone, Debug, Default)]
 pub struct Evidence {
     pub seconds: f64,
@@ -46,7 +47,6 @@ pub struct Evidence {
     pub is_short: bool,
     /// Time of one copy over the path between two hosts alone, as measured before.
     pub copy_seconds: Option<f64>,
-    /// The busiest cable, and the number of copies that it carried.
     pub busiest: Option<(String, usize)>,
     pub is_cast: bool,
     pub root: String,
@@ -59,19 +59,13 @@ pub struct Evidence {
     pub others: Option<Others>,
     /// Cable over which several hosts send at once by the plan, and their number.
     pub contended: Option<(String, u64)>,
-    /// Share of the whole time that the root's process was on a processor.
     pub processor_share: Option<f64>,
     /// Lossy cables with their losses, worst first.
     pub lossy: Vec<(String, f64)>,
-    /// Share of frames sent again.
     pub repeated: f64,
-    /// Hosts for which the others waited while nothing moved, and the duration.
     pub awaited: Option<(String, f64)>,
-    /// Hosts that finished after all others, and the delay.
     pub last: Option<(String, f64)>,
-    /// Host that took frames more slowly than they came, and the share of the time of that.
     pub held_up: Option<(String, f64)>,
-    /// Host that verified and synced for longest, and the share of the time of that.
     pub synced: Option<(String, f64)>,
     pub apart: Option<String>,
     /// Hosts that were served beside the others, each with the message about it.
@@ -269,12 +263,10 @@ fn of_others(seen: &Evidence) -> Option<Cause> {
     (taken >= SOME && rest >= SOME).then(|| (share, in_words(others)))
 }
 
-/// Whether there was enough of other traffic to be reported.
 pub fn is_news(others: &Others) -> bool {
     (others.share * 100.0).round() >= 1.0
 }
 
-/// Describes other traffic: its share, its duration and its place.
 pub fn in_words(others: &Others) -> String {
     let (host, seconds) = (shown(&others.host), others.seconds);
     let took = format!("{:.0} % of the link of {host} for {seconds:.1} s", others.share * 100.0);

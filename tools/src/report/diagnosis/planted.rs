@@ -60,7 +60,6 @@ impl Kept {
         self
     }
 
-    /// The same run as a cast, which the root sends to all.
     fn cast(self) -> Kept {
         self.with(|kept, run| {
             kept.via = "cast".to_owned();
@@ -77,7 +76,6 @@ impl Kept {
         })
     }
 
-    /// The same run, in which a receiver was in these states.
     fn states(self, rank: usize, states: &[(char, usize)]) -> Kept {
         let states: String = states.iter().flat_map(|&(state, times)| std::iter::repeat_n(state, times)).collect();
         assert_eq!(states.len(), MOMENTS);

@@ -5,11 +5,10 @@ use super::{Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
 use serde::Deserialize;
 
+/// Time that a host of this short or full name, or its cable, is busy with a full frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HostCost {
-    /// Name of the host, short or full.
     pub name: String,
-    /// Time that the host, or its cable, is busy with a full frame, in nanoseconds.
     pub injection_ns: u64,
 }
 

@@ -126,7 +126,7 @@ pub struct Choice {
     /// Length that it was chosen for, in bytes; `None` if unknown, and the prices are per GiB.
     pub size_bytes: Option<u64>,
     pricing: Pricing,
-    /// All priced routes. The first is the choice; the others come by rising price, an untried cast
+    /// Priced routes. The first is the choice; the others come by rising price, an untried cast
     /// behind routes that are about as good.
     pub candidates: Vec<Estimate>,
 }

@@ -8,23 +8,20 @@ use super::CableEnd;
 use super::Meter;
 use crate::topology::Topology;
 
-/// Frames that went from one host to another.
+/// Frames that went from one host to another, by their ids in the topology.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Passage {
-    /// Sending host, by its id in the topology.
     pub from: usize,
-    /// Receiving host.
     pub to: usize,
     pub frames: u64,
     pub lost: u64,
 }
 
-/// Cables of which one or more lose frames; the observations do not distinguish them.
+/// Cables of which one or more lose this share of frames; the observations do not distinguish them. Each is given by
+/// its two ends, the one farther from the middle of the network first.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LossyCables {
-    /// The cables, each by its two ends, the one farther from the middle of the network first.
     pub cables: Vec<(CableEnd, CableEnd)>,
-    /// Share of frames lost at these cables.
     pub loss: f64,
     pub lost: u64,
 }

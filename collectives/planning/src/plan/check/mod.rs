@@ -39,7 +39,6 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
     check_shares(topology, &plans.iter().collect::<Vec<_>>(), 1, host_of_rank)
 }
 
-/// Checks concurrent plans, each for one of `shares` equal shares of a message.
 fn check_shares(topology: &Topology, plans: &[&Plan], shares: usize, host_of_rank: &[usize]) -> CheckReport {
     let mut report =
         CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
@@ -146,7 +145,7 @@ pub struct CheckReport {
     /// flows, then the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if
     /// no cable was checked: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
-    /// Every used directed cable, in that order; empty if no cable was checked.
+    /// Used directed cables, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,
     /// Edges that share the worst cable, as ranks (sender, receiver), by sender; as many as it has
     /// flows, and twice as many with two trees.

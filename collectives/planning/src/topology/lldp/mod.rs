@@ -19,12 +19,11 @@ use crate::names::HostNames;
 use crate::{format_rate, natural_order};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One output of `lldpcli -f json0 show neighbors`.
+/// One output of `lldpcli -f json0 show neighbors`, with the name of the host or switch whose neighbours these are,
+/// and that of the file in errors, usually its path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LldpFile {
-    /// Host or switch whose neighbours these are.
     pub name: String,
-    /// Name of the file in errors, usually its path.
     pub source_name: String,
     pub text: String,
 }

@@ -103,7 +103,6 @@ impl ConfReader {
         Ok(rate)
     }
 
-    /// Adds a switch with its child switches and hosts, whose cables carry `rate`.
     pub fn add_switch(
         &mut self,
         name: &Pair,
@@ -269,11 +268,10 @@ fn is_key_end(character: char) -> bool {
     character.is_whitespace() || character == '='
 }
 
-/// Place of one host in the tree.
+/// Place of one host in the tree, with the switches from the top down to its own; none if Slurm has no topology.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Address<'a> {
-    /// Switches from the top down to the host's own; empty if Slurm has no topology.
     pub switches: Vec<&'a str>,
     pub host: &'a str,
 }
