@@ -164,7 +164,7 @@ fn a_host_that_is_away_for_a_while_comes_back_and_gets_everything() {
     for (via, (name, host)) in VIAS.into_iter().flat_map(|via| hosts.map(|host| (via, host))) {
         for (lasts_ms, paused) in [(500, true), (500, false), (1600, true), (1600, false), (3000, true), (3000, false)]
         {
-            for from_ms in [30, 150, 300] {
+            for from_ms in [30, 300, 150].into_iter().take(in_full(2, 3)) {
                 let mut case = case(via);
                 case.timing.patience = Duration::from_secs(10);
                 let (from, lasts) = (Duration::from_millis(from_ms), Duration::from_millis(lasts_ms));

@@ -467,7 +467,9 @@ impl Positions {
             let (place, found) = (together[0], together.len());
             let counted = self.standing[place as usize];
             if counted as usize != found {
-                return Err(AuditError::new(format!("{counted} readers counted at place {place}, {found} stand there")));
+                return Err(AuditError::new(format!(
+                    "{counted} readers counted at place {place}, {found} stand there"
+                )));
             }
         }
         // Every reader's place is right, so that any other count would be one too many in the sum.

@@ -13,7 +13,7 @@ fn with_change(change: &str, program: &Path) -> [String; 3] {
 #[test]
 fn lab_one_rank_that_lacks_something_keeps_all_from_the_wire_and_nobody_waits() {
     let bed = Bed::new("mpi_lacking", one_switch(3), 1);
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         for (change, why) in [
             ("unset LD_PRELOAD", "rank 2 runs without the drop-in, or"),
@@ -51,7 +51,7 @@ fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
     // Seven of eight of our long frames are lost, and no others. The MPI is not that slow on any
     // machine with other work.
     bed.filter("add rule netdev test in ether type 0x88b5 meta length > 1000 numgen random mod 8 != 0 drop");
-    for &mpi in here() {
+    for &mpi in of_this_size() {
         let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
         let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "600")];
         let ended = bed.preloaded(mpi, &program, &["worth-it"], &set);
@@ -117,11 +117,10 @@ fn lab_where_the_mpi_is_far_slower_a_length_is_tried_once_and_stays_on_the_wire(
     let bed = Bed::new("mpi_faster", one_switch(4), 1);
     for &mpi in here() {
         let program = compiled(mpi, "mpicc", "tests/slow.c", &["-std=gnu11", "-O1", "-rdynamic", "-lpthread", "-ldl"]);
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "90")];
-        let ended = bed.preloaded(mpi, &program, &["worth-it"], &set);
+        // How many calls come before the trial depends on how soon the hosts meet, and on other work of the machine.
+        let ended = bed.preloaded(mpi, &program, &["until-fast"], &[("ETHBCAST_MPI_TRIAL", "on")]);
         ended.assert_code(0);
         assert_eq!(ended.stderr.matches("tried: bcast, up to 262144 bytes").count(), 1, "{mpi:?}: {}", ended.stderr);
-        // How many calls came before the trial depends on how soon the hosts met.
         assert!(taken(&ended, "bcast") >= 5, "{mpi:?}: {}", ended.stderr);
     }
 }

@@ -347,7 +347,7 @@ mod tests {
             let root_host = root.index(topology.hosts().len());
             let onward = onward(&topology, topology.switch_of(root_host), None, |_| true);
             let lowest = height(&topology, root_host, &onward, |_| true);
-            for seed in (seed..=u64::MAX).take(10) {
+            for seed in (seed..=u64::MAX).take(4) {
                 let other = height(&topology, root_host, &shuffled(&onward, seed), |_| true);
                 prop_assert!(other + 1 >= lowest, "{} {}\n{}", other, lowest, topology.to_toml());
             }
