@@ -115,7 +115,7 @@ impl<'a> Hosts<'a> {
             keys: schedule.keyed.then(|| receiver_keys(keys(1), self.drawn(host), host)),
             ..ReceiverConfig::new(self.station(host), self.drawn(host))
         };
-        // Ledgers let only the root's own bytes pass.
+        // Hash lists let only the root's own bytes pass.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
         let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
         let taken = match holds {

@@ -4,7 +4,7 @@
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::keys::{ContentCipher, SessionName, Signer};
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::verified::{Checked, ChunkSize, Encoder, Ledgered, SPAN_BYTES, SpanBuffer};
+use ethbcast_collectives::session::verified::{Checked, ChunkSize, Encoder, SPAN_BYTES, SpanBuffer, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Outcome, ReceiveReport};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, keys, root_keys, sent, star};
@@ -67,10 +67,10 @@ impl Liar {
             self.heard.extend_from_slice(payload);
         }
         for (at, byte) in (at..).zip(payload) {
-            let is_in_ledger = at % whole < whole - SPAN_BYTES;
+            let is_in_hash_list = at % whole < whole - SPAN_BYTES;
             match self.lie {
                 Lie::Content => *byte = self.forged[at],
-                Lie::Chunks if !is_in_ledger => *byte = self.forged[at],
+                Lie::Chunks if !is_in_hash_list => *byte = self.forged[at],
                 Lie::Order if at >= whole => *byte = self.heard[at - whole],
                 _ => {}
             }
@@ -79,7 +79,7 @@ impl Liar {
 }
 
 struct Host {
-    honest: Participant<Ledgered<Sent>, Checked<Disk>>,
+    honest: Participant<VerifiedSource<Sent>, Checked<Disk>>,
     liar: Option<Liar>,
     payload_bytes: usize,
 }
@@ -119,7 +119,7 @@ struct Played {
 fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
     let case = Case { mtu_bytes: 1500, pipe, ..Case::new(Via::Chain, RECEIVERS, 2_500_000) }.with_feed(256).keyed();
     let (seed, content) = (5, data(case.bytes, 5));
-    let source = Ledgered::of(sent(&case, seed));
+    let source = VerifiedSource::of(sent(&case, seed));
     let source = if keeps { source } else { source.forgetting() };
     let sinks = |_| Checked::checking(Disk::default().keeping(keeps));
     let hosts = hosts_of(&case, seed, source, sinks).into_iter().enumerate().map(|(host, honest)| {
@@ -154,7 +154,7 @@ fn a_relay_that_lies_is_named_and_the_root_gives_each_what_it_has_signed() {
         assert!(!damages.is_empty());
         let liar = format!("n{LIAR}");
         assert!(damages.iter().all(|damage| damage.from.as_ref() == Some(&liar)), "{lie:?}: {damages:?}");
-        assert_eq!(damages.iter().any(|damage| damage.is_ledger), lie != Lie::Chunks, "{lie:?}: {damages:?}");
+        assert_eq!(damages.iter().any(|damage| damage.is_hash_list), lie != Lie::Chunks, "{lie:?}: {damages:?}");
     }
 }
 

@@ -51,7 +51,7 @@ pub struct SendReport {
     /// Ranges that came damaged to some receivers and were re-sent, each with its hop.
     pub damages: Vec<Damage>,
     /// Receivers that were demoted because they held up the others.
-    pub aside: Vec<String>,
+    pub demoted: Vec<String>,
     /// Receiver that was blocked most often, if one was.
     pub held_up_by: Option<String>,
     #[doc(hidden)]
@@ -157,9 +157,9 @@ pub(super) fn of_receivers(root: &Root, given_up: Option<Instant>, form: Form) -
     by_host(root, given_up.map_or_else(reports, |now| fates(root, form, now)))
 }
 
-pub(super) fn aside(root: &Root) -> Vec<String> {
+pub(super) fn demoted(root: &Root) -> Vec<String> {
     let members = root.view().into_iter().flat_map(|view| &view.members);
-    members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
+    members.filter(|member| member.standing == Standing::Demoted).map(|member| member.host.clone()).collect()
 }
 
 /// Report of a session at one receiver.

@@ -1,7 +1,7 @@
 //! Test helper: simulated transfers whose links, network cards and relays damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
-use ethbcast_collectives::session::verified::{Checked, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Done, End, Outcome, RootEvent, Trailer, kind};
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, run, star, strike};
 use ethbcast_transport::Instant;
@@ -211,11 +211,11 @@ impl Scene {
         self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
     }
 
-    pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
+    pub fn play_verified(&self, seed: u64, replay: &str) -> Played {
         let expected = self.content(seed);
         let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));
         let exact = |sink: &Checked<Disk>| sink.content().bytes() == &expected[..];
-        let source = Ledgered::of(self.sent(&expected));
+        let source = VerifiedSource::of(self.sent(&expected));
         self.play_with(seed, replay, (source, |sent| sent.content().told()), (sink, exact))
     }
 

@@ -137,14 +137,14 @@ fn a_false_status_does_not_hide_a_reader_that_has_stopped() {
 }
 
 #[test]
-fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
+fn a_false_ready_does_not_leave_out_what_a_demoted_member_lacks() {
     for (via, host) in [(Via::Chain, 2), (Via::Chain, 4), (Via::Cast, 2), (Via::Binary, 1)] {
         for arrived in [60, 100, 103, u64::MAX] {
             let mut scene = Scene::new(via);
             let replay = format!("{via}: READY of n{host} with {arrived} frames");
             assert!(scene.run_to(Phase::FirstFrames, host), "{replay}");
             scene.pause(host, Duration::from_secs(2));
-            scene.run_to_aside(host);
+            scene.run_until_demoted(host);
             let view = scene.view().expect("it is being run");
             let ready = Message::Ready { epoch: view.epoch, digest: view.digest(), arrived };
             let (kind, body) = ready.encode();

@@ -69,7 +69,7 @@ pub struct Evidence {
     pub synced: Option<(String, f64)>,
     pub apart: Option<String>,
     /// Hosts that were served beside the others, each with the message about it.
-    pub aside: Vec<(String, Option<String>)>,
+    pub demoted: Vec<(String, Option<String>)>,
     pub is_partial: bool,
     pub slow_cable: Option<String>,
     pub has_topology: bool,
@@ -116,7 +116,7 @@ impl Evidence {
     /// Whether frames were lost, or hosts were served beside the others.
     fn has_trouble(&self) -> bool {
         let is_lossy = self.repeated > MUCH_LOSS || self.lossy.first().is_some_and(|(_, loss)| *loss > MUCH_LOSS);
-        is_lossy || self.rerouted.is_some() || self.apart.is_some() || !self.aside.is_empty()
+        is_lossy || self.rerouted.is_some() || self.apart.is_some() || !self.demoted.is_empty()
     }
 
     /// Returns the largest share of the time in which a host was busy otherwise, or was waited for.
@@ -167,7 +167,7 @@ impl Evidence {
             held_up: held_up.filter(|&(_, share)| share >= SOME),
             synced: synced.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|&(_, share)| share >= SOME),
             apart: apart.map(|apart| shown(&apart.hosts.join(" and "))),
-            aside: run.aside.iter().map(|host| (shown(host), put_aside(kept, host))).collect(),
+            demoted: run.demoted.iter().map(|host| (shown(host), demotion(kept, host))).collect(),
             is_partial: kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2),
             slow_cable: run.slow_cable.as_deref().map(shown),
             has_topology: run.topology.is_some(),
@@ -187,7 +187,7 @@ fn last(kept: &Kept) -> Option<(String, f64)> {
         hosts.sort_unstable();
         return Some((nodeset::fold(&hosts), late(at)));
     };
-    let why = put_aside(kept, &last.host).map(|text| format!("which {text}"));
+    let why = demotion(kept, &last.host).map(|text| format!("which {text}"));
     let why = why.or_else(|| of_receiver(kept, last).map(|cause| format!("limited by {cause}")));
     let cause = why.map_or(String::new(), |why| format!(" ({why})"));
     Some((format!("{}{cause}", shown(&last.host)), late(at)))
@@ -199,7 +199,7 @@ fn rerouted_because(timeline: &Timeline) -> String {
 }
 
 /// Returns the message about a host from the moment when it was served beside the others.
-fn put_aside(kept: &Kept, host: &str) -> Option<String> {
+fn demotion(kept: &Kept, host: &str) -> Option<String> {
     let incidents = &kept.run.as_ref()?.timeline.incidents;
     let own = incidents.iter().find(|one| one.kind == "aside" && one.hosts.iter().any(|other| other == host))?;
     Some(shown(&own.text)).filter(|text| !text.is_empty())
@@ -314,7 +314,7 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         (seen.part(*seconds), format!("{hosts}, which finished {seconds:.1} s after all others"))
     });
     let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let aside = rest.zip(aside_text(&seen.aside));
+    let demoted = rest.zip(demoted_text(&seen.demoted));
     let activity = |seen: &Option<(String, f64)>, words: &str| {
         let (host, share) = rest.and(seen.as_ref())?;
         Some((*share, format!("{host}: {words} ({:.0} % of the time)", share * 100.0)))
@@ -326,15 +326,15 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
         .filter(|_| seen.is_partial)
         .map(|rest| (rest, "the hosts, which looked for what they have and checked it: little was sent".to_owned()));
     let awaited = awaited.filter(|&(share, _)| share >= SOME);
-    strongest([awaited, last.filter(|&(share, _)| share >= LATE), aside, held_up, synced, partial])
+    strongest([awaited, last.filter(|&(share, _)| share >= LATE), demoted, held_up, synced, partial])
 }
 
-fn aside_text(aside: &[(String, Option<String>)]) -> Option<String> {
-    match aside {
+fn demoted_text(demoted: &[(String, Option<String>)]) -> Option<String> {
+    match demoted {
         [] => None,
         [(host, Some(text))] => Some(format!("{host}, which {text}")),
         _ => {
-            let hosts: Vec<String> = aside.iter().map(|(host, _)| host.clone()).collect();
+            let hosts: Vec<String> = demoted.iter().map(|(host, _)| host.clone()).collect();
             Some(format!("{}, served beside the others from then on", nodeset::fold(&hosts)))
         }
     }

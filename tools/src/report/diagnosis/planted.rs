@@ -107,8 +107,8 @@ impl Kept {
         })
     }
 
-    fn aside(self, host: &str, text: &str) -> Kept {
-        self.incident(2.0, "aside", host, text).with(|_, run| run.aside.push(host.to_owned()))
+    fn demoted(self, host: &str, text: &str) -> Kept {
+        self.incident(2.0, "aside", host, text).with(|_, run| run.demoted.push(host.to_owned()))
     }
 
     fn others(self, host: &str, seconds: f64, share: f64, sessions: &[&str]) -> Kept {
@@ -301,7 +301,7 @@ fn of_hosts_at_the_end() -> Vec<Planted> {
 
 fn of_what_was_rerouted_or_short() -> Vec<Planted> {
     vec![
-        ("a slow cable", run(0.3).aside("n2", "takes 10.0 Mbit/s"), "n2, which takes 10.0 Mbit/s"),
+        ("a slow cable", run(0.3).demoted("n2", "takes 10.0 Mbit/s"), "n2, which takes 10.0 Mbit/s"),
         (
             "a slow cable that is known",
             run(0.3).predicted(9.8).with(|_, run| run.slow_cable = Some("host n3 to switch s0".to_owned())),
@@ -314,7 +314,7 @@ fn of_what_was_rerouted_or_short() -> Vec<Planted> {
         ),
         (
             "a pair that cannot talk",
-            run(0.3).incident(1.0, "apart", "n1 and n2", "").aside("n2", ""),
+            run(0.3).incident(1.0, "apart", "n1 and n2", "").demoted("n2", ""),
             "the path between n1 and n2, where nothing gets through",
         ),
         (

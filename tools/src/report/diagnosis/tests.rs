@@ -114,15 +114,15 @@ fn each_planted_cause_of_network_and_hosts_is_named() {
         ),
         (Evidence { contended: Some(cable()), ..run(3.0) }, "the cable n2–s1, over which the plan has 2 hosts"),
         (
-            Evidence { apart: some("n1 and n2"), aside: vec![("n1".to_owned(), None)], ..run(3.0) },
+            Evidence { apart: some("n1 and n2"), demoted: vec![("n1".to_owned(), None)], ..run(3.0) },
             "the path between n1 and n2",
         ),
         (
-            Evidence { aside: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec(), ..run(3.0) },
+            Evidence { demoted: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec(), ..run(3.0) },
             "n[1-2], served beside the others",
         ),
         (
-            Evidence { aside: vec![("n1".to_owned(), some("takes 19.6 Mbit/s"))], ..run(3.0) },
+            Evidence { demoted: vec![("n1".to_owned(), some("takes 19.6 Mbit/s"))], ..run(3.0) },
             "n1, which takes 19.6 Mbit/s",
         ),
         (

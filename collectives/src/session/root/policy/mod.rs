@@ -155,7 +155,7 @@ impl StormControl {
             return Vec::new();
         }
         self.marks.clear();
-        losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+        losers.into_iter().map(|rank| StallFinding::Demote(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
     fn compare_with_unicast(

@@ -125,7 +125,7 @@ impl SlowHosts {
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
         self.suspicion.take_if(|_| is_late)?;
-        Some(StallFinding::StepAside(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
+        Some(StallFinding::Demote(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
     }
 
     fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, straggler: Option<Straggler>) {
