@@ -35,7 +35,7 @@ const POOR_BEGINNINGS: [&str; 26] = [
 ];
 
 /// Names of types and modules that the field has a word for, which is the second of each pair.
-const PRIVATE_NAMES: [(&str, &str); 18] = [
+const PRIVATE_NAMES: [(&str, &str); 19] = [
     ("applicant", "join request"),
     ("answerer", "responder"),
     ("brake", "straggler"),
@@ -46,6 +46,7 @@ const PRIVATE_NAMES: [(&str, &str); 18] = [
     ("giver", "upstream peer"),
     ("hall", "registry"),
     ("hearer", "receiver"),
+    ("ledger", "hash list"),
     ("lookout", "watchdog"),
     ("parcel", "framed message"),
     ("rival", "competitor"),
