@@ -223,7 +223,10 @@ fn a_host_that_was_measured_to_be_slow_is_served_beside_the_others_from_the_begi
         let scene = Scene { is_known: true, ..scene(via, &[slow]) };
         let story = scene.play();
         let [(host, at, text)] = &story.demoted[..] else { panic!("{:?}", story.demoted) };
-        assert!(*host == slow && *at < Duration::from_secs(1) && text.contains("measured before"), "{at:?} {text}");
+        assert!(
+            *host == slow && *at < Duration::from_secs(1) && text.contains("earlier measurements"),
+            "{at:?} {text}"
+        );
         let times = scene.times(&story);
         assert!(times <= 1.1, "{scene:?}: {times:.2} times");
     }

@@ -199,7 +199,7 @@ impl Report<'_> {
             true if self.is_calibrated => {
                 ": the calibration is of a slower network; measure again with `ethbcast probe`"
             }
-            true => ": what was measured before the start was slower",
+            true => ": the measurement before the start found a slower network",
             false if is_of_known_length => "",
             false => return None,
         };

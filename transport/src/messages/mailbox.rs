@@ -295,7 +295,7 @@ impl Part for Mailbox {
             let channel = &mut self.channels[rank.index()];
             if channel.on_timeout(now, &self.settings) {
                 log::warn!(
-                    "rank {rank} has not answered, or lacked what it had acknowledged, for {:?}: given up",
+                    "rank {rank} has not answered, or lacked data that it had acknowledged, for {:?}: given up",
                     self.settings.silent_after
                 );
                 self.remove_peer(rank);

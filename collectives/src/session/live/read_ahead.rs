@@ -90,7 +90,7 @@ impl ReadAhead {
                 self.forgetting()
             }
             Err(_) => {
-                threads.again = Err(format!("{} is a pipe: what was read once cannot be read again", threads.what));
+                threads.again = Err(format!("{} is a pipe, which cannot be read a second time", threads.what));
                 self
             }
         }

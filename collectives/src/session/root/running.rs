@@ -90,7 +90,7 @@ impl SessionPhase {
             if member.standing == Standing::Demoted {
                 let [rate, usual] = [rate, usual].map(rate_text);
                 let text = format!(
-                    "would hold up the others: by what was measured before its cable carries {rate}, theirs {usual}"
+                    "would hold up the others: by earlier measurements its cable carries {rate}, theirs {usual}"
                 );
                 endpoint.push_event(RootEvent::Demoted { host: member.host.clone(), text });
             }

@@ -140,7 +140,8 @@ impl Decoder {
         let place = SpanPlace::of_stream(self.chunk, self.spans, span.len());
         let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
             let at = self.content_bytes;
-            self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
+            self.failed =
+                Some(format!("the data behind byte {at} is not of the form that a sender of files sends: send again"));
             return;
         };
         let (given, hash_list_is_right) = (right.len(), false);
@@ -188,8 +189,8 @@ impl Decoder {
         if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
             let damage = held.damage();
             self.failed = Some(match held.lacks() {
-                false => format!("{damage}, and they cannot be had again: {why}"),
-                true => format!("{} from byte {} on cannot be had: {why}", damage.amount(), damage.content.start),
+                false => format!("{damage}, and cannot be fetched again: {why}"),
+                true => format!("{} from byte {} on cannot be fetched: {why}", damage.amount(), damage.content.start),
             });
         }
     }

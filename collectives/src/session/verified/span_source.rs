@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
+const ASKED: &str = "the sender asked which data is missing, and sends nothing now (--dry-run)";
 
 /// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends with `Asked` once all
 /// want-bitmaps were requested; the sentence of a failure is sent to all receivers.

@@ -211,8 +211,7 @@ fn unavailable_bytes_fail_with_the_reason() {
     assert_eq!(sink.wanted(), Some(0..24 + 2 * 32));
     sink.deny(NOW, "nobody has them");
     let text = sink.verdict(NOW).expect("it is given up").text;
-    let expected =
-        "the hash list of 100000 bytes at byte 0 came damaged, and they cannot be had again: nobody has them";
+    let expected = "the hash list of 100000 bytes at byte 0 came damaged, and cannot be fetched again: nobody has them";
     assert_eq!(text, expected);
 }
 
@@ -223,7 +222,7 @@ fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_
     sink.write(NOW, &bytes, false);
     sink.finish(NOW, Trailer { bytes: 56, digest: *blake3::hash(&bytes).as_bytes() });
     let text = sink.verdict(NOW).expect("no span is so long").text;
-    assert!(text.contains("not what a sender of files sends"), "{text}");
+    assert!(text.contains("not of the form that a sender of files sends"), "{text}");
     let (stream, trailer) = encoded(&content(1000));
     for wrong in [Trailer { bytes: trailer.bytes + 1, ..trailer }, Trailer { digest: [0; 32], ..trailer }] {
         let mut sink = Checked::checking(Collected::default());

@@ -359,6 +359,6 @@ fn bytes_that_nobody_has_undamaged_fail_by_name_and_are_not_kept() {
     let (fates, _) = play(DamagedFrames { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
     for (fate, text) in &fates {
         assert_eq!(*fate, Outcome::Damaged, "{text}");
-        assert!(text.contains("came damaged, and they cannot be had again"), "{text}");
+        assert!(text.contains("came damaged, and cannot be fetched again"), "{text}");
     }
 }

@@ -242,7 +242,7 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
     // `--nice` explains idle time only as far as nothing else is known to have taken it.
     let is_free = seen.others.is_some() || !seen.has_trouble();
     let yielding = (seen.is_yielding && !is_full && is_free)
-        .then(|| (seen.rest() - seen.host_share(), "giving way to others, as asked (--nice)".to_owned()))
+        .then(|| (seen.rest() - seen.host_share(), "yielding to others, as asked (--nice)".to_owned()))
         .filter(|&(share, _)| share >= SOME);
     let busy = seen.processor_share.filter(|&share| share >= FULL && !is_full).map(|share| share.min(1.0));
     // Beside links of unknown rates it may be busy with waiting for room on them: that is seen, and no cause.
@@ -347,14 +347,14 @@ fn of_the_links(seen: &Evidence) -> Option<Cause> {
         None if seen.is_cast => "each carries every frame once".to_owned(),
         None => "they carry the bytes".to_owned(),
     };
-    let slow = seen.slow_cable.as_ref().map(|cable| format!("{cable}, slower than the others by what is known of it"));
+    let slow = seen.slow_cable.as_ref().map(|cable| format!("{cable}, which is known to be slower than the others"));
     let measured = seen.link_share().map(|share| share.min(1.0)).filter(|&share| share >= FULL).map(|share| {
         (share, format!("the links themselves: {carried}, at {:.0} % of what two hosts alone reach", share * 100.0))
     });
     let predicted = seen.predicted_seconds.map(|predicted| {
         let times = seen.part(predicted).max(f64::MIN_POSITIVE);
         let words = match seen.link_share() {
-            Some(share) if share < FULL => format!("what was predicted, {:.0} % of it on the links", share * 100.0),
+            Some(share) if share < FULL => format!("the predicted time, {:.0} % of it on the links", share * 100.0),
             _ => format!("the links themselves, as predicted: {carried}"),
         };
         (times.min(1.0 / times) * PREDICTED, slow.clone().unwrap_or(words))
@@ -378,7 +378,7 @@ fn unknown(seen: &Evidence) -> String {
     let predicted = seen
         .predicted_seconds
         .filter(|&predicted| predicted > 0.0)
-        .map(|predicted| format!("it took {:.1} times what was predicted", seen.seconds / predicted));
+        .map(|predicted| format!("it took {:.1} times the predicted time", seen.seconds / predicted));
     let is_wrong = share.is_none() && seen.copy_seconds.is_some();
     let wrong = is_wrong.then(|| "the cables carried more than was measured between two hosts alone".to_owned());
     let words: Vec<String> = links.into_iter().chain(wrong).chain(predicted).collect();

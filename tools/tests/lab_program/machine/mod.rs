@@ -286,7 +286,7 @@ fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
     let [first, second] = receivers.map(|receiver| receiver.end(LIMIT));
     first.assert_code(0);
     assert_eq!(names_in(&trusting), ["file"], "the digest is of what was received, as the README says");
-    second.assert_refusal(5, &["read back from the disk is not what was written"]);
+    second.assert_refusal(5, &["read back from the disk differs from what was written"]);
     assert_eq!(shown_in(&checking), [""; 0]);
     root.end(LIMIT).assert_code(1);
 }

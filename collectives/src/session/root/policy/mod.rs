@@ -333,7 +333,7 @@ impl Replanning {
                 self.changed = false;
             }
             ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
-                log::info!("the tree stays as it is: not everybody has got what was sent");
+                log::info!("the tree stays as it is: some receivers still lack sent data");
                 (self.stage, self.to_cast) = (ReplanningStage::Settled, false);
             }
             ReplanningStage::Draining(_)
