@@ -250,9 +250,9 @@ impl<'a> Script<'a> {
     }
 
     pub(super) fn near(&mut self, base: u64) -> u64 {
-        const FAR: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
+        const FAR_OFFSETS: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
         match self.u8() {
-            far @ 250.. => FAR[usize::from(far - 250)],
+            far @ 250.. => FAR_OFFSETS[usize::from(far - 250)],
             near => base.wrapping_add(u64::from(near)).wrapping_sub(64),
         }
     }

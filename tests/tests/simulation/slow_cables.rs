@@ -20,7 +20,7 @@ const BYTES: usize = 13_400_000;
 const FEED_FRAMES: u64 = 2048;
 const RECEIVERS: usize = 7;
 /// Times of the transfer without a slow cable that the others may take for each slow one.
-const MOST: f64 = 0.3;
+const MAX_EXTRA_TIME: f64 = 0.3;
 
 #[derive(Clone, Debug)]
 struct Scene {
@@ -130,7 +130,11 @@ impl Scene {
         assert_eq!(demoted, self.slow, "{self:?}: {:?}", story.demoted);
         assert!(story.demoted.iter().all(|(.., text)| text.contains("bit/s")), "{:?}", story.demoted);
         let times = self.times(&story);
-        assert!(times <= 1.0 + MOST * self.slow.len() as f64, "{self:?}: {times:.2} times: {:?}", story.demoted);
+        assert!(
+            times <= 1.0 + MAX_EXTRA_TIME * self.slow.len() as f64,
+            "{self:?}: {times:.2} times: {:?}",
+            story.demoted
+        );
     }
 
     fn is_found_among_busy_ones(&self) {
