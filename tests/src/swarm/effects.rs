@@ -139,7 +139,7 @@ pub fn rings_late(host: &impl Machine, due: &mut Option<Instant>, now: Instant) 
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct SentRecord {
     /// Each frame's last stamp, 0 for never, and how often it was proved lost
     /// since.
     frames: Vec<(u32, u32)>,
@@ -150,7 +150,7 @@ pub(super) struct Sent {
     believed: (u8, u64),
 }
 
-impl Sent {
+impl SentRecord {
     pub(super) fn end(&self) -> u64 {
         self.frames.len() as u64
     }

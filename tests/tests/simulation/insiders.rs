@@ -106,7 +106,7 @@ impl Machine for Host {
     }
 }
 
-struct Played {
+struct InsiderPlay {
     fates: Vec<(Outcome, String)>,
     damages: Vec<Damage>,
     /// Bytes that each receiver's program has seen.
@@ -116,7 +116,7 @@ struct Played {
 }
 
 /// Plays a session by a chain, and checks that no receiver shows a byte that the root has not sent.
-fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
+fn play(lie: Lie, pipe: bool, keeps: bool) -> InsiderPlay {
     let case = Case { mtu_bytes: 1500, pipe, ..Case::new(Via::Chain, RECEIVERS, 2_500_000) }.with_feed(256).keyed();
     let (seed, content) = (5, data(case.bytes, 5));
     let source = VerifiedSource::of(sent(&case, seed));
@@ -143,13 +143,13 @@ fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
         shown.push(disk.bytes().len());
     }
     let fates = root.reports().map(|report| (report.outcome, report.text.clone())).collect();
-    Played { fates, damages: root.damages(), shown, failures }
+    InsiderPlay { fates, damages: root.damages(), shown, failures }
 }
 
 #[test]
 fn a_relay_that_lies_is_named_and_the_root_gives_each_what_it_has_signed() {
     for lie in [Lie::Content, Lie::Chunks, Lie::Order] {
-        let Played { fates, damages, .. } = play(lie, false, true);
+        let InsiderPlay { fates, damages, .. } = play(lie, false, true);
         assert!(fates.iter().all(|(fate, _)| *fate == Outcome::Delivered), "{lie:?}: {fates:?}");
         assert!(!damages.is_empty());
         let liar = format!("n{LIAR}");
@@ -161,7 +161,7 @@ fn a_relay_that_lies_is_named_and_the_root_gives_each_what_it_has_signed() {
 #[test]
 fn who_gets_only_lies_fails_and_shows_nothing_of_them() {
     for lie in [Lie::Content, Lie::Chunks, Lie::Order, Lie::End] {
-        let Played { fates, damages, shown, failures } = play(lie, true, false);
+        let InsiderPlay { fates, damages, shown, failures } = play(lie, true, false);
         for (host, (fate, text)) in (1..).zip(&fates) {
             let expected = if host <= LIAR { Outcome::Delivered } else { Outcome::Damaged };
             assert_eq!(*fate, expected, "{lie:?}: n{host} {text}");

@@ -93,7 +93,7 @@ impl World {
         Network::star(self.hosts, cable, &settings).with_mtu_bytes(MTU_BYTES.into()).with_switches(switch)
     }
 
-    fn play(&self) -> Played {
+    fn play(&self) -> NeighboursPlay {
         let mut members: Vec<(usize, &'static str, Host)> = Vec::new();
         for session in &self.sessions {
             members.extend(session.members().into_iter().map(|(host, member)| (host, session.group, member)));
@@ -132,17 +132,17 @@ impl World {
             host.turn(now)
         });
         assert!(!matches!(outcome, Ended::LiveLock { .. } | Ended::EventLimit { .. }), "{outcome:?}");
-        Played { hosts: simulation.into_machines(), roots, over_at }
+        NeighboursPlay { hosts: simulation.into_machines(), roots, over_at }
     }
 }
 
-struct Played {
+struct NeighboursPlay {
     hosts: Vec<BusyHost>,
     roots: Vec<usize>,
     over_at: Vec<Option<Instant>>,
 }
 
-impl Played {
+impl NeighboursPlay {
     fn root(&self, at: usize) -> (&Root, &Sent) {
         let Some(Participant::Root(root, sending)) = self.hosts[self.roots[at]].member() else {
             unreachable!("a root")

@@ -12,7 +12,7 @@ use std::time::Duration;
 const RUNS: u64 = 300;
 const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
 
-struct World {
+struct ServedAloneWorld {
     hosts: usize,
     frames: u64,
     cast: bool,
@@ -31,8 +31,8 @@ struct World {
     tuning: Tuning,
 }
 
-impl World {
-    fn draw(random: &mut Random) -> World {
+impl ServedAloneWorld {
+    fn draw(random: &mut Random) -> ServedAloneWorld {
         let cast = random.below(2) == 0;
         let hosts = 3 + random.below(if cast { 18 } else { 4 }) as usize;
         let from = Instant::START + Duration::from_micros(random.below(30_000));
@@ -43,7 +43,7 @@ impl World {
             1 if cast => Tuning::push_pull(),
             _ => Tuning::default(),
         };
-        World {
+        ServedAloneWorld {
             hosts,
             frames: 1 + random.below(1500),
             cast,
@@ -118,8 +118,8 @@ fn push(stream: &mut Stream, frames: u64) {
 
 fn play(seed: u64) {
     let mut random = Random::new(seed);
-    let world = World::draw(&mut random);
-    let World { hosts, frames, deaf, .. } = world;
+    let world = ServedAloneWorld::draw(&mut random);
+    let ServedAloneWorld { hosts, frames, deaf, .. } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams alone \
          ({hosts} hosts, {frames} frames, {deaf} of a cast: {}, loss {})",

@@ -11,7 +11,7 @@ use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
-use scene::{Broken, CHUNK_BYTES, Played, Scene};
+use scene::{Broken, CHUNK_BYTES, DamagePlay, Scene};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -101,12 +101,12 @@ fn scene(via: Via, receivers: usize, broken: Broken) -> Scene {
     Scene { case, broken, chance: 0.05, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
-fn all_delivered(played: &Played, scene: &Scene, replay: &str) {
+fn all_delivered(played: &DamagePlay, scene: &Scene, replay: &str) {
     assert_eq!(played.fates, vec![Outcome::Delivered; scene.case.receivers], "{replay}: {:?}", played.words);
 }
 
 /// Checks that every named host is at the damaged place.
-fn named(played: &Played, scene: &Scene, replay: &str) {
+fn named(played: &DamagePlay, scene: &Scene, replay: &str) {
     assert_eq!(played.told.len(), played.damages.len(), "{replay}: {:?} {:?}", played.told, played.damages);
     assert_eq!(played.told.is_empty(), played.price.damaged == 0, "{replay}: {:?}", played.price);
     assert!(scene.case.via.is_in_blocks() || played.damages.iter().all(|damage| damage.from.is_some()), "{replay}");

@@ -14,7 +14,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{Flags, Frame, Header, Kind, OVERHEAD_BYTES, Rank, group_mac, parse};
 use ethbcast_transport::{MacAddr, Policy};
-use scene::{Host, Played, Scene, announce, at, forged, join, run_until, switched_on};
+use scene::{GatheringPlay, Host, Scene, announce, at, forged, join, run_until, switched_on};
 use std::time::Duration;
 
 /// A receiver without room at first: the admission hook sets the space.
@@ -506,8 +506,9 @@ fn a_wait_for_receivers_is_reported_ever_less_often() {
 #[test]
 fn a_session_starts_with_the_wanted_number_or_with_fewer_when_the_wait_is_over() {
     let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
-    let started =
-        |played: &Played| played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
+    let started = |played: &GatheringPlay| {
+        played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when)
+    };
     // Long enough for the fourth to send its request meanwhile.
     let soon = Scene::new(1500).root(0, 20_000_000, wanted(3)).receivers(4).play(NoFaults, |_| {});
     assert!(started(&soon).is_some_and(|when| when < Duration::from_millis(300)));

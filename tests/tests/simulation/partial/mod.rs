@@ -7,7 +7,7 @@ use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};
 use ethbcast_transport::sim::Random;
-use scene::{CHUNK, Have, Played, Price, Scene};
+use scene::{CHUNK, Have, PartialPlay, Price, Scene};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -33,7 +33,7 @@ fn overhead(content: usize) -> u64 {
     Form::VERIFIED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
 
-fn all_have_it(played: &Played, receivers: usize) {
+fn all_have_it(played: &PartialPlay, receivers: usize) {
     assert_eq!(played.fates, vec![Outcome::Delivered; receivers], "{played:?}");
     assert_eq!((played.damages.len(), played.price.again), (0, 0), "{played:?}");
 }

@@ -223,7 +223,7 @@ pub struct Scene {
 pub type Heard = Option<Rc<RefCell<Vec<Vec<u8>>>>>;
 
 #[derive(Debug)]
-pub struct Played {
+pub struct PartialPlay {
     pub fates: Vec<Outcome>,
     pub price: Price,
     pub damages: Vec<Damage>,
@@ -249,7 +249,7 @@ impl Scene {
         }
     }
 
-    pub fn play(self, seed: u64, replay: &str) -> Played {
+    pub fn play(self, seed: u64, replay: &str) -> PartialPlay {
         let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays, heard } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
@@ -289,7 +289,7 @@ impl Scene {
             }
         }
         let price = *price.borrow();
-        Played {
+        PartialPlay {
             fates: root.reports().map(|report| report.outcome).collect(),
             price,
             damages: root.damages(),
