@@ -14,7 +14,7 @@ use ethbcast_transport::{Alone, Instant, Tuning};
 const PAYLOAD_BYTES: usize = 1468;
 const FRAMES: u64 = 4096;
 const HOSTS: usize = 1024;
-const ENOUGH: Duration = Duration::from_millis(600);
+const MIN_TIME: Duration = Duration::from_millis(600);
 
 fn main() {
     println!("{:<58} {:>12}", "what", "rate");
@@ -54,7 +54,7 @@ fn main() {
 /// Repeats `work`, which does `count` things, and prints their number per second.
 fn say(what: &str, unit: &str, count: u64, mut work: impl FnMut()) {
     let (begin, mut turns) = (Moment::now(), 0_u64);
-    while begin.elapsed() < ENOUGH {
+    while begin.elapsed() < MIN_TIME {
         work();
         turns += 1;
     }

@@ -35,7 +35,7 @@ const PROCESSORS_SECONDS: f64 = 0.02;
 const LONG_SECONDS: f64 = 3.0;
 const MIN_ITERATIONS: f64 = 3.0;
 /// Ratio to the best from which a way beside `auto` is not tried again.
-const HOPELESS: f64 = 3.0;
+const MAX_RATIO_TO_BEST: f64 = 3.0;
 const SIMULATED_WITHIN: Duration = Duration::from_secs(300);
 
 #[derive(Debug, Deserialize)]
@@ -337,7 +337,7 @@ impl Course<'_> {
             |other: &&Trial| (other.bed, other.size_bytes) == (trial.bed, trial.size_bytes) && other.way > 0;
         let best = trials.iter().filter(is_beside).filter_map(Trial::median).fold(f64::INFINITY, f64::min);
         let may_rest = self.experiment.chart == "over best" && trial.way > 0;
-        may_rest && trial.median().is_some_and(|seconds| seconds > HOPELESS * best)
+        may_rest && trial.median().is_some_and(|seconds| seconds > MAX_RATIO_TO_BEST * best)
     }
 
     fn turn(&self, trial: &Trial) -> anyhow::Result<Result<Measured, String>> {

@@ -79,21 +79,21 @@ pub fn messages(arguments: &Messages, interrupt: &Interrupt) -> anyhow::Result<S
 }
 
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Exchange {
     Raw(Waiting),
     Messages(Duration),
 }
 
 /// Each kind of round trip with its placement and, for messages, the index of the raw kind it is
 /// compared with.
-const WAYS: [(&str, Place, Way, Option<usize>); 7] = [
-    ("raw, blocking, one CPU", Place::Together, Way::Raw(Waiting::Blocking), None),
-    ("messages, blocking, one CPU", Place::Together, Way::Messages(Duration::ZERO), Some(0)),
-    ("raw, blocking, two CPUs", Place::Apart, Way::Raw(Waiting::Blocking), None),
-    ("messages, blocking, two CPUs", Place::Apart, Way::Messages(Duration::ZERO), Some(2)),
-    ("raw, spinning", Place::Apart, Way::Raw(Waiting::Spinning), None),
-    ("messages, spinning", Place::Apart, Way::Messages(FOR_EVER), Some(4)),
-    ("messages, default", Place::Anywhere, Way::Messages(BY_DEFAULT), Some(4)),
+const WAYS: [(&str, Place, Exchange, Option<usize>); 7] = [
+    ("raw, blocking, one CPU", Place::Together, Exchange::Raw(Waiting::Blocking), None),
+    ("messages, blocking, one CPU", Place::Together, Exchange::Messages(Duration::ZERO), Some(0)),
+    ("raw, blocking, two CPUs", Place::Apart, Exchange::Raw(Waiting::Blocking), None),
+    ("messages, blocking, two CPUs", Place::Apart, Exchange::Messages(Duration::ZERO), Some(2)),
+    ("raw, spinning", Place::Apart, Exchange::Raw(Waiting::Spinning), None),
+    ("messages, spinning", Place::Apart, Exchange::Messages(FOR_EVER), Some(4)),
+    ("messages, default", Place::Anywhere, Exchange::Messages(BY_DEFAULT), Some(4)),
 ];
 
 fn round_trips(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow::Result<String> {
@@ -101,8 +101,8 @@ fn round_trips(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow
     for _ in 0..arguments.rounds {
         for ((_, place, way, _), times) in WAYS.iter().zip(&mut times) {
             let turn = match *way {
-                Way::Raw(waiting) => plain_trips(hop, *place, PING_BYTES, arguments.pings, waiting)?,
-                Way::Messages(spin) => {
+                Exchange::Raw(waiting) => plain_trips(hop, *place, PING_BYTES, arguments.pings, waiting)?,
+                Exchange::Messages(spin) => {
                     message_trips(hop, *place, &Settings::default(), PING_BYTES, arguments.pings, spin)?
                 }
             };

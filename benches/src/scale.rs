@@ -26,10 +26,10 @@ use ethbcast_transport::{Instant, Machine, Tuning};
 
 use crate::results::Output;
 
-const RATES: [Rate; 2] = [
-    Rate { bits_per_second: 1_000_000_000, feed_frames: 4096, max_received_per_second: 16_000.0 },
+const RATES: [LinkRate; 2] = [
+    LinkRate { bits_per_second: 1_000_000_000, feed_frames: 4096, max_received_per_second: 16_000.0 },
     // The usual feed holds 5 ms of full frames at this rate.
-    Rate { bits_per_second: 10_000_000_000, feed_frames: 8192, max_received_per_second: 30_000.0 },
+    LinkRate { bits_per_second: 10_000_000_000, feed_frames: 8192, max_received_per_second: 30_000.0 },
 ];
 const MIN_GOODPUT_PERCENT: f64 = 85.0;
 const MAX_ADDED_BYTES: usize = 4096;
@@ -66,7 +66,7 @@ impl Scale {
     }
 }
 
-struct Rate {
+struct LinkRate {
     bits_per_second: u64,
     feed_frames: u64,
     max_received_per_second: f64,
@@ -112,10 +112,10 @@ fn explanation(mtu: u16) -> String {
     )
 }
 
-impl Rate {
-    fn case(&self, size: &Scale) -> Case {
+impl LinkRate {
+    fn case(&self, size: &Scale) -> ScaleCase {
         let times = if self.bits_per_second > RATES[0].bits_per_second { 3 } else { 1 };
-        Case {
+        ScaleCase {
             receivers: size.receivers,
             frames: size.frames * times,
             mtu_bytes: size.mtu_bytes(),
@@ -153,7 +153,7 @@ impl Rate {
 fn reports(size: &Scale, seed: u64) -> anyhow::Result<usize> {
     // At varying positions in the rounds of ordinary acknowledgements.
     let sequence = 300 + seed * 97 % 500;
-    let case = Case { frames: 1200, loss: 0.0, all_lose: Some(sequence), seed, ..RATES[0].case(size) };
+    let case = ScaleCase { frames: 1200, loss: 0.0, all_lose: Some(sequence), seed, ..RATES[0].case(size) };
     Ok(play(&case)?.reports)
 }
 
@@ -173,7 +173,7 @@ const FULL_PAYLOAD_BYTES: f64 = 1468.0;
 const QUEUE_FRAMES: usize = 32;
 
 #[derive(Clone, Copy, Debug)]
-struct Case {
+struct ScaleCase {
     receivers: usize,
     frames: usize,
     mtu_bytes: u16,
@@ -285,7 +285,7 @@ impl Machine for Host {
     }
 }
 
-impl Case {
+impl ScaleCase {
     fn payload_bytes(&self) -> usize {
         usize::from(self.mtu_bytes) - HEADER_BYTES
     }
@@ -359,7 +359,7 @@ impl Faults for Watch {
     }
 }
 
-fn play(case: &Case) -> anyhow::Result<Played> {
+fn play(case: &ScaleCase) -> anyhow::Result<Played> {
     let (flow, reports) = (Rc::new(Cell::new(Flow::default())), Rc::new(Cell::new(0)));
     let random = RandomFaults::new(case.seed).loss(case.loss);
     let watch = Watch { random, all_lose: case.all_lose, reports: Rc::clone(&reports) };

@@ -220,7 +220,7 @@ impl CommandInput {
                 "`{}` ended before it had taken all: let it read to the end, `{0}; cat > /dev/null`",
                 self.command
             ))),
-            (false, _) => Err(failed(&self.command, status, "what it has done so far stays as it is")),
+            (false, _) => Err(failed(&self.command, status, "its effects so far stay")),
         }
     }
 }

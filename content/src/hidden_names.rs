@@ -126,8 +126,8 @@ pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::R
 /// Returns a sentence about a hidden entry at `path` that was not resumed.
 pub(crate) fn foreign(path: &Path) -> String {
     format!(
-        "{} belongs to somebody else, or others may write to it: it was left as it is, and what came got another \
-         hidden name, which no later run goes on with; remove it",
+        "{} belongs to somebody else, or others may write to it: it was left as it is, and the received data got \
+         another hidden name, which no later run continues; remove it",
         shown(path.as_os_str().as_bytes())
     )
 }
@@ -199,7 +199,7 @@ pub(crate) fn bring_back<D: Directory>(directory: &D) {
     let names = directory.names().unwrap_or_default();
     for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
         if let Err(error) = settle_aside(directory, &old) {
-            log::warn!("what an earlier run set aside is still in {}: {error}", old.old().display());
+            log::warn!("old content of an earlier run is still in {}: {error}", old.old().display());
         }
     }
 }

@@ -156,9 +156,9 @@ pub struct Played {
 }
 
 impl Played {
-    pub fn aside(&self) -> Vec<usize> {
+    pub fn demoted(&self) -> Vec<usize> {
         let host = |(_, event): &(Duration, RootEvent)| match event {
-            RootEvent::Aside { host, .. } => Some(host_number(host)),
+            RootEvent::Demoted { host, .. } => Some(host_number(host)),
             _ => None,
         };
         self.told.iter().filter_map(host).collect()

@@ -16,7 +16,7 @@ const OURS: [u8; 2] = [0x88, 0xB5];
 const FULL_BYTES: usize = 1514;
 const SHORT_BYTES: usize = 66;
 const FIRST_TIMEOUT: Duration = Duration::from_millis(200);
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(3);
+const MAX_TIMEOUT: Duration = Duration::from_secs(3);
 const READING: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Debug)]
@@ -121,7 +121,7 @@ impl Source {
         if self.expires_at.take_if(|at| *at <= now).is_some() && self.acked < self.next {
             self.threshold = ((self.next - self.acked) as f64 / 2.0).max(2.0);
             (self.window, self.recover, self.next, self.doubles) = (1.0, None, self.acked, 0);
-            self.timeout = (self.timeout * 2).min(LONGEST_TIMEOUT);
+            self.timeout = (self.timeout * 2).min(MAX_TIMEOUT);
         }
     }
 

@@ -25,7 +25,7 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
 fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let Target { sources, nodes, name } = Target::of(args)?;
     if args.force {
-        word(args, "-f does nothing here: what is there is replaced where `recv --serve --force` runs");
+        word(args, "-f does nothing here: existing files are replaced where `recv --serve --force` runs");
     }
     if args.fanout.is_some() {
         word(args, "--fanout does nothing here: everything is sent to all at once");
@@ -157,8 +157,8 @@ impl Target {
             _ if is_there_anyway(&name) => None,
             _ => {
                 let text = format!(
-                    "several keep their own names, so {name} is none for them: give HOSTS: last, or with -w a colon \
-                     alone, as in `ethbcast cp -w n[1-31] a b :`"
+                    "several sources keep their own names, so the name {name} cannot be used: give HOSTS: last, or \
+                     with -w a colon alone, as in `ethbcast cp -w n[1-31] a b :`"
                 );
                 return fail(Code::Usage, text);
             }

@@ -205,7 +205,7 @@ impl<'a> Line<'a> {
     }
 
     fn tagged(captured: Captured<'a>, vlan: u16) -> Line<'a> {
-        let why = format!("tagged for VLAN {vlan}: capture on the VLAN's own interface to see what it says");
+        let why = format!("tagged for VLAN {vlan}: capture on the VLAN's own interface to read it");
         Line { captured, what: Err(why) }
     }
 
@@ -391,7 +391,7 @@ fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
                 return Err(Failure::new(Code::Usage, text).into());
             }
             Err(_) => {
-                let text = format!("{name} is damaged at byte {at}: what is there is no frame of a capture");
+                let text = format!("{name} is damaged at byte {at}: there is no captured frame");
                 return Err(Failure::new(Code::Usage, text).into());
             }
         };

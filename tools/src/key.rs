@@ -112,7 +112,7 @@ const CREDENTIAL: &str = "ethbcast.key";
 /// The phrase as it was typed: the user is asked once per run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
 
-const WITHOUT: &str = "any host on this network can read what is sent, send in another's place and take its names";
+const WITHOUT: &str = "any host on this network can read the transfer, and pretend to be a sender or receiver";
 
 /// Says that a session has no key, unless that is meant.
 pub fn print_missing(keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
@@ -278,7 +278,7 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
 fn asked() -> anyhow::Result<Zeroizing<String>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {
-        return fail(Code::Usage, "--key-phrase asks on the terminal, and there is none: set ETHBCAST_KEY instead");
+        return fail(Code::Usage, "--key-phrase needs a terminal, and there is none: set ETHBCAST_KEY instead");
     };
     // A signal waits until the terminal is as it was.
     let held: SigSet = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();

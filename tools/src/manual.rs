@@ -19,7 +19,7 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     ("ETHBCAST_CONFIG", "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none."),
     ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
     ("NO_COLOR", "If it is set, a terminal gets no colours."),
-    ("RUST_LOG", "What is logged on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
+    ("RUST_LOG", "Log messages on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
 ];
 
 const FILES: [(&str, &str); 1] =
@@ -29,7 +29,7 @@ const RECV_FILES: [(&str, &str); 2] = [
         ".ethbcast-*.part, .ethbcast-*.tree",
         "Data of DEST that is not complete; the next recv to the same DEST goes on.",
     ),
-    (".ethbcast-*.journal", "List of what is there of it, and of its checksums."),
+    (".ethbcast-*.journal", "List of the parts that are there, and of their checksums."),
 ];
 
 pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {

@@ -97,7 +97,7 @@ pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
     let server = PortServer::bind(path, args.ether_type).map_err(|error| {
         Failure::new(
             Code::System,
-            format!("cannot serve ports at {at}: {error}; remove what is left there, or name another place"),
+            format!("cannot serve ports at {at}: {error}; remove the file there, or name another place"),
         )
     })?;
     chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;

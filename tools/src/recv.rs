@@ -71,7 +71,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         }
         // A dry run is followed by the actual transfer.
         if !is_quiet {
-            crate::exit::print_line(format_args!("ethbcast: a sender has asked what is lacking here (--dry-run)"));
+            crate::exit::print_line(format_args!("ethbcast: a sender asked which data is missing here (--dry-run)"));
         }
         options.had.extend(received.asked);
         bar.wait_for(sender_of(&session));
@@ -143,7 +143,9 @@ pub fn left_by(dest: &Dest, landed: &Landed) -> String {
     let left = match dest {
         Dest::Device { .. } => "DEST is overwritten in part",
         Dest::Command(_) => "the command was ended",
-        _ if dest.has_left() => "DEST is as it was; what came is kept beside it, and the next recv goes on with it",
+        _ if dest.has_left() => {
+            "DEST is unchanged; the received data is kept beside it, and the next recv continues it"
+        }
         _ => "nothing was left at DEST",
     };
     left.to_owned()
@@ -415,7 +417,7 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     if receiving.sink_mut().close(limit) || is_fed && landed.command().end(Ending::KILL) {
         return Ok(is_fed);
     }
-    log::warn!("the disk thread is stuck: what it was writing is given up");
+    log::warn!("the disk thread is stuck: its data is given up");
     if receiving.sink().is_publishing() {
         let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
         return fail(Code::System, text);

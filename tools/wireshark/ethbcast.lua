@@ -37,7 +37,7 @@ local VIAS = {
     "binary-unaware", "latency", "binary-best", "two-tree",
 }
 local BUSY = { [0] = "waiting", "joining", "receiving" }
-local STANDINGS = { [0] = " (gone)", "", " (aside)" }
+local STANDINGS = { [0] = " (gone)", "", " (demoted)" }
 local TASKS = { [0] = "invite", "ping", "train", "ask", "flow" }
 local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
 local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }

@@ -331,7 +331,7 @@ mod tests {
         }
     }
 
-    const LONGEST: Duration = Duration::from_micros(100);
+    const MAX_POLL: Duration = Duration::from_micros(100);
 
     fn micros(micros: u64) -> Instant {
         Instant::from_nanos(micros * 1000)
@@ -339,7 +339,7 @@ mod tests {
 
     #[test]
     fn busy_polling_lasts_from_the_last_frame_and_not_beyond_a_deadline() {
-        let mut busy_poll = BusyPoll::new(LONGEST);
+        let mut busy_poll = BusyPoll::new(MAX_POLL);
         busy_poll.moved(micros(1000));
         assert_eq!(busy_poll.until(micros(1000), None), Some(micros(1100)));
         assert_eq!(busy_poll.until(micros(1099), None), Some(micros(1100)));
@@ -360,7 +360,7 @@ mod tests {
 
     #[test]
     fn where_others_compute_busy_polling_stops_for_a_while_and_longer_each_time() {
-        let mut busy_poll = BusyPoll::new(LONGEST);
+        let mut busy_poll = BusyPoll::new(MAX_POLL);
         let polls_at = |busy_poll: &mut BusyPoll, at: u64| {
             busy_poll.moved(micros(at));
             busy_poll.until(micros(at), None).is_some()
@@ -414,10 +414,10 @@ mod tests {
         assert_eq!(looks, 6, "it looks once even when it is late");
     }
 
-    const LONGEST_NAP: Duration = Duration::from_millis(1);
+    const MAX_NAP: Duration = Duration::from_millis(1);
 
     fn after(received: usize, sent: usize, gap: Duration) -> (Coalescing, Instant) {
-        let mut coalescing = Coalescing::new(LONGEST_NAP);
+        let mut coalescing = Coalescing::new(MAX_NAP);
         let mut now = Instant::START;
         while now.since(Instant::START) < Duration::from_millis(20) {
             now += gap;
@@ -433,9 +433,9 @@ mod tests {
             coalescing.nap(now, None)
         };
         assert_eq!(nap(1, 400), None, "2 500 frames/s: each is waited for");
-        assert_eq!(nap(1, 120), Some(LONGEST_NAP / 4), "100 Mbit/s");
-        assert_eq!(nap(1, 25), Some(LONGEST_NAP), "40 000 frames/s");
-        assert_eq!(nap(10, 10), Some(LONGEST_NAP / 4), "a million frames/s");
+        assert_eq!(nap(1, 120), Some(MAX_NAP / 4), "100 Mbit/s");
+        assert_eq!(nap(1, 25), Some(MAX_NAP), "40 000 frames/s");
+        assert_eq!(nap(10, 10), Some(MAX_NAP / 4), "a million frames/s");
     }
 
     #[test]

@@ -31,7 +31,7 @@ const WEIGHT_BYTES: u64 = 16 << 10;
 const WIRING: Duration = Duration::from_millis(2);
 const VOTE_NS: u64 = 2_000_000;
 /// Factor by which the calls grow at most before ranks compare their accounts again.
-const MOST_WAIT: u64 = 64;
+const MAX_GROWTH: u64 = 64;
 /// Calls of a length by the wire that make a trial.
 const TRIAL_CALLS: usize = 3;
 /// Number of last calls whose median is a rank's time.
@@ -81,7 +81,7 @@ struct Pace {
 
 impl Pace {
     fn weight_of(self, cost_ns: u64) -> u64 {
-        let most = self.weight.saturating_mul(MOST_WAIT);
+        let most = self.weight.saturating_mul(MAX_GROWTH);
         let weight = u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));
         u64::try_from(weight).map_or(most, |weight| weight.min(most))
     }

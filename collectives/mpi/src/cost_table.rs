@@ -10,7 +10,7 @@ const MIN_LOG: u32 = 8;
 const MAX_LOG: u32 = 24;
 const LENGTHS: usize = (MAX_LOG - MIN_LOG + 1) as usize;
 /// Minimum gain in percent for the use of ethbcast; less is noise.
-const LEAST_GAIN_PERCENT: u64 = 10;
+const MIN_GAIN_PERCENT: u64 = 10;
 const NUMBERS: usize = Operation::ALL.len() * 2 * LENGTHS;
 pub const BYTES: usize = NUMBERS * 8;
 
@@ -57,7 +57,7 @@ impl CostTable {
 
     pub fn way(&self, operation: Operation, length: Length) -> Option<Way> {
         self.prices(operation, length).map(|[wire, mpi]| {
-            let pays = u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - LEAST_GAIN_PERCENT);
+            let pays = u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - MIN_GAIN_PERCENT);
             if pays { Way::Wire } else { Way::Mpi }
         })
     }

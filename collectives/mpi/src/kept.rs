@@ -10,7 +10,7 @@ use ethbcast_transport::lock::Mutex;
 use std::ffi::c_int;
 use std::sync::Arc;
 
-const MOST: usize = 8;
+const MAX_KEPT: usize = 8;
 
 struct Kept {
     /// Groups of the wires that are kept when their communicators are freed.
@@ -21,7 +21,7 @@ struct Kept {
 static KEPT: Mutex<Kept> = Mutex::new(Kept { reserved: Vec::new(), wires: Vec::new() });
 
 pub fn has_room() -> bool {
-    KEPT.lock().reserved.len() < MOST
+    KEPT.lock().reserved.len() < MAX_KEPT
 }
 
 /// Reserves room for a wire, which is kept once its communicator is freed; all ranks have room.

@@ -295,7 +295,7 @@ impl Wire {
                 let most_s = LEAVE_WITHIN.as_secs();
                 let (rank, group) = (&self.host_map.labels[self.rank], self.describe());
                 print_line(format_args!(
-                    "{rank} stays in {group} until all have what they were sent, {most_s} s at most"
+                    "{rank} stays in {group} until all have received everything, {most_s} s at most"
                 ));
             }
             (self.table.progress)();
@@ -304,7 +304,7 @@ impl Wire {
         if began.elapsed() >= LEAVE_WITHIN {
             let waited_s = LEAVE_WITHIN.as_secs();
             print_line(format_args!(
-                "left {} after {waited_s} s in which not all took what they were sent",
+                "left {} after {waited_s} s, though not all had received everything",
                 self.describe()
             ));
         }

@@ -85,9 +85,9 @@ fn absent(missing: &[String], refused: &[TurnedAway]) -> Vec<(String, String)> {
 impl From<session::Error> for Failure {
     fn from(error: session::Error) -> Failure {
         match error {
-            session::Error::ForWhom => {
-                Failure::usage("a sender has to know for whom to wait: pass receivers=3, say, or hosts=\"n[1-3]\"")
-            }
+            session::Error::ForWhom => Failure::usage(
+                "a sender must know which receivers to wait for: pass receivers=3, say, or hosts=\"n[1-3]\"",
+            ),
             error => {
                 let failed = match &error {
                     session::Error::Undelivered(report) => report.failed().map(fate).collect(),

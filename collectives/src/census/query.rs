@@ -230,8 +230,8 @@ const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
 
-/// Query for receivers of `group`, or of all groups if that is empty. Replies repeat the random nonce, and must be
-/// spread over the time `spread`.
+/// Query for receivers of `group`, or of all groups if that is empty. Replies repeat the random nonce. Hosts spread
+/// them over the time `spread`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusRequest {
     pub nonce: u64,

@@ -95,7 +95,8 @@ pub enum CommunicatorError {
     #[error("the group is already running on {}: wait until it has ended, or choose another group", hosts.join(", "))]
     Running { hosts: Vec<String> },
     #[error(
-        "all {size} were heard, but {} did not confirm the list of all: see whether every host hears every other",
+        "all {size} have called, but {} did not confirm the list of all: check whether every host receives frames of \
+         every other",
         hosts.join(", ")
     )]
     Unconfirmed { size: u16, hosts: Vec<String> },

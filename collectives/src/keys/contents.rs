@@ -39,8 +39,8 @@ enum SignatureEnd {
 struct ContentKeys {
     is_without_aes: bool,
     content: Secret,
-    ledger_seal: Secret,
-    ledger_mask: Secret,
+    hash_list_seal: Secret,
+    hash_list_mask: Secret,
     section_seal: Secret,
     section_mask: Secret,
     fragment_mask: Secret,
@@ -53,8 +53,8 @@ impl ContentCipher {
         let keys = ContentKeys {
             is_without_aes: hash == PayloadHash::Poly1305,
             content: key("ethbcast 7 content"),
-            ledger_seal: key("ethbcast 7 ledger seal"),
-            ledger_mask: key("ethbcast 7 ledger mask"),
+            hash_list_seal: key("ethbcast 7 ledger seal"),
+            hash_list_mask: key("ethbcast 7 ledger mask"),
             section_seal: key("ethbcast 7 section seal"),
             section_mask: key("ethbcast 7 section mask"),
             fragment_mask: key("ethbcast 7 fragment mask"),
@@ -82,20 +82,22 @@ impl ContentCipher {
 
     /// Returns the signature on a hash list as it is sent, whose span begins at `offset`. A receiver has only those
     /// that it has seen.
-    pub fn sign_ledger(&self, list: &[u8], offset: u64) -> Option<[u8; SIGNATURE_BYTES]> {
+    pub fn sign_hash_list(&self, list: &[u8], offset: u64) -> Option<[u8; SIGNATURE_BYTES]> {
         let Signatures { session, end } = self.signatures.as_deref()?;
         match end {
-            SignatureEnd::Sender(signer) => Some(signer.sign(Signed::Ledger, session, &[&offset.to_be_bytes(), list])),
+            SignatureEnd::Sender(signer) => {
+                Some(signer.sign(Signed::HashList, session, &[&offset.to_be_bytes(), list]))
+            }
             SignatureEnd::Receiver(_, seen) => seen.lock().get(&offset).copied(),
         }
     }
 
     /// Whether the sender has signed a hash list as it came, whose span begins at `offset`. A sender believes its own.
-    pub fn has_signed_ledger(&self, list: &[u8], offset: u64, signature: &[u8; SIGNATURE_BYTES]) -> bool {
+    pub fn has_signed_hash_list(&self, list: &[u8], offset: u64, signature: &[u8; SIGNATURE_BYTES]) -> bool {
         let Some(Signatures { session, end: SignatureEnd::Receiver(sender, seen) }) = self.signatures.as_deref() else {
             return true;
         };
-        let is_signed = sender.has_signed(Signed::Ledger, session, &[&offset.to_be_bytes(), list], signature);
+        let is_signed = sender.has_signed(Signed::HashList, session, &[&offset.to_be_bytes(), list], signature);
         if is_signed {
             seen.lock().insert(offset, *signature);
         }
@@ -118,13 +120,13 @@ impl ContentCipher {
         }
     }
 
-    pub fn ledger_seal(&self, list: &[u8], offset: u64) -> Option<[u8; SEAL_BYTES]> {
-        Some(first(&self.keys.as_ref()?.ledger_seal.keyed(&[list, &offset.to_be_bytes()])))
+    pub fn hash_list_seal(&self, list: &[u8], offset: u64) -> Option<[u8; SEAL_BYTES]> {
+        Some(first(&self.keys.as_ref()?.hash_list_seal.keyed(&[list, &offset.to_be_bytes()])))
     }
 
-    pub fn ledger_mask(&self, seal: &[u8], offset: u64, values: &mut [u8]) {
+    pub fn hash_list_mask(&self, seal: &[u8], offset: u64, values: &mut [u8]) {
         if let Some(keys) = &self.keys {
-            mask(&keys.ledger_mask, &[seal, &offset.to_be_bytes()], values);
+            mask(&keys.hash_list_mask, &[seal, &offset.to_be_bytes()], values);
         }
     }
 
@@ -139,9 +141,9 @@ impl ContentCipher {
     }
 
     /// Masks or unmasks the fragments behind the masked hash lists of a stretch. A session makes them once.
-    pub fn fragment_mask(&self, ledgers: &[u8], stretch: u64, fragments: &mut [u8]) {
+    pub fn fragment_mask(&self, hash_lists: &[u8], stretch: u64, fragments: &mut [u8]) {
         if let Some(keys) = &self.keys {
-            mask(&keys.fragment_mask, &[ledgers, &stretch.to_be_bytes()], fragments);
+            mask(&keys.fragment_mask, &[hash_lists, &stretch.to_be_bytes()], fragments);
         }
     }
 }
@@ -207,8 +209,8 @@ mod tests {
     #[test]
     fn masks_follow_from_the_seal_and_the_place_and_none_changes_nothing() {
         let cipher = ContentCipher::new(&Secret::new([1; 32]), PayloadHash::Polyval);
-        let seal = cipher.ledger_seal(b"list", 7).expect("there is a key");
-        assert_ne!(cipher.ledger_seal(b"list", 8), Some(seal));
+        let seal = cipher.hash_list_seal(b"list", 7).expect("there is a key");
+        assert_ne!(cipher.hash_list_seal(b"list", 8), Some(seal));
         assert_ne!(cipher.section_seal(b"li", b"st", 7), Some(seal));
         let masked = |by: &dyn Fn(&mut [u8])| {
             let mut bytes = [0; 64];
@@ -216,12 +218,12 @@ mod tests {
             bytes
         };
         let masks = [
-            masked(&|bytes| cipher.ledger_mask(&seal, 7, bytes)),
-            masked(&|bytes| cipher.ledger_mask(&seal, 8, bytes)),
-            masked(&|bytes| cipher.ledger_mask(&[0; 16], 7, bytes)),
+            masked(&|bytes| cipher.hash_list_mask(&seal, 7, bytes)),
+            masked(&|bytes| cipher.hash_list_mask(&seal, 8, bytes)),
+            masked(&|bytes| cipher.hash_list_mask(&[0; 16], 7, bytes)),
             masked(&|bytes| cipher.section_mask(&seal, 7, bytes)),
             masked(&|bytes| cipher.fragment_mask(&seal, 7, bytes)),
-            masked(&|bytes| ContentCipher::default().ledger_mask(&seal, 7, bytes)),
+            masked(&|bytes| ContentCipher::default().hash_list_mask(&seal, 7, bytes)),
         ];
         let unlike: std::collections::BTreeSet<_> = masks.iter().collect();
         assert!(unlike.len() == masks.len() && masks[5] == [0; 64]);
@@ -233,13 +235,16 @@ mod tests {
         let (signer, session) = (Signer::new(&Secret::new([5; 32])), SessionName([1; 32]));
         let sender = ContentCipher::default().signed_by(signer.clone(), session);
         let receiver = || ContentCipher::default().sent_by(signer.public(), session);
-        let signature = sender.sign_ledger(b"list", 3).expect("it is the sender");
+        let signature = sender.sign_hash_list(b"list", 3).expect("it is the sender");
         let member = receiver();
-        assert!(!member.has_signed_ledger(b"lisu", 3, &signature) && !member.has_signed_ledger(b"list", 4, &signature));
-        assert_eq!(member.sign_ledger(b"list", 3), None);
+        assert!(
+            !member.has_signed_hash_list(b"lisu", 3, &signature)
+                && !member.has_signed_hash_list(b"list", 4, &signature)
+        );
+        assert_eq!(member.sign_hash_list(b"list", 3), None);
         let elsewhere = ContentCipher::default().sent_by(signer.public(), SessionName([2; 32]));
-        assert!(!elsewhere.has_signed_ledger(b"list", 3, &signature));
-        assert!(member.has_signed_ledger(b"list", 3, &signature));
-        assert_eq!([2, 3, 4].map(|at| member.sign_ledger(b"", at)), [None, Some(signature), None]);
+        assert!(!elsewhere.has_signed_hash_list(b"list", 3, &signature));
+        assert!(member.has_signed_hash_list(b"list", 3, &signature));
+        assert_eq!([2, 3, 4].map(|at| member.sign_hash_list(b"", at)), [None, Some(signature), None]);
     }
 }

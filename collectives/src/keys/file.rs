@@ -88,7 +88,7 @@ pub enum KeyFileError {
     Many { line: usize, item: &'static str, most: usize },
     #[error("the file has no `{item}` line")]
     Lacking { item: &'static str },
-    #[error("the key in `sign` is none of those in `sender` lines: its receivers would refuse it")]
+    #[error("the key in `sign` is in no `sender` line: its receivers would refuse it")]
     Stranger,
     #[error("the last line has no end: the file was cut short; copy it again")]
     Cut,
@@ -357,7 +357,7 @@ mod tests {
             (file(&[first, cluster]), "the file has no `sender` line"),
             (
                 file(&[first, cluster, other.text().lines().nth(2).expect("a sender"), sign]),
-                "the key in `sign` is none",
+                "the key in `sign` is in no",
             ),
             (text.trim_end().to_owned(), "the last line has no end"),
             ("#".repeat(MAX_KEY_FILE_BYTES + 1), "the file is longer than"),

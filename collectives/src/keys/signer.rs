@@ -17,7 +17,7 @@ pub enum Signed {
     Response,
     Refuse,
     Trailer,
-    Ledger,
+    HashList,
 }
 
 impl Signed {
@@ -31,7 +31,7 @@ impl Signed {
             Signed::Response => "response",
             Signed::Refuse => "refuse",
             Signed::Trailer => "trailer",
-            Signed::Ledger => "ledger",
+            Signed::HashList => "ledger",
         }
     }
 

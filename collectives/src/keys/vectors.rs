@@ -36,15 +36,15 @@ fn of_content(secret: &Secret, hash: PayloadHash) -> [String; 4] {
     let mut chunk: [u8; 80] = counted(0);
     cipher.chunk(&counted(0x20), 65536, &mut chunk);
     let mut list = [&[0, 2, 0, 0, 0, 0, 0, 0][..], &counted::<64>(0x40)].concat();
-    let seal = cipher.ledger_seal(&list, offset).expect("there is a key");
-    cipher.ledger_mask(&seal, offset, &mut list[8..]);
-    let ledger = [&list[..], &seal].concat();
+    let seal = cipher.hash_list_seal(&list, offset).expect("there is a key");
+    cipher.hash_list_mask(&seal, offset, &mut list[8..]);
+    let hash_list = [&list[..], &seal].concat();
     let (head, mut set) = ([2, 0, 0, 5, 0, 0, 0, 0], *b"\x01\0\0\0\x07");
     let seal = cipher.section_seal(&head, &set, stretch).expect("there is a key");
     cipher.section_mask(&seal, stretch, &mut set);
     let mut fragments: [u8; 12] = counted(0);
-    cipher.fragment_mask(&ledger, stretch, &mut fragments);
-    [hex(&chunk), hex(&ledger), hex(&[&head[..], &seal, &set].concat()), hex(&fragments)]
+    cipher.fragment_mask(&hash_list, stretch, &mut fragments);
+    [hex(&chunk), hex(&hash_list), hex(&[&head[..], &seal, &set].concat()), hex(&fragments)]
 }
 
 fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
@@ -53,7 +53,7 @@ fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
     Veil::new(secret).put(context, &mut body);
     let [tag, next_tag] = of_frame(secret);
     let stretch = [of_content(secret, PayloadHash::Polyval), of_content(secret, PayloadHash::Poly1305)];
-    let [[chunk, ledger, section, fragments], [chacha, ..]] = stretch;
+    let [[chunk, hash_list, section, fragments], [chacha, ..]] = stretch;
     vec![
         ("tag_key", hex(Secret::derive("ethbcast 7 tag", &[secret.expose()]).expose())),
         ("hash_key", hex(Secret::derive("ethbcast 7 hash", &[secret.expose()]).expose())),
@@ -62,7 +62,7 @@ fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
         ("veiled", hex(&body)),
         ("chunk_by_aes", chunk),
         ("chunk_by_chacha20", chacha),
-        ("ledger", ledger),
+        ("ledger", hash_list),
         ("section", section),
         ("fragments", fragments),
     ]
@@ -96,7 +96,7 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
     });
     let exchanged = root.agree(receiver.public()).expect("keys of two hosts");
     let signature = signer.sign(Signed::View, &name, &[b"fields"]);
-    let list = ContentCipher::default().signed_by(signer, name).sign_ledger(b"list", 1 << 20).expect("the sender's");
+    let list = ContentCipher::default().signed_by(signer, name).sign_hash_list(b"list", 1 << 20).expect("the sender's");
     vec![
         ("nonce", format!("{:016x}", ExchangePair::nonce(receiver.public()))),
         ("session_name", hex(&name.0)),

@@ -15,7 +15,7 @@ const MAX_FRAMES: u64 = 256;
 const FIRST_REQUEST_AFTER: Duration = Duration::from_millis(40);
 /// Interval of requests after the first: a full queue may drop nine of ten.
 const REQUEST_INTERVAL: Duration = Duration::from_millis(10);
-const LONGEST: Duration = Duration::from_millis(1500);
+const MAX_TIME: Duration = Duration::from_millis(1500);
 /// Difference of arrival times that a host's pauses and its scheduler can explain.
 const NAP_NANOS: f64 = 3e6;
 
@@ -101,7 +101,7 @@ impl RateComparison {
             frames,
             trains,
             request_at: now + FIRST_REQUEST_AFTER,
-            ends_at: now + LONGEST,
+            ends_at: now + MAX_TIME,
         }
     }
 

@@ -292,7 +292,7 @@ impl Part for Surveyor {
 const PATIENCE: Duration = Duration::from_millis(300);
 const REQUEST_INTERVAL: Duration = Duration::from_millis(2);
 /// Unchanged counts after which a flow is over: its last frames are lost.
-const STILL: u32 = 2;
+const UNCHANGED_COUNTS: u32 = 2;
 const MIN_FRAMES: u64 = 8;
 
 /// A flow from one host to another, by number. Host 0 is the surveying one.
@@ -344,7 +344,7 @@ impl Trial {
 
     fn is_done(&self, now: Instant) -> bool {
         let is_whole = (0..self.flows.len()).all(|at| self.is_whole(at));
-        is_whole || self.still >= STILL || self.ends_at.is_some_and(|end| end <= now)
+        is_whole || self.still >= UNCHANGED_COUNTS || self.ends_at.is_some_and(|end| end <= now)
     }
 
     /// Returns each flow's nanoseconds per frame, single frames left out; `None` if too little

@@ -126,7 +126,7 @@ impl fmt::Display for OtherBuild {
             }
             Some(KeyDifference::NoSender) => {
                 formatter
-                    .write_str(" invites with the right cluster key, and is none of the senders in the key file: ")?;
+                    .write_str(" invites with the right cluster key, but is not among the senders in the key file: ")?;
                 formatter.write_str("add its `sender` line if it is to send")
             }
         }

@@ -10,11 +10,11 @@ const WINDOW: Duration = Duration::from_millis(100);
 const KEPT: Duration = Duration::from_millis(400);
 /// Smallest part of a link, as a divisor, that counts as other traffic: interfaces may count check sequences and tags,
 /// and hosts always exchange some frames.
-const LEAST_PART: u64 = 128;
+const MIN_PART: u64 = 128;
 /// Smallest part, as a divisor, that counts if the host's IP packets explain it. Their rate must be one packet of 500
 /// bytes in 100 ms or more: a flow that gets little through may want much.
-const LEAST_IP_PART: u64 = 2048;
-const LEAST_IP: u64 = 40;
+const MIN_IP_PART: u64 = 2048;
+const MIN_IP_RATE: u64 = 40;
 /// Time over which the host's own best rate is measured: a burst into its queues is no rate.
 const LASTS: Duration = Duration::from_millis(100);
 /// A direction counts if it carries at least this part (a divisor) of this session's bytes in the other direction:
@@ -126,7 +126,7 @@ impl LinkWatch {
     pub(super) fn hears_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);
-        rates.iter().any(|way| u64::from(way.others) * LEAST_PART > u64::from(bulk))
+        rates.iter().any(|way| u64::from(way.others) * MIN_PART > u64::from(bulk))
     }
 
     /// Returns the rates of the direction in which other traffic is highest, if there is some.
@@ -136,8 +136,8 @@ impl LinkWatch {
         let counts = |way: &LinkShare| {
             let (own, others) = (u64::from(way.own), u64::from(way.others));
             let (explained, all) = (others.min(way.ip.into()), own + others);
-            let is_explained = explained >= LEAST_IP && explained * LEAST_IP_PART > all;
-            own * BULK_PART >= bulk && (others * LEAST_PART > all || is_explained)
+            let is_explained = explained >= MIN_IP_RATE && explained * MIN_IP_PART > all;
+            own * BULK_PART >= bulk && (others * MIN_PART > all || is_explained)
         };
         both.into_iter().filter(counts).max_by_key(|way| way.others)
     }

@@ -171,7 +171,7 @@ fn whole(view: &View) -> Fields {
         let parent = member.parent.map_or(String::new(), |parent| format!("<{parent}"));
         let standing = match member.standing {
             Standing::InPlace => "",
-            Standing::Aside => " (aside)",
+            Standing::Demoted => " (demoted)",
             Standing::Gone => " (gone)",
         };
         format!("{rank}:{}{parent}{standing}", member.host)

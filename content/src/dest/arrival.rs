@@ -66,8 +66,7 @@ impl Landed {
     pub fn broken(&self) -> Option<String> {
         if let Some(path) = self.bytes.remarks.broken.get().filter(|_| self.path().is_none()) {
             return Some(format!(
-                "what was at DEST is neither old nor new, as it was written over: it is in {}, and the next recv to \
-                 DEST completes it",
+                "the old file at DEST was partly overwritten: it is in {}, and the next recv to DEST completes it",
                 path.display()
             ));
         }
@@ -318,7 +317,9 @@ fn work(packing: Packing, packed: Packed, mut bytes: Bytes) -> Result<Unpacked, 
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
                     let word = packing.name();
-                    let text = format!("what came cannot be unpacked as {word}: {error}; look at SOURCE, `{word} -t`");
+                    let text = format!(
+                        "the received data cannot be unpacked as {word}: {error}; check SOURCE with `{word} -t`"
+                    );
                     return Err(StorageError::new(Outcome::Damaged, text));
                 }
             }

@@ -281,8 +281,8 @@ impl Bytes {
         let packed = ImageFormat::of(bytes).filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
         let Some(format) = packed else { return Ok(()) };
         let text = format!(
-            "what comes is a {} file and not the image that is in it: send it with --decompress root, or write it as \
-             it is, `recv --pipe 'dd of=DEVICE'`",
+            "the sender offers a {} file, not the image inside it: send it with --decompress root, or write it as it \
+             is, `recv --pipe 'dd of=DEVICE'`",
             format.name()
         );
         Err(StorageError::new(Outcome::WriteFailed, text))

@@ -35,7 +35,7 @@ impl Device {
         free(path)?;
         let cannot = |error: Error| {
             let help = match error.kind() {
-                ErrorKind::ResourceBusy => "somebody uses it: end that",
+                ErrorKind::ResourceBusy => "another process uses it: end that",
                 ErrorKind::ReadOnlyFilesystem => "it is read-only (`blockdev --setrw`)",
                 _ => "choose another DEST",
             };
@@ -216,9 +216,9 @@ const PROTECTIVE: u8 = 0xee;
 pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> std::result::Result<(), StorageError> {
     match made_for(head, image_bytes) {
         Some(made) if made != own => Err(StorageError::refused(format!(
-            "what comes has a partition table for sectors of {made} bytes, and those of DEST have {own}: no machine \
-             would find its partitions; nothing was written: send an image that is made for them, or write it all the \
-             same with --any-sectors"
+            "the image has a partition table for sectors of {made} bytes, but DEST has sectors of {own}: no machine \
+             would find its partitions; nothing was written: send an image for such sectors, or write it all the same \
+             with --any-sectors"
         ))),
         _ => Ok(()),
     }

@@ -214,7 +214,7 @@ impl Dest {
             Dest::File { path, over, .. } => Ok(Some((path.clone(), *over))),
             Dest::Directory { path, over, .. } => {
                 let name = Path::new(source).file_name().ok_or_else(|| {
-                    format!("the sender's name for the file, {source:?}, is none: give DEST a file name")
+                    format!("the sender's name for the file, {source:?}, is not a file name: give DEST one")
                 })?;
                 check_name(name)?;
                 let path = path.join(name);

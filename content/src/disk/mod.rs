@@ -229,8 +229,8 @@ pub(crate) fn verify(trailer: Trailer, read: impl Fn(&mut [u8], u64) -> io::Resu
         }
     }
     tally.verify(trailer).map_err(|_| {
-        let text = "what is read back from the disk is not what was written to it: the disk, its cable or the memory \
-                    is bad, or somebody else has written to it; choose another DEST";
+        let text = "the data read back from the disk differs from what was written: the disk, its cable or the memory \
+                    is bad, or another process has written to it; choose another DEST";
         StorageError::new(Outcome::Damaged, text)
     })
 }

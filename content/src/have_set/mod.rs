@@ -14,7 +14,7 @@ use ethbcast_collectives::lock::{Mutex, RwLock};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::ReadAt;
 use ethbcast_collectives::session::verified::{
-    ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace,
+    ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchHashes, StretchPlace,
     fragment_name,
 };
 use std::collections::BTreeMap;
@@ -86,54 +86,54 @@ impl Held {
         self.found.lock().clear();
     }
 
-    fn is_in_place(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut [u8]) -> bool {
+    fn is_in_place(&self, hash_list: &StretchHashes, chunk: usize, buffer: &mut [u8]) -> bool {
         let place = self.place.lock();
         let Some(there) = &place.0 else { return false };
-        read_exactly(&**there, ledger.chunk_offset(chunk), buffer) && ledger.matches(chunk, buffer)
+        read_exactly(&**there, hash_list.chunk_offset(chunk), buffer) && hash_list.matches(chunk, buffer)
     }
 
-    fn at_its_offset(&self, ledger: &StretchLedger, chunk: usize, buffer: &mut Vec<u8>) -> Found {
+    fn at_its_offset(&self, hash_list: &StretchHashes, chunk: usize, buffer: &mut Vec<u8>) -> Found {
         let bases = self.bases.read();
-        let offset = ledger.chunk_offset(chunk);
-        buffer.resize(ledger.chunk_bytes(chunk), 0);
-        if self.is_in_place(ledger, chunk, buffer) {
+        let offset = hash_list.chunk_offset(chunk);
+        buffer.resize(hash_list.chunk_bytes(chunk), 0);
+        if self.is_in_place(hash_list, chunk, buffer) {
             return Found::InPlace;
         }
         let end = offset + buffer.len() as u64;
         for (number, basis) in bases.iter().enumerate().filter(|(_, basis)| end <= basis.bytes()) {
-            if basis.read(offset, buffer) && ledger.matches(chunk, buffer) {
+            if basis.read(offset, buffer) && hash_list.matches(chunk, buffer) {
                 return Found::Parts([FoundPart::whole(ChunkPlace { basis: number, offset }, buffer.len())].into());
             }
         }
         Found::Nowhere
     }
 
-    fn look_elsewhere(&self, ledger: &StretchLedger, found: &mut [Found], buffer: &mut Vec<u8>) {
+    fn look_elsewhere(&self, hash_list: &StretchHashes, found: &mut [Found], buffer: &mut Vec<u8>) {
         let bases = self.bases.read();
-        if ledger.fragments().is_empty() || bases.is_empty() {
+        if hash_list.fragments().is_empty() || bases.is_empty() {
             return;
         }
         let mut index = self.index.lock();
-        let cut = cut_of(ledger);
+        let cut = cut_of(hash_list);
         if index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
-            *index = Some(Index::of(&bases, cut, ledger.place().chunk_size()));
+            *index = Some(Index::of(&bases, cut, hash_list.place().chunk_size()));
         }
-        let located = Located::find(ledger, index.as_ref().expect("it was just made"), &bases);
+        let located = Located::find(hash_list, index.as_ref().expect("it was just made"), &bases);
         for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
-            let bytes = ledger.chunk_bytes(chunk);
-            let begin = ledger.chunk_offset(chunk);
+            let bytes = hash_list.chunk_bytes(chunk);
+            let begin = hash_list.chunk_offset(chunk);
             let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else { continue };
             buffer.resize(bytes, 0);
-            if read(&parts, &bases, buffer) && ledger.matches(chunk, buffer) {
+            if read(&parts, &bases, buffer) && hash_list.matches(chunk, buffer) {
                 *found = Found::Parts(parts);
             }
         }
     }
 }
 
-fn cut_of(ledger: &StretchLedger) -> Cut {
-    let chunk_bytes = ledger.place().chunk_size().bytes() as u64;
-    if ledger.fragments().iter().all(|fragment| fragment.offset.is_multiple_of(chunk_bytes)) {
+fn cut_of(hash_list: &StretchHashes) -> Cut {
+    let chunk_bytes = hash_list.place().chunk_size().bytes() as u64;
+    if hash_list.fragments().iter().all(|fragment| fragment.offset.is_multiple_of(chunk_bytes)) {
         Cut::Fixed
     } else {
         Cut::ContentDefined
@@ -152,13 +152,13 @@ impl HaveSet for Held {
         *self.index.lock() = None;
     }
 
-    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
-        let mut buffer = Vec::with_capacity(ledger.place().chunk_size().bytes());
+    fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
+        let mut buffer = Vec::with_capacity(hash_list.place().chunk_size().bytes());
         let mut found: Vec<Found> =
-            (0..ledger.chunks()).map(|chunk| self.at_its_offset(ledger, chunk, &mut buffer)).collect();
-        self.look_elsewhere(ledger, &mut found, &mut buffer);
+            (0..hash_list.chunks()).map(|chunk| self.at_its_offset(hash_list, chunk, &mut buffer)).collect();
+        self.look_elsewhere(hash_list, &mut found, &mut buffer);
         let here = (0..found.len()).filter(|chunk| found[*chunk] != Found::Nowhere).collect();
-        self.found.lock().insert(ledger.number(), (*ledger.place(), found));
+        self.found.lock().insert(hash_list.number(), (*hash_list.place(), found));
         here
     }
 
@@ -394,14 +394,19 @@ fn read(parts: &[FoundPart], bases: &[Basis], to: &mut [u8]) -> bool {
 struct Located(Vec<(Fragment, ChunkPlace)>);
 
 impl Located {
-    fn find(ledger: &StretchLedger, index: &Index, bases: &[Basis]) -> Located {
+    fn find(hash_list: &StretchHashes, index: &Index, bases: &[Basis]) -> Located {
         let mut places: Vec<Option<ChunkPlace>> =
-            ledger.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
+            hash_list.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
         if index.is_partial() {
-            try_neighbours(ledger.fragments(), &mut places, bases);
+            try_neighbours(hash_list.fragments(), &mut places, bases);
         }
         Located(
-            ledger.fragments().iter().zip(places).filter_map(|(fragment, place)| Some((*fragment, place?))).collect(),
+            hash_list
+                .fragments()
+                .iter()
+                .zip(places)
+                .filter_map(|(fragment, place)| Some((*fragment, place?)))
+                .collect(),
         )
     }
 

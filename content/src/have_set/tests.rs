@@ -12,38 +12,38 @@ fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     content
 }
 
-fn ledgers(content: &[u8], cut: Cut) -> Vec<StretchLedger> {
+fn hash_lists(content: &[u8], cut: Cut) -> Vec<StretchHashes> {
     chunked(ChunkSize::DEFAULT, content, cut)
 }
 
-fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchLedger> {
+fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchHashes> {
     let (mut cutter, mut fragments) = (Cutter::new(cut, chunk), Vec::new());
     cutter.feed(content, |fragment, _| fragments.push(fragment));
     cutter.finish(|fragment, _| fragments.push(fragment));
     let places = (0..).map_while(|number| StretchPlace::of(chunk, number, content.len() as u64));
-    let ledger = |place: StretchPlace| {
+    let hash_list = |place: StretchPlace| {
         let (begin, end) = (place.begin(), place.begin() + place.bytes());
         let ends_in = |fragment: &&Fragment| (begin + 1..=end).contains(&(fragment.offset + u64::from(fragment.bytes)));
         let own: Vec<Fragment> = fragments.iter().filter(ends_in).copied().collect();
-        StretchLedger::of(place, &content[begin as usize..end as usize], &own)
+        StretchHashes::of(place, &content[begin as usize..end as usize], &own)
     };
-    places.map(ledger).collect()
+    places.map(hash_list).collect()
 }
 
 fn here(held: &Held, content: &[u8], cut: Cut) -> (Vec<u64>, usize) {
     held.begin(&HeldContent::default());
     let (mut here, mut in_place) = (Vec::new(), 0);
-    for ledger in ledgers(content, cut) {
-        for chunk in held.have(&ledger).iter() {
-            let mut buffer = vec![0; ledger.chunk_bytes(chunk)];
-            let origin = held.read(ledger.number(), chunk, &mut buffer).expect("it was there");
-            let begin = ledger.chunk_offset(chunk) as usize;
+    for hash_list in hash_lists(content, cut) {
+        for chunk in held.have(&hash_list).iter() {
+            let mut buffer = vec![0; hash_list.chunk_bytes(chunk)];
+            let origin = held.read(hash_list.number(), chunk, &mut buffer).expect("it was there");
+            let begin = hash_list.chunk_offset(chunk) as usize;
             assert!(buffer == content[begin..begin + buffer.len()], "chunk {chunk}");
             in_place += usize::from(origin == Origin::InPlace);
-            here.push(ledger.number() * STRETCH_CHUNKS as u64 + chunk as u64);
+            here.push(hash_list.number() * STRETCH_CHUNKS as u64 + chunk as u64);
         }
-        held.forget_below(ledger.number() + 1);
-        assert_eq!(held.read(ledger.number(), 0, &mut [0; 1]), None, "it is forgotten");
+        held.forget_below(hash_list.number() + 1);
+        assert_eq!(held.read(hash_list.number(), 0, &mut [0; 1]), None, "it is forgotten");
     }
     (here, in_place)
 }
@@ -150,15 +150,15 @@ fn a_basis_that_changes_while_it_is_read_costs_the_chunk() {
     let content = noise(6, MEBIBYTE);
     let basis = with(&directory, "old", &content);
     let held = held(std::slice::from_ref(&basis), None);
-    let ledger = ledgers(&content, Cut::None).remove(0);
-    assert_eq!(held.have(&ledger).len(), 16);
+    let hash_list = hash_lists(&content, Cut::None).remove(0);
+    assert_eq!(held.have(&hash_list).len(), 16);
     fs::write(&basis, &content[..300_000]).expect("ours");
     let mut buffer = vec![0; CHUNK_BYTES];
     assert_eq!(held.read(0, 3, &mut buffer), Some(Origin::Elsewhere));
     assert_eq!(held.read(0, 4, &mut buffer), None, "it is not any more");
     fs::write(&basis, noise(7, MEBIBYTE)).expect("ours");
     assert_eq!(held.read(0, 3, &mut buffer), Some(Origin::Elsewhere));
-    assert!(!ledger.matches(3, &buffer), "whoever uses it checks it");
+    assert!(!hash_list.matches(3, &buffer), "whoever uses it checks it");
 }
 
 #[test]
@@ -169,10 +169,14 @@ fn chunks_beyond_the_index_are_found_beside_their_neighbours() {
     let bases = [Basis::open(&basis).expect("a file")];
     let index = Index::with_room(&bases, (Cut::ContentDefined, ChunkSize::DEFAULT), 100);
     assert!(index.is_partial());
-    let ledger = ledgers(&content, Cut::ContentDefined).remove(0);
-    let known = ledger.fragments().iter().filter(|fragment| index.find(fragment.name).is_some()).count();
-    assert!((10..=100).contains(&known) && ledger.fragments().len() > 300, "{known} of {}", ledger.fragments().len());
-    let located = Located::find(&ledger, &index, &bases);
+    let hash_list = hash_lists(&content, Cut::ContentDefined).remove(0);
+    let known = hash_list.fragments().iter().filter(|fragment| index.find(fragment.name).is_some()).count();
+    assert!(
+        (10..=100).contains(&known) && hash_list.fragments().len() > 300,
+        "{known} of {}",
+        hash_list.fragments().len()
+    );
+    let located = Located::find(&hash_list, &index, &bases);
     let found = (2..128).filter(|chunk| located.parts(&(chunk * 65_536..(chunk + 1) * 65_536)).is_some()).count();
     assert_eq!(found, 126);
 }

@@ -350,7 +350,7 @@ impl Builder {
             }
             _ => Some(self.data_bytes),
         };
-        // Leaves room for ledgers and manifest within the limit of a stream.
+        // Leaves room for hash lists and manifest within the limit of a stream.
         let total = data_bytes.filter(|&bytes| bytes < 1 << 62).ok_or(Fault::Total)?;
         Ok((path_bytes, total))
     }

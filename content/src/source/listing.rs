@@ -323,7 +323,9 @@ impl Exclusion {
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Exclusion, String> {
         let mut builder = GitignoreBuilder::new("/");
         for pattern in patterns {
-            builder.add_line(None, pattern).map_err(|error| format!("the pattern {pattern:?} is none: {error}"))?;
+            builder
+                .add_line(None, pattern)
+                .map_err(|error| format!("the pattern {pattern:?} is not valid: {error}"))?;
         }
         builder.build().map(Exclusion).map_err(|error| format!("the patterns cannot be used: {error}"))
     }

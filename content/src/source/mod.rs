@@ -152,7 +152,7 @@ pub enum SourceError {
              --follow"
     )]
     Loop { path: PathBuf, target: PathBuf },
-    #[error("{path} is a {kind}: leave it out with --exclude, or send it as what it is with --devices")]
+    #[error("{path} is a {kind}: leave it out with --exclude, or send it as such with --devices")]
     Special { path: PathBuf, kind: &'static str },
     #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
     Twice { name: String },

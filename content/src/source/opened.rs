@@ -142,8 +142,8 @@ impl Source<'_> {
         match (by, self.format()?) {
             (Unpack::Root, ImageFormat::Qcow2) => self.qcow2(),
             (Unpack::Receivers, ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
-                "{} is a qcow2 image, whose parts stand in any order: it is unpacked where it is read, --decompress \
-                 root",
+                "{} is a qcow2 image, whose parts may have any order: only the sender can unpack it (--decompress \
+                 root)",
                 self.what
             ))),
             (by, ImageFormat::Packed(packing)) => self.packed(by, packing),
@@ -291,7 +291,7 @@ fn stream(
             Ok(packed(by, packing, all, rest, None).named(name, what))
         }
         Some(ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
-            "{what} is a qcow2 image, whose parts stand in any order: give the name of its file"
+            "{what} is a qcow2 image, whose parts may have any order: give the name of its file"
         ))),
         None => Err(not_packed(what)),
     }

@@ -163,7 +163,7 @@ impl TreeStorage {
         let manifest = self.incoming.take_manifest().expect("it is whole");
         let place = Place::find(&self.target, &manifest.root().name, Some(&manifest))?;
         place.check_names(&manifest)?;
-        let cannot = |error| trouble("make a directory for what comes", error);
+        let cannot = |error| trouble("make a directory for the received data", error);
         let encoded = std::mem::take(&mut *self.encoded.write());
         let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
         let work = work.map_err(cannot)?;

@@ -70,7 +70,7 @@ impl Place<Beneath> {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         if target.stays && own.is_empty() {
             return Err(refused(format!(
-                "what comes would take the place of {}, which is served: send DIR and not DIR/, or serve with \
+                "the received directory would replace {}, which is served: send DIR and not DIR/, or serve with \
                  --in-place",
                 path.display()
             )));
@@ -108,7 +108,7 @@ fn check_entries(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), S
     mounts::check_in_place(path, manifest, delete).map_err(refused)?;
     let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
     match tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
-        Some(error) => Err(refused(format!("the directory that comes has an entry whose name {error}: leave it out"))),
+        Some(error) => Err(refused(format!("the sender's directory has an entry whose name {error}: leave it out"))),
         None => Ok(()),
     }
 }
@@ -136,7 +136,7 @@ impl<D: Directory> Place<D> {
 
     pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
         let found = trial::refused_name(&self.holder, manifest);
-        let found = found.map_err(|error| crate::trouble("try the names of what comes", error))?;
+        let found = found.map_err(|error| crate::trouble("try the names of the sender's files", error))?;
         let Some((path, error)) = found else { return Ok(()) };
         Err(refused(format!(
             "{} cannot be a name on the file system of DEST ({error}); nothing was written: rename it, leave it out \
@@ -192,8 +192,8 @@ impl<D: Directory> Place<D> {
 
     pub(super) fn remains(&self, hidden: &Path, error: &io::Error) -> String {
         format!(
-            "{} is new, and of what was there before a part cannot be removed ({error}): it is in {}; the next recv \
-             beside it tries again, or remove it",
+            "{} is new, but a part of its old content cannot be removed ({error}): it is in {}; the next recv beside \
+             it tries again, or remove it",
             self.path().display(),
             self.holder_path.join(hidden).display()
         )
@@ -356,8 +356,8 @@ impl<D: Directory> Aside<D> {
                 why
             }
             Err(error) => io::Error::other(format!(
-                "{why}; what was there is in {} and cannot be brought back now ({error}): the next recv there does, \
-                 or move it",
+                "{why}; the old content is in {} and cannot be brought back now ({error}): the next recv there does \
+                 that, or move it",
                 self.names.old().display()
             )),
         }
@@ -394,7 +394,7 @@ impl<'a, D: Directory> Displaced<'a, D> {
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.built.rename(&self.hidden, self.holder, self.name) {
             Ok(()) => why,
-            Err(error) => io::Error::other(format!("{why}; what was there cannot be brought back ({error})")),
+            Err(error) => io::Error::other(format!("{why}; the old content cannot be brought back ({error})")),
         }
     }
 }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 
 const BINARIES: [&str; 4] = ["ethbcast_transport", "streams", "messages", "prices"];
 /// Tests that together take no longer than this are one run.
-const TOGETHER: Duration = Duration::from_millis(250);
+const MAX_GROUP_TIME: Duration = Duration::from_millis(250);
 /// Tests that take longer without a mutant are left out.
-const LONGEST: Duration = Duration::from_secs(20);
+const MAX_TEST_TIME: Duration = Duration::from_secs(20);
 /// Schedules of the swarm for mutants that have survived all tests.
 const SCHEDULES: u32 = 1500;
 
@@ -125,7 +125,7 @@ fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
 impl Stage {
     fn measure(&mut self) -> Result<bool> {
         let before = children_time()?;
-        let end = self.run(None, LONGEST)?;
+        let end = self.run(None, MAX_TEST_TIME)?;
         self.takes = children_time()? - before;
         Ok(end == End::Passed)
     }
@@ -144,7 +144,7 @@ fn bundles(mut single: Vec<Stage>) -> Vec<Stage> {
     single.sort_by_key(|stage| stage.takes);
     let mut stages: Vec<Stage> = Vec::new();
     for stage in single {
-        let fits = |other: &&mut Stage| other.program == stage.program && other.takes + stage.takes <= TOGETHER;
+        let fits = |other: &&mut Stage| other.program == stage.program && other.takes + stage.takes <= MAX_GROUP_TIME;
         match stages.iter_mut().find(fits) {
             Some(other) => {
                 other.takes += stage.takes;

@@ -35,7 +35,7 @@ const NOTES: &str = "uncompiled.txt";
 const CONSTANT: [&str; 1] = ["new"];
 
 /// Reductions of tests with many seeds: file, text, replacement.
-const FEWER: [(&str, &str, &str); 12] = [
+const REDUCED_SEEDS: [(&str, &str, &str); 12] = [
     ("streams.rs", "0..1_u64 << 14", "0..1_u64 << 9"),
     ("streams.rs", "0..200", "0..16"),
     ("streams/hostile/mod.rs", "(0..runs).filter", "(0..runs).step_by(29).filter"),
@@ -166,7 +166,7 @@ fn in_copy(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if file == "transport/src/lib.rs" {
         return Ok([&bytes, SWITCH.as_bytes()].concat());
     }
-    let mut few = FEWER.iter().filter(|(tests, ..)| file == format!("transport/tests/{tests}"));
+    let mut few = REDUCED_SEEDS.iter().filter(|(tests, ..)| file == format!("transport/tests/{tests}"));
     few.try_fold(bytes, |bytes, (_, many, few)| {
         let text = String::from_utf8(bytes)?;
         ensure!(text.contains(many), "{file} has no {many} any more: say here what it is now");

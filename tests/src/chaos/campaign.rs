@@ -1,7 +1,7 @@
 //! Fault injection: many runs, with tables and reports of their results.
 
 use super::judge::Verdict;
-use super::{Class, Scenario, Stage, Terms, play};
+use super::{ChaosStage, Class, Scenario, Terms, play};
 use crate::lab::Program;
 use crate::lab::{SharedDirectory, scratch};
 use anyhow::bail;
@@ -31,7 +31,7 @@ pub struct Campaign<'a> {
 
 #[derive(Debug, Default)]
 pub struct Results {
-    pub tally: Tally,
+    pub tally: ClassTally,
     /// Runs that failed, each with the command that replays it.
     pub failures: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl Campaign<'_> {
 
     fn play(&self, scenario: &Scenario, lab: &str, directory: &Path) -> anyhow::Result<Verdict> {
         let Self { program, terms, interrupted, .. } = *self;
-        play(&Stage { program, directory, lab, terms, interrupted }, scenario)
+        play(&ChaosStage { program, directory, lab, terms, interrupted }, scenario)
     }
 }
 
@@ -92,9 +92,9 @@ impl Results {
 }
 
 #[derive(Debug)]
-pub struct Report(Option<Value>);
+pub struct RunReport(Option<Value>);
 
-impl Report {
+impl RunReport {
     pub fn read(stdout: &str) -> Self {
         // A root that failed earlier prints an object without receivers.
         Self(serde_json::from_str(stdout).ok().filter(|report: &Value| report["receivers"].is_array()))
@@ -152,12 +152,12 @@ impl Row {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct Tally {
+pub struct ClassTally {
     all: Row,
     rows: [Row; Class::ALL.len()],
 }
 
-impl Tally {
+impl ClassTally {
     /// Counts a run, under each class of its troubles.
     pub fn add(&mut self, verdict: &Verdict) {
         self.all.add(verdict);

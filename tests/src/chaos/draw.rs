@@ -2,7 +2,7 @@
 
 use super::Class;
 use super::play::Terms;
-use super::scenario::{Attack, Deed, Due, Event, Manners, Promise, RECEIVERS, ROOT, STRANGER, Scenario, Trouble};
+use super::scenario::{Attack, ChaosEvent, Deed, Due, Manners, Promise, RECEIVERS, ROOT, STRANGER, Scenario, Trouble};
 use crate::lab::{Way, Which};
 use ethbcast_collectives::session::kind;
 use ethbcast_transport::sim::Random;
@@ -23,7 +23,7 @@ impl Scenario {
         let drawn = pick(&mut random, &Class::ALL);
         let mut scenario =
             Self { seed, only, via, bytes, rate_bits_per_second, late: random.chance(0.25), troubles: Vec::new() };
-        let mut hosts = Hosts::all();
+        let mut hosts = HostPool::all();
         let first = only.unwrap_or(drawn);
         scenario.troubles.push(trouble(first, &scenario, terms, &mut hosts, &mut random));
         // The outcome of two senders with another trouble has no simple promise.
@@ -42,11 +42,11 @@ fn pick<T: Copy>(random: &mut Random, of: &[T]) -> T {
 }
 
 #[derive(Debug)]
-pub struct Hosts {
+pub struct HostPool {
     free: Vec<usize>,
 }
 
-impl Hosts {
+impl HostPool {
     pub fn all() -> Self {
         Self { free: (1..=RECEIVERS).collect() }
     }
@@ -78,11 +78,11 @@ const OFF: &[i32] = &[0, 1, 3, 4];
 struct Drawing<'a> {
     scenario: &'a Scenario,
     terms: &'a Terms,
-    hosts: &'a mut Hosts,
+    hosts: &'a mut HostPool,
     random: &'a mut Random,
 }
 
-pub fn trouble(class: Class, scenario: &Scenario, terms: &Terms, hosts: &mut Hosts, random: &mut Random) -> Trouble {
+pub fn trouble(class: Class, scenario: &Scenario, terms: &Terms, hosts: &mut HostPool, random: &mut Random) -> Trouble {
     let mut drawing = Drawing { scenario, terms, hosts, random };
     match class {
         Class::Kill => drawing.kill(),
@@ -142,8 +142,8 @@ impl Drawing<'_> {
     }
 }
 
-fn event(host: &str, deed: Deed, due: Due, then: Duration) -> Event {
-    Event { host: host.to_owned(), deed, due, then }
+fn event(host: &str, deed: Deed, due: Due, then: Duration) -> ChaosEvent {
+    ChaosEvent { host: host.to_owned(), deed, due, then }
 }
 
 const LOSABLE: [(Which, Way); 24] = [

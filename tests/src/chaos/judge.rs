@@ -1,8 +1,8 @@
 //! Fault injection: check of a run's result: survivors have the file, reports are true, nothing is
 //! left.
 
-use super::campaign::Report;
-use super::play::{Play, digest};
+use super::campaign::RunReport;
+use super::play::{ChaosRun, digest};
 use super::scenario::{Class, Promise, ROOT, STRANGER, Scenario};
 use crate::lab::Process;
 use anyhow::Context;
@@ -25,7 +25,7 @@ pub struct Verdict {
     pub said: String,
 }
 
-pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
+pub fn judge(play: &mut ChaosRun) -> anyhow::Result<Verdict> {
     let ended = play.ended.unwrap_or_else(std::time::Instant::now);
     let scenario = play.scenario;
     let came = (0..scenario.troubles.len()).all(|trouble| has_come(play, trouble, None));
@@ -58,28 +58,28 @@ pub fn judge(play: &mut Play) -> anyhow::Result<Verdict> {
     })
 }
 
-fn has_come(play: &Play, trouble: usize, host: Option<&str>) -> bool {
+fn has_come(play: &ChaosRun, trouble: usize, host: Option<&str>) -> bool {
     let is_of = |host_of: &str| host.is_none_or(|host| host == host_of);
     let mut events = play.pending.iter().filter(|pending| pending.trouble == trouble && is_of(&pending.event.host));
     events.any(|pending| pending.struck.is_some())
 }
 
-fn sent(play: &Play, host: &str) -> anyhow::Result<Option<(u64, blake3::Hash)>> {
+fn sent(play: &ChaosRun, host: &str) -> anyhow::Result<Option<(u64, blake3::Hash)>> {
     let path = play.source(host);
     Ok(digest(&path)?.map(|digest| (std::fs::metadata(&path).map_or(0, |about| about.len()), digest)))
 }
 
-fn roots(play: &mut Play) -> anyhow::Result<Vec<(Option<i32>, Report)>> {
+fn roots(play: &mut ChaosRun) -> anyhow::Result<Vec<(Option<i32>, RunReport)>> {
     let senders = [&mut play.root, &mut play.second].into_iter().flatten();
     senders
         .map(|process| {
             let code = process.ended().context("asking a sender")?.map(|(_, code)| code);
-            Ok((code, Report::read(&process.stdout())))
+            Ok((code, RunReport::read(&process.stdout())))
         })
         .collect()
 }
 
-fn hosts(play: &mut Play, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Result<Vec<Host>> {
+fn hosts(play: &mut ChaosRun, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Result<Vec<JudgedHost>> {
     let mut hosts = Vec::new();
     for index in 0..play.receivers.len() {
         let (name, dest) = (play.receivers[index].host.clone(), play.receivers[index].dest.clone());
@@ -87,7 +87,7 @@ fn hosts(play: &mut Play, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Re
         let code = process.ended()?.map(|(_, code)| code);
         let (json, lines) = (serde_json::from_str(&process.stdout()).unwrap_or_default(), process.lines());
         let marred = codes_if_marred(play, &name);
-        hosts.push(Host {
+        hosts.push(JudgedHost {
             code,
             json,
             is_confirmed: !lines.iter().any(|line| line.text.contains("has not confirmed it")),
@@ -106,7 +106,7 @@ fn hosts(play: &mut Play, sent: &[Option<(u64, blake3::Hash)>; 2]) -> anyhow::Re
     Ok(hosts)
 }
 
-fn codes_if_marred(play: &Play, host: &str) -> Option<&'static [i32]> {
+fn codes_if_marred(play: &ChaosRun, host: &str) -> Option<&'static [i32]> {
     let troubles = play.scenario.troubles.iter().enumerate();
     let mut harmful = troubles.filter_map(|(index, trouble)| {
         let (_, codes) = trouble.marred.iter().find(|(of, _)| of == host)?;
@@ -121,7 +121,7 @@ fn may_end_with(scenario: &Scenario, marred: Option<&'static [i32]>) -> Vec<i32>
     [Some(&[0][..]), kept, deceived, marred].into_iter().flatten().flatten().copied().collect()
 }
 
-fn said(play: &mut Play) -> String {
+fn said(play: &mut ChaosRun) -> String {
     let started = play.started;
     let mut said = String::new();
     for pending in &play.pending {
@@ -166,7 +166,7 @@ impl FileState {
 }
 
 #[derive(Clone, Debug)]
-pub struct Host {
+pub struct JudgedHost {
     pub name: String,
     pub code: Option<i32>,
     pub json: Value,
@@ -180,7 +180,7 @@ pub struct Host {
     pub is_marred: bool,
 }
 
-impl Host {
+impl JudgedHost {
     fn is_killed(&self) -> bool {
         self.code == Some(128 + 9)
     }
@@ -188,7 +188,7 @@ impl Host {
 
 pub struct Claims<'a> {
     pub scenario: &'a Scenario,
-    pub hosts: &'a [Host],
+    pub hosts: &'a [JudgedHost],
     pub sent: &'a [Option<(u64, blake3::Hash)>; 2],
     pub root_lines: &'a [Vec<String>],
     pub said: &'a str,
@@ -213,7 +213,7 @@ impl Claims<'_> {
         wrong
     }
 
-    fn wrong_of(&self, host: &Host) -> Vec<String> {
+    fn wrong_of(&self, host: &JudgedHost) -> Vec<String> {
         let mut wrong = Vec::new();
         if host.file == FileState::Wrong {
             wrong.push("another file is there".to_owned());
@@ -241,14 +241,14 @@ impl Claims<'_> {
         wrong
     }
 
-    fn wrong_report(&self, host: &Host, from: usize) -> Option<String> {
+    fn wrong_report(&self, host: &JudgedHost, from: usize) -> Option<String> {
         let (bytes, digest) = self.sent[from]?;
         let (status, told) = (&host.json["status"], &host.json["blake3"]);
         let is_right = status == "verified" && host.json["bytes"] == bytes && *told == digest.to_hex().as_str();
         (!is_right).then(|| format!("prints {}", host.json))
     }
 
-    pub fn wrong_of_root(&self, number: usize, code: Option<i32>, report: &Report) -> Vec<String> {
+    pub fn wrong_of_root(&self, number: usize, code: Option<i32>, report: &RunReport) -> Vec<String> {
         let mut wrong = Vec::new();
         let Some(code) = code else { return wrong };
         if !self.root_may().contains(&code) {
@@ -288,7 +288,7 @@ impl Claims<'_> {
         all.iter().filter(|(holds, _)| *holds).flat_map(|(_, codes)| codes.iter().copied()).collect()
     }
 
-    fn disagreement(&self, number: usize, name: &str, report: &Report) -> Vec<String> {
+    fn disagreement(&self, number: usize, name: &str, report: &RunReport) -> Vec<String> {
         let mut wrong = Vec::new();
         if !report.is_there() {
             return wrong;
@@ -334,10 +334,10 @@ mod tests {
         Scenario { seed, only, via: "chain", bytes: 13, rate_bits_per_second, late: false, troubles }
     }
 
-    fn good() -> Host {
+    fn good() -> JudgedHost {
         let json = json!({ "status": "verified", "bytes": 13, "blake3": digest().to_hex().as_str() });
         let (file, may) = (FileState::Whole(0), vec![0]);
-        Host {
+        JudgedHost {
             name: "n1".into(),
             code: Some(0),
             json,
@@ -354,17 +354,17 @@ mod tests {
         json!({ "bytes": 13, "blake3": digest().to_hex().as_str(), "receivers": receivers, "left_out": [] }).to_string()
     }
 
-    fn wrong(host: Host, code: i32, report: &str) -> Vec<String> {
+    fn wrong(host: JudgedHost, code: i32, report: &str) -> Vec<String> {
         let (scenario, sent) = (scenario(), [Some((13, digest())), None]);
         let root_lines = [vec!["n1 joined (1)".to_owned()]];
         let claims = Claims { scenario: &scenario, hosts: &[host], sent: &sent, root_lines: &root_lines, said: "" };
         let mut wrong = claims.wrong();
-        wrong.extend(claims.wrong_of_root(0, Some(code), &Report::read(report)));
+        wrong.extend(claims.wrong_of_root(0, Some(code), &RunReport::read(report)));
         wrong
     }
 
     #[track_caller]
-    fn is_found(host: Host, code: i32, report: &str, part: &str) {
+    fn is_found(host: JudgedHost, code: i32, report: &str, part: &str) {
         let wrong = wrong(host, code, report);
         assert!(wrong.iter().any(|line| line.contains(part)), "{part:?} is not in {wrong:?}");
     }
@@ -372,35 +372,37 @@ mod tests {
     #[test]
     fn a_good_run_is_good_and_a_dead_host_that_is_named_is_too() {
         assert_eq!(wrong(good(), 0, &report("verified")), [""; 0]);
-        let dead = Host { code: Some(137), file: FileState::Absent, may: vec![0, 137], is_marred: true, ..good() };
+        let dead =
+            JudgedHost { code: Some(137), file: FileState::Absent, may: vec![0, 137], is_marred: true, ..good() };
         assert_eq!(wrong(dead, 1, &report("died")), [""; 0]);
     }
 
     #[test]
     fn every_lie_of_a_receiver_is_found() {
         let verified = report("verified");
-        is_found(Host { file: FileState::Wrong, ..good() }, 0, &verified, "another file");
-        is_found(Host { file: FileState::Absent, ..good() }, 0, &verified, "ended with 0 without the file");
+        is_found(JudgedHost { file: FileState::Wrong, ..good() }, 0, &verified, "another file");
+        is_found(JudgedHost { file: FileState::Absent, ..good() }, 0, &verified, "ended with 0 without the file");
         is_found(
-            Host { code: Some(3), file: FileState::Absent, ..good() },
+            JudgedHost { code: Some(3), file: FileState::Absent, ..good() },
             1,
             &report("silent"),
             "has not got the file",
         );
-        is_found(Host { code: Some(1), ..good() }, 1, &report("silent"), "and the file is there");
+        is_found(JudgedHost { code: Some(1), ..good() }, 1, &report("silent"), "and the file is there");
         is_found(
-            Host { code: Some(101), file: FileState::Absent, is_marred: true, ..good() },
+            JudgedHost { code: Some(101), file: FileState::Absent, is_marred: true, ..good() },
             1,
             &report("died"),
             "101",
         );
         let json = json!({ "status": "verified", "bytes": 12, "blake3": digest().to_hex().as_str() });
-        is_found(Host { json, ..good() }, 0, &verified, "prints");
+        is_found(JudgedHost { json, ..good() }, 0, &verified, "prints");
     }
 
     #[test]
     fn every_lie_of_a_sender_is_found() {
-        let gone = || Host { code: Some(137), file: FileState::Absent, may: vec![137], is_marred: true, ..good() };
+        let gone =
+            || JudgedHost { code: Some(137), file: FileState::Absent, may: vec![137], is_marred: true, ..good() };
         is_found(gone(), 0, &report("verified"), "the file is not there");
         is_found(good(), 1, &report("silent"), "for sure");
         is_found(good(), 1, &report("verified"), "ended with 1, and reports");

@@ -11,8 +11,8 @@ mod play;
 mod scenario;
 mod strike;
 
-pub use campaign::{Campaign, Results, Tally};
+pub use campaign::{Campaign, ClassTally, Results};
 pub use judge::Verdict;
-pub use play::{Stage, Terms, play};
+pub use play::{ChaosStage, Terms, play};
 pub use scenario::{Class, Manners, Scenario};
 pub use strike::Relay;

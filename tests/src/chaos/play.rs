@@ -1,7 +1,7 @@
 //! Fault injection: executes one run, from the start of hosts and programs, through its faults, to the end.
 
 use super::judge::{Verdict, judge};
-use super::scenario::{Due, Event, ROOT, STRANGER, Scenario};
+use super::scenario::{ChaosEvent, Due, ROOT, STRANGER, Scenario};
 use super::strike::{Attacker, Relay, Strike};
 use crate::lab::Program;
 use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on, shown_in};
@@ -26,16 +26,16 @@ const OUTPUT_GRACE: Duration = Duration::from_secs(3);
 const LONG_WAIT: Duration = Duration::from_secs(30);
 
 pub struct Pending {
-    pub event: Event,
+    pub event: ChaosEvent,
     pub trouble: usize,
     /// Time since which the event is due, except for its extra delay.
     pub ready: Option<Instant>,
     pub struck: Option<Instant>,
 }
 
-pub struct Play<'a> {
+pub struct ChaosRun<'a> {
     pub scenario: &'a Scenario,
-    pub stage: &'a Stage<'a>,
+    pub stage: &'a ChaosStage<'a>,
     pub pending: Vec<Pending>,
     pub receivers: Vec<Receiver>,
     pub root: Option<Process>,
@@ -54,8 +54,8 @@ pub struct Play<'a> {
     sent_before_bytes: u64,
 }
 
-pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
-    let mut play = Play::set_up(stage, scenario)?;
+pub fn play(stage: &ChaosStage, scenario: &Scenario) -> anyhow::Result<Verdict> {
+    let mut play = ChaosRun::set_up(stage, scenario)?;
     play.start()?;
     play.watch()?;
     play.wind_up()?;
@@ -67,8 +67,8 @@ pub fn play(stage: &Stage, scenario: &Scenario) -> anyhow::Result<Verdict> {
     Ok(verdict)
 }
 
-impl<'a> Play<'a> {
-    fn set_up(stage: &'a Stage, scenario: &'a Scenario) -> anyhow::Result<Self> {
+impl<'a> ChaosRun<'a> {
+    fn set_up(stage: &'a ChaosStage, scenario: &'a Scenario) -> anyhow::Result<Self> {
         let hosts = if scenario.has_non_member() { 9 } else { 8 };
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
         let rate_bits_per_second = scenario.rate_bits_per_second;
@@ -77,7 +77,7 @@ impl<'a> Play<'a> {
         let directory = stage.directory.join(stage.lab);
         fs::create_dir(&directory)?;
         let own = |(trouble, of): (usize, &super::scenario::Trouble)| {
-            let pending = |event: &Event| Pending { event: event.clone(), trouble, ready: None, struck: None };
+            let pending = |event: &ChaosEvent| Pending { event: event.clone(), trouble, ready: None, struck: None };
             of.events.iter().map(pending).collect::<Vec<_>>()
         };
         Ok(Self {
@@ -285,7 +285,7 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn start(stage: &Stage, lab: &Lab, host: &str, directory: &Path, again: bool) -> anyhow::Result<Self> {
+    pub fn start(stage: &ChaosStage, lab: &Lab, host: &str, directory: &Path, again: bool) -> anyhow::Result<Self> {
         let dest = directory.join(DESTS[usize::from(again)]);
         let mut command = stage.program.on(lab, host, "recv")?;
         command.args(["--json", "-i", "eth0", "--max-wait", &stage.terms.receive_wait.as_secs_f64().to_string()]);
@@ -317,7 +317,7 @@ pub struct Terms {
 }
 
 #[derive(Debug)]
-pub struct Stage<'a> {
+pub struct ChaosStage<'a> {
     pub program: &'a Program,
     pub directory: &'a Path,
     pub lab: &'a str,
@@ -325,7 +325,7 @@ pub struct Stage<'a> {
     pub interrupted: &'a AtomicBool,
 }
 
-impl Stage<'_> {
+impl ChaosStage<'_> {
     pub fn check(&self) -> anyhow::Result<()> {
         if self.interrupted.load(Ordering::Relaxed) {
             bail!("interrupted; the lab has been taken down");

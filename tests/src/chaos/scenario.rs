@@ -69,7 +69,7 @@ pub enum Deed {
 }
 
 #[derive(Clone, Debug, PartialEq)]
-pub struct Event {
+pub struct ChaosEvent {
     pub host: String,
     pub deed: Deed,
     pub due: Due,
@@ -92,7 +92,7 @@ pub enum Promise {
 pub struct Trouble {
     pub class: Class,
     pub words: String,
-    pub events: Vec<Event>,
+    pub events: Vec<ChaosEvent>,
     /// Hosts that may fail if their event happens, with their possible exit codes.
     pub marred: Vec<(String, &'static [i32])>,
     /// Whether the marred hosts may be unable to join.

@@ -1,7 +1,7 @@
 //! Fault injection: breaks cables, hosts and disks during a run, or sends forged frames.
 
-use super::play::{Play, Receiver};
-use super::scenario::{Attack, Deed, Event, Manners, ROOT, STRANGER};
+use super::play::{ChaosRun, Receiver};
+use super::scenario::{Attack, ChaosEvent, Deed, Manners, ROOT, STRANGER};
 use crate::lab::{SmallDisk, Tap, ThinDisk, destination, faults, power_off, within};
 use ethbcast_lab::Lab;
 use ethbcast_transport::sim::Random;
@@ -29,13 +29,13 @@ impl Deed {
 }
 
 pub trait Strike {
-    fn strike(&mut self, event: &Event) -> anyhow::Result<()>;
+    fn strike(&mut self, event: &ChaosEvent) -> anyhow::Result<()>;
 
     fn prepare_attack(&mut self) -> anyhow::Result<()>;
 }
 
-impl Strike for Play<'_> {
-    fn strike(&mut self, event: &Event) -> anyhow::Result<()> {
+impl Strike for ChaosRun<'_> {
+    fn strike(&mut self, event: &ChaosEvent) -> anyhow::Result<()> {
         let host = event.host.as_str();
         match event.deed {
             Deed::Kill => signal(self, host, Signal::SIGKILL)?,
@@ -88,11 +88,11 @@ impl Strike for Play<'_> {
     }
 }
 
-fn signal(play: &mut Play, host: &str, signal: Signal) -> anyhow::Result<()> {
+fn signal(play: &mut ChaosRun, host: &str, signal: Signal) -> anyhow::Result<()> {
     play.processes().filter(|(of, _)| *of == host).try_for_each(|(_, process)| process.signal(signal))
 }
 
-fn rehearse(play: &mut Play) -> anyhow::Result<()> {
+fn rehearse(play: &mut ChaosRun) -> anyhow::Result<()> {
     let directory = play.directory("rehearsal");
     let start = |host: String| {
         let own = directory.join(&host);

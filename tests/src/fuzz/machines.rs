@@ -58,13 +58,13 @@ impl Source for Bytes {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Disk {
+pub(super) struct FuzzDisk {
     collected: Collected,
     mood: Mood,
     published: bool,
 }
 
-impl Sink for Disk {
+impl Sink for FuzzDisk {
     fn has_room(&self) -> bool {
         self.mood != Mood::Stands
     }
@@ -91,9 +91,9 @@ impl Sink for Disk {
     }
 }
 
-type Session = Participant<Bytes, Disk>;
+type Session = Participant<Bytes, FuzzDisk>;
 
-impl Host for Session {
+impl FuzzedHost for Session {
     fn turn(&mut self, now: Instant) {
         Session::turn(self, now);
     }
@@ -118,9 +118,9 @@ pub(super) fn session(bytes: &[u8]) {
     let case =
         Case { timing, late: (usize::from(script.u8() & 1), Duration::ZERO), ..Case::new(via, RECEIVERS, length) };
     let source = Bytes { content: MemoryContent::new(data(length, 1)), mood: Mood::Works };
-    let hosts = hosts_of(&case, 1, source, |_| Disk::default());
+    let hosts = hosts_of(&case, 1, source, |_| FuzzDisk::default());
     let macs = macs(hosts.len());
-    let mut world = World::new(hosts, macs);
+    let mut world = FuzzWorld::new(hosts, macs);
     // An honest session comes first, up to some phase: later phases are not reached by chance.
     for _ in 0..script.u8() {
         world.round(ROUND, 0);
@@ -140,7 +140,7 @@ pub(super) fn session(bytes: &[u8]) {
     (0..100).for_each(|_| world.round(ROUND * 20, 0));
     let sent = data(length, 1);
     for (number, receiving) in world.hosts().iter().filter_map(Session::receiving).enumerate() {
-        let Disk { collected, published, .. } = receiving.sink();
+        let FuzzDisk { collected, published, .. } = receiving.sink();
         assert!(!published || collected.bytes() == sent, "receiver {number} has made other bytes visible");
     }
 }
@@ -149,7 +149,7 @@ fn passes(script: &mut Script<'_>) -> Duration {
     Duration::from_micros(10) * (1 << script.below(20))
 }
 
-fn disk(world: &mut World<Session>, script: &mut Script<'_>) {
+fn disk(world: &mut FuzzWorld<Session>, script: &mut Script<'_>) {
     let (host, mood, now) = (script.below(1 + RECEIVERS), script.below(4), world.now());
     let moods = [Mood::Works, Mood::Stands, Mood::Fails];
     match (world.host_mut(host), moods.get(mood)) {
@@ -160,7 +160,7 @@ fn disk(world: &mut World<Session>, script: &mut Script<'_>) {
     }
 }
 
-impl Host for Process {
+impl FuzzedHost for Process {
     fn turn(&mut self, now: Instant) {
         Process::turn(self, now);
     }
@@ -190,7 +190,7 @@ pub(super) fn group(bytes: &[u8]) {
     let case = communicator::Case { patience, ..communicator::Case::new(ranks, &program) };
     let hosts: Vec<Process> = (0..usize::from(ranks)).map(|host| Process::new(&case, host, 1)).collect();
     let macs = macs(hosts.len());
-    let mut world = World::new(hosts, macs);
+    let mut world = FuzzWorld::new(hosts, macs);
     for _ in 0..script.u8() {
         world.round(ROUND / 10, 0);
     }
@@ -250,15 +250,15 @@ impl<'a> Script<'a> {
     }
 
     pub(super) fn near(&mut self, base: u64) -> u64 {
-        const FAR: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
+        const FAR_OFFSETS: [u64; 6] = [0, 1 << 30, 1 << 32, 1 << 40, u64::MAX - 1, u64::MAX];
         match self.u8() {
-            far @ 250.. => FAR[usize::from(far - 250)],
+            far @ 250.. => FAR_OFFSETS[usize::from(far - 250)],
             near => base.wrapping_add(u64::from(near)).wrapping_sub(64),
         }
     }
 }
 
-pub(super) trait Host: Machine {
+pub(super) trait FuzzedHost: Machine {
     fn turn(&mut self, now: Instant);
 
     fn wrong(&self) -> Option<String>;
@@ -268,7 +268,7 @@ const MAX_FRAMES: usize = 5000;
 const MAX_TIMEOUTS: usize = 1000;
 const MAX_HEARD: usize = 24;
 
-pub(super) struct World<H> {
+pub(super) struct FuzzWorld<H> {
     hosts: Vec<H>,
     macs: Vec<MacAddr>,
     now: Instant,
@@ -276,9 +276,9 @@ pub(super) struct World<H> {
     heard: VecDeque<Vec<u8>>,
 }
 
-impl<H: Host> World<H> {
-    pub(super) fn new(hosts: Vec<H>, macs: Vec<MacAddr>) -> World<H> {
-        World { hosts, macs, now: Instant::START, under_way: VecDeque::new(), heard: VecDeque::new() }
+impl<H: FuzzedHost> FuzzWorld<H> {
+    pub(super) fn new(hosts: Vec<H>, macs: Vec<MacAddr>) -> FuzzWorld<H> {
+        FuzzWorld { hosts, macs, now: Instant::START, under_way: VecDeque::new(), heard: VecDeque::new() }
     }
 
     pub(super) fn host_mut(&mut self, host: usize) -> &mut H {

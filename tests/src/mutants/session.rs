@@ -35,12 +35,12 @@ struct Seen {
     side_streams: SideStreams,
 }
 
-struct Watch {
+struct FrameWatch {
     faults: RandomFaults,
     seen: Rc<RefCell<Seen>>,
 }
 
-impl Faults for Watch {
+impl Faults for FrameWatch {
     fn fate(&mut self, delivery: &Delivery<'_>) -> FrameFate {
         if let Ok(frame) = parse(delivery.frame) {
             let mut seen = self.seen.borrow_mut();
@@ -59,7 +59,7 @@ impl Faults for Watch {
 pub fn run(scene: &Scene, seed: u64) -> Result<(), String> {
     let case = &scene.case;
     let seen = Rc::new(RefCell::new(Seen::default()));
-    let watch = Watch { faults: scene.faults.clone(), seen: Rc::clone(&seen) };
+    let watch = FrameWatch { faults: scene.faults.clone(), seen: Rc::clone(&seen) };
     let network = star(case, scene.rate);
     let mut simulation = Simulation::new(&network, hosts(case, seed), watch);
     simulation.set_event_limit(3_000_000);
@@ -170,13 +170,13 @@ pub enum Forgery {
 }
 
 #[derive(Clone, Copy)]
-struct Way {
+struct Hop {
     session: u32,
     from: (usize, Rank),
     to: usize,
 }
 
-impl Way {
+impl Hop {
     fn inject<F: Faults>(self, simulation: &mut Simulation<Host, F>, at: Instant, made_up: &MadeUp<'_>) {
         let station = Station::new(GROUP, "x", host_mac(self.from.0), 1500);
         let identity = station.identity(self.session, self.from.1);
@@ -226,10 +226,10 @@ impl Forgery {
         let frames = |host: usize| simulation.machines()[host].streams().map_or(0, |streams| streams.frames());
         let (here, there) = (frames(above), frames(child));
         let stamp = now.as_micros() as u32;
-        let up = Way { session, from: (child, rank), to: above };
-        let down = Way { session, from: (above, parent), to: child };
-        let to_root = Way { to: 0, ..up };
-        let from_root = Way { from: (0, Rank::ROOT), ..down };
+        let up = Hop { session, from: (child, rank), to: above };
+        let down = Hop { session, from: (above, parent), to: child };
+        let to_root = Hop { to: 0, ..up };
+        let from_root = Hop { from: (0, Rank::ROOT), ..down };
         match self {
             Forgery::Ack { ahead, future } => {
                 let mut body = [0; 20];
@@ -270,7 +270,7 @@ impl Forgery {
 fn tell<F: Faults>(
     simulation: &mut Simulation<Host, F>,
     now: Instant,
-    way: Way,
+    way: Hop,
     parts: impl Iterator<Item = ViewPart>,
 ) {
     for part in parts {

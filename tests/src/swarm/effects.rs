@@ -9,7 +9,7 @@ use super::seed::{Draw, Seed};
 use ethbcast_collectives::session::RootFailure;
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::verified::{
-    CHUNK_BYTES, ChunkSet, ChunkSize, Form, HaveSet, Origin, StretchLedger, StretchPlace,
+    CHUNK_BYTES, ChunkSet, ChunkSize, Form, HaveSet, Origin, StretchHashes, StretchPlace,
 };
 use ethbcast_transport::sim::{CableId, Delivery, Fate, Network, Simulation, Stats};
 use ethbcast_transport::wire::group_mac;
@@ -139,7 +139,7 @@ pub fn rings_late(host: &impl Machine, due: &mut Option<Instant>, now: Instant) 
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct SentRecord {
     /// Each frame's last stamp, 0 for never, and how often it was proved lost
     /// since.
     frames: Vec<(u32, u32)>,
@@ -150,7 +150,7 @@ pub(super) struct Sent {
     believed: (u8, u64),
 }
 
-impl Sent {
+impl SentRecord {
     pub(super) fn end(&self) -> u64 {
         self.frames.len() as u64
     }
@@ -286,7 +286,7 @@ impl Schedule {
         if self.selects {
             return;
         }
-        (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::LEDGERED, false, true, 1500);
+        (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::VERIFIED, false, true, 1500);
         let most = self.cluster.slowest() as usize / 8 / self.hosts().min(8);
         self.set_bytes((draw.log(1, 6 * CHUNK_BYTES as u64) as usize).min(most));
         let share = draw.pick(&[0.3, 0.7, 1.0]);
@@ -324,12 +324,13 @@ impl Holding {
 }
 
 impl HaveSet for Holding {
-    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
+    fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
         let is_here = |&chunk: &usize| {
-            let here = self.at(ledger.chunk_offset(chunk), ledger.chunk_bytes(chunk));
-            self.terms.trouble == Some(HoldingTrouble::Lies) || here.is_some_and(|bytes| ledger.matches(chunk, bytes))
+            let here = self.at(hash_list.chunk_offset(chunk), hash_list.chunk_bytes(chunk));
+            self.terms.trouble == Some(HoldingTrouble::Lies)
+                || here.is_some_and(|bytes| hash_list.matches(chunk, bytes))
         };
-        (0..ledger.chunks()).filter(is_here).collect()
+        (0..hash_list.chunks()).filter(is_here).collect()
     }
 
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {

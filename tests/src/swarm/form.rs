@@ -4,7 +4,7 @@ use super::application::{Disk, Origin};
 use super::effects::Holding;
 use ethbcast_collectives::keys::ContentCipher;
 use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
-use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, VerifiedSource};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 #[derive(Debug)]
 pub enum Given {
     Plain(Origin),
-    Ledgered(Box<Ledgered<Origin>>),
+    Verified(Box<VerifiedSource<Origin>>),
 }
 
 #[derive(Debug)]
@@ -26,33 +26,33 @@ impl Given {
     pub fn new(form: Form, origin: Origin) -> Given {
         match form {
             Form::Plain => Given::Plain(origin),
-            Form::Ledgered(chunk) => Given::Ledgered(Box::new(Ledgered::of(origin).chunked(chunk))),
+            Form::Verified(chunk) => Given::Verified(Box::new(VerifiedSource::of(origin).chunked(chunk))),
         }
     }
 
     pub fn selecting(chunk: ChunkSize, origin: Origin) -> Given {
         let bytes = origin.content_bytes();
-        Given::Ledgered(Box::new(Ledgered::of(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
+        Given::Verified(Box::new(VerifiedSource::of(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
     }
 
     pub fn origin(&self) -> &Origin {
         match self {
             Given::Plain(origin) => origin,
-            Given::Ledgered(ledgered) => ledgered.content(),
+            Given::Verified(verified) => verified.content(),
         }
     }
 
     fn source(&self) -> &dyn Source {
         match self {
             Given::Plain(origin) => origin,
-            Given::Ledgered(ledgered) => ledgered.as_ref(),
+            Given::Verified(verified) => verified.as_ref(),
         }
     }
 
     fn source_mut(&mut self) -> &mut dyn Source {
         match self {
             Given::Plain(origin) => origin,
-            Given::Ledgered(ledgered) => ledgered.as_mut(),
+            Given::Verified(verified) => verified.as_mut(),
         }
     }
 }
@@ -107,7 +107,7 @@ impl Taken {
     pub fn new(form: Form, disk: Disk) -> Taken {
         match form {
             Form::Plain => Taken::Plain(Box::new(disk)),
-            Form::Ledgered(_) => Taken::Checked(Box::new(Checked::checking(disk))),
+            Form::Verified(_) => Taken::Checked(Box::new(Checked::checking(disk))),
         }
     }
 
@@ -223,7 +223,7 @@ impl Sink for Taken {
         self.sink_mut().deny(now, why);
     }
 
-    /// Returns nothing without ledgers: then no byte is verified before the end.
+    /// Returns nothing without hash lists: then no byte is verified before the end.
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         match self {
             Taken::Plain(_) => Again::Impossible("nothing is verified".to_owned()),

@@ -115,7 +115,7 @@ impl<'a> Hosts<'a> {
             keys: schedule.keyed.then(|| receiver_keys(keys(1), self.drawn(host), host)),
             ..ReceiverConfig::new(self.station(host), self.drawn(host))
         };
-        // Ledgers let only the root's own bytes pass.
+        // Hash lists let only the root's own bytes pass.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
         let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
         let taken = match holds {
@@ -153,7 +153,7 @@ impl<'a> Hosts<'a> {
 pub struct HostSet([u64; 4]);
 
 impl HostSet {
-    pub const MOST: usize = 256;
+    pub const MAX_HOSTS: usize = 256;
 
     pub const NONE: HostSet = HostSet([0; 4]);
 
@@ -183,8 +183,8 @@ impl HostSet {
 
 impl fmt::Debug for HostSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (most, sign) = if self.has(HostSet::MOST - 1) { (self.others(), "all but ") } else { (*self, "") };
-        let hosts: Vec<usize> = (0..HostSet::MOST).filter(|&host| most.has(host)).collect();
+        let (most, sign) = if self.has(HostSet::MAX_HOSTS - 1) { (self.others(), "all but ") } else { (*self, "") };
+        let hosts: Vec<usize> = (0..HostSet::MAX_HOSTS).filter(|&host| most.has(host)).collect();
         write!(formatter, "{sign}{hosts:?}")
     }
 }

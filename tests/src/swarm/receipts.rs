@@ -4,7 +4,7 @@
 //! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
 //! see it later, never earlier.
 
-use super::effects::Sent;
+use super::effects::SentRecord;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Kind, OVERHEAD_BYTES};
 use std::collections::HashMap;
@@ -89,7 +89,7 @@ pub struct Receipts {
     /// Strict go-back-n: frames behind a lost one are dropped.
     in_order_only: bool,
     granted: HashMap<((u32, u16), MacAddr), u64>,
-    sent: HashMap<Way, Sent>,
+    sent: HashMap<Way, SentRecord>,
     casts: HashMap<((u32, u16), usize), MacAddr>,
     orphaned: Vec<(u64, u64)>,
     causes: [u64; Cause::ALL.len()],
@@ -227,7 +227,7 @@ impl Receipts {
         alone.on_cursor(cursor);
         let mut end = alone.end();
         let cast = group.and_then(|group| self.sent.get(&(stream, to, group)));
-        end = end.max(cast.map_or(0, Sent::end));
+        end = end.max(cast.map_or(0, SentRecord::end));
         let mut lost = Vec::new();
         let alone = &self.sent[&(stream, to, by)];
         for sequence in cursor..end {

@@ -103,7 +103,7 @@ impl Schedule {
     pub fn of(seed: Seed) -> Schedule {
         let mut draw = Draw::new(seed.number(), 1);
         let mut schedule = Schedule::calm(&mut draw, seed);
-        if schedule.form == Form::LEDGERED && draw.chance(0.2) {
+        if schedule.form == Form::VERIFIED && draw.chance(0.2) {
             schedule.hold(&mut draw);
         }
         schedule.classes = classes(&mut draw);
@@ -233,7 +233,7 @@ impl Schedule {
             late: draw.chance(0.3),
             on_slow: draw.pick(&[OnSlow::Demote, OnSlow::Demote, OnSlow::Wait, OnSlow::Evict]),
             once: draw.chance(0.1),
-            form: draw.pick(&[Form::Plain, Form::LEDGERED]),
+            form: draw.pick(&[Form::Plain, Form::VERIFIED]),
             told: draw.chance(0.5),
             cluster,
             heals,

@@ -24,7 +24,7 @@ const MOURNING: Duration = Duration::from_millis(1000);
 const SPARE_TURNS: u64 = 2000;
 
 /// Maximum number of hosts with a check after every turn.
-const OFTEN: usize = 16;
+const MAX_HOSTS_CHECKED_ALWAYS: usize = 16;
 
 #[derive(Debug)]
 pub struct Watch<'a> {
@@ -154,7 +154,7 @@ impl<'a> Watch<'a> {
             self.blame(format!("host {number}: {wrong}"));
         }
         let Some(blocks) = host.streams() else { return };
-        if self.schedule.hosts() > OFTEN && self.turns[number] % 8 > 1 {
+        if self.schedule.hosts() > MAX_HOSTS_CHECKED_ALWAYS && self.turns[number] % 8 > 1 {
             return;
         }
         let now = InFlight::of(blocks);

@@ -289,7 +289,7 @@ pub struct Forger {
 }
 
 /// Frames that an attacker without a key remembers.
-const MOST_HEARD: usize = 512;
+const MAX_REMEMBERED_FRAMES: usize = 512;
 
 impl Forger {
     pub fn new(draw: Draw, share: f64) -> Forger {
@@ -299,10 +299,10 @@ impl Forger {
     /// Remembers a frame, in place of any other.
     fn hear(&mut self, delivery: &Delivery<'_>) {
         let heard = (delivery.to, delivery.frame.to_vec());
-        if self.heard.len() < MOST_HEARD {
+        if self.heard.len() < MAX_REMEMBERED_FRAMES {
             self.heard.push(heard);
         } else if self.draw.chance(0.1) {
-            let at = self.draw.index(MOST_HEARD);
+            let at = self.draw.index(MAX_REMEMBERED_FRAMES);
             self.heard[at] = heard;
         }
     }

@@ -62,26 +62,26 @@ impl fmt::Display for Explored {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Violation {
+pub struct Counterexample {
     pub what: String,
     /// All events from the beginning on.
     pub events: Vec<Event>,
 }
 
-impl Violation {
+impl Counterexample {
     /// Returns the events in the notation of `--replay`.
     pub fn line(&self) -> String {
         written(&self.events)
     }
 }
 
-impl fmt::Display for Violation {
+impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} after {} events: {}", self.what, self.events.len(), written(&self.events))
     }
 }
 
-pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Violation> {
+pub fn explore<H: Host>(world: &mut World<H>, bounds: Bounds) -> Result<Explored, Counterexample> {
     let start = world.start().clone();
     let mut search = Search {
         world,
@@ -114,7 +114,7 @@ struct Search<'w, H> {
 }
 
 impl<H: Host> Search<'_, H> {
-    fn level(&mut self) -> Result<(), Violation> {
+    fn level(&mut self) -> Result<(), Counterexample> {
         self.depth += 1;
         let mut words = std::mem::take(&mut self.next).into_iter();
         while let (Some(number), Some(faults), Some(early)) = (words.next(), words.next(), words.next()) {
@@ -126,7 +126,7 @@ impl<H: Host> Search<'_, H> {
     }
 
     /// Notes a state that was reached. A state at the last depth is not expanded, and not kept.
-    fn find(&mut self, state: &State, spent: Spent, from: (u32, Event)) -> Result<(), Violation> {
+    fn find(&mut self, state: &State, spent: Spent, from: (u32, Event)) -> Result<(), Counterexample> {
         let print = state.print(spent);
         if self.seen.insert(print, ()).is_some() {
             return Ok(());
@@ -145,17 +145,17 @@ impl<H: Host> Search<'_, H> {
         self.from.push(from);
     }
 
-    fn follow(&mut self, state: &State, number: u32, event: Option<Event>) -> Result<(), Violation> {
+    fn follow(&mut self, state: &State, number: u32, event: Option<Event>) -> Result<(), Counterexample> {
         let ended = self.ends.follow(self.world, state, self.bounds.ends_within);
         ended.map_err(|(what, mut last)| {
             let mut events = self.way_to(number);
             events.extend(event);
             events.append(&mut last);
-            Violation { what, events }
+            Counterexample { what, events }
         })
     }
 
-    fn go_on(&mut self, state: &State, number: u32, spent: Spent) -> Result<(), Violation> {
+    fn go_on(&mut self, state: &State, number: u32, spent: Spent) -> Result<(), Counterexample> {
         for event in self.choices(state, spent) {
             let spent = self.spend(state, event, spent);
             self.events += 1;
@@ -164,7 +164,7 @@ impl<H: Host> Search<'_, H> {
                 Err(what) => {
                     let mut events = self.way_to(number);
                     events.push(event);
-                    return Err(Violation { what, events });
+                    return Err(Counterexample { what, events });
                 }
             }
         }

@@ -16,7 +16,7 @@ mod world;
 
 use ack_tree::{Mistake, ack_tree};
 use ethbcast_planning::plan::Via;
-pub use explore::{Bounds, Explored, Violation, explore, replay};
+pub use explore::{Bounds, Counterexample, Explored, explore, replay};
 use member::communicator;
 use session::{Beginning, session};
 pub use state::Shared;
@@ -60,19 +60,19 @@ impl Named {
     }
 
     /// Explores it to the last state, with at most `faults` faults and one death.
-    pub fn to_the_end(self, faults: usize) -> Result<Explored, Violation> {
+    pub fn to_the_end(self, faults: usize) -> Result<Explored, Counterexample> {
         let (depth, early, ends_within) = (usize::MAX, usize::MAX, self.ends_within());
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1 })
     }
 
     /// Explores it to a depth, with a fault at each step and at most one death.
-    pub fn to_depth(self, depth: usize) -> Result<Explored, Violation> {
+    pub fn to_depth(self, depth: usize) -> Result<Explored, Counterexample> {
         let ends_within = self.ends_within();
         let (faults, early) = (usize::MAX, usize::MAX);
         self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1000 })
     }
 
-    pub fn explore(self, bounds: Bounds) -> Result<Explored, Violation> {
+    pub fn explore(self, bounds: Bounds) -> Result<Explored, Counterexample> {
         match self.kind {
             Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
             Kind::AckTree(mistake) => explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, mistake)), bounds),

@@ -109,7 +109,7 @@ pub(super) enum Input {
 }
 
 #[derive(Clone, Debug)]
-pub(super) struct Step {
+pub(super) struct Transition {
     pub(super) to: LocalId,
     pub(super) sent: Box<[(u8, FrameId)]>,
 }
@@ -134,7 +134,7 @@ pub(super) struct Locals<H> {
     frames: Vec<Box<[u8]>>,
     by_bytes: HashMap<Box<[u8]>, FrameId>,
     steps: HashMap<(LocalId, Input, Instant), u32>,
-    played: Vec<Result<Step, String>>,
+    played: Vec<Result<Transition, String>>,
     printer: Printer,
 }
 
@@ -194,7 +194,7 @@ impl<H: Host> Locals<H> {
         id
     }
 
-    pub(super) fn step(&mut self, local: LocalId, input: Input, now: Instant) -> Result<&Step, &str> {
+    pub(super) fn step(&mut self, local: LocalId, input: Input, now: Instant) -> Result<&Transition, &str> {
         let key = (local, input, now);
         let at = match self.steps.get(&key) {
             Some(&at) => at,
@@ -209,7 +209,7 @@ impl<H: Host> Locals<H> {
         self.played[at as usize].as_ref().map_err(String::as_str)
     }
 
-    fn play(&mut self, local: LocalId, input: Input, now: Instant) -> Result<Step, String> {
+    fn play(&mut self, local: LocalId, input: Input, now: Instant) -> Result<Transition, String> {
         let before = &self.locals[local as usize].host;
         let frame = if let Input::Frame(frame) = input { Some(&*self.frames[frame as usize]) } else { None };
         let played = catch_unwind(AssertUnwindSafe(|| {
@@ -229,7 +229,7 @@ impl<H: Host> Locals<H> {
             numbered.extend(to.into_iter().map(|to| (to, frame)));
         }
         let to = self.add(self.locals[local as usize].number, host, wakes);
-        Ok(Step { to, sent: numbered.into_boxed_slice() })
+        Ok(Transition { to, sent: numbered.into_boxed_slice() })
     }
 
     pub(super) fn number(&mut self, bytes: Box<[u8]>) -> FrameId {

@@ -193,7 +193,7 @@ fn different_roots_lengths_and_operations_are_named_on_every_rank() {
     });
 }
 
-const WITHIN: Duration = Duration::from_secs(3);
+const CALL_LIMIT: Duration = Duration::from_secs(3);
 const KIND_AT: usize = 17;
 
 fn until_failure(all: &Communicator) -> Error {
@@ -213,7 +213,7 @@ fn a_cable_that_loses_one_kind_of_frame_ends_every_call_and_its_host_is_named() 
         LinkFault::arriving(),
         LinkFault::leaving(),
     ];
-    let options = Options { call_within: WITHIN, ..options() };
+    let options = Options { call_within: CALL_LIMIT, ..options() };
     for fault in faults {
         site.lab().set_faults("n2", &[]).expect("nft takes it");
         let ends = on_nodes(&site, &[1; RANKS as usize], &options, |all| {

@@ -4,7 +4,7 @@
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::keys::{ContentCipher, SessionName, Signer};
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::verified::{Checked, ChunkSize, Encoder, Ledgered, SPAN_BYTES, SpanBuffer};
+use ethbcast_collectives::session::verified::{Checked, ChunkSize, Encoder, SPAN_BYTES, SpanBuffer, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Outcome, ReceiveReport};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, keys, root_keys, sent, star};
@@ -67,10 +67,10 @@ impl Liar {
             self.heard.extend_from_slice(payload);
         }
         for (at, byte) in (at..).zip(payload) {
-            let is_in_ledger = at % whole < whole - SPAN_BYTES;
+            let is_in_hash_list = at % whole < whole - SPAN_BYTES;
             match self.lie {
                 Lie::Content => *byte = self.forged[at],
-                Lie::Chunks if !is_in_ledger => *byte = self.forged[at],
+                Lie::Chunks if !is_in_hash_list => *byte = self.forged[at],
                 Lie::Order if at >= whole => *byte = self.heard[at - whole],
                 _ => {}
             }
@@ -79,7 +79,7 @@ impl Liar {
 }
 
 struct Host {
-    honest: Participant<Ledgered<Sent>, Checked<Disk>>,
+    honest: Participant<VerifiedSource<Sent>, Checked<Disk>>,
     liar: Option<Liar>,
     payload_bytes: usize,
 }
@@ -106,7 +106,7 @@ impl Machine for Host {
     }
 }
 
-struct Played {
+struct InsiderPlay {
     fates: Vec<(Outcome, String)>,
     damages: Vec<Damage>,
     /// Bytes that each receiver's program has seen.
@@ -116,10 +116,10 @@ struct Played {
 }
 
 /// Plays a session by a chain, and checks that no receiver shows a byte that the root has not sent.
-fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
+fn play(lie: Lie, pipe: bool, keeps: bool) -> InsiderPlay {
     let case = Case { mtu_bytes: 1500, pipe, ..Case::new(Via::Chain, RECEIVERS, 2_500_000) }.with_feed(256).keyed();
     let (seed, content) = (5, data(case.bytes, 5));
-    let source = Ledgered::of(sent(&case, seed));
+    let source = VerifiedSource::of(sent(&case, seed));
     let source = if keeps { source } else { source.forgetting() };
     let sinks = |_| Checked::checking(Disk::default().keeping(keeps));
     let hosts = hosts_of(&case, seed, source, sinks).into_iter().enumerate().map(|(host, honest)| {
@@ -143,25 +143,25 @@ fn play(lie: Lie, pipe: bool, keeps: bool) -> Played {
         shown.push(disk.bytes().len());
     }
     let fates = root.reports().map(|report| (report.outcome, report.text.clone())).collect();
-    Played { fates, damages: root.damages(), shown, failures }
+    InsiderPlay { fates, damages: root.damages(), shown, failures }
 }
 
 #[test]
 fn a_relay_that_lies_is_named_and_the_root_gives_each_what_it_has_signed() {
     for lie in [Lie::Content, Lie::Chunks, Lie::Order] {
-        let Played { fates, damages, .. } = play(lie, false, true);
+        let InsiderPlay { fates, damages, .. } = play(lie, false, true);
         assert!(fates.iter().all(|(fate, _)| *fate == Outcome::Delivered), "{lie:?}: {fates:?}");
         assert!(!damages.is_empty());
         let liar = format!("n{LIAR}");
         assert!(damages.iter().all(|damage| damage.from.as_ref() == Some(&liar)), "{lie:?}: {damages:?}");
-        assert_eq!(damages.iter().any(|damage| damage.is_ledger), lie != Lie::Chunks, "{lie:?}: {damages:?}");
+        assert_eq!(damages.iter().any(|damage| damage.is_hash_list), lie != Lie::Chunks, "{lie:?}: {damages:?}");
     }
 }
 
 #[test]
 fn who_gets_only_lies_fails_and_shows_nothing_of_them() {
     for lie in [Lie::Content, Lie::Chunks, Lie::Order, Lie::End] {
-        let Played { fates, damages, shown, failures } = play(lie, true, false);
+        let InsiderPlay { fates, damages, shown, failures } = play(lie, true, false);
         for (host, (fate, text)) in (1..).zip(&fates) {
             let expected = if host <= LIAR { Outcome::Delivered } else { Outcome::Damaged };
             assert_eq!(*fate, expected, "{lie:?}: n{host} {text}");

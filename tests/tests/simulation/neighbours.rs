@@ -20,7 +20,7 @@ use std::time::Duration;
 const LINK_BITS_PER_SECOND: f64 = 100e6;
 const MTU_BYTES: u16 = 1500;
 const MIB: usize = 1 << 20;
-const LONG: Range<Duration> = Duration::ZERO..Duration::from_secs(20);
+const WHOLE_RUN: Range<Duration> = Duration::ZERO..Duration::from_secs(20);
 
 fn millis(millis: u64) -> Duration {
     Duration::from_millis(millis)
@@ -93,7 +93,7 @@ impl World {
         Network::star(self.hosts, cable, &settings).with_mtu_bytes(MTU_BYTES.into()).with_switches(switch)
     }
 
-    fn play(&self) -> Played {
+    fn play(&self) -> NeighboursPlay {
         let mut members: Vec<(usize, &'static str, Host)> = Vec::new();
         for session in &self.sessions {
             members.extend(session.members().into_iter().map(|(host, member)| (host, session.group, member)));
@@ -132,17 +132,17 @@ impl World {
             host.turn(now)
         });
         assert!(!matches!(outcome, Ended::LiveLock { .. } | Ended::EventLimit { .. }), "{outcome:?}");
-        Played { hosts: simulation.into_machines(), roots, over_at }
+        NeighboursPlay { hosts: simulation.into_machines(), roots, over_at }
     }
 }
 
-struct Played {
+struct NeighboursPlay {
     hosts: Vec<BusyHost>,
     roots: Vec<usize>,
     over_at: Vec<Option<Instant>>,
 }
 
-impl Played {
+impl NeighboursPlay {
     fn root(&self, at: usize) -> (&Root, &Sent) {
         let Some(Participant::Root(root, sending)) = self.hosts[self.roots[at]].member() else {
             unreachable!("a root")
@@ -215,7 +215,7 @@ fn a_flow_that_adapts_gets_two_fifths_of_the_link_and_a_greedy_session_leaves_it
             for (from, to) in [(7, 3), (2, 4)] {
                 let share = |greedy| {
                     let bulk = Session { greedy, ..session(via, 48 * MIB) };
-                    let flow = Flow::new(from, to, LONG);
+                    let flow = Flow::new(from, to, WHOLE_RUN);
                     let played = World { queue, ..World::of(vec![bulk], vec![flow]) }.play();
                     let seen = played.root(0).0.other_traffic().expect("it was there");
                     let (again, took) = (played.stats(0).data_resent, played.took(0));
@@ -249,13 +249,13 @@ fn room_is_made_and_taken_back_within_a_second_or_so_of_a_flows_start_and_end() 
 #[test]
 fn two_flows_share_the_room_and_one_of_a_fixed_rate_costs_little_more_than_it_takes() {
     for via in WAYS {
-        let flows = vec![Flow::new(7, 3, LONG), Flow::new(6, 3, LONG)];
+        let flows = vec![Flow::new(7, 3, WHOLE_RUN), Flow::new(6, 3, WHOLE_RUN)];
         let played = World::of(vec![session(via, 32 * MIB)], flows).play();
         let both = played.share(3, millis(1500)..millis(4000));
         let seen = played.root(0).0.other_traffic();
         println!("{via}: two flows {both:.2}, {:.2} s until {:?}, {seen:?}", played.took(0), played.over_at);
         assert!(both >= 0.4 && played.took(0) < copies(via, 32 * MIB) * 2.3, "{via}: {both}, {} s", played.took(0));
-        let fixed = Flow { fixed: Some(20_000_000), ..Flow::new(7, 3, LONG) };
+        let fixed = Flow { fixed: Some(20_000_000), ..Flow::new(7, 3, WHOLE_RUN) };
         let played = World::of(vec![session(via, 32 * MIB)], vec![fixed]).play();
         let (share, took) = (played.share(3, millis(1000)..millis(3000)), played.took(0));
         println!("{via}: two flows {both:.2}, one of a fifth {share:.3} in {took:.2} s of {:.2}", copy(32 * MIB));

@@ -186,7 +186,7 @@ fn a_single_policing_port_is_found_by_probing_all_receivers() {
     let mut case = auto(MIB);
     case.policed = vec![(1, STORM, Duration::ZERO)];
     let played = play_clean(&case, &with_one_behind(), 1, "one port");
-    assert_eq!((played.view.via, played.aside()), (Via::Chain, vec![]));
+    assert_eq!((played.view.via, played.demoted()), (Via::Chain, vec![]));
 }
 
 #[test]
@@ -238,7 +238,7 @@ fn a_port_that_begins_to_police_costs_its_host_alone() {
     let undisturbed = play_clean(&case, &with_one_behind(), 1, "undisturbed").took;
     case.policed = vec![(1, STORM, Duration::from_millis(600))];
     let played = play_clean(&case, &with_one_behind(), 1, "one port");
-    assert_eq!((played.view.via, played.aside()), (Via::Cast, vec![RECEIVERS]));
+    assert_eq!((played.view.via, played.demoted()), (Via::Cast, vec![RECEIVERS]));
     let others = played.each_took[..RECEIVERS - 1].iter().max().expect("there are others");
     println!("others {others:?}, n{RECEIVERS} {:?} of {undisturbed:?}", played.each_took[RECEIVERS - 1]);
     assert!(*others < undisturbed + Duration::from_millis(1500), "{others:?}");

@@ -25,9 +25,9 @@ const BOUNDARY_BITS: u64 = 1514 * 8 * 2;
 
 /// Host, moment and bytes of each departure, in bytes as the kernel counts them.
 #[derive(Clone, Default)]
-struct Meter(Rc<RefCell<Vec<(usize, Instant, usize)>>>);
+struct RateMeter(Rc<RefCell<Vec<(usize, Instant, usize)>>>);
 
-impl Meter {
+impl RateMeter {
     /// Bytes sent within a second from each frame of a host on, for seconds inside `within`.
     fn seconds(&self, host: usize, within: &Range<Instant>) -> Vec<u64> {
         let log = self.0.borrow();
@@ -53,7 +53,7 @@ impl Meter {
 
 struct Metered {
     faults: RandomFaults,
-    meter: Meter,
+    meter: RateMeter,
 }
 
 impl Faults for Metered {
@@ -75,8 +75,8 @@ fn limited(via: Via, receivers: usize, seconds: f64) -> Case {
 }
 
 /// Plays it, and changes the root's limit at a moment; returns the duration and the departures.
-fn play_limited(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rate)>) -> (Duration, Meter) {
-    let meter = Meter::default();
+fn play_limited(case: &Case, network: &Network, loss: f64, change: Option<(Duration, Rate)>) -> (Duration, RateMeter) {
+    let meter = RateMeter::default();
     let faults = Metered { faults: RandomFaults::new(7).loss(loss), meter: meter.clone() };
     let mut simulation = Simulation::new(network, hosts(case, 7), faults);
     simulation.set_event_limit(20_000_000);
@@ -97,13 +97,13 @@ fn play_limited(case: &Case, network: &Network, loss: f64, change: Option<(Durat
     (root.took(), meter)
 }
 
-fn extremes(meter: &Meter, host: usize) -> (u64, u64) {
+fn extremes(meter: &RateMeter, host: usize) -> (u64, u64) {
     let seconds = meter.seconds(host, &meter.bulk(host));
     assert!(!seconds.is_empty(), "host {host} sends for a second");
     (seconds.iter().copied().max().unwrap_or(0), seconds.iter().copied().min().unwrap_or(0))
 }
 
-fn assert_within(meter: &Meter, host: usize, what: &str) {
+fn assert_within(meter: &RateMeter, host: usize, what: &str) {
     let (most, least) = extremes(meter, host);
     println!("{what}: host {host} sent {least} to {most} bit in a second");
     let tolerated = LIMIT_BITS_PER_SECOND / 100 + BOUNDARY_BITS;
@@ -139,7 +139,7 @@ fn repairs_and_several_children_do_not_lift_anybody_above_the_limit() {
 #[test]
 fn a_relay_that_stood_still_does_not_catch_up_faster() {
     let case = limited(Via::Chain, 4, 3.0);
-    let meter = Meter::default();
+    let meter = RateMeter::default();
     let faults = Metered { faults: RandomFaults::new(7), meter: meter.clone() };
     let network = star(&case, LINK_BITS_PER_SECOND);
     let mut simulation = Simulation::new(&network, hosts(&case, 7), faults);

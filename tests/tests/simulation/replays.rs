@@ -14,7 +14,7 @@ use std::time::Duration;
 
 const RATE_BITS_PER_SECOND: u64 = 100_000_000;
 /// Interval at which an attacker replays to each host a frame that was delivered there.
-const EVERY: Duration = Duration::from_micros(4800);
+const REPLAY_INTERVAL: Duration = Duration::from_micros(4800);
 const LASTS: Duration = Duration::from_secs(8);
 /// Time that a session needs under replay; without it half of this.
 const NEEDS: Duration = Duration::from_millis(1500);
@@ -46,7 +46,7 @@ fn play(case: &Case, seed: u64, loss: f64) -> Vec<(Outcome, Duration)> {
     }
     let (mut random, mut now) = (Random::new(!seed), Duration::ZERO);
     while now < LASTS {
-        now += EVERY / (case.receivers as u32 + 1);
+        now += REPLAY_INTERVAL / (case.receivers as u32 + 1);
         let outcome = simulation.run(at(now), |_, host: &mut Host, now| host.turn(now));
         if outcome.is_quiet() {
             break;
@@ -123,7 +123,7 @@ fn ends(case: &Case, seed: u64, root_dies: Option<Duration>, lost: Option<(usize
     let mut ends = vec![None; case.receivers];
     while ends.iter().any(Option::is_none) {
         assert!(now < Duration::from_secs(60), "{} to {}, seed {seed}: {ends:?}", case.via, case.receivers);
-        now += EVERY / (case.receivers as u32 + 1);
+        now += REPLAY_INTERVAL / (case.receivers as u32 + 1);
         let _goes_on = simulation.run(at(now), |_, host: &mut Host, now| host.turn(now));
         for (end, machine) in ends.iter_mut().zip(&simulation.machines()[1..]) {
             let Participant::Receiver(receiver, _) = machine else { unreachable!("only host 0 is the root") };

@@ -20,7 +20,7 @@ const BYTES: usize = 13_400_000;
 const FEED_FRAMES: u64 = 2048;
 const RECEIVERS: usize = 7;
 /// Times of the transfer without a slow cable that the others may take for each slow one.
-const MOST: f64 = 0.3;
+const MAX_EXTRA_TIME: f64 = 0.3;
 
 #[derive(Clone, Debug)]
 struct Scene {
@@ -115,9 +115,9 @@ impl Scene {
 
     fn times(&self, story: &Story) -> f64 {
         let undisturbed = Scene { slow: Vec::new(), naps: None, ..self.clone() }.play();
-        assert!(undisturbed.aside.is_empty(), "{self:?}: {:?}", undisturbed.aside);
+        assert!(undisturbed.demoted.is_empty(), "{self:?}: {:?}", undisturbed.demoted);
         let times = story.others.as_secs_f64() / undisturbed.others.as_secs_f64();
-        println!("{self:?}: {times:.2}, {:?}", story.aside);
+        println!("{self:?}: {times:.2}, {:?}", story.demoted);
         times
     }
 
@@ -125,24 +125,28 @@ impl Scene {
     /// wait.
     fn is_put_right(&self) {
         let story = self.play();
-        let mut aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
-        aside.sort_unstable();
-        assert_eq!(aside, self.slow, "{self:?}: {:?}", story.aside);
-        assert!(story.aside.iter().all(|(.., text)| text.contains("bit/s")), "{:?}", story.aside);
+        let mut demoted: Vec<usize> = story.demoted.iter().map(|&(host, ..)| host).collect();
+        demoted.sort_unstable();
+        assert_eq!(demoted, self.slow, "{self:?}: {:?}", story.demoted);
+        assert!(story.demoted.iter().all(|(.., text)| text.contains("bit/s")), "{:?}", story.demoted);
         let times = self.times(&story);
-        assert!(times <= 1.0 + MOST * self.slow.len() as f64, "{self:?}: {times:.2} times: {:?}", story.aside);
+        assert!(
+            times <= 1.0 + MAX_EXTRA_TIME * self.slow.len() as f64,
+            "{self:?}: {times:.2} times: {:?}",
+            story.demoted
+        );
     }
 
     fn is_found_among_busy_ones(&self) {
         let story = self.play();
-        println!("{:?} {:?} {} {:?} {:?}", self.via, self.slow, self.pauses, story.others, story.aside);
-        let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
-        assert_eq!(aside, self.slow, "{self:?}: {:?}", story.aside);
+        println!("{:?} {:?} {} {:?} {:?}", self.via, self.slow, self.pauses, story.others, story.demoted);
+        let demoted: Vec<usize> = story.demoted.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(demoted, self.slow, "{self:?}: {:?}", story.demoted);
     }
 
-    fn nobody_is_put_aside(&self) {
+    fn nobody_is_demoted(&self) {
         let story = self.play();
-        assert!(story.aside.is_empty(), "{self:?}: {:?}", story.aside);
+        assert!(story.demoted.is_empty(), "{self:?}: {:?}", story.demoted);
     }
 }
 
@@ -202,9 +206,9 @@ fn whoever_is_slow_for_a_moment_stays_where_it_is() {
     for host in [1, 4] {
         for via in [Via::Chain, Via::Binary] {
             let naps = vec![[900, 1150]];
-            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_put_aside();
+            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_demoted();
             let naps = (5..40).map(|at| [at * 100, at * 100 + 30]).collect();
-            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_put_aside();
+            Scene { naps: Some((host, naps)), ..scene(via, &[]) }.nobody_is_demoted();
         }
     }
 }
@@ -212,8 +216,8 @@ fn whoever_is_slow_for_a_moment_stays_where_it_is() {
 #[test]
 fn where_all_cables_are_slow_or_that_of_the_root_nobody_is_to_blame() {
     for via in [Via::Chain, Via::Binary] {
-        scene(via, &[0]).nobody_is_put_aside();
-        Scene { bytes: BYTES / 2, ..scene(via, &[0, 1, 2, 3, 4, 5, 6, 7]) }.nobody_is_put_aside();
+        scene(via, &[0]).nobody_is_demoted();
+        Scene { bytes: BYTES / 2, ..scene(via, &[0, 1, 2, 3, 4, 5, 6, 7]) }.nobody_is_demoted();
     }
 }
 
@@ -222,8 +226,11 @@ fn a_host_that_was_measured_to_be_slow_is_served_beside_the_others_from_the_begi
     for (via, slow) in [(Via::Chain, 1), (Via::Binary, 3), (Via::Cast, 4)] {
         let scene = Scene { is_known: true, ..scene(via, &[slow]) };
         let story = scene.play();
-        let [(host, at, text)] = &story.aside[..] else { panic!("{:?}", story.aside) };
-        assert!(*host == slow && *at < Duration::from_secs(1) && text.contains("measured before"), "{at:?} {text}");
+        let [(host, at, text)] = &story.demoted[..] else { panic!("{:?}", story.demoted) };
+        assert!(
+            *host == slow && *at < Duration::from_secs(1) && text.contains("earlier measurements"),
+            "{at:?} {text}"
+        );
         let times = scene.times(&story);
         assert!(times <= 1.1, "{scene:?}: {times:.2} times");
     }

@@ -18,17 +18,17 @@ const SHORT_BYTES: usize = 8_000_000;
 
 /// Checks, for each way of being slow, that the slow receiver alone is demoted, and that the others
 /// complete within 1.15 of their time without a slow one, which is equal for all `ways`.
-fn is_put_aside(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
+fn is_demoted(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
     let undisturbed = scene.undisturbed().play();
-    assert!(undisturbed.aside.is_empty(), "{scene:?}: {:?}", undisturbed.aside);
+    assert!(undisturbed.demoted.is_empty(), "{scene:?}: {:?}", undisturbed.demoted);
     for (short, percent) in ways {
         let scene = Scene { short, percent, ..scene };
         let story = scene.play();
-        let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
-        assert_eq!(aside, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.aside);
+        let demoted: Vec<usize> = story.demoted.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(demoted, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.demoted);
         let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
         println!("{scene:?}: {:.3}", others.as_secs_f64() / undisturbed.others.as_secs_f64());
-        assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.aside);
+        assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.demoted);
     }
 }
 
@@ -43,7 +43,7 @@ fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less()
         // A receiver that relays nothing catches up in each of its turns.
         let is_slow = |(short, _): &(Short, u64)| *short != Short::Turns || slow < receivers;
         let scene = Scene { slow: Some(slow), ..even(Via::Chain, receivers, LONG_BYTES) };
-        is_put_aside(scene, ways.into_iter().flatten().filter(is_slow));
+        is_demoted(scene, ways.into_iter().flatten().filter(is_slow));
     }
 }
 
@@ -59,7 +59,7 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
             (Short::Cable, 10),
             (Short::Cable, 50),
         ];
-        is_put_aside(Scene { slow: Some(slow), ..even(Via::Cast, receivers, LONG_BYTES) }, ways);
+        is_demoted(Scene { slow: Some(slow), ..even(Via::Cast, receivers, LONG_BYTES) }, ways);
     }
 }
 
@@ -67,12 +67,12 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
 fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
     for (via, receivers, slow) in [(Via::Binary, 7, 1), (Via::Binary, 14, 2), (Via::Kary(3), 13, 2)] {
         let scene = Scene { slow: Some(slow), ..even(via, receivers, LONG_BYTES / 2) };
-        is_put_aside(scene, [(Short::Disk, 10), (Short::Cable, 10)]);
+        is_demoted(scene, [(Short::Disk, 10), (Short::Cable, 10)]);
     }
 }
 
 /// Checks that no receiver is demoted if each has at least nine tenths of the others' rate.
-fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
+fn nobody_is_demoted(seeds: impl Iterator<Item = u64>) {
     const VIAS: [Via; 4] = [Via::Chain, Via::Chain, Via::Cast, Via::Binary];
     const SHORTS: [Short; 4] = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable];
     for seed in seeds {
@@ -84,19 +84,19 @@ fn nobody_is_put_aside(seeds: impl Iterator<Item = u64>) {
         let percent = 90 + random.below(11);
         let scene = Scene { via, receivers, bytes: SHORT_BYTES, slow, short, percent, seed };
         let story = scene.play();
-        assert!(story.aside.is_empty(), "{scene:?}: {:?}", story.aside);
+        assert!(story.demoted.is_empty(), "{scene:?}: {:?}", story.demoted);
         assert!(story.others < Duration::from_secs(30), "{scene:?}: {:?}", story.others);
     }
 }
 
 #[test]
 fn a_receiver_with_nine_tenths_of_the_rate_is_never_demoted() {
-    nobody_is_put_aside((0..200).step_by(in_full(8, 2)));
+    nobody_is_demoted((0..200).step_by(in_full(8, 2)));
 }
 
 #[test]
 fn a_receiver_with_nine_tenths_of_the_rate_is_not_demoted_with_other_seeds() {
-    nobody_is_put_aside((1..200).step_by(in_full(8, 2)));
+    nobody_is_demoted((1..200).step_by(in_full(8, 2)));
 }
 
 #[test]
@@ -104,8 +104,8 @@ fn where_a_demoted_relay_leaves_others_a_larger_share_of_a_link_nobody_else_coun
     for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
         let (via, slow, short) = (Via::Binary, Some(slow), Short::Cable);
         let scene = Scene { via, receivers, bytes: 2 * SHORT_BYTES, slow, short, percent: 10, seed: 1 };
-        let aside: Vec<usize> = scene.play().aside.iter().map(|&(host, ..)| host).collect();
-        assert_eq!(aside, Vec::from_iter(slow), "{scene:?}");
+        let demoted: Vec<usize> = scene.play().demoted.iter().map(|&(host, ..)| host).collect();
+        assert_eq!(demoted, Vec::from_iter(slow), "{scene:?}");
     }
 }
 
@@ -140,7 +140,7 @@ pub struct Scene {
 #[derive(Debug)]
 pub struct Story {
     /// Demoted receivers, with moment and reason.
-    pub aside: Vec<(usize, Duration, String)>,
+    pub demoted: Vec<(usize, Duration, String)>,
     /// Time until the last of the fast receivers was complete.
     pub others: Duration,
 }
@@ -157,12 +157,12 @@ impl Story {
         }
         let fast = root.reports().filter(|report| !slow.contains(&report.rank.index()));
         let others = fast.map(|report| report.took).max().unwrap_or_default();
-        let aside = |(now, event): &(Instant, RootEvent)| {
-            let RootEvent::Aside { host, text } = event else { return None };
+        let demoted = |(now, event): &(Instant, RootEvent)| {
+            let RootEvent::Demoted { host, text } = event else { return None };
             let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
             Some((host, now.since(Instant::START), text.clone()))
         };
-        Story { aside: sending.source().told().iter().filter_map(aside).collect(), others }
+        Story { demoted: sending.source().told().iter().filter_map(demoted).collect(), others }
     }
 }
 

@@ -244,7 +244,7 @@ fn apart(played: &Played) -> Vec<(&str, &str)> {
 /// Members reported to hold up the others.
 fn blamed(played: &Played) -> Vec<&RootEvent> {
     let events = played.told.iter().map(|(_, event)| event);
-    events.filter(|event| matches!(event, RootEvent::HeldUp { .. } | RootEvent::Aside { .. })).collect()
+    events.filter(|event| matches!(event, RootEvent::HeldUp { .. } | RootEvent::Demoted { .. })).collect()
 }
 
 #[test]

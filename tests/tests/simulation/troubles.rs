@@ -108,25 +108,25 @@ fn neither_end_of_a_hop_that_lets_nothing_through_is_given_up() {
         let replay = format!("{on_slow:?}: a bad hop");
         let played = played(&case, bad_hop, &replay);
         assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{replay}: {:?}", played.words);
-        assert_eq!(BTreeSet::from_iter(played.aside()), BTreeSet::from([N4 - 1, N4]), "{replay}");
+        assert_eq!(BTreeSet::from_iter(played.demoted()), BTreeSet::from([N4 - 1, N4]), "{replay}");
     }
 }
 
 #[test]
 fn the_sender_to_a_reader_that_stops_stays_in_place_and_is_not_evicted() {
-    for (on_slow, aside) in [(OnSlow::Demote, vec![N4]), (OnSlow::Evict, vec![])] {
+    for (on_slow, demoted) in [(OnSlow::Demote, vec![N4]), (OnSlow::Evict, vec![])] {
         let case = Case { on_slow, stops: Some((N4, 1_000_000)), ..case(Via::Chain) };
         let case = Case { timing: Timing { slow: Duration::from_secs(1), ..case.timing }, ..case };
         let replay = format!("{on_slow:?}: n4's reader stops");
         let played = played(&case, NoFaults, &replay);
         others_delivered(&played, case.timing.stall + Duration::from_secs(3), &replay);
-        assert_eq!((played.aside(), played.fates[N4 - 1]), (aside, Outcome::Stalled), "{replay}");
+        assert_eq!((played.demoted(), played.fates[N4 - 1]), (demoted, Outcome::Stalled), "{replay}");
     }
 }
 
 /// The feeds hold 300 kB: the root has sent all and waits for no host.
 #[test]
-fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
+fn where_the_root_waits_for_nobody_those_who_do_say_who_is_demoted() {
     for patience in [4, 20].map(Duration::from_secs) {
         let timing = Timing { stall: Duration::from_secs(4), patience, ..Timing::default() };
         let case = Case { timing, bytes: 300_000, ..case(Via::Chain) };
@@ -134,7 +134,7 @@ fn where_the_root_waits_for_nobody_those_who_do_say_who_steps_aside() {
         let played = played(&case, bad_hop, &replay);
         assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{replay}: {:?}", played.words);
         // n3 has everything.
-        assert_eq!(played.aside(), [N4], "{replay}");
+        assert_eq!(played.demoted(), [N4], "{replay}");
     }
 }
 
@@ -154,7 +154,7 @@ fn a_host_that_waited_behind_others_gets_the_full_stall_limit() {
     };
     let played = played(&case, faults, "n7 is out behind a bad hop");
     assert_eq!(played.fates, [Outcome::Delivered; RECEIVERS], "{:?}", played.words);
-    assert_eq!(BTreeSet::from_iter(played.aside()), BTreeSet::from([1, 2, RECEIVERS - 1, RECEIVERS]));
+    assert_eq!(BTreeSet::from_iter(played.demoted()), BTreeSet::from([1, 2, RECEIVERS - 1, RECEIVERS]));
 }
 
 #[test]
@@ -333,7 +333,7 @@ fn a_replanned_tree_without_a_demoted_host_is_as_good() {
 }
 
 #[test]
-fn a_receiver_that_is_out_for_a_while_is_served_aside_and_the_tree_goes_on() {
+fn a_receiver_that_is_out_for_a_while_is_served_alone_and_the_tree_goes_on() {
     for (seed, host) in (1..=TREE_RECEIVERS).enumerate() {
         let mut replanned = replanned(Via::Binary);
         let (from, lasts) = (Duration::from_millis(300), Duration::from_millis(500));

@@ -5,7 +5,7 @@ use ethbcast_collectives::session::{Done, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::worlds::session::{Beginning, Compared, Comparing, PAYLOAD_BYTES, session_with};
-use ethbcast_tests::worlds::{Bounds, Event, Explored, Named, Violation, World, explore};
+use ethbcast_tests::worlds::{Bounds, Counterexample, Event, Explored, Named, World, explore};
 use ethbcast_transport::Instant;
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ fn world(name: &str) -> Named {
 }
 
 #[track_caller]
-fn report(name: &str, explored: Result<Explored, Violation>) -> Explored {
+fn report(name: &str, explored: Result<Explored, Counterexample>) -> Explored {
     match explored {
         Ok(explored) => {
             println!("{name}: {explored}");
@@ -88,7 +88,7 @@ fn ranks_with_a_fault_at_each_step() {
     a_fault_at_each_step("ranks");
 }
 
-fn found(name: &str) -> Violation {
+fn found(name: &str) -> Counterexample {
     world(name).to_the_end(1).expect_err("the mistake is found")
 }
 

@@ -59,6 +59,21 @@ impl Source {
         self.code.lines().enumerate().map(|(index, line)| (Place { source: self, line: index + 1 }, line))
     }
 
+    /// Returns the crate that the file belongs to: a package's library or program, or one target of its tests, benches
+    /// or examples.
+    pub fn crate_name(&self) -> Option<String> {
+        let parts: Vec<&str> = self.path.split('/').collect();
+        let is_root = |part: &&str| matches!(*part, "src" | "tests" | "benches" | "examples");
+        let at = parts.iter().skip(1).position(is_root)? + 1;
+        let is_library = parts[at] == "src" && parts.get(at + 1) != Some(&"bin");
+        let depth = match (is_library, parts[at]) {
+            (true, _) => at + 1,
+            (false, "src") => at + 3,
+            (false, _) => at + 2,
+        };
+        Some(parts[..depth.min(parts.len())].join("/"))
+    }
+
     pub fn is_test(&self) -> bool {
         let (directories, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
         name == "tests.rs" || name.ends_with("_tests.rs") || directories.split('/').any(|part| part == "tests")

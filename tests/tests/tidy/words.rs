@@ -35,7 +35,7 @@ const POOR_BEGINNINGS: [&str; 26] = [
 ];
 
 /// Names of types and modules that the field has a word for, which is the second of each pair.
-const PRIVATE_NAMES: [(&str, &str); 18] = [
+const PRIVATE_NAMES: [(&str, &str); 19] = [
     ("applicant", "join request"),
     ("answerer", "responder"),
     ("brake", "straggler"),
@@ -46,6 +46,7 @@ const PRIVATE_NAMES: [(&str, &str); 18] = [
     ("giver", "upstream peer"),
     ("hall", "registry"),
     ("hearer", "receiver"),
+    ("ledger", "hash list"),
     ("lookout", "watchdog"),
     ("parcel", "framed message"),
     ("rival", "competitor"),
@@ -195,7 +196,7 @@ pub fn private_words(source: &Source) -> Vec<String> {
 /// Returns what is wrong with the names of a crate's types: too many of them stand for several types.
 pub fn ambiguous_types(name: &str, sources: &[&Source]) -> Option<String> {
     let mut declared: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
-    for source in sources.iter().filter(|source| !source.is_test()) {
+    for source in sources {
         for (_, line) in source.code().filter(|(_, line)| !line.starts_with(' ')) {
             if let Some(name) = declared_type(line) {
                 declared.entry(name.to_owned()).or_default().insert(&source.path);

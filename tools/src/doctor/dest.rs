@@ -29,7 +29,7 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
         Some(place) => place.judge(bytes, findings),
         None => {
             let what = format!("the file system of {} does not answer within {PATIENCE:?}", dest.display());
-            let words = "see to its server, if it is of a network; or choose another DEST";
+            let words = "check its server, if it is a network file system; or choose another DEST";
             findings.add(Fault::Dest, what, Fix::Words(words.to_owned()));
         }
     }

@@ -181,26 +181,26 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Interface,
-        "frames leave by one Ethernet interface, which has to be named if there are several",
-        "`ip link` shows those there are; choose with -i",
+        "frames leave by one Ethernet interface; if there are several, name one",
+        "`ip link` lists them; choose with -i",
     ),
-    (Fault::Down, "an interface that is switched off sends and hears nothing", "ip link set IFACE up"),
+    (Fault::Down, "an interface that is switched off neither sends nor receives", "ip link set IFACE up"),
     (
         Fault::Carrier,
-        "without a link to a switch nothing that is sent arrives anywhere",
-        "see to cable, transceiver and switch port; `ip link show IFACE` says NO-CARRIER as long as there is no link",
+        "without a link to a switch no frame arrives anywhere",
+        "check cable, transceiver and switch port; `ip link show IFACE` says NO-CARRIER while there is no link",
     ),
     (
         Fault::Mtu,
-        "a receiver whose MTU is below the sender's is turned away, and small frames take hosts more work for the same \
+        "a receiver whose MTU is below the sender's is refused, and small frames cost hosts more work for the same \
          bytes",
-        "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send --mtu \
-         N`",
+        "ip link set IFACE mtu N, the same on all hosts, and no more than the switches carry; or `ethbcast send \
+         --mtu N`",
     ),
     (
         Fault::Speed,
-        "the slowest cable sets the pace of all who wait for the same bytes",
-        "ethtool IFACE says what both ends can; another cable or port; ethtool -s IFACE autoneg on",
+        "the slowest cable sets the pace of all hosts that wait for the same bytes",
+        "ethtool IFACE shows what both ends can do; use another cable or port; ethtool -s IFACE autoneg on",
     ),
     (
         Fault::Duplex,
@@ -209,52 +209,51 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Member,
-        "what a bridge, bond or team takes from its port is not seen there: the port hears nothing, or only some \
-         frames",
+        "a bridge, bond or team takes the frames of its ports: the port itself receives none, or only some",
         "use the bridge or bond itself with -i; or take the interface out of it: ip link set IFACE nomaster",
     ),
     (
         Fault::Filter,
-        "a rule that drops these frames makes a host deaf or mute, without any message",
+        "a rule that drops these frames cuts the host off without any message",
         "let the frames pass before the rule: nft insert rule FAMILY TABLE CHAIN ether type 0x88b5 accept",
     ),
     (
         Fault::Ring,
-        "what comes while a processor is busy elsewhere waits in the card's ring, and is lost if that is full",
-        "ethtool -g IFACE says what the card can; ethtool -G IFACE rx N (the link goes away for a moment)",
+        "while a processor is busy elsewhere, frames wait in the card's ring, and are lost if that is full",
+        "ethtool -g IFACE shows what the card can hold; ethtool -G IFACE rx N (the link goes away for a moment)",
     ),
     (
         Fault::Steering,
-        "a rule of the card drops frames before the kernel sees them, and no counter of the firewall tells",
+        "a rule of the card drops frames before the kernel sees them, and no counter of the firewall shows it",
         "ethtool -n IFACE lists the rules; ethtool -N IFACE delete NUMBER",
     ),
     (
         Fault::Interrupts,
-        "a relay forwards a frame after the card's interrupt: the card's delay is added at every hop, and to \
-         every acknowledgement",
-        "ethtool -c IFACE says how long it waits; ethtool -C IFACE adaptive-rx on, or rx-usecs 50",
+        "a relay forwards a frame after the card's interrupt: the card's delay is added at every hop, and to every \
+         acknowledgement",
+        "ethtool -c IFACE shows how long it waits; ethtool -C IFACE adaptive-rx on, or rx-usecs 50",
     ),
     (
         Fault::Offload,
-        "frames that came wrong, or that nobody else sent, cost time and are thrown away by their check sums; what \
-         cards do with TCP and UDP does not touch these frames",
-        "ethtool -k IFACE says what is on; ethtool -K IFACE FEATURE off",
+        "frames that were damaged or never sent cost time until their checksums expose them; what cards do with TCP \
+         and UDP does not affect these frames",
+        "ethtool -k IFACE lists the features that are on; ethtool -K IFACE FEATURE off",
     ),
     (
         Fault::Wifi,
-        "Wi-Fi sends frames to all at its lowest rate and acknowledges none of them, so that many are lost, and every \
-         frame between two stations takes its air twice",
-        "use a cable; or send by --via chain, whose frames are to one host each; --rate keeps air for others",
+        "Wi-Fi sends broadcasts at its lowest rate and without acknowledgements, so many are lost, and every frame \
+         between two stations takes twice the airtime",
+        "use a cable; or send by --via chain, whose frames go to one host each; --rate leaves airtime to others",
     ),
     (
         Fault::Promiscuous,
-        "whatever floods the network costs this host time for each frame, also those for others",
-        "end tcpdump and the like on it; ip link set IFACE promisc off",
+        "every frame that floods the network, also frames for others, costs this host time",
+        "end tcpdump and similar programs on it; ip link set IFACE promisc off",
     ),
     (
         Fault::Shaper,
-        "what a host sends waits in a queue on its own way out, and all others wait for it",
-        "tc qdisc show dev IFACE; tc qdisc del dev IFACE root brings the usual one back",
+        "the frames of this host wait in its own queue, and all others wait for them",
+        "tc qdisc show dev IFACE; tc qdisc del dev IFACE root restores the default",
     ),
     (
         Fault::Kernel,
@@ -263,44 +262,47 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Memory,
-        "the ring has to hold all that can come before it is read; it is memory of the kernel, and counts for a \
+        "the ring must hold all frames that arrive before they are read; it is kernel memory, and counts towards a \
          container's limit",
         "end other programs, or give the container or unit more memory (MemoryMax=)",
     ),
     (
         Fault::Limit,
-        "a limit that is met in the middle of a transfer ends it there",
+        "a transfer that reaches a limit ends there",
         "`ulimit -a` shows the limits of a shell; a systemd unit has LimitFSIZE=, LimitNOFILE= and TasksMax=",
     ),
     (
         Fault::Port,
-        "with $ETHBCAST_PORT a process without permission gets its socket from another, which has to be running",
+        "with $ETHBCAST_PORT a process without permission gets its socket from a server, which must be running",
         "start `ethbcast port --serve $ETHBCAST_PORT` as root on this host, or unset ETHBCAST_PORT",
     ),
     (
         Fault::Taken,
-        "a port of UDP is one process's; that of groups is shared over udp, but over unicast a host has one receiver",
+        "one process at a time can use a UDP port; over udp the port of groups is shared, but over unicast a host \
+         has one receiver",
         "`ss -lunp` names the process: end it, or leave out :PORT of --over, or give all hosts another --ether-type",
     ),
     (
         Fault::Dest,
-        "what is received is written beside DEST first, so its directory has to be there and open to this user",
-        "mkdir -p the directory, let this user write there, or choose another DEST; --force replaces what is there",
+        "data is first written beside DEST, so its directory must exist and be writable for this user",
+        "mkdir -p the directory, let this user write there, or choose another DEST; --force replaces an existing one",
     ),
     (
         Fault::Space,
-        "a receiver without room for all of it is turned away before the start, or fails in the middle",
-        "df DIR and df -i DIR say what is left; make room, or choose another DEST",
+        "a receiver without enough room is refused before the start, or fails in the middle",
+        "df DIR and df -i DIR show what is left; make room, or choose another DEST",
     ),
     (
         Fault::Disk,
-        "a receiver that takes bytes more slowly than they come holds up all others, until it is served beside them",
-        "choose a DEST on a faster disk; see who else writes there (iostat -x 1) and whether it fails (dmesg)",
+        "a receiver whose disk is slower than the network holds up all others, until it is served separately",
+        "choose a DEST on a faster disk; check who else writes there (iostat -x 1) and whether it fails (dmesg)",
     ),
     (
         Fault::Clock,
-        "files get the sender's times, reports say when they were made, and what has changed since is told by times",
-        "timedatectl set-ntp true, or date -s; a flat battery of the mainboard comes back with each start",
+        "files get the sender's times, reports have the time of the run, and changed files are recognised by their \
+         times",
+        "timedatectl set-ntp true, or date -s; if the mainboard's battery is flat, the clock is wrong again after \
+         each start",
     ),
     (
         Fault::Cloud,
@@ -309,82 +311,82 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Nobody,
-        "frames reach only who listens: the same group, the same EtherType, the same VLAN and a network that carries \
-         frames (a cloud's mostly does not)",
+        "frames reach only hosts of the same group, EtherType and VLAN, on a network that carries them (most clouds \
+         do not)",
         "is `ethbcast recv` (or `ethbcast probe --answer`) running there with the same -g? `ethbcast doctor` there; \
-         is the switch's port in the same VLAN, and not isolated? `ethbcast dump -i IFACE` shows what comes",
+         is the switch's port in the same VLAN, and not isolated? `ethbcast dump -i IFACE` shows what arrives",
     ),
     (
         Fault::Path,
-        "frames longer than a switch or host on the way carries vanish there without a message",
+        "frames that are longer than a switch or host on the way can carry vanish there without a message",
         "raise the MTU on the way, or send shorter frames: `ethbcast send --mtu N`, or ip link set IFACE mtu N",
     ),
     (
         Fault::Loss,
-        "what is lost is sent again, and everybody behind it waits meanwhile",
-        "`ip -s link show IFACE` at both ends and the switch's counters say where; look at cable, transceiver and \
+        "lost frames are sent again, and all hosts behind that cable wait meanwhile",
+        "`ip -s link show IFACE` at both ends and the switch's counters show where; check cable, transceiver and \
          duplex",
     ),
     (
         Fault::Storm,
-        "a switch that polices frames to all (storm control) throws most of a cast away, and some shut the port",
+        "a switch that polices broadcasts (storm control) drops most of a cast, and some switches shut the port",
         "send by --via chain, which needs none; or raise the limit: storm-control multicast level on the switch's \
          ports, or a rule for EtherType 0x88b5",
     ),
     (
         Fault::Multicast,
-        "a switch that filters groups passes only those that hosts have asked for by IGMP or MLD, which these frames \
-         know nothing of: hosts behind it are found by frames to all hosts, later, and get their bytes by unicast",
-        "send by --via chain; or have the switch flood unknown groups: multicast flooding of the port on, a filter of \
+        "a switch that filters groups passes only groups that hosts have joined by IGMP or MLD, which these frames \
+         do not use: hosts behind it are found later, by frames to all hosts, and are served by unicast",
+        "send by --via chain; or let the switch flood unknown groups: multicast flooding of the port on, a filter of \
          unregistered groups off",
     ),
     (
         Fault::Group,
-        "a group has one sender at a time, so that receivers know whose bytes they get",
+        "a group has one sender at a time, so that receivers know whose data they get",
         "wait until it has ended, or choose another group with -g on all hosts",
     ),
     (
         Fault::Late,
-        "who comes when the bytes already flow has missed the first of them",
-        "wait for the next session, or let the sender take latecomers: `ethbcast send --late`",
+        "a host that joins during a transfer has missed its beginning",
+        "wait for the next session, or let the sender accept late receivers: `ethbcast send --late`",
     ),
     (
         Fault::Twin,
-        "reports and plans know hosts by name and address: two with the same cannot be told apart",
+        "reports and plans identify hosts by name and address, so two hosts must not share both",
         "end the other receiver; give each host a name with --host; give cloned machines addresses of their own: ip \
          link set IFACE address 02:…",
     ),
     (
         Fault::Topology,
         "a plan over switches needs the place of every host",
-        "add the host to the topology file, or call it what the file calls it with --host",
+        "add the host to the topology file, or use the file's name for it with --host",
     ),
     (
         Fault::Unwanted,
-        "with --hosts a sender takes these hosts and no others",
-        "add this host to --hosts, call it with --host what the sender expects, or choose another group with -g",
+        "with --hosts a sender accepts only these hosts",
+        "add this host to --hosts, give it the expected name with --host, or choose another group with -g",
     ),
     (
         Fault::Silent,
-        "without the sender nobody can say that the bytes are whole, so nothing is put in place",
-        "start the sender and this receiver again: what came is kept beside DEST and taken up",
+        "without the sender a receiver cannot know that the data is complete, so it does not put it in place",
+        "start the sender and this receiver again: the received data is kept beside DEST, and only the rest is sent",
     ),
     (
         Fault::Damaged,
-        "bytes whose digest is not the sender's are never shown under DEST's name",
-        "send again; if it comes back, look for bad memory or a bad disk on the host that is named",
+        "data whose digest differs from the sender's never appears under DEST's name",
+        "send again; if it happens again, look for bad memory or a bad disk on the host that is named",
     ),
     (
         Fault::NoKey,
-        "a host with a key believes no frame without a tag, and one without a key reads none with one: there is no \
-         session between them",
+        "a host with a key ignores frames without a tag, and a host without a key ignores frames with one, so the \
+         two have no session",
         "copy the key file to the host without it, as /etc/ethbcast/key or by --key FILE; `ethbcast key receivers \
          FILE` makes that of receivers",
     ),
     (
         Fault::Key,
-        "a frame is believed only if whoever sent it has this host's key",
-        "`ethbcast key show FILE` on both hosts says which key each has; copy one file to both",
+        "a host with a key accepts only frames of hosts with the same key",
+        "`ethbcast key show FILE` on both hosts shows which key each has; copy one file to both",
     ),
     (
         Fault::Sender,
@@ -393,17 +395,17 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::NoSend,
-        "a receiver's key has no `sign` line, so that whoever takes a receiver over cannot send",
+        "a receiver's key has no `sign` line, so that an attacker on a receiver cannot send",
         "send from a host that has the file of `ethbcast key new`",
     ),
     (
         Fault::Unkeyed,
-        "frames of measurements have no tag yet, so that any host can read and forge them",
-        "say --no-key if that is meant; it only concerns this run",
+        "frames of measurements have no tag yet, so any host can read and forge them",
+        "use --no-key if you accept that; it only concerns this run",
     ),
     (
         Fault::KeyMode,
-        "whoever reads the key file can join, and send if it has a `sign` line",
+        "every user who can read the key file can join, and send if it has a `sign` line",
         "chown it to root or the user that runs ethbcast, and chmod 600 FILE",
     ),
     (

@@ -138,7 +138,7 @@ pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &
         }
     };
     let passes = sender.first_hop(ether_type)?;
-    let what = format!("{name} has an MTU of {mtu_bytes}, and what it leads to takes frames of {passes} at most");
+    let what = format!("{name} has an MTU of {mtu_bytes}, but its other end takes frames of {passes} at most");
     let own = quoted(name);
     let words = format!(
         "ip link set {own} mtu {passes}, the same on all hosts, or raise what the interface leads to: the MTU of the \

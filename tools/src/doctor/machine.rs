@@ -74,7 +74,7 @@ pub fn check_link(interface: &Interface, findings: &mut Findings) -> Value {
     };
     let has_flag = |wanted: &str| link["flags"].as_array().is_some_and(|flags| flags.iter().any(|flag| flag == wanted));
     if has_flag("NO-CARRIER") {
-        let fix = format!("see to cable, transceiver and switch port, until `ip link show {name}` says LOWER_UP");
+        let fix = format!("check cable, transceiver and switch port, until `ip link show {name}` says LOWER_UP");
         findings.add(Fault::Carrier, format!("{name} has no link: no cable, or its other end is off"), Fix::Words(fix));
     }
     if !link["xdp"].is_null() {
@@ -267,7 +267,7 @@ fn offloads(name: &str, text: &str, findings: &mut Findings) {
     };
     for (feature, does) in [
         ("rx-all", "hands over frames whose check sequence is wrong"),
-        ("loopback", "hears what it sends, and nothing else"),
+        ("loopback", "receives its own frames, and nothing else"),
     ] {
         if is_on(feature) {
             let fix = format!("ethtool -K {} {feature} off", quoted(name));

@@ -51,7 +51,7 @@ pub fn check(
         );
     }
     for host in deaf.iter().filter(|host| found.iter().any(|one| one.host == **host)) {
-        let what = format!("{host} hears frames to all hosts, and none to the group {group}");
+        let what = format!("{host} receives frames to all hosts, but none to the group {group}");
         let words = "send --via chain; or have the switch flood unknown groups to its port (multicast flooding, \
                      filters of unregistered groups)";
         findings.add(Fault::Multicast, what, Fix::Words(words.to_owned()));

@@ -38,8 +38,10 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
         }
         Err(error) => {
             let words = match &error {
-                OpenError::PortTaken { .. } => "leave out :PORT of --over, or end what has it (`ss -lunp`)",
-                OpenError::GroupPortTaken { .. } => "end what has it (`ss -lunp`), or give all hosts --ether-type HEX",
+                OpenError::PortTaken { .. } => "leave out :PORT of --over, or end the process that has it (`ss -lunp`)",
+                OpenError::GroupPortTaken { .. } => {
+                    "end the process that has it (`ss -lunp`), or give all hosts --ether-type HEX"
+                }
                 _ => "ip -4 address show",
             };
             findings.add(of_open(&error), &error, Fix::Words(words.to_owned()));
@@ -136,7 +138,7 @@ fn check_way(interface: &Interface, findings: &mut Findings) {
     let is_strict = |of: &str| {
         fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter")).is_ok_and(|text| text.trim() == "1")
     };
-    let drops = if is_strict("all") || is_strict(name) { ", and what comes from it to here is dropped" } else { "" };
+    let drops = if is_strict("all") || is_strict(name) { ", and replies from there are dropped" } else { "" };
     let what = format!("what goes to {other}, in the network of {name}, leaves by {by}{drops}");
     findings.add(Fault::Interface, what, Fix::Command(format!("ethbcast doctor --over udp -i {by}")));
 }

@@ -50,8 +50,8 @@ fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::R
     let text = match end {
         Some(SurveyEnd::Whole) => return Ok(()),
         Some(SurveyEnd::Silent(host)) => format!(
-            "{} sends or counts no flow: see that one `ethbcast probe --answer -g {group}` of this build runs there, \
-             and no second one, and that nothing on the way drops what is not for everybody; nothing was written",
+            "{} sends or counts no flow: check that exactly one `ethbcast probe --answer -g {group}` of this build \
+             runs there, and that nothing on the way drops unicast frames; nothing was written",
             names[host]
         ),
         Some(SurveyEnd::Lost(from, to)) => format!(

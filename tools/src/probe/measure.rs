@@ -211,7 +211,7 @@ impl ProbeReport<'_> {
             let frame = self.result.work.iter().rfind(|point| point.frames == 1)?;
             let what = format!("a frame of {} bytes", frame.bytes);
             let takes = takes(what, (frame.sending_nanos, frame.receiving_nanos));
-            Some(takes + " (in trains: no stream of 200 frames told it)\n\n")
+            Some(takes + " (from trains: no stream of 200 frames gave a result)\n\n")
         };
         streamed.or_else(alone).unwrap_or_default()
     }

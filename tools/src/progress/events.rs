@@ -108,7 +108,7 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
             json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),
         ),
         RootEvent::HeldUp { host, text } => incident("held-up", one(host), text),
-        RootEvent::Aside { host, text } => incident("aside", one(host), text),
+        RootEvent::Demoted { host, text } => incident("aside", one(host), text),
         RootEvent::Apart { one, other } => {
             let reason = "nothing gets through between them, though both are heard";
             incident("apart", &[one.clone(), other.clone()], reason)

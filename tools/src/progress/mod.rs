@@ -227,7 +227,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
             format!("sending {what} to {} via {via}", units::receivers(*receivers))
         }
         RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
-        RootEvent::Aside { host, text } => format!("{host} {text}: it is served beside the others from now on"),
+        RootEvent::Demoted { host, text } => format!("{host} {text}: it is served beside the others from now on"),
         RootEvent::Apart { one, other } => format!(
             "nothing gets through between {one} and {other}, though both are heard here (does a switch isolate their \
              ports, or part them by a private VLAN?): the sender serves them itself from now on"

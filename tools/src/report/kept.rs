@@ -119,7 +119,8 @@ pub struct Run {
     pub candidates: Vec<Candidate>,
     pub slow_cable: Option<String>,
     pub held_up_by: Option<String>,
-    pub aside: Vec<String>,
+    #[serde(rename = "aside")]
+    pub demoted: Vec<String>,
     /// Seconds of one copy over the path between two hosts alone, as measured before the start.
     pub copy_seconds: Option<f64>,
     pub processor_seconds: Option<f64>,
@@ -251,7 +252,7 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
         "candidates": choice.map_or_else(Vec::new, candidates),
         "slow_cable": slow.map(|slow| slow.cable.as_str()),
         "held_up_by": sent.held_up_by,
-        "aside": sent.aside,
+        "aside": sent.demoted,
         "copy_seconds": choice.and_then(|choice| choice.copy_seconds(sent.sent_bytes.unwrap_or(sent.bytes()))),
         "processor_seconds": to_millis(processor_time().as_secs_f64()),
         "cut_off_seconds": to_millis(sent.cut_off.as_secs_f64()),

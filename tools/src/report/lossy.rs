@@ -37,7 +37,7 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
     let by_name: HashMap<&str, usize> = record.hosts.iter().map(String::as_str).zip(hosts.iter().copied()).collect();
     // Failed receivers and those on the catch-up stream were not served as planned.
     let failed: HashSet<&str> = kept.failed().map(|one| one.host.as_str()).collect();
-    let moved = |host: &str| failed.contains(host) || run.aside.iter().any(|aside| aside == host);
+    let moved = |host: &str| failed.contains(host) || run.demoted.iter().any(|demoted| demoted == host);
     let heard: HashMap<&str, &Receiver> = kept.receivers.iter().map(|one| (one.host.as_str(), one)).collect();
     let passages: Vec<Passage> = record
         .edges

@@ -85,7 +85,7 @@ pub fn listen(limit: Limit) -> io::Result<()> {
             let answered =
                 user.map_err(io::Error::from).and_then(|user| answer(stream, user, |line| said(line, &limit)));
             if let Err(error) = answered {
-                log::debug!("somebody who wanted to say something: {error}");
+                log::debug!("a control connection: {error}");
             }
         }
     };

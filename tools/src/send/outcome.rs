@@ -120,12 +120,12 @@ fn sentence(all: &[MemberReport], is_reported: bool) -> String {
         text += &format!("; {}", had.join(", "));
     }
     let is_theirs = failed.iter().any(|one| of_outcome(one.outcome).is_some());
-    let mend = if is_theirs { "mend there what they say, " } else { "" };
+    let mend = if is_theirs { "fix what they report there, " } else { "" };
     let them = if failed.len() == 1 { "it" } else { "them" };
     let again = if is_reported {
         "`send --only-missing` with the same --report".to_owned()
     } else {
-        format!("send again to {them} (`send --only-missing` knows whom, if each run has --report FILE)")
+        format!("send again to {them} (`send --only-missing` finds them, if each run has --report FILE)")
     };
     text + &format!("; {mend}start `recv` there again, then {again}")
 }
@@ -197,17 +197,17 @@ mod tests {
         assert_eq!(
             sentence(&all, true),
             "2 of 3 receivers failed: n1 (refused), n2 (died); n1 says: DEST out exists: remove it, or replace it with \
-             --force; n2 had 26.00 MiB of it; mend there what they say, start `recv` there again, then `send \
+             --force; n2 had 26.00 MiB of it; fix what they report there, start `recv` there again, then `send \
              --only-missing` with the same --report"
         );
         let killed = [receiver("n2", Outcome::Died, 0, "its process was killed")];
         assert_eq!(
             sentence(&killed, false),
             "1 of 1 receivers failed: n2 (died); start `recv` there again, then send again to it (`send \
-             --only-missing` knows whom, if each run has --report FILE)"
+             --only-missing` finds them, if each run has --report FILE)"
         );
         let failed = [receiver("n1", Outcome::WriteFailed, 7, "cannot write: Input/output error")];
         let text = sentence(&failed, true);
-        assert!(text.contains("n1 (write-failed)") && text.contains("mend there"), "{text}");
+        assert!(text.contains("n1 (write-failed)") && text.contains("fix what they report there"), "{text}");
     }
 }

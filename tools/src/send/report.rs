@@ -118,9 +118,9 @@ impl Report<'_> {
 
     fn damaged(&self) -> impl Iterator<Item = String> {
         let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
-        for Damage { bytes, is_ledger, from, to } in &self.sent.damages {
+        for Damage { bytes, is_hash_list, from, to } in &self.sent.damages {
             let (pieces, most) = hops.entry((from.as_deref(), nodeset::fold(to))).or_default();
-            let bytes = if *is_ledger { 0 } else { bytes.end - bytes.start };
+            let bytes = if *is_hash_list { 0 } else { bytes.end - bytes.start };
             (*pieces, *most) = (*pieces + 1, bytes.max(*most));
         }
         hops.into_iter().map(|((from, to), (pieces, most))| {
@@ -199,7 +199,7 @@ impl Report<'_> {
             true if self.is_calibrated => {
                 ": the calibration is of a slower network; measure again with `ethbcast probe`"
             }
-            true => ": what was measured before the start was slower",
+            true => ": the measurement before the start found a slower network",
             false if is_of_known_length => "",
             false => return None,
         };
@@ -243,8 +243,8 @@ fn contended_json(load: &CableLoad) -> Value {
 }
 
 fn damage_json(damage: &Damage) -> Value {
-    let Damage { bytes, is_ledger, from, to } = damage;
-    json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_ledger, "from": from, "to": to })
+    let Damage { bytes, is_hash_list, from, to } = damage;
+    json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_hash_list, "from": from, "to": to })
 }
 
 /// A receiver, its outcome, and the cause that limited it. If only a `part` of the bytes was sent,

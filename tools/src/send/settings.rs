@@ -138,8 +138,8 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Send
         || !std::io::stdin().is_terminal()
         || !std::io::stderr().is_terminal()
     {
-        let text = "for whom to wait? say how many with -n N (and --min-receivers M --max-wait SECONDS, if fewer will \
-                    do), or who with --hosts n[1-31]";
+        let text = "which receivers to wait for? give their number with -n N (and --min-receivers M --max-wait \
+                    SECONDS, if fewer are enough), or their names with --hosts n[1-31]";
         return fail(Code::Usage, text);
     }
     options.start = Some(Start::new());

@@ -29,7 +29,10 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     let opening = Opening { allow_changing: args.allow_changing, unpack, patience };
     // The decompressed size is not the announced one.
     if args.size.is_some() && unpack == Some(Unpack::Root) {
-        return fail(Code::Usage, "--size is that of what is sent, which is known when it is unpacked: leave it out");
+        return fail(
+            Code::Usage,
+            "--size is the length of the unpacked data, which is known only at the end: leave it out",
+        );
     }
     let opened = match (&args.pipe, &args.source[..]) {
         (Some(command), _) => {
@@ -50,7 +53,7 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
                 warn(args, "SOURCE has capabilities or access lists (ACLs), which a single file is sent without");
             }
             if path.metadata().is_ok_and(|one| one.file_type().is_fifo()) {
-                warn(args, &format!("SOURCE {} is a fifo: waiting for somebody who writes to it", path.display()));
+                warn(args, &format!("SOURCE {} is a fifo: waiting for a process that writes to it", path.display()));
             }
             Opened::file(path, opening)
         }
@@ -136,8 +139,8 @@ fn check_kept(file: &Path, args: &TreeArgs) -> anyhow::Result<()> {
         () => return Ok(()),
     };
     let text = format!(
-        "{} would arrive without {lost}, which only what is in a directory keeps: send the directory it is in, others \
-         left out with --exclude, or leave out the option",
+        "{} would arrive without {lost}, which only files in a directory keep: send its directory, with --exclude for \
+         the other files, or leave out the option",
         file.display()
     );
     fail(Code::Usage, text)

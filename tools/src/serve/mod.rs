@@ -84,8 +84,8 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     let groups = registry::served(&args.wire.group, &args.serve.allow_group)?;
     if args.expect.is_some() {
-        let text = "--expect takes one thing and --serve one after the other: leave out --serve, and recv waits until \
-                    what it expects is offered, refusing all else, and ends with it";
+        let text = "--expect accepts one content, --serve one after the other: leave out --serve, and recv refuses all \
+                    other contents and ends after the expected one";
         return fail(Code::Usage, text);
     }
     let dest = args.dest.clone().unwrap_or_default();
@@ -93,7 +93,7 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
         return Err(Failure::new(Code::System, text).found(Fault::Dest).into());
     }
     if args.pipe.is_none() && !Path::new(&dest).is_dir() {
-        let text = "--serve takes what comes into a directory, and {} is none: make it with `mkdir -p {}`";
+        let text = "--serve needs a directory, and {} is none: make it with `mkdir -p {}`";
         return fail(Code::System, text.replace("{}", &dest.display().to_string()));
     }
     if args.pipe.is_some() && args.verify.is_some() {
@@ -264,8 +264,10 @@ impl Server {
         let noun = if count == 1 { "session is" } else { "sessions are" };
         self.say(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
-            let text =
-                format!("group {group}: cut off: {}; what came is kept for the next time", running.status_line());
+            let text = format!(
+                "group {group}: cut off: {}; the received data is kept for the next time",
+                running.status_line()
+            );
             Severity::Warning.print(&text);
         }
         let failed_before = self.failed;

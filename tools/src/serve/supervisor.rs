@@ -36,7 +36,7 @@ impl Supervisor {
     pub fn notify(&self, lines: &str) {
         let Some((socket, address)) = &self.socket else { return };
         if let Err(error) = socket.send_to_addr(lines.as_bytes(), address) {
-            log::warn!("the supervisor is not told \"{}\": {error}", lines.escape_default());
+            log::warn!("cannot notify the supervisor of \"{}\": {error}", lines.escape_default());
         }
     }
 

@@ -178,7 +178,7 @@ impl Worker {
                 had.truncate(MAX_HAD - 1);
                 had.push_front(asked);
                 if received.was_dry_run {
-                    self.say(Severity::Info, "a sender has asked what is lacking here (--dry-run)");
+                    self.say(Severity::Info, "a sender asked which data is missing here (--dry-run)");
                 } else {
                     let left = recv::left_by(&dest, &received.landed);
                     *self.dest.lock() = None;

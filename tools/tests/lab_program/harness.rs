@@ -65,9 +65,9 @@ pub fn namespaces(prefix: &str) -> Vec<String> {
     names
 }
 
-/// Returns the number of frames for a content with its ledgers, without the end.
+/// Returns the number of frames for a content with its hash lists, without the end.
 pub fn full_frames(content_bytes: usize, payload_bytes: usize) -> u64 {
-    Form::LEDGERED.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
+    Form::VERIFIED.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
 }
 
 /// A finished transfer, whose files are removed on drop.

@@ -18,7 +18,7 @@ const RATE: &str = "40mbit";
 const RATE_BITS_PER_SECOND: f64 = 40e6;
 /// Permitted excess within a second, because a busy kernel may send late what was queued in the
 /// second before.
-const MOST: f64 = 1.25;
+const MAX_EXCESS: f64 = 1.25;
 const SECOND: Duration = Duration::from_secs(1);
 /// Duration of reading a counter above which its time is uncertain.
 const MAX_LOOK: Duration = Duration::from_micros(500);
@@ -103,7 +103,7 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
     );
     // A frame at each end of a window, and the delay of a reading.
     let boundary = 2.0 * 1514.0 * 8.0 + rate * MAX_LOOK.as_secs_f64();
-    assert!(most <= rate * MOST + boundary, "{what}: {most:.0} bit/s");
+    assert!(most <= rate * MAX_EXCESS + boundary, "{what}: {most:.0} bit/s");
     // If others occupy the processors for longer than the limiter makes up for, less is sent. In
     // the simulator no second has less.
     assert!(middle >= rate / 10.0, "{what}: mostly {middle:.0} bit/s");
@@ -139,7 +139,7 @@ fn a_lossy_cable_does_not_lift_a_relay_above_the_limit() {
                 most / RATE_BITS_PER_SECOND * 100.0
             );
             assert!(
-                most > 0.0 && most <= RATE_BITS_PER_SECOND * MOST + 2.0 * 1514.0 * 8.0,
+                most > 0.0 && most <= RATE_BITS_PER_SECOND * MAX_EXCESS + 2.0 * 1514.0 * 8.0,
                 "{via}, {host}: {most:.0} bit/s"
             );
         }

@@ -195,8 +195,8 @@ fn empty_and_one_byte_files_and_a_single_receiver_work_on_every_route() {
 #[test]
 fn four_hosts_double_what_they_have() {
     let row = Row::up("doubling", row());
-    // Two blocks of 256 frames for each of the four, including ledgers.
-    let bytes = Form::LEDGERED.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
+    // Two blocks of 256 frames for each of the four, including hash lists.
+    let bytes = Form::VERIFIED.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
     let content = Arc::new(content(10, bytes as usize));
     let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
     outcome.assert_verified();

@@ -11,7 +11,7 @@ use std::process::Stdio;
 use std::sync::Arc;
 
 const PATHS: [&str; 2] = ["chain", "cast"];
-/// Bytes that fit into one frame behind the ledger of one chunk.
+/// Bytes that fit into one frame behind the hash list of one chunk.
 const ONE_FRAME: usize = PAYLOAD_BYTES - 56;
 /// Sizes of files: no bytes, one byte, a frame short of one byte, a full frame, one byte more, and many frames.
 const SIZES: [usize; 6] = [0, 1, ONE_FRAME - 1, ONE_FRAME, ONE_FRAME + 1, MEBIBYTE];

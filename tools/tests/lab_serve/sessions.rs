@@ -251,7 +251,7 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     cp(&site, &["-w", "n4", several[0], several[1], ":"], &[]).assert_code(0);
     for (arguments, part) in [
         (&[path][..], "to which hosts?"),
-        (&[several[0], several[1], "n1:other"], "several keep their own names"),
+        (&[several[0], several[1], "n1:other"], "several sources keep their own names"),
         (&[path, "n1:/tmp/x"], "is a path"),
         (&["-w", "n1", path, "n2:"], "hosts twice"),
         (&[path, "n0:"], "no other host"),

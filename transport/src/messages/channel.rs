@@ -83,10 +83,10 @@ impl Channel {
     }
 
     fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, endpoint: &mut MailboxCore) {
-        let (outbox, ledger) = (&mut self.outbox, &mut endpoint.ledger);
+        let (outbox, hash_list) = (&mut self.outbox, &mut endpoint.hash_list);
         let honest = self.flight.on_ack(now, ack, &endpoint.stamps, |piece| {
             if let Piece::Part { message, .. } = piece {
-                outbox.on_arrived(message, ledger);
+                outbox.on_arrived(message, hash_list);
             }
         });
         endpoint.stats.forged_acks += u64::from(!honest);
@@ -115,10 +115,10 @@ impl Channel {
     }
 
     fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) -> Read {
-        let ledger = &mut endpoint.ledger;
+        let hash_list = &mut endpoint.hash_list;
         match frame.header.kind {
-            Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, ledger)),
-            Kind::PULL => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, ledger)),
+            Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, hash_list)),
+            Kind::PULL => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, hash_list)),
             Kind::NOTE => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, endpoint)),
             _ => None,
         }
@@ -136,16 +136,16 @@ impl Channel {
         let ack = Ack::parse(&Frame { header, payload: note.ack, ..*frame })?;
         self.on_ack(now, &ack, endpoint);
         self.outbox.on_credit(note.limit);
-        Some(self.on_note_code(note.word, &mut endpoint.ledger, &mut endpoint.stats))
+        Some(self.on_note_code(note.word, &mut endpoint.hash_list, &mut endpoint.stats))
     }
 
-    fn on_note_code(&mut self, word: NoteCode, ledger: &mut Operations, stats: &mut MailboxStats) -> Read {
+    fn on_note_code(&mut self, word: NoteCode, hash_list: &mut Operations, stats: &mut MailboxStats) -> Read {
         let honest = match word {
             NoteCode::Credit => true,
             NoteCode::Grant { message } => self.outbox.on_grant(message),
-            NoteCode::Refuse { message } => self.outbox.on_refuse(message, ledger),
+            NoteCode::Refuse { message } => self.outbox.on_refuse(message, hash_list),
             NoteCode::Withdraw { message, pushed_bytes } => {
-                return self.inbox.on_withdraw(message, pushed_bytes, ledger);
+                return self.inbox.on_withdraw(message, pushed_bytes, hash_list);
             }
         };
         stats.forged_acks += u64::from(!honest);
@@ -157,16 +157,17 @@ impl Channel {
             if let Some(word) = self.outbox.next_note().or_else(|| self.inbox.next_note()) {
                 let limit = self.inbox.announce();
                 self.outbox.on_credit(limit);
-                self.on_note_code(word, &mut endpoint.ledger, &mut endpoint.stats);
+                self.on_note_code(word, &mut endpoint.hash_list, &mut endpoint.stats);
             } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
                 if let Some((envelope, content)) = self.outbox.content(message, offset, bytes) {
                     if is_push(offset, bytes, envelope.pushed_bytes) {
-                        self.inbox.on_push(&Push { message, envelope, offset, bytes: content }, &mut endpoint.ledger);
+                        self.inbox
+                            .on_push(&Push { message, envelope, offset, bytes: content }, &mut endpoint.hash_list);
                     } else {
-                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut endpoint.ledger);
+                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut endpoint.hash_list);
                     }
                 }
-                self.outbox.on_arrived(message, &mut endpoint.ledger);
+                self.outbox.on_arrived(message, &mut endpoint.hash_list);
             } else {
                 return;
             }
@@ -281,12 +282,12 @@ impl Channel {
         self.flight.flying() < BULK_FRAMES && self.inbox.missing_bytes() < BULK_BYTES
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
+    pub(super) fn give_up(&mut self, hash_list: &mut Operations) {
         self.gone = true;
-        self.outbox.give_up(ledger);
-        self.inbox.give_up(ledger);
-        for receive in ledger.posted_from(self.peer.rank) {
-            ledger.end_receive(receive, RecvOutcome::PeerGone);
+        self.outbox.give_up(hash_list);
+        self.inbox.give_up(hash_list);
+        for receive in hash_list.posted_from(self.peer.rank) {
+            hash_list.end_receive(receive, RecvOutcome::PeerGone);
         }
     }
 

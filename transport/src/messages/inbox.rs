@@ -63,7 +63,7 @@ impl Inbox {
         }
     }
 
-    pub(super) fn on_push(&mut self, push: &Push<'_>, ledger: &mut Operations) -> Read {
+    pub(super) fn on_push(&mut self, push: &Push<'_>, hash_list: &mut Operations) -> Read {
         let Push { message, envelope, .. } = *push;
         if !self.messages.contains_key(&message) {
             if message < self.turn {
@@ -75,29 +75,29 @@ impl Inbox {
             let incoming =
                 IncomingMessage { envelope, bytes: Vec::new(), arrived: Ranges::default(), place: Whereabouts::Held };
             self.messages.insert(message, incoming);
-            self.take_turns(ledger);
+            self.take_turns(hash_list);
         }
         match self.messages.get(&message) {
             Some(incoming) if matches!(incoming.place, Whereabouts::Withdrawn) => Read::Used,
             Some(incoming) if incoming.envelope != envelope => Read::Malformed,
-            Some(_) => self.put(message, push.offset, push.bytes, ledger),
+            Some(_) => self.put(message, push.offset, push.bytes, hash_list),
             None => Read::Used,
         }
     }
 
-    pub(super) fn on_pull(&mut self, pull: &Pull<'_>, ledger: &mut Operations) -> Read {
+    pub(super) fn on_pull(&mut self, pull: &Pull<'_>, hash_list: &mut Operations) -> Read {
         match self.messages.get(&pull.message) {
             // Only granted bytes may arrive.
             Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
             None if pull.message >= self.turn => Read::Malformed,
             Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => {
-                self.put(pull.message, pull.offset, pull.bytes, ledger)
+                self.put(pull.message, pull.offset, pull.bytes, hash_list)
             }
             _ => Read::Used,
         }
     }
 
-    fn take_turns(&mut self, ledger: &mut Operations) {
+    fn take_turns(&mut self, hash_list: &mut Operations) {
         while let Some(incoming) = self.messages.get(&self.turn) {
             let message = self.turn;
             self.turn += 1;
@@ -106,8 +106,8 @@ impl Inbox {
                 continue;
             }
             let tag = incoming.envelope.tag;
-            match ledger.match_receive(self.from, tag, message) {
-                Some((receive, max_bytes)) => self.match_with(message, receive, max_bytes, ledger),
+            match hash_list.match_receive(self.from, tag, message) {
+                Some((receive, max_bytes)) => self.match_with(message, receive, max_bytes, hash_list),
                 None => {
                     self.unexpected.insert((tag, message));
                 }
@@ -115,16 +115,16 @@ impl Inbox {
         }
     }
 
-    pub(super) fn on_posted(&mut self, tag: u32, ledger: &mut Operations) {
+    pub(super) fn on_posted(&mut self, tag: u32, hash_list: &mut Operations) {
         let oldest = self
             .unexpected
             .range((tag, 0)..=(tag, u64::MAX))
             .nth(usize::from(planted!("newest-message-first")))
             .copied();
         let Some((_, message)) = oldest else { return };
-        if let Some((receive, max_bytes)) = ledger.match_receive(self.from, tag, message) {
+        if let Some((receive, max_bytes)) = hash_list.match_receive(self.from, tag, message) {
             self.unexpected.remove(&(tag, message));
-            self.match_with(message, receive, max_bytes, ledger);
+            self.match_with(message, receive, max_bytes, hash_list);
         }
     }
 
@@ -132,7 +132,7 @@ impl Inbox {
         self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
     }
 
-    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, ledger: &mut Operations) {
+    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, hash_list: &mut Operations) {
         let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
         let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;
         let rest = message_bytes > u64::from(pushed_bytes);
@@ -140,17 +140,17 @@ impl Inbox {
             incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
             incoming.place = Whereabouts::Matched(receive);
             self.words.extend(rest.then_some(NoteCode::Grant { message }));
-            self.end_if_whole(message, ledger);
+            self.end_if_whole(message, hash_list);
         } else {
             self.messages.remove(&message);
             self.words.extend(rest.then_some(NoteCode::Refuse { message }));
-            ledger.end_receive(receive, RecvOutcome::TooShort { message_bytes });
+            hash_list.end_receive(receive, RecvOutcome::TooShort { message_bytes });
         }
         self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
     }
 
     /// Stores a part; parts mostly arrive in order, so the destination is not zeroed first.
-    fn put(&mut self, message: u64, offset: u64, bytes: &[u8], ledger: &mut Operations) -> Read {
+    fn put(&mut self, message: u64, offset: u64, bytes: &[u8], hash_list: &mut Operations) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else { return Read::Used };
         let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= incoming.envelope.message_bytes);
         let Some(end) = end else { return Read::Malformed };
@@ -163,11 +163,11 @@ impl Inbox {
         incoming.bytes.extend_from_slice(&bytes[known..]);
         debug_assert!(incoming.bytes.len() >= end);
         incoming.arrived.add(offset, offset + bytes.len() as u64);
-        self.end_if_whole(message, ledger);
+        self.end_if_whole(message, hash_list);
         Read::Used
     }
 
-    fn end_if_whole(&mut self, message: u64, ledger: &mut Operations) {
+    fn end_if_whole(&mut self, message: u64, hash_list: &mut Operations) {
         let whole = |incoming: &IncomingMessage| incoming.arrived.bytes() >= incoming.envelope.message_bytes;
         let Some(&IncomingMessage { place: Whereabouts::Matched(receive), .. }) =
             self.messages.get(&message).filter(|incoming| whole(incoming))
@@ -175,10 +175,10 @@ impl Inbox {
             return;
         };
         let bytes = self.messages.remove(&message).map(|incoming| incoming.bytes).unwrap_or_default();
-        ledger.end_receive(receive, RecvOutcome::Received { bytes });
+        hash_list.end_receive(receive, RecvOutcome::Received { bytes });
     }
 
-    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, ledger: &mut Operations) -> Read {
+    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, hash_list: &mut Operations) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else {
             if message < self.turn {
                 return Read::Used;
@@ -197,7 +197,7 @@ impl Inbox {
                 },
             );
             self.account.release(pushed_bytes);
-            self.take_turns(ledger);
+            self.take_turns(hash_list);
             return Read::Used;
         };
         let Envelope { tag, pushed_bytes, .. } = incoming.envelope;
@@ -205,7 +205,7 @@ impl Inbox {
             Whereabouts::Withdrawn => {}
             Whereabouts::Matched(receive) => {
                 self.messages.remove(&message);
-                ledger.end_receive(receive, RecvOutcome::Withdrawn);
+                hash_list.end_receive(receive, RecvOutcome::Withdrawn);
             }
             Whereabouts::Held => {
                 (incoming.place, incoming.bytes) = (Whereabouts::Withdrawn, Vec::new());
@@ -226,13 +226,13 @@ impl Inbox {
         }
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
+    pub(super) fn give_up(&mut self, hash_list: &mut Operations) {
         self.words.clear();
         let mut released = Vec::new();
         self.messages.retain(|_, incoming| {
             let whole = incoming.arrived.bytes() >= incoming.envelope.message_bytes;
             match incoming.place {
-                Whereabouts::Matched(receive) => ledger.end_receive(receive, RecvOutcome::PeerGone),
+                Whereabouts::Matched(receive) => hash_list.end_receive(receive, RecvOutcome::PeerGone),
                 Whereabouts::Held if !whole => released.push(incoming.envelope.pushed_bytes),
                 _ => {}
             }

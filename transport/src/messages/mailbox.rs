@@ -49,7 +49,7 @@ impl Mailbox {
             identity,
             payload_bytes,
             stamps: Stamps::default(),
-            ledger: Operations::default(),
+            hash_list: Operations::default(),
             stats: MailboxStats::default(),
         };
         Mailbox { settings, channels, endpoint, agenda: Agenda::default() }
@@ -82,12 +82,12 @@ impl Mailbox {
         if channel.is_gone() {
             return Err(SendError::PeerGone { rank: to });
         }
-        let (messages, queued) = self.endpoint.ledger.sends();
+        let (messages, queued) = self.endpoint.hash_list.sends();
         let too_long = queued > 0 && queued + bytes.len() > self.settings.send_bytes;
         if messages >= self.settings.send_messages || too_long {
             return Err(SendError::QueueFull { messages, bytes: queued });
         }
-        let id = self.endpoint.ledger.add_send(to, bytes.len(), deadline);
+        let id = self.endpoint.hash_list.add_send(to, bytes.len(), deadline);
         channel.outbox().add(id, tag, bytes);
         self.touch(to);
         Ok(id)
@@ -116,14 +116,14 @@ impl Mailbox {
     ) -> Result<RecvId, RecvError> {
         let ranks = self.channels.len();
         let channel = self.channels.get_mut(from.index()).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
-        let ledger = &mut self.endpoint.ledger;
-        if ledger.receives() >= self.settings.receives {
-            return Err(RecvError::QueueFull { receives: ledger.receives() });
+        let hash_list = &mut self.endpoint.hash_list;
+        if hash_list.receives() >= self.settings.receives {
+            return Err(RecvError::QueueFull { receives: hash_list.receives() });
         }
-        let id = ledger.add_receive(from, tag, max_bytes, deadline);
-        channel.inbox().on_posted(tag, ledger);
+        let id = hash_list.add_receive(from, tag, max_bytes, deadline);
+        channel.inbox().on_posted(tag, hash_list);
         if channel.is_gone() {
-            ledger.end_receive(id, RecvOutcome::PeerGone);
+            hash_list.end_receive(id, RecvOutcome::PeerGone);
         }
         self.touch(from);
         Ok(id)
@@ -132,33 +132,33 @@ impl Mailbox {
     /// Returns the next send or receive that has ended. Until this, it occupies its place in its
     /// queue.
     pub fn poll_completion(&mut self) -> Option<Completion> {
-        self.endpoint.ledger.take()
+        self.endpoint.hash_list.take()
     }
 
     /// Withdraws a message, which then has no completion. Returns false if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
-        let Some(sending) = self.endpoint.ledger.send(id) else { return false };
+        let Some(sending) = self.endpoint.hash_list.send(id) else { return false };
         self.channels[sending.to.index()].outbox().withdraw(id);
         self.touch(sending.to);
-        self.endpoint.ledger.forget_send(id)
+        self.endpoint.hash_list.forget_send(id)
     }
 
     /// Removes the deadline of a send, whose caller relies on its delivery from now on.
     pub fn lift_deadline(&mut self, id: SendId) {
-        self.endpoint.ledger.lift_deadline(id);
+        self.endpoint.hash_list.lift_deadline(id);
     }
 
     /// Cancels a receive without a message, which then has no completion. Returns false if a
     /// message has begun to arrive or the receive has ended: its completion follows.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        let waits = self.endpoint.ledger.receive(id).is_some_and(|receiving| receiving.message.is_none());
-        waits && self.endpoint.ledger.forget_receive(id)
+        let waits = self.endpoint.hash_list.receive(id).is_some_and(|receiving| receiving.message.is_none());
+        waits && self.endpoint.hash_list.forget_receive(id)
     }
 
     /// Whether all of a message has been sent at least once, so that its sender may continue; also
     /// true after its end.
     pub fn has_gone(&self, id: SendId) -> bool {
-        self.endpoint.ledger.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
+        self.endpoint.hash_list.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
     }
 
     /// Whether a message of `tag` from rank `from` has begun to arrive and has no receive.
@@ -168,7 +168,7 @@ impl Mailbox {
 
     /// Whether nothing is in progress: no send, no receive that has begun, no completion to take.
     pub fn is_idle(&self) -> bool {
-        self.endpoint.ledger.sends().0 == 0 && self.endpoint.ledger.receives() == 0
+        self.endpoint.hash_list.sends().0 == 0 && self.endpoint.hash_list.receives() == 0
     }
 
     /// Whether nothing is in progress or pending for a peer, and no timer runs.
@@ -178,7 +178,7 @@ impl Mailbox {
 
     fn next_deadline(&self) -> Option<Deadline> {
         // An expired send or receive means that the application no longer waits for a peer.
-        let asked = self.endpoint.ledger.due().map(|at| Deadline { at, why: Timer::OPERATION });
+        let asked = self.endpoint.hash_list.due().map(|at| Deadline { at, why: Timer::OPERATION });
         self.agenda.next_deadline().into_iter().chain(asked).min()
     }
 
@@ -190,7 +190,7 @@ impl Mailbox {
     pub fn remove_peer(&mut self, rank: Rank) {
         let channel = &mut self.channels[rank.index()];
         if !channel.is_gone() {
-            channel.give_up(&mut self.endpoint.ledger);
+            channel.give_up(&mut self.endpoint.hash_list);
             self.agenda.arm(rank.0, None);
         }
     }
@@ -203,7 +203,7 @@ impl Mailbox {
     #[doc(hidden)]
     pub fn memory(&self) -> MailboxMemory {
         let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
-        MailboxMemory { receive_queue_bytes: self.endpoint.ledger.receive_memory_bytes(), ..total }
+        MailboxMemory { receive_queue_bytes: self.endpoint.hash_list.receive_memory_bytes(), ..total }
     }
 
     /// Returns the memory of one peer, without the common receive queue.
@@ -221,8 +221,8 @@ impl Mailbox {
     /// The first count that differs.
     #[doc(hidden)]
     pub fn audit(&self) -> Result<(), AuditError> {
-        self.endpoint.ledger.audit()?;
-        let (messages, bytes) = self.endpoint.ledger.sends();
+        self.endpoint.hash_list.audit()?;
+        let (messages, bytes) = self.endpoint.hash_list.sends();
         let queued: usize = self.channels.iter().map(|channel| channel.queued_bytes()).sum();
         if queued != bytes {
             return Err(AuditError::new(format!(
@@ -242,19 +242,19 @@ impl Mailbox {
     }
 
     fn expire(&mut self, asked: Operation) {
-        let ledger = &mut self.endpoint.ledger;
+        let hash_list = &mut self.endpoint.hash_list;
         let rank = match asked {
-            Operation::Send(id) => ledger.send(id).map(|sending| {
+            Operation::Send(id) => hash_list.send(id).map(|sending| {
                 self.channels[sending.to.index()].outbox().withdraw(id);
-                ledger.end_send(id, SendOutcome::TimedOut);
+                hash_list.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
             Operation::Recv(id) => {
-                ledger.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
+                hash_list.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
                     if let Some(message) = message {
                         self.channels[from.index()].inbox().abandon(message);
                     }
-                    ledger.end_receive(id, RecvOutcome::TimedOut);
+                    hash_list.end_receive(id, RecvOutcome::TimedOut);
                     from
                 })
             }
@@ -295,7 +295,7 @@ impl Part for Mailbox {
             let channel = &mut self.channels[rank.index()];
             if channel.on_timeout(now, &self.settings) {
                 log::warn!(
-                    "rank {rank} has not answered, or lacked what it had acknowledged, for {:?}: given up",
+                    "rank {rank} has not answered, or lacked data that it had acknowledged, for {:?}: given up",
                     self.settings.silent_after
                 );
                 self.remove_peer(rank);
@@ -304,7 +304,7 @@ impl Part for Mailbox {
                 self.touch(rank);
             }
         }
-        while let Some(asked) = self.endpoint.ledger.overdue(now) {
+        while let Some(asked) = self.endpoint.hash_list.overdue(now) {
             self.expire(asked);
         }
     }
@@ -322,6 +322,6 @@ impl Part for Mailbox {
     }
 
     fn is_urgent(&self) -> bool {
-        self.endpoint.ledger.peers().any(|rank| self.channels[rank.index()].is_urgent())
+        self.endpoint.hash_list.peers().any(|rank| self.channels[rank.index()].is_urgent())
     }
 }

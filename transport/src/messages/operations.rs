@@ -209,7 +209,7 @@ pub(super) struct MailboxCore {
     pub identity: Identity,
     pub payload_bytes: usize,
     pub stamps: Stamps,
-    pub ledger: Operations,
+    pub hash_list: Operations,
     pub stats: MailboxStats,
 }
 

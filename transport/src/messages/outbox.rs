@@ -157,11 +157,11 @@ impl Outbox {
         self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
     }
 
-    pub(super) fn on_arrived(&mut self, message: u64, ledger: &mut Operations) {
+    pub(super) fn on_arrived(&mut self, message: u64, hash_list: &mut Operations) {
         let Some(queued) = self.begun.get_mut(&message) else { return };
         queued.flying -= 1;
         if queued.is_done() {
-            ledger.end_send(queued.id, SendOutcome::Sent);
+            hash_list.end_send(queued.id, SendOutcome::Sent);
             self.begun.remove(&message);
         }
     }
@@ -181,9 +181,9 @@ impl Outbox {
         message < self.next_message
     }
 
-    pub(super) fn on_refuse(&mut self, message: u64, ledger: &mut Operations) -> bool {
+    pub(super) fn on_refuse(&mut self, message: u64, hash_list: &mut Operations) -> bool {
         if let Some(queued) = self.remove_begun(message) {
-            ledger.end_send(queued.id, SendOutcome::Refused);
+            hash_list.end_send(queued.id, SendOutcome::Refused);
         }
         message < self.next_message
     }
@@ -207,9 +207,9 @@ impl Outbox {
         self.begun.remove(&message)
     }
 
-    pub(super) fn give_up(&mut self, ledger: &mut Operations) {
+    pub(super) fn give_up(&mut self, hash_list: &mut Operations) {
         for queued in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
-            ledger.end_send(queued.id, SendOutcome::PeerGone);
+            hash_list.end_send(queued.id, SendOutcome::PeerGone);
         }
         (self.pushing, self.pulling, self.withdrawn) = (None, VecDeque::new(), VecDeque::new());
     }

@@ -90,8 +90,8 @@ pub enum DriveError {
     /// The next hop of the interface (the other end of a veth, or a queueing discipline) takes no
     /// frames of full length.
     #[error(
-        "interface {interface} has an MTU of {mtu_bytes}, but what it leads to (the other end of a veth, a token \
-         bucket) refuses frames of that length: {}",
+        "interface {interface} has an MTU of {mtu_bytes}, but its other end (of a veth), or a token bucket, refuses \
+         frames of that length: {}",
         first_hop_help(interface, *passes)
     )]
     FirstHop {

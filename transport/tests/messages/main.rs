@@ -217,7 +217,7 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
 }
 
 const PAYLOAD_BYTES: usize = 1468;
-const LONG: usize = 1 << 20;
+const LONG_BYTES: usize = 1 << 20;
 
 fn pass(from: &mut Alone<Mailbox>, to: &mut Alone<Mailbox>, now: Instant, most: usize) -> usize {
     let mut buffer = [0; PAYLOAD_BYTES + 54];
@@ -252,9 +252,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     pass(&mut b, &mut a, now, usize::MAX);
     assert_eq!((collect(&mut a), a.is_urgent()), (1, false));
 
-    b.part.recv(Rank(0), 7, LONG).expect("there is room");
-    b.part.recv(Rank(0), 7, LONG).expect("there is room");
-    a.part.send(Rank(1), 7, content(1, LONG)).expect("there is room");
+    b.part.recv(Rank(0), 7, LONG_BYTES).expect("there is room");
+    b.part.recv(Rank(0), 7, LONG_BYTES).expect("there is room");
+    a.part.send(Rank(1), 7, content(1, LONG_BYTES)).expect("there is room");
     let (mut bulk, mut frames) = (0, 0);
     while collect(&mut b) == 0 {
         // Acknowledgements come late, so that the window has time to grow.
@@ -264,9 +264,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
             pass(&mut b, &mut a, now, usize::MAX);
         }
         assert!(there || frames >= 9, "waiting for the grant after {frames} frames");
-        assert!(back || (frames + 64) * PAYLOAD_BYTES <= LONG, "the last of {frames} frames");
+        assert!(back || (frames + 64) * PAYLOAD_BYTES <= LONG_BYTES, "the last of {frames} frames");
         bulk += usize::from(!there && !back);
         frames += consumed;
     }
-    assert!(bulk * 8 > LONG / PAYLOAD_BYTES / 2, "{bulk} of {} times", frames / 8);
+    assert!(bulk * 8 > LONG_BYTES / PAYLOAD_BYTES / 2, "{bulk} of {} times", frames / 8);
 }

@@ -12,7 +12,7 @@ use std::time::Duration;
 const RUNS: u64 = 300;
 const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
 
-struct World {
+struct ServedAloneWorld {
     hosts: usize,
     frames: u64,
     cast: bool,
@@ -21,7 +21,7 @@ struct World {
     until: Instant,
     /// Times when the receiver is demoted, when the root serves it alone, and when it is notified
     /// of that.
-    aside: Instant,
+    demoted_at: Instant,
     served: Instant,
     learns: Instant,
     /// Error in the root's knowledge of the receiver's cursor: ahead of it, or behind.
@@ -31,19 +31,19 @@ struct World {
     tuning: Tuning,
 }
 
-impl World {
-    fn draw(random: &mut Random) -> World {
+impl ServedAloneWorld {
+    fn draw(random: &mut Random) -> ServedAloneWorld {
         let cast = random.below(2) == 0;
         let hosts = 3 + random.below(if cast { 18 } else { 4 }) as usize;
         let from = Instant::START + Duration::from_micros(random.below(30_000));
-        let aside = from + Duration::from_millis(20);
-        let served = aside + Duration::from_micros(1 + random.below(60_000));
+        let demoted_at = from + Duration::from_millis(20);
+        let served = demoted_at + Duration::from_micros(1 + random.below(60_000));
         let tuning = match random.below(4) {
             0 => Tuning::paper(),
             1 if cast => Tuning::push_pull(),
             _ => Tuning::default(),
         };
-        World {
+        ServedAloneWorld {
             hosts,
             frames: 1 + random.below(1500),
             cast,
@@ -51,8 +51,8 @@ impl World {
             from,
             // In a third of the worlds the receiver gets the main stream again before it knows that
             // it is served alone.
-            until: aside + Duration::from_micros(random.below(100_000)),
-            aside,
+            until: demoted_at + Duration::from_micros(random.below(100_000)),
+            demoted_at,
             served,
             learns: served + Duration::from_micros(random.below(40_000)),
             further: random.below(3) * random.below(40),
@@ -81,7 +81,7 @@ impl World {
         }
     }
 
-    fn put_aside(&self, now: Instant, host: usize, stream: &mut Stream) {
+    fn demote(&self, now: Instant, host: usize, stream: &mut Stream) {
         let next = self.deaf + 1;
         let reads = |stream: &Stream| stream.cursors().iter().any(|(rank, _)| rank.index() == self.deaf);
         if !self.cast && host + 1 == self.deaf && next < self.hosts {
@@ -118,8 +118,8 @@ fn push(stream: &mut Stream, frames: u64) {
 
 fn play(seed: u64) {
     let mut random = Random::new(seed);
-    let world = World::draw(&mut random);
-    let World { hosts, frames, deaf, .. } = world;
+    let world = ServedAloneWorld::draw(&mut random);
+    let ServedAloneWorld { hosts, frames, deaf, .. } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams alone \
          ({hosts} hosts, {frames} frames, {deaf} of a cast: {}, loss {})",
@@ -132,10 +132,10 @@ fn play(seed: u64) {
     let mut settled = vec![false; hosts];
     let outcome = simulation.run(at(60_000), |host, machine, now| {
         machine.streams.iter().for_each(|stream| stream.audit().unwrap_or_else(|why| panic!("{replay}: {why}")));
-        if now >= world.aside && !std::mem::replace(&mut settled[host], true) && host != deaf {
-            world.put_aside(now, host, &mut machine.streams[0]);
+        if now >= world.demoted_at && !std::mem::replace(&mut settled[host], true) && host != deaf {
+            world.demote(now, host, &mut machine.streams[0]);
         }
-        let mut wakes = vec![world.aside, world.served, world.learns];
+        let mut wakes = vec![world.demoted_at, world.served, world.learns];
         wakes.retain(|&wake| wake > now);
         if host == 0 {
             if now >= world.served && machine.streams.len() == 1 {

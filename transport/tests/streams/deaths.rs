@@ -45,7 +45,7 @@ impl Protocol {
     }
 }
 
-struct World {
+struct DeathWorld {
     protocol: Protocol,
     deaths: Vec<Option<Instant>>,
     /// Times, by host and by dying host, when the first learns of the second's death.
@@ -57,8 +57,8 @@ struct World {
     loss: f64,
 }
 
-impl World {
-    fn draw(random: &mut Random) -> World {
+impl DeathWorld {
+    fn draw(random: &mut Random) -> DeathWorld {
         let most = if random.below(5) == 0 { 37 } else { 14 };
         let count = 3 + random.below(most) as usize;
         let protocol = match random.below(7) {
@@ -91,7 +91,7 @@ impl World {
         let rests_micros =
             (0..count).map(|_| if random.below(3) == 0 { 10 + random.below(30_000) } else { 0 }).collect();
         let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
-        World { protocol, deaths, learns, rests_micros, endings, awaited, loss }
+        DeathWorld { protocol, deaths, learns, rests_micros, endings, awaited, loss }
     }
 
     fn parent(&self, host: usize, gone: &[bool]) -> usize {
@@ -125,7 +125,7 @@ impl World {
 }
 
 #[derive(Clone)]
-struct Host {
+struct HostState {
     gone: Vec<bool>,
     taken: u64,
     rests_until: Instant,
@@ -133,7 +133,7 @@ struct Host {
 
 fn play(seed: u64) {
     let mut random = Random::new(seed);
-    let world = World::draw(&mut random);
+    let world = DeathWorld::draw(&mut random);
     let count = world.deaths.len();
     let replay = world.replay(seed);
     let faults = RandomFaults::new(seed).loss(world.loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400));
@@ -145,7 +145,7 @@ fn play(seed: u64) {
             simulation.crash(host, *death);
         }
     });
-    let mut states = vec![Host { gone: vec![false; count], taken: 0, rests_until: Instant::START }; count];
+    let mut states = vec![HostState { gone: vec![false; count], taken: 0, rests_until: Instant::START }; count];
     let (mut pushed, mut barrier) = (0, 0);
     let outcome = simulation.run(at(120_000), |host, machine: &mut Alone<Stream>, now| {
         let (state, stream) = (&mut states[host], &mut machine.part);

@@ -12,13 +12,13 @@ const HOSTS: usize = 6;
 const WINDOW: u64 = 16;
 
 #[derive(Debug)]
-struct Seen {
+struct SeenFrames {
     cursors: [u64; HOSTS],
     new_frames: u64,
     repairs: u64,
 }
 
-impl Seen {
+impl SeenFrames {
     fn look(&mut self, delivery: &Delivery<'_>) {
         let frame = parse(delivery.frame).expect("a frame of the stream");
         let header = frame.header;
@@ -50,7 +50,7 @@ fn case(tuning: Tuning, frames: u64, message_frames: u64) -> Case {
 fn repairs_go_to_each_alone_and_never_more_than_sixteen_frames_are_on_their_way() {
     for seed in 0..40 {
         let mut faults = RandomFaults::new(seed).loss(0.05);
-        let mut seen = Seen { cursors: [0; HOSTS], new_frames: 0, repairs: 0 };
+        let mut seen = SeenFrames { cursors: [0; HOSTS], new_frames: 0, repairs: 0 };
         let watch = |delivery: &Delivery<'_>| {
             // A lost acknowledgement has no effect, but a lost frame has been sent.
             let fate = faults.fate(delivery);

@@ -65,14 +65,14 @@ fn transfer(path: Path, frames: u64, faults: impl Faults) -> Taken {
 }
 
 const FRAMES: u64 = 11_500;
-const LONGEST: Duration = Duration::from_millis(20);
+const MAX_JITTER: Duration = Duration::from_millis(20);
 
 #[test]
 fn jitter_of_20_ms_costs_less_than_as_much_again_and_hardly_a_frame_is_sent_twice() {
     for path in [Path::Chain, Path::Cast, Path::AckTree] {
         let without = transfer(path, FRAMES, NoFaults);
         for share in [1.0, 0.1] {
-            let jitter = transfer(path, FRAMES, RandomFaults::new(1).reorder(share, LONGEST));
+            let jitter = transfer(path, FRAMES, RandomFaults::new(1).reorder(share, MAX_JITTER));
             assert!(jitter.time < without.time * 2, "{path:?}, {share}: {jitter:?}, {:?} without", without.time);
             let again = jitter.stats.data_resent as f64 / jitter.stats.data_received as f64;
             // Reordering is measured at cursors, which move more seldom down a chain.
@@ -86,7 +86,7 @@ fn jitter_of_20_ms_costs_less_than_as_much_again_and_hardly_a_frame_is_sent_twic
 fn loss_beside_the_jitter_is_found_all_the_same() {
     for path in [Path::Chain, Path::Cast, Path::AckTree] {
         let without = transfer(path, FRAMES, RandomFaults::new(1).loss(0.01));
-        let jitter = transfer(path, FRAMES, RandomFaults::new(1).loss(0.01).reorder(1.0, LONGEST));
+        let jitter = transfer(path, FRAMES, RandomFaults::new(1).loss(0.01).reorder(1.0, MAX_JITTER));
         assert!(jitter.time < without.time * 2, "{path:?}: {jitter:?}, {:?} without", without.time);
     }
 }
@@ -102,7 +102,7 @@ fn once_frames_keep_their_order_again_a_loss_is_found_at_once_again() {
             false => after.fate(delivery),
         })
     };
-    let (orderly, jitter) = (play(Duration::ZERO), play(LONGEST));
+    let (orderly, jitter) = (play(Duration::ZERO), play(MAX_JITTER));
     let late = jitter.time.saturating_sub(orderly.time);
     assert!(late < Duration::from_millis(700), "{:?} and {:?}", orderly.time, jitter.time);
 }

@@ -13,7 +13,7 @@ use std::time::Duration;
 const RUNS: u64 = 600;
 const TURN: Duration = Duration::from_micros(500);
 
-struct World {
+struct OrphanWorld {
     hosts: usize,
     frames: u64,
     dead: Vec<usize>,
@@ -24,8 +24,8 @@ struct World {
     tuning: Tuning,
 }
 
-impl World {
-    fn draw(random: &mut Random) -> World {
+impl OrphanWorld {
+    fn draw(random: &mut Random) -> OrphanWorld {
         let count = 2 + random.below(2) as usize;
         let hosts = count + 3 + random.below(4) as usize;
         let first = 1 + random.below((hosts - count - 1) as u64) as usize;
@@ -34,7 +34,7 @@ impl World {
         let mut learn = |host| told + Duration::from_micros(if host == 0 { 0 } else { random.below(100_000) });
         let learns = (0..hosts).map(&mut learn).collect();
         let tuning = if random.below(4) == 0 { Tuning::paper() } else { Tuning::default() }.with_feed_frames(64);
-        World {
+        OrphanWorld {
             hosts,
             frames: 1 + random.below(2000),
             dead: (first..first + count).collect(),
@@ -69,8 +69,8 @@ impl World {
 
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
-    let world = World::draw(&mut random);
-    let World { hosts, frames, loss, .. } = world;
+    let world = OrphanWorld::draw(&mut random);
+    let OrphanWorld { hosts, frames, loss, .. } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams orphans \
          ({hosts} hosts, {frames} frames, {:?} die at {:?}, loss {loss}, {:?})",

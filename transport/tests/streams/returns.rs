@@ -11,7 +11,7 @@ use std::time::Duration;
 
 const RUNS: u64 = 400;
 
-struct World {
+struct ReturnWorld {
     hosts: usize,
     frames: u64,
     cast: bool,
@@ -24,8 +24,8 @@ struct World {
     tuning: Tuning,
 }
 
-impl World {
-    fn draw(random: &mut Random) -> World {
+impl ReturnWorld {
+    fn draw(random: &mut Random) -> ReturnWorld {
         let fan_out = [None, None, Some(1), Some(2), Some(3)][random.below(5) as usize];
         let hosts = 3 + random.below(18) as usize;
         let from = Instant::START + Duration::from_micros(random.below(10_000));
@@ -35,7 +35,7 @@ impl World {
             1 if fan_out.is_none() => Tuning::push_pull(),
             _ => Tuning::default(),
         };
-        World {
+        ReturnWorld {
             hosts,
             cast: random.below(3) > 0,
             frames: 500 + random.below(1500),
@@ -73,8 +73,8 @@ impl World {
 
 fn play(seed: u64) -> bool {
     let mut random = Random::new(seed);
-    let world = World::draw(&mut random);
-    let World { hosts: count, frames, deaf, .. } = world;
+    let world = ReturnWorld::draw(&mut random);
+    let ReturnWorld { hosts: count, frames, deaf, .. } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams returns \
          ({count} hosts by {:?}, cast: {}, {frames} frames, {deaf} of them, loss {}, {:?})",

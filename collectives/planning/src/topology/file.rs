@@ -191,7 +191,7 @@ fn parse_link_rate(value: &Value) -> Result<u64, TopologyProblem> {
     if value.is_str() {
         return parse_rate(&text).map_err(TopologyProblem::Rate);
     }
-    Err(TopologyProblem::Rate(format!("`{text}` has no unit; write it as \"{text}mbit\" if that is what it means")))
+    Err(TopologyProblem::Rate(format!("`{text}` has no unit; write it as \"{text}mbit\" if you mean that")))
 }
 
 impl Topology {

@@ -170,16 +170,16 @@ pub enum LldpProblem {
         /// The only interface considered, if given.
         interface: Option<String>,
     },
-    #[error("the host hears the switch `{}` on {} and `{}` on {}; a host hangs on one: say with --interface by which \
-             interface", .first.0, .first.1, .second.0, .second.1)]
+    #[error("the host has the switch `{}` on {} and `{}` on {}, but a host is on one switch: choose the interface with \
+             --interface", .first.0, .first.1, .second.0, .second.1)]
     SeveralSwitches {
         /// A switch, and the interface that receives its LLDP frames.
         first: (String, String),
         second: (String, String),
     },
     #[error(
-        "`{near}` hears that the cable to `{far}` carries {rate}, and `{far}` that it carries {before}; collect the \
-         outputs of both again, for one is older than what the cable carries now"
+        "`{near}` reports that the cable to `{far}` carries {rate}, and `{far}` that it carries {before}; one output \
+         is out of date: collect both again"
     )]
     RateTwice { near: String, far: String, before: String, rate: String },
     #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \

@@ -50,7 +50,7 @@ fn topology(switches: &str) -> Topology {
     Topology::parse(&format!("schema = 1\nswitch = [{switches}]"), "test").expect("a topology")
 }
 
-const LONG: Duration = Duration::from_secs(60);
+const TIME_LIMIT: Duration = Duration::from_secs(60);
 
 #[test]
 fn the_switches_of_sixteen_hosts_are_found_in_seconds() {
@@ -58,7 +58,7 @@ fn the_switches_of_sixteen_hosts_are_found_in_seconds() {
         "{name='a', hosts='n[0-3]', links=['b', 'c']}, {name='b', hosts='n[4-7]'}, \
          {name='c', hosts='n[8-11]', links=['d']}, {name='d', hosts='n[12-15]'}",
     );
-    let (end, cables, is_sure, took) = survey(&wired(&four), &[], NoFaults, LONG);
+    let (end, cables, is_sure, took) = survey(&wired(&four), &[], NoFaults, TIME_LIMIT);
     assert_eq!((end, is_sure), (SurveyEnd::Whole, true));
     let expected = [vec![4, 5, 6, 7], (8..16).collect(), vec![12, 13, 14, 15]];
     assert_eq!(cables, BTreeSet::from(expected));
@@ -71,13 +71,13 @@ fn a_tenth_of_all_frames_may_be_lost_and_hosts_may_be_slower_than_others() {
     let two = topology("{name='a', hosts='n[0-3]', links=['b']}, {name='b', hosts='n[4-7]'}");
     let expected = BTreeSet::from([vec![4, 5, 6, 7]]);
     for seed in 0..8 {
-        let (end, cables, is_sure, _) = survey(&wired(&two), &[], RandomFaults::new(seed).loss(0.1), LONG);
+        let (end, cables, is_sure, _) = survey(&wired(&two), &[], RandomFaults::new(seed).loss(0.1), TIME_LIMIT);
         assert_eq!((end, cables, is_sure), (SurveyEnd::Whole, expected.clone(), true), "seed {seed}");
     }
     let slow = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=['b']}, {name='b', hosts='n[4-7]'}]\n\
                 [[host]]\nname = 'n2'\nrate = '50mbit'";
     let slow = Topology::parse(slow, "slow").expect("a topology");
-    let (end, cables, is_sure, _) = survey(&wired(&slow), &[], NoFaults, LONG);
+    let (end, cables, is_sure, _) = survey(&wired(&slow), &[], NoFaults, TIME_LIMIT);
     assert_eq!((end, cables, is_sure), (SurveyEnd::Whole, expected, true));
 }
 
@@ -95,22 +95,22 @@ fn a_hundred_random_trees_are_found() {
             format!("{{name='s{switch}', hosts=[{}]{link}}}", Vec::from_iter(on(switch)).join(", "))
         });
         let tree = topology(&Vec::from_iter(tables).join(", "));
-        let (end, cables, is_sure, took) = survey(&wired(&tree), &[], NoFaults, LONG);
+        let (end, cables, is_sure, took) = survey(&wired(&tree), &[], NoFaults, TIME_LIMIT);
         assert_eq!((end, is_sure), (SurveyEnd::Whole, true), "tree {number}: {tree:?}");
         assert_eq!(cables.len(), tree.cables().len(), "tree {number}: {cables:?} of {tree:?}");
-        assert!(took <= LONG, "{took:?}");
+        assert!(took <= TIME_LIMIT, "{took:?}");
     }
 }
 
 #[test]
 fn a_survey_ends_where_a_host_is_silent_and_when_time_is_up() {
     let star = star(6, RATE);
-    let (end, _, _, took) = survey(&star, &[4], NoFaults, LONG);
+    let (end, _, _, took) = survey(&star, &[4], NoFaults, TIME_LIMIT);
     assert_eq!(end, SurveyEnd::Silent(4));
     assert!(took <= Duration::from_secs(10), "{took:?}");
     let (end, ..) = survey(&star, &[], NoFaults, Duration::from_millis(100));
     assert_eq!(end, SurveyEnd::TimeUp);
-    let (end, cables, is_sure, _) = survey(&star, &[], NoFaults, LONG);
+    let (end, cables, is_sure, _) = survey(&star, &[], NoFaults, TIME_LIMIT);
     assert_eq!((end, cables.len(), is_sure), (SurveyEnd::Whole, 0, true), "one switch has no cables");
 }
 

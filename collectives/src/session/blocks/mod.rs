@@ -33,7 +33,7 @@ pub(super) struct LackingFrame {
 pub struct Blocks {
     streams: Vec<Stream>,
     dealing: Dealing,
-    aside: bool,
+    is_demoted: bool,
     identity: Identity,
     group_mac: MacAddr,
     way: (Via, u32),
@@ -61,7 +61,7 @@ impl Blocks {
         let mut blocks = Blocks {
             streams,
             dealing,
-            aside: false,
+            is_demoted: false,
             identity,
             group_mac,
             way: (view.via, view.segment_frames),
@@ -73,8 +73,8 @@ impl Blocks {
             consumed_at: None,
         };
         blocks.set_epoch(view.epoch);
-        if view.members[blocks.identity.rank.index()].standing == Standing::Aside {
-            blocks.step_aside(Instant::START, view);
+        if view.members[blocks.identity.rank.index()].standing == Standing::Demoted {
+            blocks.demote(Instant::START, view);
         }
         blocks
     }
@@ -247,7 +247,7 @@ impl Blocks {
     }
 
     fn place_followed(&self, number: StreamId) -> Option<usize> {
-        self.place(StreamId(number.0 ^ if self.aside { SIDE } else { 0 }))
+        self.place(StreamId(number.0 ^ if self.is_demoted { SIDE } else { 0 }))
     }
 
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
@@ -325,9 +325,9 @@ impl Blocks {
     pub(in crate::session) fn reshape(&mut self, now: Instant, rank: Rank, view: &View) {
         // The streams of blocks are gone once this host is demoted: the root serves it alone in any
         // case.
-        let stays = self.aside && view.via.is_in_blocks();
-        if stays || view.members[rank.index()].standing == Standing::Aside {
-            self.step_aside(now, view);
+        let stays = self.is_demoted && view.via.is_in_blocks();
+        if stays || view.members[rank.index()].standing == Standing::Demoted {
+            self.demote(now, view);
         } else {
             self.step_back(now);
             self.reroute(now, rank, view);
@@ -336,8 +336,8 @@ impl Blocks {
         self.set_epoch(view.epoch);
     }
 
-    fn step_aside(&mut self, now: Instant, view: &View) {
-        if std::mem::replace(&mut self.aside, true) {
+    fn demote(&mut self, now: Instant, view: &View) {
+        if std::mem::replace(&mut self.is_demoted, true) {
             return;
         }
         let number = StreamId(FIRST_STREAM | SIDE);
@@ -356,7 +356,7 @@ impl Blocks {
 
     /// Continues on the main stream, because the view that demoted this host was forged.
     fn step_back(&mut self, now: Instant) {
-        if std::mem::take(&mut self.aside) {
+        if std::mem::take(&mut self.is_demoted) {
             for (stream, number) in self.streams.iter_mut().zip(FIRST_STREAM..) {
                 stream.set_number(now, StreamId(number));
             }

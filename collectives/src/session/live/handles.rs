@@ -142,7 +142,7 @@ impl RateLimit {
     }
 }
 
-pub(super) const TIMED_OUT: &str = "the sender gave up: the session took longer than it may";
+pub(super) const TIMED_OUT: &str = "the sender gave up: the session exceeded its time limit";
 
 pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
 pub(super) const RECEIVER_ENDED: &str = "its process has ended";

@@ -69,7 +69,7 @@ pub struct Incident {
 pub enum IncidentKind {
     HeldUp,
     /// A receiver was demoted.
-    Aside,
+    Demoted,
     /// A pair of hosts could not exchange frames.
     Apart,
     Damaged,
@@ -81,7 +81,7 @@ impl IncidentKind {
     pub fn name(self) -> &'static str {
         match self {
             IncidentKind::HeldUp => "held-up",
-            IncidentKind::Aside => "aside",
+            IncidentKind::Demoted => "aside",
             IncidentKind::Apart => "apart",
             IncidentKind::Damaged => "damaged",
             IncidentKind::Rerouted => "rerouted",
@@ -168,7 +168,7 @@ impl History {
     pub(super) fn record(&mut self, event: &RootEvent, now: Instant) {
         let (kind, hosts, text) = match event {
             RootEvent::HeldUp { host, text } => (IncidentKind::HeldUp, vec![host.clone()], text.clone()),
-            RootEvent::Aside { host, text } => (IncidentKind::Aside, vec![host.clone()], text.clone()),
+            RootEvent::Demoted { host, text } => (IncidentKind::Demoted, vec![host.clone()], text.clone()),
             RootEvent::Apart { one, other } => {
                 let text = format!("nothing got through between {one} and {other}, though both were heard");
                 (IncidentKind::Apart, vec![one.clone(), other.clone()], text)

@@ -3,7 +3,7 @@
 use super::content::{Content, Storage, StorageError};
 use super::read_again::ReadAt;
 use crate::session::message::{Outcome, Trailer};
-use crate::session::verified::{ChunkSet, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace};
+use crate::session::verified::{ChunkSet, HaveSet, HeldContent, Origin, StretchHashes, StretchPlace};
 use ethbcast_transport::lock::Mutex;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -87,12 +87,12 @@ impl<M: AsRef<[u8]> + AsMut<[u8]> + Send> HaveSet for Version<M> {
         state.places.clear();
     }
 
-    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
+    fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
         let mut state = self.0.lock();
-        let place = *ledger.place();
-        let is_here = |&chunk: &usize| state.chunk(&place, chunk).is_some_and(|bytes| ledger.matches(chunk, bytes));
-        let here = (0..ledger.chunks()).filter(is_here).collect();
-        state.places.insert(ledger.number(), place);
+        let place = *hash_list.place();
+        let is_here = |&chunk: &usize| state.chunk(&place, chunk).is_some_and(|bytes| hash_list.matches(chunk, bytes));
+        let here = (0..hash_list.chunks()).filter(is_here).collect();
+        state.places.insert(hash_list.number(), place);
         here
     }
 
@@ -150,7 +150,7 @@ mod tests {
         let offer = HeldContent { size: new.len() as u64, chunk: ChunkSize::SHORTEST, ..HeldContent::default() };
         HaveSet::begin(&*version, &offer);
         let place = StretchPlace::of(offer.chunk, 0, offer.size).expect("one stretch");
-        let have = version.have(&StretchLedger::of(place, &new, &[]));
+        let have = version.have(&StretchHashes::of(place, &new, &[]));
         assert_eq!(have.iter().collect::<Vec<_>>(), [0, 2, 3]);
         let mut chunk = vec![0; 5];
         assert_eq!((version.read(0, 3, &mut chunk), &chunk[..]), (Some(Origin::InPlace), &[1; 5][..]));

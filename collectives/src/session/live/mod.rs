@@ -72,7 +72,7 @@ pub use read_ahead::{ReadAhead, read_ahead};
 #[doc(hidden)]
 pub use reader::Reader;
 pub use report::{Error, ReceiveReport, SendReport};
-use report::{aside, of_receivers};
+use report::{demoted, of_receivers};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
@@ -374,7 +374,7 @@ impl Session {
             receivers: of_receivers(&root, failed.as_ref().map(|_| self.clock.now()), form),
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
-            aside: aside(&root),
+            demoted: demoted(&root),
             held_up_by: teller.held_up_by(&root),
             history: teller.take_history(),
             rate: root.rate(),

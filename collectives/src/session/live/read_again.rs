@@ -169,7 +169,7 @@ impl ReadAgain {
         if self.part.len() as u64 == part.end - part.start {
             return Again::Bytes(&self.part);
         }
-        let form = Form::Ledgered(self.chunk);
+        let form = Form::Verified(self.chunk);
         let (content, _) = form.content_of(&part, form.stream_bytes(content_bytes));
         let (bytes, at) = (content.end - content.start, content.start);
         Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
@@ -231,8 +231,8 @@ fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Sp
     }
     buffer.seal_by(request.index(), cipher);
     let place = SpanPlace::new(request.chunk_size(), request.index(), buffer.content_bytes());
-    let ledger = (!unread.is_empty()).then(|| place.ledger());
-    let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(ledger).collect();
+    let hash_list = (!unread.is_empty()).then(|| place.hash_list());
+    let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(hash_list).collect();
     Span { request, buffer, bad, error }
 }
 
@@ -323,7 +323,7 @@ mod tests {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let mut again = ReadAgain::new(RestOfFile::of(&file).expect("a file"), ChunkSize::DEFAULT, &waker);
         let left = wait(&mut again, 56 + 4..56 + 16);
-        assert_eq!(left, Ok(b"what is left".to_vec()), "behind the ledger of one chunk");
+        assert_eq!(left, Ok(b"what is left".to_vec()), "behind the hash list of one chunk");
         let mut rest = String::new();
         file.read_to_string(&mut rest).expect("text");
         assert_eq!(rest, "and what is left");
@@ -346,7 +346,7 @@ mod tests {
     }
 
     #[test]
-    fn a_bad_sector_costs_itself_and_the_ledger_of_its_span() {
+    fn a_bad_sector_costs_itself_and_the_hash_list_of_its_span() {
         let truth = stream(3_000_000);
         let sectors = [1_228_800..1_232_896, 1_900_544..1_904_640, 1_904_640..1_908_736];
         let mut broken = again(3_000_000, &sectors);
@@ -362,7 +362,7 @@ mod tests {
             }
             assert!(wait(&mut broken, start - 1..start + 1).is_err() && wait(&mut broken, end - 1..end + 1).is_err());
         }
-        assert!(wait(&mut broken, place.ledger()).is_err(), "it says what all of its span hashes to");
+        assert!(wait(&mut broken, place.hash_list()).is_err(), "it says what all of its span hashes to");
         let rest = place.begin() as usize + place.bytes();
         assert_eq!(wait(&mut broken, 0..place.begin()), Ok(truth[..place.begin() as usize].to_vec()));
         assert_eq!(wait(&mut broken, rest as u64..truth.len() as u64), Ok(truth[rest..].to_vec()));

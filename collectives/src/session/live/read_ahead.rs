@@ -90,7 +90,7 @@ impl ReadAhead {
                 self.forgetting()
             }
             Err(_) => {
-                threads.again = Err(format!("{} is a pipe: what was read once cannot be read again", threads.what));
+                threads.again = Err(format!("{} is a pipe, which cannot be read a second time", threads.what));
                 self
             }
         }
@@ -145,7 +145,7 @@ impl InputQueue for OnThreads {
             Ok(ReadProgress::Span(span)) => Brought::Span(span),
             Ok(ReadProgress::End(trailer)) => {
                 // Bytes appended later are not re-read.
-                self.size = Some(Form::Ledgered(self.chunk).content_bytes(trailer.bytes));
+                self.size = Some(Form::Verified(self.chunk).content_bytes(trailer.bytes));
                 Brought::End(trailer)
             }
             Ok(ReadProgress::Failed(error)) => self.fail(error),
@@ -431,7 +431,7 @@ mod tests {
         let half: Chain<Cursor<Vec<u8>>, Broken> = Cursor::new(vec![1; 1_300_000]).chain(Broken);
         let (taken, ended) = drain(half, None);
         let error = ended.expect_err("it is broken");
-        let whole = Form::LEDGERED.stream_bytes(1 << 20);
+        let whole = Form::VERIFIED.stream_bytes(1 << 20);
         assert!(taken.len() as u64 == whole && matches!(error, Error::Read { bytes: 1_300_000, .. }), "{error:?}");
         let (taken, ended) = drain(io::repeat(1), Some(1 << 20));
         assert!(taken.len() as u64 <= whole && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
@@ -463,7 +463,7 @@ mod tests {
     }
 
     #[test]
-    fn ledgers_of_more_spans_than_are_kept_are_made_again() {
+    fn hash_lists_of_more_spans_than_are_kept_are_made_again() {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let (reader, source) = read_ahead((Pattern(0), "a pattern", Some(PATTERN_BYTES)), ChunkSize::DEFAULT, &waker);
         let mut source = source.reading_again_from(Ok(Pattern(0)));
@@ -472,7 +472,7 @@ mod tests {
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
             let sent = loop {
-                assert!(std::time::Instant::now() < deadline, "no ledgers");
+                assert!(std::time::Instant::now() < deadline, "no hash lists");
                 match source.next(Instant::START, false) {
                     Next::Bytes(bytes) => break bytes.to_vec(),
                     Next::Nothing => thread::yield_now(),

@@ -51,7 +51,7 @@ pub struct SendReport {
     /// Ranges that came damaged to some receivers and were re-sent, each with its hop.
     pub damages: Vec<Damage>,
     /// Receivers that were demoted because they held up the others.
-    pub aside: Vec<String>,
+    pub demoted: Vec<String>,
     /// Receiver that was blocked most often, if one was.
     pub held_up_by: Option<String>,
     #[doc(hidden)]
@@ -110,7 +110,7 @@ impl SendReport {
             self.failed().map(|one| format!("{} ({})", one.host, one.outcome.status_and_reason(&one.text).0)).collect();
         let (failed, all) = (names.len(), self.receivers.len());
         let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
-        let help = if at_dest { "mend what they say, start `recv` there and " } else { "" };
+        let help = if at_dest { "fix what they report, start `recv` there and " } else { "" };
         format!("{failed} of {all} receivers failed: {}; {help}send again to them", names.join(", "))
     }
 }
@@ -157,9 +157,9 @@ pub(super) fn of_receivers(root: &Root, given_up: Option<Instant>, form: Form) -
     by_host(root, given_up.map_or_else(reports, |now| fates(root, form, now)))
 }
 
-pub(super) fn aside(root: &Root) -> Vec<String> {
+pub(super) fn demoted(root: &Root) -> Vec<String> {
     let members = root.view().into_iter().flat_map(|view| &view.members);
-    members.filter(|member| member.standing == Standing::Aside).map(|member| member.host.clone()).collect()
+    members.filter(|member| member.standing == Standing::Demoted).map(|member| member.host.clone()).collect()
 }
 
 /// Report of a session at one receiver.
@@ -278,7 +278,7 @@ pub enum Error {
     MayNotSend,
     #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
     Random(#[source] io::Error),
-    #[error("a sender has to know for whom to wait: set `receivers`, `hosts` or `start` of its `SendOptions`")]
+    #[error("a sender must know which receivers to wait for: set `receivers`, `hosts` or `start` of its `SendOptions`")]
     ForWhom,
     #[error(transparent)]
     Names(#[from] NamesError),
@@ -306,7 +306,7 @@ pub enum Error {
     #[error("cancelled{}", if *.delivered { ", but all bytes were already delivered" } else { "" })]
     Cancelled { delivered: bool },
     /// The others have been notified.
-    #[error("the session took longer than it may; allow more time, or find out above what it waited for")]
+    #[error("the session exceeded its time limit; allow more time, or see above what it waited for")]
     TimedOut,
     /// The port must be opened again.
     #[error("interface {interface} has another MTU now: its port is opened anew")]

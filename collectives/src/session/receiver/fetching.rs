@@ -44,7 +44,7 @@ impl Fetching {
         }
         let before = self.attempts.filter(|&(first, _)| first == wanted.start).map_or(0, |(_, attempts)| attempts);
         if before >= MAX_ATTEMPTS {
-            self.fetched = Some(Err(format!("what was sent again was damaged, too, {before} times")));
+            self.fetched = Some(Err(format!("the repeated data was damaged, too, {before} times")));
             return;
         }
         self.attempts = Some((wanted.start, if lacking { 0 } else { before + 1 }));

@@ -426,12 +426,12 @@ struct FormerUpstream {
 pub(super) struct Upstreams {
     dealing: Dealing,
     former: Vec<FormerUpstream>,
-    aside_from: Option<u64>,
+    demoted_from: Option<u64>,
 }
 
 impl Upstreams {
     pub(super) fn new(view: &View) -> Upstreams {
-        Upstreams { dealing: Dealing::new(view), former: Vec::new(), aside_from: None }
+        Upstreams { dealing: Dealing::new(view), former: Vec::new(), demoted_from: None }
     }
 
     pub(super) fn before(&mut self, next: &View, own: Rank, view: &View, blocks: &Blocks) {
@@ -451,9 +451,9 @@ impl Upstreams {
 
     pub(super) fn after(&mut self, own: Rank, view: &View, blocks: &Blocks) {
         if view.members[own.index()].is_in_place() {
-            self.aside_from = None;
+            self.demoted_from = None;
         } else {
-            self.aside_from.get_or_insert(blocks.frames());
+            self.demoted_from.get_or_insert(blocks.frames());
         }
     }
 
@@ -467,7 +467,7 @@ impl Upstreams {
 
     fn of_frame(&self, frame: u64, own: Rank, view: &View) -> Rank {
         // Frames of a broadcast come from the root, even if another member repairs them.
-        if view.via == Via::Cast || self.aside_from.is_some_and(|first| frame >= first) {
+        if view.via == Via::Cast || self.demoted_from.is_some_and(|first| frame >= first) {
             return Rank::ROOT;
         }
         let (place, sequence) = self.dealing.place_of(frame);

@@ -305,7 +305,7 @@ pub enum RootEvent {
         text: String,
     },
     /// A member was demoted: it is served alone from now on.
-    Aside {
+    Demoted {
         host: String,
         /// The reason, to be read after the name.
         text: String,

@@ -87,12 +87,12 @@ impl SessionPhase {
     fn report_known_slow(&self, endpoint: &mut RootEndpoint) {
         for (rank, [rate, usual]) in self.replanning.planner().slow_receivers() {
             let member = &self.view.members[rank.index()];
-            if member.standing == Standing::Aside {
+            if member.standing == Standing::Demoted {
                 let [rate, usual] = [rate, usual].map(rate_text);
                 let text = format!(
-                    "would hold up the others: by what was measured before its cable carries {rate}, theirs {usual}"
+                    "would hold up the others: by earlier measurements its cable carries {rate}, theirs {usual}"
                 );
-                endpoint.push_event(RootEvent::Aside { host: member.host.clone(), text });
+                endpoint.push_event(RootEvent::Demoted { host: member.host.clone(), text });
             }
         }
     }
@@ -250,7 +250,7 @@ impl SessionPhase {
                 self.members.set_ready(now, rank, 0);
                 // The member may have demoted itself, and block algorithms have no way back.
                 if self.view.via.is_in_blocks() {
-                    self.step_aside(now, rank, "got a view from another host", endpoint);
+                    self.demote(now, rank, "got a view from another host", endpoint);
                 }
                 self.replanning.on_false_view();
                 self.changed |= self.view.outnumber(epoch);
@@ -321,7 +321,7 @@ impl SessionPhase {
     fn on_ready(&mut self, now: Instant, rank: Rank, arrived: u64, endpoint: &mut RootEndpoint) {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
-        if entry.is_some_and(|entry| entry.standing() == Standing::Aside && !entry.is_reported()) {
+        if entry.is_some_and(|entry| entry.standing() == Standing::Demoted && !entry.is_reported()) {
             self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
@@ -514,22 +514,22 @@ impl SessionPhase {
             entry.standing() == Standing::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
         };
         let first = usize::from(!self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]));
-        pair[first..].iter().for_each(|&rank| self.place(now, rank, Standing::Aside));
+        pair[first..].iter().for_each(|&rank| self.place(now, rank, Standing::Demoted));
     }
 
-    fn step_aside(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
+    fn demote(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
         let Some(entry) = self.members.in_place(rank) else { return };
         if !entry.is_reported() {
-            endpoint.push_event(RootEvent::Aside { host: self.host(rank).to_owned(), text: text.to_owned() });
+            endpoint.push_event(RootEvent::Demoted { host: self.host(rank).to_owned(), text: text.to_owned() });
         }
-        self.place(now, rank, Standing::Aside);
+        self.place(now, rank, Standing::Demoted);
     }
 
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for change in self.members.look(now) {
             match change {
                 Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
-                Change::Away(rank) => self.step_aside(now, rank, "is silent", endpoint),
+                Change::Away(rank) => self.demote(now, rank, "is silent", endpoint),
                 Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
                 Change::Left(_) => {}
             }
@@ -572,7 +572,7 @@ impl SessionPhase {
                 StallFinding::Notify(rank, text) => {
                     endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
-                StallFinding::StepAside(rank, text) => self.step_aside(now, rank, &text, endpoint),
+                StallFinding::Demote(rank, text) => self.demote(now, rank, &text, endpoint),
                 StallFinding::Apart(from, at) => self.part(now, [from, at], endpoint),
                 StallFinding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }

@@ -1,6 +1,6 @@
 //! Decoder of a stream with interleaved hashes: checks every 64 KiB chunk and returns the content.
 
-use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in};
+use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_hash_list, value_in};
 use super::layout::{ChunkSize, Form, HEAD_BYTES, SPAN_BYTES, SpanPlace, amount};
 use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
@@ -16,11 +16,11 @@ const CHUNKS_AT_A_TIME: usize = 16;
 const ALL: u64 = u64::MAX;
 
 /// Range of the content that came damaged, and how often: a chunk, or the whole span if its hash list did
-/// (`is_ledger`).
+/// (`is_hash_list`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedChunk {
     pub content: Range<u64>,
-    pub is_ledger: bool,
+    pub is_hash_list: bool,
     pub times: u8,
 }
 
@@ -33,8 +33,8 @@ impl DamagedChunk {
 impl std::fmt::Display for DamagedChunk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (bytes, at) = (self.amount(), self.content.start);
-        let ledger = if self.is_ledger { "the ledger of " } else { "" };
-        write!(formatter, "{ledger}{bytes} at byte {at} came damaged")?;
+        let hash_list = if self.is_hash_list { "the hash list of " } else { "" };
+        write!(formatter, "{hash_list}{bytes} at byte {at} came damaged")?;
         if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
     }
 }
@@ -51,7 +51,7 @@ pub struct DecodedContent {
 impl DecodedContent {
     pub fn bytes(&self) -> &[u8] {
         let given = self.given * self.place.chunk_size().bytes();
-        &self.span[self.span.len().min(self.place.ledger_bytes() + given)..]
+        &self.span[self.span.len().min(self.place.hash_list_bytes() + given)..]
     }
 
     /// Returns its chunks, each with whether this receiver already held it.
@@ -72,7 +72,7 @@ impl DecodedContent {
 struct Held {
     place: SpanPlace,
     span: Vec<u8>,
-    ledger_is_right: bool,
+    hash_list_is_right: bool,
     right: Vec<ChunkHash>,
     given: usize,
     times: u8,
@@ -140,11 +140,12 @@ impl Decoder {
         let place = SpanPlace::of_stream(self.chunk, self.spans, span.len());
         let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
             let at = self.content_bytes;
-            self.failed = Some(format!("what came behind byte {at} is not what a sender of files sends: send again"));
+            self.failed =
+                Some(format!("the data behind byte {at} is not of the form that a sender of files sends: send again"));
             return;
         };
-        let (given, ledger_is_right) = (right.len(), false);
-        self.held = Some(Held { place, span, ledger_is_right, right, given, times: 0, here, own, open: own });
+        let (given, hash_list_is_right) = (right.len(), false);
+        self.held = Some(Held { place, span, hash_list_is_right, right, given, times: 0, here, own, open: own });
         self.check();
     }
 
@@ -175,7 +176,7 @@ impl Decoder {
         let held = self.held.as_mut().expect("something of it is wanted");
         let part = held.part();
         held.span[part].copy_from_slice(bytes);
-        if held.ledger_is_right {
+        if held.hash_list_is_right {
             let chunks = bytes.len().div_ceil(self.chunk.bytes());
             for chunk in (0..chunks).map(|chunk| 1 << (held.right.len() + chunk)) {
                 (held.here, held.open) = (held.here | chunk, held.open & !chunk);
@@ -188,8 +189,8 @@ impl Decoder {
         if let Some(held) = self.held.as_ref().filter(|held| !held.is_right()) {
             let damage = held.damage();
             self.failed = Some(match held.lacks() {
-                false => format!("{damage}, and they cannot be had again: {why}"),
-                true => format!("{} from byte {} on cannot be had: {why}", damage.amount(), damage.content.start),
+                false => format!("{damage}, and cannot be fetched again: {why}"),
+                true => format!("{} from byte {} on cannot be fetched: {why}", damage.amount(), damage.content.start),
             });
         }
     }
@@ -222,7 +223,7 @@ impl Decoder {
     }
 
     pub fn stream_bytes(&self) -> u64 {
-        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
+        Form::Verified(self.chunk).stream_bytes(self.content_bytes)
     }
 
     pub fn content(&self) -> Trailer {
@@ -239,7 +240,7 @@ impl Decoder {
 
 impl Held {
     fn is_right(&self) -> bool {
-        self.ledger_is_right && self.right.len() == self.place.chunks()
+        self.hash_list_is_right && self.right.len() == self.place.chunks()
     }
 
     fn is_here(&self, chunk: usize) -> bool {
@@ -247,14 +248,14 @@ impl Held {
     }
 
     fn lacks(&self) -> bool {
-        self.ledger_is_right && !self.is_right() && !self.is_here(self.right.len())
+        self.hash_list_is_right && !self.is_right() && !self.is_here(self.right.len())
     }
 
     /// Range to check next, from the start of the hash list; if chunks are missing, the range includes the missing ones
     /// that follow.
     fn part(&self) -> Range<usize> {
-        if !self.ledger_is_right {
-            return 0..self.place.ledger_bytes();
+        if !self.hash_list_is_right {
+            return 0..self.place.hash_list_bytes();
         }
         let (first, most) = (self.right.len(), MAX_BYTES_WANTED / self.place.chunk_size().bytes());
         let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
@@ -263,11 +264,11 @@ impl Held {
 
     /// Verifies from the present part on. Returns false at the first damaged part, which then is the present one.
     fn check(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
-        if !self.ledger_is_right {
-            if !open_ledger(&self.place, &mut self.span[..self.place.ledger_bytes()], cipher) {
+        if !self.hash_list_is_right {
+            if !open_hash_list(&self.place, &mut self.span[..self.place.hash_list_bytes()], cipher) {
                 return false;
             }
-            (self.ledger_is_right, self.times) = (true, 0);
+            (self.hash_list_is_right, self.times) = (true, 0);
         }
         while self.right.len() < self.place.chunks() {
             if !self.check_some(hashing, cipher) {
@@ -281,18 +282,18 @@ impl Held {
         let first = self.right.len();
         let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
         let end = (first..most).find(|&number| !self.is_here(number)).unwrap_or(most);
-        let (ledger, content) = self.span.split_at_mut(self.place.ledger_bytes());
+        let (hash_list, content) = self.span.split_at_mut(self.place.hash_list_bytes());
         let open = self.open;
         for number in (first..end).filter(|number| open >> number & 1 == 0) {
             let Range { start, end } = self.place.chunk(number);
-            let chunk = &mut content[start - ledger.len()..end - ledger.len()];
-            cipher.chunk(value_in(ledger, number), self.place.chunk_offset(number), chunk);
+            let chunk = &mut content[start - hash_list.len()..end - hash_list.len()];
+            cipher.chunk(value_in(hash_list, number), self.place.chunk_offset(number), chunk);
             self.open |= 1 << number;
         }
-        let (ledger, _) = self.span.split_at(self.place.ledger_bytes());
+        let (hash_list, _) = self.span.split_at(self.place.hash_list_bytes());
         let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
         for (number, chunk) in (first..end).zip(chunks) {
-            if chunk.value() != value_in(ledger, number) {
+            if chunk.value() != value_in(hash_list, number) {
                 // A wrong chunk that was already held counts as missing.
                 let own = self.own & (1 << number);
                 (self.here, self.own) = (self.here & !own, self.own & !own);
@@ -305,26 +306,26 @@ impl Held {
     }
 
     fn damage(&self) -> DamagedChunk {
-        let content = if self.ledger_is_right {
+        let content = if self.hash_list_is_right {
             let chunk = self.place.chunk(self.right.len());
             let from = self.place.chunk_offset(self.right.len());
             from..from + chunk.len() as u64
         } else {
             self.place.content()
         };
-        DamagedChunk { content, is_ledger: !self.ledger_is_right, times: self.times }
+        DamagedChunk { content, is_hash_list: !self.hash_list_is_right, times: self.times }
     }
 }
 
 /// Returns the place of a span whose hash list begins with these bytes, if they are valid.
-pub(super) fn early_place(chunk: ChunkSize, index: u64, ledger: &[u8]) -> Option<SpanPlace> {
-    let bytes = u32::from_be_bytes(*ledger.get(..HEAD_BYTES)?.first_chunk()?) as usize;
+pub(super) fn early_place(chunk: ChunkSize, index: u64, hash_list: &[u8]) -> Option<SpanPlace> {
+    let bytes = u32::from_be_bytes(*hash_list.get(..HEAD_BYTES)?.first_chunk()?) as usize;
     (1..=SPAN_BYTES).contains(&bytes).then(|| SpanPlace::new(chunk, index, bytes))
 }
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Early {
-    ledger: Vec<u8>,
+    hash_list: Vec<u8>,
     came: usize,
     right: Vec<ChunkHash>,
 }
@@ -335,24 +336,24 @@ impl Early {
     pub(super) fn take(&mut self, size: ChunkSize, index: u64, bytes: &[u8], cipher: &ContentCipher) -> Vec<u8> {
         let mut rest = bytes;
         if self.came == 0 {
-            let Some(whole) = early_place(size, index, bytes).filter(|place| place.ledger_bytes() <= bytes.len())
+            let Some(whole) = early_place(size, index, bytes).filter(|place| place.hash_list_bytes() <= bytes.len())
             else {
                 return Vec::new();
             };
-            let (ledger, content) = bytes.split_at(whole.ledger_bytes());
-            let mut ledger = ledger.to_vec();
-            if open_ledger(&whole, &mut ledger, cipher) {
-                self.ledger = ledger;
+            let (hash_list, content) = bytes.split_at(whole.hash_list_bytes());
+            let mut hash_list = hash_list.to_vec();
+            if open_hash_list(&whole, &mut hash_list, cipher) {
+                self.hash_list = hash_list;
             }
             rest = content;
         }
         let (before, first) = (self.right.len(), self.came);
         self.came += rest.len() / size.bytes();
-        let place = early_place(size, index, &self.ledger).filter(|_| before == first);
+        let place = early_place(size, index, &self.hash_list).filter(|_| before == first);
         let Some(place) = place else { return Vec::new() };
         let mut right = rest.to_vec();
         for (number, chunk) in (first..place.chunks()).zip(right.chunks_exact_mut(size.bytes())) {
-            let value = value_in(&self.ledger, number);
+            let value = value_in(&self.hash_list, number);
             cipher.chunk(value, place.chunk_offset(number), chunk);
             let hash = ChunkHash::of(place.chunk_offset(number), chunk);
             if hash.value() != value {
@@ -367,8 +368,9 @@ impl Early {
     /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that were delivered early;
     /// `None` if its hash list described another span.
     pub(super) fn end(&mut self, is_at: &SpanPlace) -> Option<Vec<ChunkHash>> {
-        let Early { ledger, right, .. } = std::mem::take(self);
-        (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &ledger) == Some(*is_at)).then_some(right)
+        let Early { hash_list, right, .. } = std::mem::take(self);
+        (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &hash_list) == Some(*is_at))
+            .then_some(right)
     }
 }
 
@@ -414,12 +416,13 @@ impl Spans {
     /// Returns the whole chunks of the span that were not returned yet, the first behind the hash
     /// list; empty if there are none.
     pub fn whole_chunks(&mut self) -> &[u8] {
-        let ledger_bytes = early_place(self.chunk, 0, &self.span).map_or(usize::MAX, |place| place.ledger_bytes());
-        let chunks = self.span.len().saturating_sub(ledger_bytes) / self.chunk.bytes();
+        let hash_list_bytes =
+            early_place(self.chunk, 0, &self.span).map_or(usize::MAX, |place| place.hash_list_bytes());
+        let chunks = self.span.len().saturating_sub(hash_list_bytes) / self.chunk.bytes();
         if chunks == 0 {
             return &[];
         }
-        let end = ledger_bytes + chunks * self.chunk.bytes();
+        let end = hash_list_bytes + chunks * self.chunk.bytes();
         &self.span[std::mem::replace(&mut self.shown, end)..end]
     }
 

@@ -1,6 +1,6 @@
 //! Encoder of a stream with interleaved hashes: adds hash lists to the content.
 
-use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_ledger, value_in, write_ledger};
+use super::hash::{ChunkHash, HashPool, Hashing, Merged, open_hash_list, value_in, write_hash_list};
 use super::layout::{ChunkSize, Form, SPAN_BYTES, SpanPlace};
 use crate::keys::ContentCipher;
 use crate::session::message::Trailer;
@@ -27,7 +27,7 @@ impl SpanBuffer {
     }
 
     pub fn room(&mut self) -> &mut [u8] {
-        &mut self.bytes[self.chunk.most_ledger_bytes() + self.content_bytes..]
+        &mut self.bytes[self.chunk.most_hash_list_bytes() + self.content_bytes..]
     }
 
     pub fn filled(&mut self, bytes: usize) {
@@ -58,12 +58,12 @@ impl SpanBuffer {
             return;
         }
         let place = SpanPlace::new(self.chunk, index, self.content_bytes);
-        let begin = self.chunk.most_ledger_bytes() - place.ledger_bytes();
+        let begin = self.chunk.most_hash_list_bytes() - place.hash_list_bytes();
         let span = &mut self.bytes[begin..];
         let chunks = hashing.hash_all(0..place.chunks(), |number| ChunkHash::in_span(&place, number, span));
         let chunks: Vec<ChunkHash> = chunks.collect();
         chunks.iter().for_each(&mut each);
-        write_ledger(&place, &chunks, &mut span[..place.ledger_bytes()], cipher);
+        write_hash_list(&place, &chunks, &mut span[..place.hash_list_bytes()], cipher);
         for (number, chunk) in chunks.iter().enumerate() {
             cipher.chunk(chunk.value(), place.chunk_offset(number), &mut span[place.chunk(number)]);
         }
@@ -72,11 +72,11 @@ impl SpanBuffer {
 
     /// Decrypts the content of the sealed span at this place, whose hash list stays as it is.
     pub(super) fn open_content(&mut self, place: &SpanPlace, cipher: &ContentCipher) {
-        let mut ledger = self.ledger().to_vec();
-        if !cipher.is_none() && open_ledger(place, &mut ledger, cipher) {
-            let span = &mut self.bytes[self.chunk.most_ledger_bytes() - place.ledger_bytes()..];
+        let mut hash_list = self.hash_list().to_vec();
+        if !cipher.is_none() && open_hash_list(place, &mut hash_list, cipher) {
+            let span = &mut self.bytes[self.chunk.most_hash_list_bytes() - place.hash_list_bytes()..];
             (0..place.chunks()).for_each(|number| {
-                cipher.chunk(value_in(&ledger, number), place.chunk_offset(number), &mut span[place.chunk(number)]);
+                cipher.chunk(value_in(&hash_list, number), place.chunk_offset(number), &mut span[place.chunk(number)]);
             });
         }
     }
@@ -89,16 +89,16 @@ impl SpanBuffer {
     }
 
     pub(super) fn content(&self) -> &[u8] {
-        &self.bytes[self.chunk.most_ledger_bytes()..][..self.content_bytes]
+        &self.bytes[self.chunk.most_hash_list_bytes()..][..self.content_bytes]
     }
 
-    pub(super) fn ledger(&self) -> &[u8] {
-        self.begin.map_or(&[], |begin| &self.bytes[begin..self.chunk.most_ledger_bytes()])
+    pub(super) fn hash_list(&self) -> &[u8] {
+        self.begin.map_or(&[], |begin| &self.bytes[begin..self.chunk.most_hash_list_bytes()])
     }
 
     /// Returns hash list and content once sealed; empty before.
     pub fn as_bytes(&self) -> &[u8] {
-        let end = self.chunk.most_ledger_bytes() + self.content_bytes;
+        let end = self.chunk.most_hash_list_bytes() + self.content_bytes;
         self.begin.map_or(&[], |begin| &self.bytes[begin..end])
     }
 }
@@ -145,7 +145,7 @@ impl Encoder {
 
     /// Returns the trailer: the bytes of the stream and the digest of the content.
     pub fn trailer(&self) -> Trailer {
-        Trailer { bytes: Form::Ledgered(self.chunk).stream_bytes(self.content_bytes), digest: self.merged.digest() }
+        Trailer { bytes: Form::Verified(self.chunk).stream_bytes(self.content_bytes), digest: self.merged.digest() }
     }
 }
 

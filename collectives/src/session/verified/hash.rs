@@ -66,63 +66,64 @@ impl Merged {
     }
 }
 
-pub(super) fn write_ledger(place: &SpanPlace, chunks: &[ChunkHash], ledger: &mut [u8], cipher: &ContentCipher) {
+pub(super) fn write_hash_list(place: &SpanPlace, chunks: &[ChunkHash], hash_list: &mut [u8], cipher: &ContentCipher) {
     let bytes = u32::try_from(place.content_bytes()).expect("a span is small");
-    ledger[..4].copy_from_slice(&bytes.to_be_bytes());
-    ledger[4..HEAD_BYTES].fill(0);
-    for (to, chunk) in ledger[HEAD_BYTES..].chunks_exact_mut(VALUE_BYTES).zip(chunks) {
+    hash_list[..4].copy_from_slice(&bytes.to_be_bytes());
+    hash_list[4..HEAD_BYTES].fill(0);
+    for (to, chunk) in hash_list[HEAD_BYTES..].chunks_exact_mut(VALUE_BYTES).zip(chunks) {
         to.copy_from_slice(&chunk.value);
     }
-    let (list, end) = ledger.split_at_mut(place.list_bytes());
+    let (list, end) = hash_list.split_at_mut(place.list_bytes());
     end[..SEAL_BYTES].copy_from_slice(&seal(place, list, cipher));
-    mask(place, ledger, cipher);
-    let (sealed, signature) = ledger.split_at_mut(place.list_bytes() + SEAL_BYTES);
+    mask(place, hash_list, cipher);
+    let (sealed, signature) = hash_list.split_at_mut(place.list_bytes() + SEAL_BYTES);
     if !signature.is_empty() {
         // Who lacks a list that nobody can sign asks for it again.
-        signature.copy_from_slice(&cipher.sign_ledger(sealed, place.content_begin()).unwrap_or([0; SIGNATURE_BYTES]));
+        signature
+            .copy_from_slice(&cipher.sign_hash_list(sealed, place.content_begin()).unwrap_or([0; SIGNATURE_BYTES]));
     }
 }
 
 /// Lifts the mask of a hash list; false if it is not as its sender made it, and then it stays as it came. Nothing of a
 /// span is believed before.
-pub(super) fn open_ledger(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) -> bool {
-    if !is_signed(place, ledger, cipher) {
+pub(super) fn open_hash_list(place: &SpanPlace, hash_list: &mut [u8], cipher: &ContentCipher) -> bool {
+    if !is_signed(place, hash_list, cipher) {
         return false;
     }
-    mask(place, ledger, cipher);
-    let (list, end) = ledger.split_at(place.list_bytes());
+    mask(place, hash_list, cipher);
+    let (list, end) = hash_list.split_at(place.list_bytes());
     let (bytes, zero) = list[..HEAD_BYTES].split_at(4);
     let is_right = bytes == (place.content_bytes() as u32).to_be_bytes()
         && zero == [0; 4]
         && end[..SEAL_BYTES] == seal(place, list, cipher);
     if !is_right {
-        mask(place, ledger, cipher);
+        mask(place, hash_list, cipher);
     }
     is_right
 }
 
-fn is_signed(place: &SpanPlace, ledger: &[u8], cipher: &ContentCipher) -> bool {
-    let (sealed, signature) = ledger.split_at(place.list_bytes() + SEAL_BYTES);
+fn is_signed(place: &SpanPlace, hash_list: &[u8], cipher: &ContentCipher) -> bool {
+    let (sealed, signature) = hash_list.split_at(place.list_bytes() + SEAL_BYTES);
     match signature.first_chunk::<SIGNATURE_BYTES>() {
         Some(signature) => {
             planted!("ledger-signature-not-compared")
-                || cipher.has_signed_ledger(sealed, place.content_begin(), signature)
+                || cipher.has_signed_hash_list(sealed, place.content_begin(), signature)
         }
         None => !cipher.is_keyed(),
     }
 }
 
-fn mask(place: &SpanPlace, ledger: &mut [u8], cipher: &ContentCipher) {
-    let (list, end) = ledger.split_at_mut(place.list_bytes());
-    cipher.ledger_mask(&end[..SEAL_BYTES], place.content_begin(), &mut list[HEAD_BYTES..]);
+fn mask(place: &SpanPlace, hash_list: &mut [u8], cipher: &ContentCipher) {
+    let (list, end) = hash_list.split_at_mut(place.list_bytes());
+    cipher.hash_list_mask(&end[..SEAL_BYTES], place.content_begin(), &mut list[HEAD_BYTES..]);
 }
 
-pub(super) fn value_in(ledger: &[u8], number: usize) -> &[u8; VALUE_BYTES] {
-    ledger[HEAD_BYTES + number * VALUE_BYTES..].first_chunk().expect("the list has it")
+pub(super) fn value_in(hash_list: &[u8], number: usize) -> &[u8; VALUE_BYTES] {
+    hash_list[HEAD_BYTES + number * VALUE_BYTES..].first_chunk().expect("the list has it")
 }
 
 fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
-    if let Some(seal) = cipher.ledger_seal(list, place.content_begin()) {
+    if let Some(seal) = cipher.hash_list_seal(list, place.content_begin()) {
         return seal;
     }
     let mut hasher = Hasher::new();

@@ -82,21 +82,21 @@ impl ChunkSize {
         SPAN_BYTES >> self.log2
     }
 
-    const fn ledger_bytes(self, content_bytes: usize) -> usize {
-        self.least_ledger_bytes() + content_bytes.div_ceil(self.bytes()) * VALUE_BYTES
+    const fn hash_list_bytes(self, content_bytes: usize) -> usize {
+        self.least_hash_list_bytes() + content_bytes.div_ceil(self.bytes()) * VALUE_BYTES
     }
 
-    const fn least_ledger_bytes(self) -> usize {
+    const fn least_hash_list_bytes(self) -> usize {
         HEAD_BYTES + SEAL_BYTES + if self.is_signed { SIGNATURE_BYTES } else { 0 }
     }
 
-    pub(super) const fn most_ledger_bytes(self) -> usize {
-        self.ledger_bytes(SPAN_BYTES)
+    pub(super) const fn most_hash_list_bytes(self) -> usize {
+        self.hash_list_bytes(SPAN_BYTES)
     }
 
     /// Returns the stream bytes of a whole span with its hash list.
     pub const fn whole_bytes(self) -> usize {
-        self.most_ledger_bytes() + SPAN_BYTES
+        self.most_hash_list_bytes() + SPAN_BYTES
     }
 }
 
@@ -126,18 +126,18 @@ pub enum Form {
     #[default]
     Plain,
     /// Verified stream: spans, each behind its hash list, with chunks of this size.
-    Ledgered(ChunkSize),
+    Verified(ChunkSize),
 }
 
 impl Form {
     /// Verified stream with chunks of the default size.
-    pub const LEDGERED: Form = Form::Ledgered(ChunkSize::DEFAULT);
+    pub const VERIFIED: Form = Form::Verified(ChunkSize::DEFAULT);
 
     /// Returns the chunk size; the default for a plain stream, which has no chunks.
     pub fn chunk(self) -> ChunkSize {
         match self {
             Form::Plain => ChunkSize::DEFAULT,
-            Form::Ledgered(chunk) => chunk,
+            Form::Verified(chunk) => chunk,
         }
     }
 
@@ -146,7 +146,7 @@ impl Form {
     pub fn with_chunk(self, chunk: ChunkSize) -> Form {
         match self {
             Form::Plain => Form::Plain,
-            Form::Ledgered(_) => Form::Ledgered(chunk),
+            Form::Verified(_) => Form::Verified(chunk),
         }
     }
 
@@ -158,19 +158,19 @@ impl Form {
 
     /// Returns the stream bytes of a content of `content_bytes` bytes; saturates at `u64::MAX`.
     pub fn stream_bytes(self, content_bytes: u64) -> u64 {
-        let Form::Ledgered(chunk) = self else { return content_bytes };
+        let Form::Verified(chunk) = self else { return content_bytes };
         let (spans, rest) = (content_bytes / SPAN_BYTES as u64, content_bytes as usize % SPAN_BYTES);
-        let last = if rest > 0 { chunk.ledger_bytes(rest) + rest } else { 0 };
+        let last = if rest > 0 { chunk.hash_list_bytes(rest) + rest } else { 0 };
         spans.saturating_mul(chunk.whole_bytes() as u64).saturating_add(last as u64)
     }
 
     /// Returns the content bytes in the first `stream_bytes` bytes of a stream: exact if the stream
     /// ends there, else too many by less than a hash list.
     pub fn content_bytes(self, stream_bytes: u64) -> u64 {
-        let Form::Ledgered(chunk) = self else { return stream_bytes };
+        let Form::Verified(chunk) = self else { return stream_bytes };
         let whole = chunk.whole_bytes();
         let (spans, rest) = (stream_bytes / whole as u64, (stream_bytes % whole as u64) as usize);
-        let Some(chunked) = rest.checked_sub(chunk.least_ledger_bytes()) else { return spans * SPAN_BYTES as u64 };
+        let Some(chunked) = rest.checked_sub(chunk.least_hash_list_bytes()) else { return spans * SPAN_BYTES as u64 };
         let chunks = chunked.div_ceil(chunk.bytes() + VALUE_BYTES);
         let least = chunks.saturating_sub(1) * chunk.bytes();
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
@@ -181,10 +181,10 @@ impl Form {
     pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> (Range<u64>, bool) {
         let place = match self {
             Form::Plain => None,
-            Form::Ledgered(chunk) => SpanPlace::at(chunk, part.start, stream_bytes),
+            Form::Verified(chunk) => SpanPlace::at(chunk, part.start, stream_bytes),
         };
         let Some(place) = place else { return (part.clone(), false) };
-        let within = |at: u64| (at - place.begin()).saturating_sub(place.ledger_bytes() as u64);
+        let within = |at: u64| (at - place.begin()).saturating_sub(place.hash_list_bytes() as u64);
         let (from, to) = (within(part.start), within(part.end).min(place.content_bytes() as u64));
         if to == 0 {
             return (place.content(), true);
@@ -215,7 +215,7 @@ impl SpanPlace {
         let content_bytes = if stream_bytes == chunk.whole_bytes() {
             SPAN_BYTES
         } else {
-            usize::try_from(Form::Ledgered(chunk).content_bytes(stream_bytes as u64)).ok()?
+            usize::try_from(Form::Verified(chunk).content_bytes(stream_bytes as u64)).ok()?
         };
         let place = SpanPlace { chunk, index, content_bytes };
         (content_bytes > 0 && place.bytes() == stream_bytes).then_some(place)
@@ -264,8 +264,8 @@ impl SpanPlace {
         self.index * self.chunk.whole_bytes() as u64
     }
 
-    pub fn ledger_bytes(&self) -> usize {
-        self.chunk.ledger_bytes(self.content_bytes)
+    pub fn hash_list_bytes(&self) -> usize {
+        self.chunk.hash_list_bytes(self.content_bytes)
     }
 
     /// Returns the bytes of the fields and values of its hash list, which the seal follows.
@@ -275,15 +275,15 @@ impl SpanPlace {
 
     /// Returns its stream bytes, hash list and content.
     pub fn bytes(&self) -> usize {
-        self.ledger_bytes() + self.content_bytes
+        self.hash_list_bytes() + self.content_bytes
     }
 
-    pub fn ledger(&self) -> Range<u64> {
-        self.begin()..self.begin() + self.ledger_bytes() as u64
+    pub fn hash_list(&self) -> Range<u64> {
+        self.begin()..self.begin() + self.hash_list_bytes() as u64
     }
 
     pub fn in_stream(&self, content: &Range<u64>) -> Range<u64> {
-        let place = |at: u64| self.ledger().end + (at - self.content_begin());
+        let place = |at: u64| self.hash_list().end + (at - self.content_begin());
         place(content.start)..place(content.end)
     }
 
@@ -295,7 +295,7 @@ impl SpanPlace {
     pub fn chunk(&self, number: usize) -> Range<usize> {
         let begin = number * self.chunk.bytes();
         let end = (begin + self.chunk.bytes()).min(self.content_bytes);
-        self.ledger_bytes() + begin..self.ledger_bytes() + end
+        self.hash_list_bytes() + begin..self.hash_list_bytes() + end
     }
 
     pub fn chunk_offset(&self, number: usize) -> u64 {

@@ -1,13 +1,12 @@
 //! Content with hashes between its data (*verified stream*): receivers can verify each 64 KiB
-//! chunk. The *hash list* of a span (called *ledger* in names) stands before the span's chunks. A
-//! receiver verifies each chunk as it comes, and requests a damaged one again. The hashes are nodes
-//! of BLAKE3's own tree, so they add up to the digest of the whole, and no host hashes a byte
-//! twice.
+//! chunk. The *hash list* of a span stands before the span's chunks. A receiver verifies each chunk
+//! as it comes, and requests a damaged one again. The hashes are nodes of BLAKE3's own tree, so
+//! they add up to the digest of the whole, and no host hashes a byte twice.
 //!
 //! ```text
-//! content   │ span 0, 1 MiB                              │ span 1            │ … │ span n, what is left │
-//! stream    │ ledger │ chunk 0, 64 KiB │ … │ chunk 15    │ ledger │ chunk …  │ … │ ledger │ chunk …     │
-//! ledger    │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal   │
+//! content   │ span 0, 1 MiB                                 │ span 1               │ … │ span n, what is left │
+//! stream    │ hash list │ chunk 0, 64 KiB │ … │ chunk 15    │ hash list │ chunk …  │ … │ hash list │ chunk …  │
+//! hash list │ u32 content bytes of the span │ u32 0 │ 32 bytes for each of its chunks │ 16 bytes: seal      │
 //! ```
 //!
 //! A chunk has 64 KiB, unless the sender announces another [`ChunkSize`]: chunks of 16 KiB detect
@@ -24,7 +23,7 @@
 //! [`SpanBuffer`] make the stream, [`Decoder`] verifies it, [`Spans`] reassembles spans, [`Recent`]
 //! keeps the last ones sent. [`SpanSource`] and [`SelectedSender`] stand between a content and its
 //! session, [`SpanSink`] and [`VerifiedReceiver`] between a session and its storage: on hosts on
-//! threads, in simulations ([`Ledgered`], [`Checked`]) in the session's turns.
+//! threads, in simulations ([`VerifiedSource`], [`Checked`]) in the session's turns.
 
 mod decoder;
 mod encoder;
@@ -52,7 +51,7 @@ pub(in crate::session) use selection::MAX_AHEAD;
 pub use selection::{
     ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, DueSection, Fragment, HaveSet,
     HeldContent, MAX_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector,
-    StretchLedger, StretchPlace, fragment_name, stretches,
+    StretchHashes, StretchPlace, fragment_name, stretches,
 };
 pub use sender::{Manner, Selected, SelectedInput, SelectedSender};
 #[cfg(test)]
@@ -60,4 +59,4 @@ pub(in crate::session) use span_sink::EARLY_AFTER;
 pub use span_sink::{Backend, SpanSink};
 pub use span_sink::{Checked, InTurns};
 pub use span_source::{Brought, InputQueue, SpanSource};
-pub use span_source::{Ledgered, ReadInTurns};
+pub use span_source::{ReadInTurns, VerifiedSource};

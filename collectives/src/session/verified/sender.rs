@@ -75,7 +75,7 @@ impl SelectedSender {
         let selector = Selector::new(chunk, content_bytes, cut, frame_bytes).ciphered(&cipher);
         SelectedSender {
             selector,
-            form: Form::Ledgered(chunk),
+            form: Form::Verified(chunk),
             cipher,
             requests_only,
             chosen: VecDeque::new(),
@@ -103,8 +103,8 @@ impl SelectedSender {
             }
             match self.selector.due() {
                 // Its want-bitmaps are requested at once.
-                DueSection::Ledgers(place) => {
-                    return self.selector.ledgers(&place, |place, used| input.span(place, used)).map(Selected::Part);
+                DueSection::HashLists(place) => {
+                    return self.selector.hash_lists(&place, |place, used| input.span(place, used)).map(Selected::Part);
                 }
                 DueSection::Chunks(_) => match self.chosen.pop_front() {
                     Some(_) if self.requests_only => self.left = self.selector.pass().into(),

@@ -148,7 +148,7 @@ impl<B: Backend> SpanSink<B> {
 
 impl<B: Backend> Sink for SpanSink<B> {
     fn form(&self) -> Form {
-        Form::Ledgered(self.offered.chunk)
+        Form::Verified(self.offered.chunk)
     }
 
     fn holds(&self) -> bool {

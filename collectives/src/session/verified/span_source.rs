@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 use std::ops::{ControlFlow, Range};
 use std::sync::Arc;
 
-const ASKED: &str = "the sender has asked what is lacking, and sends nothing now (--dry-run)";
+const ASKED: &str = "the sender asked which data is missing, and sends nothing now (--dry-run)";
 
 /// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends with `Asked` once all
 /// want-bitmaps were requested; the sentence of a failure is sent to all receivers.
@@ -162,7 +162,7 @@ impl Selecting {
 
 impl<B: InputQueue> Source for SpanSource<B> {
     fn form(&self) -> Form {
-        Form::Ledgered(self.bringer.chunk())
+        Form::Verified(self.bringer.chunk())
     }
 
     fn protect(&mut self, cipher: ContentCipher) {
@@ -185,7 +185,7 @@ impl<B: InputQueue> Source for SpanSource<B> {
 
     fn wants_choice(&self) -> Option<u64> {
         let selecting = self.selecting.as_ref()?;
-        Some(selecting.choices).filter(|&next| next < selecting.sections.lock().ledgers())
+        Some(selecting.choices).filter(|&next| next < selecting.sections.lock().hash_lists())
     }
 
     fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
@@ -248,7 +248,7 @@ impl<B: InputQueue> Source for SpanSource<B> {
 }
 
 /// A [`Source`] of the verified stream of a source `S`, which must not have messages.
-pub type Ledgered<S> = SpanSource<ReadInTurns<S>>;
+pub type VerifiedSource<S> = SpanSource<ReadInTurns<S>>;
 
 /// Reads a content whenever its session has a turn.
 #[derive(Debug)]
@@ -263,22 +263,22 @@ pub struct ReadInTurns<S> {
     selected: Option<SelectedSender>,
 }
 
-impl<S: Source> Ledgered<S> {
-    pub fn of(content: S) -> Ledgered<S> {
+impl<S: Source> VerifiedSource<S> {
+    pub fn of(content: S) -> VerifiedSource<S> {
         let chunk = ChunkSize::DEFAULT;
         let span = SpanBuffer::empty(chunk, SpanBuffer::default());
         let (encoder, again, selects, selected) = (Encoder::default(), Vec::new(), None, None);
         SpanSource::new(ReadInTurns { content, chunk, encoder, span, ended: false, again, selects, selected })
     }
 
-    pub fn chunked(self, chunk: ChunkSize) -> Ledgered<S> {
+    pub fn chunked(self, chunk: ChunkSize) -> VerifiedSource<S> {
         let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
         self.brought_by(|reader| ReadInTurns { chunk, encoder, span, ..reader })
     }
 
     /// Makes the session selective where receivers already hold part of the content, which has
     /// `content_bytes` bytes and can be re-read anywhere. `cut` selects how fragments are cut.
-    pub fn selecting(self, content_bytes: u64, cut: Cut) -> Ledgered<S> {
+    pub fn selecting(self, content_bytes: u64, cut: Cut) -> VerifiedSource<S> {
         self.brought_by(|reader| ReadInTurns { selects: Some((content_bytes, cut)), ..reader })
     }
 

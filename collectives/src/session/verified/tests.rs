@@ -148,7 +148,7 @@ proptest! {
         let (stream, _) = encoded_in(chunk, &content);
         let (one, other) = (part.0.index(stream.len() + 1), part.1.index(stream.len() + 1));
         let (from, to) = (one.min(other), one.max(other));
-        let mut source = Ledgered::of(InMemory::new(&content[..])).chunked(chunk);
+        let mut source = VerifiedSource::of(InMemory::new(&content[..])).chunked(chunk);
         let mut pushed = Vec::new();
         while let Next::Bytes(bytes) = source.next(NOW, false) {
             let count = bytes.len().min(300_001);
@@ -165,13 +165,13 @@ proptest! {
 
     #[test]
     fn places_are_arithmetic(chunk in sizes(), length in 0_u64..1 << 40, off in 0_u64..1 << 30) {
-        let form = Form::Ledgered(chunk);
+        let form = Form::Verified(chunk);
         let stream = form.stream_bytes(length);
         prop_assert_eq!(form.content_bytes(stream), length);
-        let (ledger, share) = (24 + 32 * chunk.in_span() as u64, chunk.bytes() as u64 / 35);
+        let (hash_list, share) = (24 + 32 * chunk.in_span() as u64, chunk.bytes() as u64 / 35);
         prop_assert!(stream - length <= length / share + 56 + 32, "at 64 KiB a little more than 1/2000");
         let part = form.content_bytes(stream.saturating_sub(off));
-        prop_assert!(part <= length && part + off + ledger >= length);
+        prop_assert!(part <= length && part + off + hash_list >= length);
         prop_assert!(form.content_bytes(stream + off) >= length);
     }
 }
@@ -211,7 +211,7 @@ fn unavailable_bytes_fail_with_the_reason() {
     assert_eq!(sink.wanted(), Some(0..24 + 2 * 32));
     sink.deny(NOW, "nobody has them");
     let text = sink.verdict(NOW).expect("it is given up").text;
-    let expected = "the ledger of 100000 bytes at byte 0 came damaged, and they cannot be had again: nobody has them";
+    let expected = "the hash list of 100000 bytes at byte 0 came damaged, and cannot be fetched again: nobody has them";
     assert_eq!(text, expected);
 }
 
@@ -222,7 +222,7 @@ fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_
     sink.write(NOW, &bytes, false);
     sink.finish(NOW, Trailer { bytes: 56, digest: *blake3::hash(&bytes).as_bytes() });
     let text = sink.verdict(NOW).expect("no span is so long").text;
-    assert!(text.contains("not what a sender of files sends"), "{text}");
+    assert!(text.contains("not of the form that a sender of files sends"), "{text}");
     let (stream, trailer) = encoded(&content(1000));
     for wrong in [Trailer { bytes: trailer.bytes + 1, ..trailer }, Trailer { digest: [0; 32], ..trailer }] {
         let mut sink = Checked::checking(Collected::default());
@@ -243,9 +243,9 @@ fn the_example_of_the_protocol_is_true() {
     let (stream, trailer) = encoded(&bytes);
     let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     assert_eq!(stream.len(), 70_088);
-    let ledger = "000111700000000088da791e722ac59740d9a44402e384ad99f1c79d4bab7449a0c2da1fafb91fb7620a39052da00f42\
+    let hash_list = "000111700000000088da791e722ac59740d9a44402e384ad99f1c79d4bab7449a0c2da1fafb91fb7620a39052da00f42\
                   2ba1183399877919a28233b275e3de519415b2d1f436f9f6ef7243ee4e0f000c20fd24094b4c362c";
-    assert_eq!(hex(&stream[..88]), ledger);
+    assert_eq!(hex(&stream[..88]), hash_list);
     assert!(stream[88..] == bytes);
     assert_eq!(hex(&trailer.digest), "5a8ef06db0fc4e6c27f6e4a44e333916934b860d747d8d65f56df4597f0421bf");
 }
@@ -279,7 +279,9 @@ fn an_encrypted_stream_is_as_long_and_each_damage_to_it_costs_one_piece() {
         for (to, from) in [(one.clone(), two.clone()), (two.clone(), one.clone())] {
             damaged[to].copy_from_slice(&stream[from]);
         }
-        [20, first.ledger_bytes() - 1, first.chunk(9).start + 7, whole + 9].into_iter().for_each(|at| damaged[at] ^= 1);
+        [20, first.hash_list_bytes() - 1, first.chunk(9).start + 7, whole + 9]
+            .into_iter()
+            .for_each(|at| damaged[at] ^= 1);
         let mut decoder = Decoder::default().ciphered(cipher(hash));
         let (mut decoded, mut damages) = (Vec::new(), Vec::new());
         for span in damaged.chunks(whole) {
@@ -302,7 +304,7 @@ fn chunks_of_an_encrypted_span_are_read_before_the_rest_has_come() {
     let content = content(3 * CHUNK_BYTES);
     let (stream, _) = enciphered(&content, PayloadHash::Polyval);
     let mut decoder = Decoder::default().ciphered(cipher(PayloadHash::Polyval));
-    let begin = SpanPlace::new(ChunkSize::DEFAULT, 0, content.len()).ledger_bytes();
+    let begin = SpanPlace::new(ChunkSize::DEFAULT, 0, content.len()).hash_list_bytes();
     assert!(decoder.take_early(&stream[..begin + 2 * CHUNK_BYTES]) == content[..2 * CHUNK_BYTES]);
     decoder.take(stream);
     assert!(decoder.poll().expect("it is right").bytes() == &content[2 * CHUNK_BYTES..]);
@@ -345,8 +347,8 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
         let other = encoded_by(ChunkSize::DEFAULT, of_other_session, &own).0;
         let span = |number: usize| number * chunk.whole_bytes()..(number + 1) * chunk.whole_bytes();
         let moved = [&truth[span(1)], &truth[span(0)], &truth[2 * chunk.whole_bytes()..]].concat();
-        let ledger_bytes = SpanPlace::new(chunk, 0, SPAN_BYTES).ledger_bytes();
-        let signature = ledger_bytes - SIGNATURE_BYTES..ledger_bytes;
+        let hash_list_bytes = SpanPlace::new(chunk, 0, SPAN_BYTES).hash_list_bytes();
+        let signature = hash_list_bytes - SIGNATURE_BYTES..hash_list_bytes;
         for stream in [&forged.clone(), &other, &moved, {
             forged[signature.clone()].copy_from_slice(&truth[signature.clone()]);
             &forged
@@ -357,11 +359,11 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
             sink.write(NOW, &stream[chunk.whole_bytes() - 1..chunk.whole_bytes()], false);
             assert_eq!(sink.verdict(NOW), None);
             assert!(sink.content().bytes().is_empty(), "nothing is shown, early or whole");
-            assert_eq!(sink.wanted(), Some(0..ledger_bytes as u64));
+            assert_eq!(sink.wanted(), Some(0..hash_list_bytes as u64));
             // The sender gives what it has signed, and the member's chunks differ from it.
             let sink = received(sink, &stream[chunk.whole_bytes()..], &[100_000], (&truth, trailer));
             assert!(sink.content().bytes() == content);
-            assert!(sink.all_damages().iter().filter(|damage| damage.is_ledger).count() >= 2);
+            assert!(sink.all_damages().iter().filter(|damage| damage.is_hash_list).count() >= 2);
         }
     }
 }

@@ -33,16 +33,16 @@ pub enum Standing {
     InPlace,
     /// Demoted: bridged in the tree, outside a broadcast's credit, and served by the root on a
     /// catch-up stream.
-    Aside,
+    Demoted,
 }
 
 impl Standing {
-    const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Aside];
+    const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Demoted];
 }
 
 impl ViewMember {
     pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
-        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Aside }
+        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Demoted }
     }
 
     pub fn is_in_place(&self) -> bool {

@@ -102,12 +102,12 @@ fn flat(mut view: View) -> View {
 fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_place() {
     let mut view = chain(6);
     view.members[2].standing = Standing::Gone;
-    view.members[4].standing = Standing::Aside;
+    view.members[4].standing = Standing::Demoted;
     let mut anew = flat(view.clone());
     assert!(anew.extends(&view));
     // A member that missed it follows a later view, as long as that names only parents in place.
     anew.members[5].parent = Some(Rank(3));
-    anew.members[3].standing = Standing::Aside;
+    anew.members[3].standing = Standing::Demoted;
     assert!(!anew.extends(&view), "n5 gets a parent that is aside");
     anew.name_parents();
     assert_eq!(anew.members[5].parent, Some(Rank::ROOT));
@@ -129,7 +129,7 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
 #[test]
 fn a_cast_may_go_on_as_a_tree_and_back() {
     let mut cast = View { via: Via::Cast, segment_frames: 8, ..chain(6) };
-    cast.members[4].standing = Standing::Aside;
+    cast.members[4].standing = Standing::Demoted;
     let mut tree = flat(View { via: Via::Chain, segment_frames: 1, ..cast.clone() });
     assert!(tree.extends(&cast));
     let back = View { epoch: 5, ..cast.clone() };
@@ -146,7 +146,7 @@ fn parents_are_named_without_a_change_of_the_tree() {
     view.members.iter_mut().skip(1).enumerate().for_each(|(at, member)| {
         (member.parent, member.order) = (Some(Rank(at as u16 / 2)), at as u16 % 2);
     });
-    (view.members[1].standing, view.members[3].standing) = (Standing::Gone, Standing::Aside);
+    (view.members[1].standing, view.members[3].standing) = (Standing::Gone, Standing::Demoted);
     let before: Vec<Vec<Rank>> = view.ranks().map(|rank| view.trees()[0].children(rank)).collect();
     assert_eq!(view.degrees()[..3], [4, 0, 2]);
     let mut named = View { epoch: view.epoch + 1, ..view.clone() };

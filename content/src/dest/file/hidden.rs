@@ -152,7 +152,7 @@ pub(super) fn recover<F: DiskFile>(file: F, identity: &Identity, is_new: bool) -
             return Ok((journal, recovered));
         }
         Ok((_, recovered)) => {
-            log::info!("an earlier run left a part of something else here: what is the same is used");
+            log::info!("an earlier run left a part of other content here: equal data is used");
             has_old = recovered.has_old && !is_new;
         }
     }

@@ -113,7 +113,7 @@ impl<D: Directory> FileDest<D> {
             found => {
                 match found {
                     TakenUp::Foreign(name) => drop(remarks.foreign.set(place.holder_path.join(name))),
-                    _ => log::warn!("another process receives {shown}: what comes here cannot be resumed"),
+                    _ => log::warn!("another process receives {shown}: this transfer cannot be resumed"),
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
                 return FileDest::new(place, file, hidden, identity, None, pace, remarks);

@@ -129,7 +129,7 @@ fn calls_are_refused_before_all_are_there_and_after_leaving() {
 const RANKS: u16 = 5;
 /// Ranks behind the bad link: the root of broadcasts and barriers, and another.
 const VICTIMS: [usize; 2] = [0, 3];
-const WITHIN: Duration = Duration::from_secs(3);
+const MESSAGE_LIMIT: Duration = Duration::from_secs(3);
 const BAD_AT: Duration = Duration::from_millis(30);
 
 /// `None` stands for all kinds.
@@ -189,17 +189,17 @@ fn assert_ends(calls: &[Step], chains: bool) {
     let program = [&[Step::Compute(2 * BAD_AT)], calls].concat();
     for (kind, victim, direction) in all_faults() {
         let replay = format!("{kind:?} lost {direction:?}, victim {victim}, in {calls:?}, chains: {chains}");
-        let mut case = Case { patience: WITHIN, ..Case::new(RANKS, &program) };
+        let mut case = Case { patience: MESSAGE_LIMIT, ..Case::new(RANKS, &program) };
         case.leave = false;
         case.calibration = chains.then(policed);
         let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
-        play.run(WITHIN + Duration::from_secs(3));
+        play.run(MESSAGE_LIMIT + Duration::from_secs(3));
         let failed = play.ends().iter().any(|end| matches!(end, Some(Err(_))));
         // A rank that had completed is notified in the next call.
         let done = |end: &Option<Result<(), _>>| *end == Some(Ok(()));
         let late: Vec<usize> = (0..RANKS.into()).filter(|&host| failed && done(&play.ends()[host])).collect();
         late.iter().for_each(|&host| play.go_on_at(host, &[Step::Barrier]));
-        play.run(WITHIN + Duration::from_secs(1));
+        play.run(MESSAGE_LIMIT + Duration::from_secs(1));
         for (host, end) in play.ends().iter().enumerate() {
             let end = end.as_ref().unwrap_or_else(|| panic!("{replay}: host {host} hangs"));
             let text = end.as_ref().map_or_else(|error| error.to_string(), |()| String::new());
@@ -234,7 +234,7 @@ fn messages_end_at_their_deadlines() {
         let case = Case { leave: false, ..Case::new(RANKS, &[]) };
         let mut play = Play::new(&case, 1, faults(kind, victim, direction), &replay);
         play.run(2 * BAD_AT);
-        let by = play.simulation().now() + WITHIN;
+        let by = play.simulation().now() + MESSAGE_LIMIT;
         let mut asked = Vec::new();
         for (from, to) in [(before(victim), victim), (victim, before(victim))] {
             for (tag, bytes) in [(1, 10), (2, 100_000)] {
@@ -245,7 +245,7 @@ fn messages_end_at_their_deadlines() {
         }
         let now = play.simulation().now();
         (0..RANKS.into()).for_each(|host| play.simulation().wake(host, now));
-        play.run(WITHIN + Duration::from_secs(1));
+        play.run(MESSAGE_LIMIT + Duration::from_secs(1));
         for (from, to, sent, received) in asked {
             assert!(play.member(to).take_received(received).is_some(), "{replay}: a receive hangs");
             let ended = play.member(from).take_sent(sent).is_some() || play.member(from).has_gone(sent);
@@ -257,12 +257,12 @@ fn messages_end_at_their_deadlines() {
 #[test]
 fn joining_ends_though_calls_get_lost() {
     for direction in DIRECTIONS {
-        let case = Case { patience: WITHIN, leave: false, ..Case::new(RANKS, &[]) };
+        let case = Case { patience: MESSAGE_LIMIT, leave: false, ..Case::new(RANKS, &[]) };
         let faults = move |delivery: &Delivery<'_>| {
             if is_lost(delivery, None, 3, direction) { Fate::Drop } else { Fate::Deliver }
         };
         let mut play = Play::new(&case, 1, faults, &format!("calls lost {direction:?}"));
-        play.run(WITHIN + Duration::from_secs(1));
+        play.run(MESSAGE_LIMIT + Duration::from_secs(1));
         for (host, end) in play.ends().into_iter().enumerate() {
             let Some(Err(error)) = end else { panic!("{direction:?}: host {host} has joined or hangs: {end:?}") };
             let text = error.to_string();

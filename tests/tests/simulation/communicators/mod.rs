@@ -162,7 +162,7 @@ fn group(ranks: u16) -> Play<NoFaults> {
 }
 
 #[derive(Debug, PartialEq, Eq)]
-struct Price {
+struct FrameCosts {
     data: u64,
     acks: u64,
     pushes: u64,
@@ -173,7 +173,7 @@ struct Price {
 
 /// Counts the frames of `steps` and of the quarter of a second after them; panics if a frame is
 /// unaccounted for.
-fn price(play: &mut Play<NoFaults>, steps: &[Step]) -> Price {
+fn price(play: &mut Play<NoFaults>, steps: &[Step]) -> FrameCosts {
     let count = |play: &Play<NoFaults>| {
         let mut price = [0; 5];
         for stats in play.stats() {
@@ -194,7 +194,7 @@ fn price(play: &mut Play<NoFaults>, steps: &[Step]) -> Price {
     let after = count(play);
     let [data, acks, pushes, receipts, others] = std::array::from_fn(|at| after[at] - before[at]);
     assert_eq!(play.frames() - frames_before, data + acks + pushes + receipts + others, "every frame is accounted for");
-    Price { data, acks, pushes, receipts, others }
+    FrameCosts { data, acks, pushes, receipts, others }
 }
 
 #[test]
@@ -204,7 +204,7 @@ fn a_broadcast_of_256_bytes_is_one_frame_and_an_acknowledgement_of_each_receiver
         let price = price(&mut play, &[Step::Broadcast { root: 0, bytes: 256 }]);
         assert_eq!(
             price,
-            Price { data: 1, acks: u64::from(ranks) - 1, pushes: 0, receipts: 0, others: 0 },
+            FrameCosts { data: 1, acks: u64::from(ranks) - 1, pushes: 0, receipts: 0, others: 0 },
             "{ranks} ranks"
         );
     }
@@ -227,7 +227,7 @@ fn a_barrier_is_one_arrival_of_each_rank_and_one_release_and_their_acknowledgeme
         let price = price(&mut group(ranks), &[Step::Barrier]);
         assert_eq!(
             price,
-            Price { data: 1, acks: others, pushes: others, receipts: others, others: 0 },
+            FrameCosts { data: 1, acks: others, pushes: others, receipts: others, others: 0 },
             "{ranks} ranks"
         );
     }
@@ -253,7 +253,7 @@ fn scatter_gather_and_allgather_send_each_block_once() {
             let price = price(&mut play, &[step]);
             assert_eq!(
                 price,
-                Price { data: 0, acks: 0, pushes: others, receipts: others, others: 0 },
+                FrameCosts { data: 0, acks: 0, pushes: others, receipts: others, others: 0 },
                 "{step:?}, {ranks} ranks"
             );
         }

@@ -4,14 +4,14 @@
 mod scene;
 
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::verified::{Checked, Form, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, Form, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Outcome, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::wire::{Flags, Kind, parse};
-use scene::{Broken, CHUNK_BYTES, Played, Scene};
+use scene::{Broken, CHUNK_BYTES, DamagePlay, Scene};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -101,12 +101,12 @@ fn scene(via: Via, receivers: usize, broken: Broken) -> Scene {
     Scene { case, broken, chance: 0.05, again: 0, loss: 0.0, lossy: None, keepers: None }
 }
 
-fn all_delivered(played: &Played, scene: &Scene, replay: &str) {
+fn all_delivered(played: &DamagePlay, scene: &Scene, replay: &str) {
     assert_eq!(played.fates, vec![Outcome::Delivered; scene.case.receivers], "{replay}: {:?}", played.words);
 }
 
 /// Checks that every named host is at the damaged place.
-fn named(played: &Played, scene: &Scene, replay: &str) {
+fn named(played: &DamagePlay, scene: &Scene, replay: &str) {
     assert_eq!(played.told.len(), played.damages.len(), "{replay}: {:?} {:?}", played.told, played.damages);
     assert_eq!(played.told.is_empty(), played.price.damaged == 0, "{replay}: {:?}", played.price);
     assert!(scene.case.via.is_in_blocks() || played.damages.iter().all(|damage| damage.from.is_some()), "{replay}");
@@ -184,7 +184,7 @@ fn repeated_damage_is_requested_again_and_after_three_more_times_fails_its_recei
 }
 
 #[test]
-fn files_in_their_ledgered_form_are_exact_as_well() {
+fn files_in_their_verified_form_are_exact_as_well() {
     let mut damaged = 0;
     for seed in 0..60 {
         let mut random = Random::new(seed);
@@ -197,7 +197,7 @@ fn files_in_their_ledgered_form_are_exact_as_well() {
         scene.loss = [0.0, 0.01][random.below(2) as usize];
         scene.chance = [0.0003, 0.003][random.below(2) as usize];
         let replay = format!("seed {seed}: {via} to {receivers}, {broken:?} {}, loss {}", scene.chance, scene.loss);
-        let played = scene.play_ledgered(seed, &replay);
+        let played = scene.play_verified(seed, &replay);
         all_delivered(&played, &scene, &replay);
         named(&played, &scene, &replay);
         damaged += played.price.damaged;
@@ -249,14 +249,14 @@ fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
 }
 
 fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
-    let frames = Form::LEDGERED.stream_bytes(case.bytes as u64).div_ceil(1468);
+    let frames = Form::VERIFIED.stream_bytes(case.bytes as u64).div_ceil(1468);
     (0..10).map(|_| random.below(frames)).collect()
 }
 
 fn play(scene: DamagedFrames, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
     let DamagedFrames { case, host, frames, last, loss, keeps } = scene;
     let content = data(case.bytes, seed);
-    let source = Ledgered::of(sent(&case, seed));
+    let source = VerifiedSource::of(sent(&case, seed));
     let source = if keeps { source } else { source.forgetting() };
     let hosts = hosts_of(&case, seed, source, |_| Checked::checking(Disk::default().keeping(true)));
     let faults = BadCard { host, frames, last, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
@@ -290,7 +290,7 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
         let (fates, damages) = play(DamagedFrames { case, host, frames, last: false, loss, keeps: true }, seed);
         all_have_it(&fates, seed);
         let named = |damage: &Damage| damage.to == [format!("n{host}")] && damage.from.is_some();
-        let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_ledger;
+        let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_hash_list;
         assert!((1..=10).contains(&damages.len()), "seed {seed}: {damages:?}");
         assert!(damages.iter().all(|damage| named(damage) && whole(damage)), "seed {seed}: n{host}, {damages:?}");
     }
@@ -359,6 +359,6 @@ fn bytes_that_nobody_has_undamaged_fail_by_name_and_are_not_kept() {
     let (fates, _) = play(DamagedFrames { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
     for (fate, text) in &fates {
         assert_eq!(*fate, Outcome::Damaged, "{text}");
-        assert!(text.contains("came damaged, and they cannot be had again"), "{text}");
+        assert!(text.contains("came damaged, and cannot be fetched again"), "{text}");
     }
 }

@@ -1,7 +1,7 @@
 //! Test helper: simulated transfers whose links, network cards and relays damage frames.
 
 use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
-use ethbcast_collectives::session::verified::{Checked, Ledgered};
+use ethbcast_collectives::session::verified::{Checked, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Done, End, Outcome, RootEvent, Trailer, kind};
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, run, star, strike};
 use ethbcast_transport::Instant;
@@ -130,7 +130,7 @@ pub enum Broken {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Price {
+pub struct DamagePrice {
     pub damaged: u64,
     pub questions: u64,
     pub pieces: u64,
@@ -143,7 +143,7 @@ struct Damaging {
     again: u64,
     random: Random,
     others: RandomFaults,
-    price: Rc<RefCell<Price>>,
+    price: Rc<RefCell<DamagePrice>>,
 }
 
 impl Faults for Damaging {
@@ -190,32 +190,32 @@ pub struct Scene {
     pub keepers: Option<Vec<usize>>,
 }
 
-pub struct Played {
+pub struct DamagePlay {
     pub fates: Vec<Outcome>,
     pub words: Vec<String>,
     /// Damages reported while it ran.
     pub told: Vec<Damage>,
     /// Damages known at the end.
     pub damages: Vec<Damage>,
-    pub price: Price,
+    pub price: DamagePrice,
     pub took: Duration,
 }
 
 impl Scene {
     /// Plays it with chunks of 4 KiB that are known beforehand, and checks that each host that
     /// claims the bytes has them.
-    pub fn play(&self, seed: u64, replay: &str) -> Played {
+    pub fn play(&self, seed: u64, replay: &str) -> DamagePlay {
         let expected = self.content(seed);
         let sink = |host| Checking::new(&expected, self.keeps(host));
         let exact = |sink: &Checking| sink.bytes == expected[..] && sink.checked == expected.len();
         self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
     }
 
-    pub fn play_ledgered(&self, seed: u64, replay: &str) -> Played {
+    pub fn play_verified(&self, seed: u64, replay: &str) -> DamagePlay {
         let expected = self.content(seed);
         let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));
         let exact = |sink: &Checked<Disk>| sink.content().bytes() == &expected[..];
-        let source = Ledgered::of(self.sent(&expected));
+        let source = VerifiedSource::of(self.sent(&expected));
         self.play_with(seed, replay, (source, |sent| sent.content().told()), (sink, exact))
     }
 
@@ -237,9 +237,9 @@ impl Scene {
         replay: &str,
         (source, told): (S, impl Fn(&S) -> &[(Instant, RootEvent)]),
         (sink, exact): (impl Fn(usize) -> K, impl Fn(&K) -> bool),
-    ) -> Played {
+    ) -> DamagePlay {
         let Scene { case, broken, chance, again, loss, lossy, .. } = self;
-        let price = Rc::new(RefCell::new(Price::default()));
+        let price = Rc::new(RefCell::new(DamagePrice::default()));
         let others = RandomFaults::new(seed).loss(*loss);
         let others = lossy.iter().fold(others, |others, &host| others.loss_at(host, 0.3));
         let (random, shared) = (Random::new(seed ^ 99), Rc::clone(&price));
@@ -259,7 +259,7 @@ impl Scene {
             assert!(!claims || sound, "{replay}: n{host} claims what was not sent");
         }
         let price = *price.borrow();
-        Played {
+        DamagePlay {
             fates: root.reports().map(|report| report.outcome).collect(),
             words: root.reports().map(|report| report.text.clone()).collect(),
             told: told(sending.source()).iter().filter_map(damage).collect(),

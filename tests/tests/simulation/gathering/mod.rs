@@ -14,7 +14,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{Flags, Frame, Header, Kind, OVERHEAD_BYTES, Rank, group_mac, parse};
 use ethbcast_transport::{MacAddr, Policy};
-use scene::{Host, Played, Scene, announce, at, forged, join, run_until, switched_on};
+use scene::{GatheringPlay, Host, Scene, announce, at, forged, join, run_until, switched_on};
 use std::time::Duration;
 
 /// A receiver without room at first: the admission hook sets the space.
@@ -492,7 +492,7 @@ fn missing_named_hosts_are_reported_and_others_are_refused_with_the_reason() {
     let RootEvent::Waiting { joined, missing, wanted } = event else { unreachable!("asked for") };
     assert_eq!((joined.join(" "), missing.join(" "), *wanted), ("n1 n2".to_owned(), "n4".to_owned(), Some(3)));
     assert_eq!(when, Duration::from_secs(2));
-    assert!(played.left_out(3)[0].contains("n3 is none"), "{:?}", played.left_out(3));
+    assert!(played.left_out(3)[0].contains("n3 is not among them"), "{:?}", played.left_out(3));
 }
 
 #[test]
@@ -506,8 +506,9 @@ fn a_wait_for_receivers_is_reported_ever_less_often() {
 #[test]
 fn a_session_starts_with_the_wanted_number_or_with_fewer_when_the_wait_is_over() {
     let wanted = |enough| Wanted { at_least: 2, enough: Some(enough), patience: within(3) };
-    let started =
-        |played: &Played| played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when);
+    let started = |played: &GatheringPlay| {
+        played.told(0, |event| matches!(event, RootEvent::Started { .. })).map(|(when, _)| when)
+    };
     // Long enough for the fourth to send its request meanwhile.
     let soon = Scene::new(1500).root(0, 20_000_000, wanted(3)).receivers(4).play(NoFaults, |_| {});
     assert!(started(&soon).is_some_and(|when| when < Duration::from_millis(300)));

@@ -74,7 +74,7 @@ impl Scene {
         self
     }
 
-    pub fn play<F: Faults>(mut self, faults: F, prepare: impl FnOnce(&mut Simulation<Host, F>)) -> Played {
+    pub fn play<F: Faults>(mut self, faults: F, prepare: impl FnOnce(&mut Simulation<Host, F>)) -> GatheringPlay {
         let groups = vec![group_mac("group")];
         let settings = HostSettings { groups, nic_receive_frames: 4096, ..HostSettings::default() };
         let cable = Cable::new(1_000_000_000, Duration::from_micros(5));
@@ -100,7 +100,7 @@ impl Scene {
             host.turn(now)
         });
         assert!(end.is_quiet(), "{end:?}, next {:?}", simulation.next_deadline());
-        Played { hosts: simulation.into_machines(), scene: self }
+        GatheringPlay { hosts: simulation.into_machines(), scene: self }
     }
 }
 
@@ -115,12 +115,12 @@ pub fn run_until<F: Faults>(simulation: &mut Simulation<Host, F>, millis: u64) {
     assert!(!end.is_quiet(), "something is still to come");
 }
 
-pub struct Played {
+pub struct GatheringPlay {
     pub hosts: Vec<Host>,
     pub scene: Scene,
 }
 
-impl Played {
+impl GatheringPlay {
     pub fn root(&self, host: usize) -> &Root {
         if let Participant::Root(root, _) = &self.hosts[host] { root } else { panic!("host {host} is no root") }
     }

@@ -51,8 +51,8 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let other = if to == 1 { 3 } else { to - 1 };
     let mut views: Vec<_> = [0, 1, 2, 60, 64 + 4 * 5, 100_000, u32::MAX - view.epoch, u32::MAX].map(later).into();
     views.push(standing(other, Standing::Gone));
-    views.push(standing(other, Standing::Aside));
-    views.push(standing(to, Standing::Aside));
+    views.push(standing(other, Standing::Demoted));
+    views.push(standing(to, Standing::Demoted));
     let mut alone = later(1);
     alone.members[1..].iter_mut().for_each(|member| member.standing = Standing::Gone);
     alone.members[to].standing = Standing::InPlace;
@@ -63,7 +63,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.push(fewer);
     let mut more = later(1);
     let ghost = ViewMember { mac: MacAddr::new(2, 9, 9, 9, 9, 9), nonce: 9, ..more.members[1].clone() };
-    more.members.push(ViewMember { standing: Standing::Aside, ..ghost });
+    more.members.push(ViewMember { standing: Standing::Demoted, ..ghost });
     views.push(more);
     let mut moved = later(1);
     moved.members[0].mac = MacAddr::new(2, 9, 9, 9, 9, 9);
@@ -128,9 +128,9 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.push((Nothing, View { size: Some(u64::MAX - 1), ..view.clone() }));
     views.push((Nothing, View { selective: true, ..view.clone() }));
     views.push((Nothing, View { selective: true, size: Some(u64::MAX - 1), ..view.clone() }));
-    let mut aside = view.clone();
-    aside.members[to].standing = Standing::Aside;
-    views.push((Nothing, aside));
+    let mut demoted = view.clone();
+    demoted.members[to].standing = Standing::Demoted;
+    views.push((Nothing, demoted));
     let mut gone = view.clone();
     gone.members[to].standing = Standing::Gone;
     views.push((Nothing, gone));

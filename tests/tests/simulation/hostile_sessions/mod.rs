@@ -137,14 +137,14 @@ fn a_false_status_does_not_hide_a_reader_that_has_stopped() {
 }
 
 #[test]
-fn a_false_ready_does_not_leave_out_what_a_member_aside_lacks() {
+fn a_false_ready_does_not_leave_out_what_a_demoted_member_lacks() {
     for (via, host) in [(Via::Chain, 2), (Via::Chain, 4), (Via::Cast, 2), (Via::Binary, 1)] {
         for arrived in [60, 100, 103, u64::MAX] {
             let mut scene = Scene::new(via);
             let replay = format!("{via}: READY of n{host} with {arrived} frames");
             assert!(scene.run_to(Phase::FirstFrames, host), "{replay}");
             scene.pause(host, Duration::from_secs(2));
-            scene.run_to_aside(host);
+            scene.run_until_demoted(host);
             let view = scene.view().expect("it is being run");
             let ready = Message::Ready { epoch: view.epoch, digest: view.digest(), arrived };
             let (kind, body) = ready.encode();
@@ -178,7 +178,7 @@ fn a_forged_gap_report_about_a_complete_receiver_of_a_pipe_does_nothing() {
 
 const TIMES: u64 = 10_000;
 /// Interval of the shortest frames at 1 Gbit/s.
-const EVERY: Duration = Duration::from_micros(1);
+const FRAME_INTERVAL: Duration = Duration::from_micros(1);
 
 /// Plays a session in which host `to` receives a flood of `message`, each with another number, in
 /// `phase`.
@@ -188,7 +188,7 @@ fn flood(phase: Phase, to: usize, from: Name, message: impl Fn(u64) -> Message) 
         assert!(scene.run_to(phase, MEMBERS), "{via}: there is no {phase:?}");
         for number in 0..TIMES {
             let (kind, body) = message(number).encode();
-            scene.inject_after(EVERY * number as u32, to, from, kind, &body);
+            scene.inject_after(FRAME_INTERVAL * number as u32, to, from, kind, &body);
         }
         let replay = format!("{via}, {phase:?}: {TIMES} times {:?} to n{to} in the name of {from:?}", message(0));
         let has = scene.finish(&replay);
@@ -293,11 +293,12 @@ fn half_of_a_thousand_die_at_once_in_one_view_and_data_pauses_for_the_dead_limit
 }
 
 const ALL: u64 = BYTES as u64;
-const MOST: u64 = 128 << 10;
+const MAX_RANGE_BYTES: u64 = 128 << 10;
 
 pub fn questions() -> Vec<Forged> {
-    let (whole, ends) = ((0, MOST), (u64::MAX - 1, u64::MAX));
-    let ranges = [whole, (0, 1), (0, MOST + 1), (0, u64::MAX), (9, 3), (7, 7), (ALL - 1, ALL), (ALL, ALL + 1), ends];
+    let (whole, ends) = ((0, MAX_RANGE_BYTES), (u64::MAX - 1, u64::MAX));
+    let ranges =
+        [whole, (0, 1), (0, MAX_RANGE_BYTES + 1), (0, u64::MAX), (9, 3), (7, 7), (ALL - 1, ALL), (ALL, ALL + 1), ends];
     let ranks = (0..=MEMBERS as u16).chain([60_000, u16::MAX]);
     let mut found = Vec::new();
     for (rank, (from, to)) in ranks.flat_map(|rank| ranges.map(|range| (rank, range))) {
@@ -310,7 +311,8 @@ pub fn questions() -> Vec<Forged> {
 }
 
 pub fn answers() -> Vec<Forged> {
-    let places = [(0, MOST), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
+    let places =
+        [(0, MAX_RANGE_BYTES), (0, 0), (0, 1), (ALL - 5, ALL), (ALL, u64::MAX), (u64::MAX, u64::MAX), (u64::MAX, 0)];
     let answer = |(from, end): (u64, u64)| {
         [0, 1, 1400]
             .map(|bytes| forged(&Message::Piece(FetchedPiece { from, end, bytes: vec![7; bytes] }), Harm::Nothing))

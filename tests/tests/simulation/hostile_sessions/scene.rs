@@ -162,9 +162,9 @@ impl Scene {
         self.simulation.resume(host, now + lasts);
     }
 
-    pub fn run_to_aside(&mut self, host: usize) {
+    pub fn run_until_demoted(&mut self, host: usize) {
         let rank = self.rank(host).index();
-        while self.view().is_none_or(|view| view.members[rank].standing != Standing::Aside) {
+        while self.view().is_none_or(|view| view.members[rank].standing != Standing::Demoted) {
             assert!(self.simulation.step(far(), &mut turn).is_none(), "n{host} is put aside");
         }
     }

@@ -2,12 +2,12 @@
 
 mod scene;
 
-use ethbcast_collectives::session::verified::{ChunkSize, Cut, Cutter, Form, StretchLedger, StretchPlace};
+use ethbcast_collectives::session::verified::{ChunkSize, Cut, Cutter, Form, StretchHashes, StretchPlace};
 use ethbcast_collectives::session::{Needs, Outcome};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Absence, Case, data};
 use ethbcast_transport::sim::Random;
-use scene::{CHUNK, Have, Played, Price, Scene};
+use scene::{CHUNK, Have, PartialPlay, Price, Scene};
 use std::cell::RefCell;
 use std::collections::HashSet;
 use std::rc::Rc;
@@ -28,12 +28,12 @@ fn older(content: &Arc<[u8]>, chunks: impl IntoIterator<Item = usize>) -> Have {
     Have::new(&bytes.into())
 }
 
-/// Bytes sent to all beside chunks: ledgers, headers, padding of frames, the trailer.
+/// Bytes sent to all beside chunks: hash lists, headers, padding of frames, the trailer.
 fn overhead(content: usize) -> u64 {
-    Form::LEDGERED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
+    Form::VERIFIED.stream_bytes(content as u64) - content as u64 + 2 * 24 + 129 + 40 + 24 + 1468
 }
 
-fn all_have_it(played: &Played, receivers: usize) {
+fn all_have_it(played: &PartialPlay, receivers: usize) {
     assert_eq!(played.fates, vec![Outcome::Delivered; receivers], "{played:?}");
     assert_eq!((played.damages.len(), played.price.again), (0, 0), "{played:?}");
 }
@@ -154,9 +154,9 @@ fn moved_data_is_found_by_whole_chunks_or_anywhere() {
     assert!(found < 4 * CHUNK as u64 + 8 * 1024, "{found}");
 }
 
-/// The root waits for replies to ledgers, which may be a part of a segment only.
+/// The root waits for replies to hash lists, which may be a part of a segment only.
 #[test]
-fn ledgers_do_not_wait_until_they_fill_a_segment() {
+fn hash_lists_do_not_wait_until_they_fill_a_segment() {
     let blocks = [Via::ScatterAllgather, Via::RecursiveDoubling, Via::TwoTree];
     let ways = [Via::Chain, Via::Binary, Via::Binomial, Via::Flat].into_iter().chain(blocks);
     for via in ways {
@@ -192,7 +192,7 @@ fn words_of_hundreds_of_receivers_are_one_frame_each_that_comes_while_the_root_s
     }
 }
 
-/// 400 MB are more stretches than ledgers are sent ahead for.
+/// 400 MB are more stretches than hash lists are sent ahead for.
 #[test]
 fn hash_lists_go_ahead_of_long_contents_and_the_wire_does_not_wait_for_reports() {
     let content = content(400_000_000);
@@ -268,7 +268,7 @@ fn any_loss_delays_and_changes_nothing() {
 }
 
 #[test]
-fn the_others_get_theirs_when_some_die_and_who_steps_aside_gets_its_own() {
+fn the_others_get_theirs_when_some_die_and_who_is_demoted_gets_its_own() {
     for seed in 0..20 {
         let mut random = Random::new(seed ^ 0xdead);
         let via = [Via::Chain, Via::Cast, Via::Binary][seed as usize % 3];
@@ -323,8 +323,8 @@ fn words_in_a_members_name_cost_bytes_of_the_content_at_most_and_nothing_else() 
 /// Returns the first 16 bytes of the content, its hashes or its fragments' names that are in a frame.
 fn leaked(frames: &[Vec<u8>], content: &[u8], names: &[[u8; 8]]) -> Option<Vec<u8>> {
     let place = StretchPlace::of(ChunkSize::DEFAULT, 0, content.len() as u64).expect("one stretch");
-    let ledger = StretchLedger::of(place, content, &[]);
-    let values = (0..ledger.chunks()).flat_map(|chunk| ledger.value(chunk).windows(16));
+    let hash_list = StretchHashes::of(place, content, &[]);
+    let values = (0..hash_list.chunks()).flat_map(|chunk| hash_list.value(chunk).windows(16));
     let digest = *blake3::hash(content).as_bytes();
     let secrets: HashSet<&[u8]> = content.windows(16).chain(values).chain(digest.windows(16)).collect();
     let names: HashSet<&[u8]> = names.iter().map(|name| &name[..]).collect();

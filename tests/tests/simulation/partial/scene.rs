@@ -2,7 +2,7 @@
 
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::verified::{
-    Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, HaveSet, Ledgered, Origin, StretchLedger,
+    Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, HaveSet, Origin, StretchHashes, VerifiedSource,
 };
 use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
 use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
@@ -67,10 +67,10 @@ impl Have {
         self.bytes.get(begin..end).filter(|_| !self.without.iter().any(missing))
     }
 
-    fn of_fragments(&self, ledger: &StretchLedger, chunk: usize) -> Option<Vec<u8>> {
-        let (begin, mut found) = (ledger.chunk_offset(chunk), vec![0; ledger.chunk_bytes(chunk)]);
+    fn of_fragments(&self, hash_list: &StretchHashes, chunk: usize) -> Option<Vec<u8>> {
+        let (begin, mut found) = (hash_list.chunk_offset(chunk), vec![0; hash_list.chunk_bytes(chunk)]);
         let (end, mut to) = (begin + found.len() as u64, begin);
-        for fragment in ledger.fragments() {
+        for fragment in hash_list.fragments() {
             let (from, until) = (fragment.offset.max(begin), (fragment.offset + u64::from(fragment.bytes)).min(end));
             if from < until && from == to {
                 let place = self.fragments.get(&fragment.name)?;
@@ -79,7 +79,7 @@ impl Have {
                 to = until;
             }
         }
-        (to == end && ledger.matches(chunk, &found)).then_some(found)
+        (to == end && hash_list.matches(chunk, &found)).then_some(found)
     }
 }
 
@@ -91,16 +91,16 @@ struct Found {
 }
 
 impl HaveSet for Found {
-    fn have(&self, ledger: &StretchLedger) -> ChunkSet {
+    fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
         let here = |chunk: &usize| {
-            let at = self.have.at(ledger.chunk_offset(*chunk), ledger.chunk_bytes(*chunk));
-            self.have.lies || at.is_some_and(|bytes| ledger.matches(*chunk, bytes)) || {
-                let moved = self.have.of_fragments(ledger, *chunk);
+            let at = self.have.at(hash_list.chunk_offset(*chunk), hash_list.chunk_bytes(*chunk));
+            self.have.lies || at.is_some_and(|bytes| hash_list.matches(*chunk, bytes)) || {
+                let moved = self.have.of_fragments(hash_list, *chunk);
                 let mut all = self.moved.lock().expect("no panic");
-                moved.map(|bytes| all.insert((ledger.number(), *chunk), bytes)).is_some()
+                moved.map(|bytes| all.insert((hash_list.number(), *chunk), bytes)).is_some()
             }
         };
-        (0..ledger.chunks()).filter(here).collect()
+        (0..hash_list.chunks()).filter(here).collect()
     }
 
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
@@ -147,7 +147,7 @@ pub struct Price {
     /// Stream payload of first transmissions; `again` counts retransmissions.
     pub data: u64,
     pub again: u64,
-    /// Bytes of content and ledgers in pieces.
+    /// Bytes of content and hash lists in pieces.
     pub pieces: u64,
     pub words: u64,
     /// Bytes of the NEEDS frames on the wire, with their Ethernet headers.
@@ -223,7 +223,7 @@ pub struct Scene {
 pub type Heard = Option<Rc<RefCell<Vec<Vec<u8>>>>>;
 
 #[derive(Debug)]
-pub struct Played {
+pub struct PartialPlay {
     pub fates: Vec<Outcome>,
     pub price: Price,
     pub damages: Vec<Damage>,
@@ -249,7 +249,7 @@ impl Scene {
         }
     }
 
-    pub fn play(self, seed: u64, replay: &str) -> Played {
+    pub fn play(self, seed: u64, replay: &str) -> PartialPlay {
         let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays, heard } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
@@ -259,7 +259,7 @@ impl Scene {
             next: 0,
             others: RandomFaults::new(seed).loss(loss),
         };
-        let source = Ledgered::of(Sent::new(Arc::clone(&content), false)).chunked(chunk);
+        let source = VerifiedSource::of(Sent::new(Arc::clone(&content), false)).chunked(chunk);
         let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
         let have = RefCell::new(have);
         let sink = |host: usize| {
@@ -281,7 +281,7 @@ impl Scene {
         let hosts = simulation.machines();
         let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
         let digest = *blake3::hash(&content).as_bytes();
-        let whole = Form::Ledgered(chunk.signed((case.keys)(0).is_some())).stream_bytes(content.len() as u64);
+        let whole = Form::Verified(chunk.signed((case.keys)(0).is_some())).stream_bytes(content.len() as u64);
         for receiving in hosts.iter().filter_map(Participant::receiving) {
             if let Some(verdict) = receiving.verdict().filter(|verdict| verdict.outcome == Outcome::Delivered) {
                 assert_eq!((verdict.bytes, verdict.digest), (whole, digest), "{replay}: another content");
@@ -289,7 +289,7 @@ impl Scene {
             }
         }
         let price = *price.borrow();
-        Played {
+        PartialPlay {
             fates: root.reports().map(|report| report.outcome).collect(),
             price,
             damages: root.damages(),

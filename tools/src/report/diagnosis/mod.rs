@@ -13,9 +13,9 @@ use ethbcast_planning::topology::nodeset;
 const MUCH_LOSS: f64 = 0.01;
 /// Shares of the time that a cause must explain: if it is measured, if it is only observed, and if it is a host that
 /// was waited for at the end.
-const FULL: f64 = 0.8;
-const SOME: f64 = 0.1;
-const LATE: f64 = 0.2;
+const MEASURED_SHARE: f64 = 0.8;
+const MIN_SHARE: f64 = 0.1;
+const LATE_SHARE: f64 = 0.2;
 /// Share of the time that an observation is assumed to explain if no link was measured.
 const UNKNOWN_REST: f64 = 0.5;
 /// Weight of a prediction that came true, relative to a measured link.
@@ -23,9 +23,9 @@ const PREDICTED: f64 = 0.95;
 /// Shares of the rate between two hosts alone below which cables may be shared without the plan's knowledge, and
 /// above which that rate was measured wrongly.
 const SHARED: f64 = 0.5;
-const MOST: f64 = 1.25;
+const MAX_RATE_SHARE: f64 = 1.25;
 /// Part of the unexplained time that a cause must explain.
-const ENOUGH: f64 = 0.4;
+const MIN_PART_OF_REST: f64 = 0.4;
 /// Time in seconds below which no wait counts.
 const MOMENT: f64 = 0.2;
 /// Fraction of the time above which a host's activity is the cause.
@@ -69,7 +69,7 @@ pub struct Evidence {
     pub synced: Option<(String, f64)>,
     pub apart: Option<String>,
     /// Hosts that were served beside the others, each with the message about it.
-    pub aside: Vec<(String, Option<String>)>,
+    pub demoted: Vec<(String, Option<String>)>,
     pub is_partial: bool,
     pub slow_cable: Option<String>,
     pub has_topology: bool,
@@ -87,7 +87,7 @@ pub fn part(kept: &Kept) -> Option<String> {
 pub fn of(seen: &Evidence) -> String {
     let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
     match strongest(causes) {
-        Some((share, words)) if share >= seen.rest() * ENOUGH => words,
+        Some((share, words)) if share >= seen.rest() * MIN_PART_OF_REST => words,
         Some((_, words)) => format!("{}; seen was {words}", unknown(seen)),
         None => unknown(seen),
     }
@@ -98,12 +98,12 @@ impl Evidence {
     /// more came over it than can.
     fn link_share(&self) -> Option<f64> {
         let copies = self.busiest.as_ref().map_or(1, |(_, copies)| *copies) as f64;
-        Some(self.part(self.copy_seconds? * copies)).filter(|&share| share <= MOST)
+        Some(self.part(self.copy_seconds? * copies)).filter(|&share| share <= MAX_RATE_SHARE)
     }
 
     fn limit_share(&self) -> Option<f64> {
         let limit = self.limit_bits_per_second?;
-        Some(self.part(self.bits / limit.max(1) as f64).min(1.0)).filter(|&share| share >= FULL)
+        Some(self.part(self.bits / limit.max(1) as f64).min(1.0)).filter(|&share| share >= MEASURED_SHARE)
     }
 
     /// Returns the share of the time that neither the links nor the prediction explain.
@@ -116,7 +116,7 @@ impl Evidence {
     /// Whether frames were lost, or hosts were served beside the others.
     fn has_trouble(&self) -> bool {
         let is_lossy = self.repeated > MUCH_LOSS || self.lossy.first().is_some_and(|(_, loss)| *loss > MUCH_LOSS);
-        is_lossy || self.rerouted.is_some() || self.apart.is_some() || !self.aside.is_empty()
+        is_lossy || self.rerouted.is_some() || self.apart.is_some() || !self.demoted.is_empty()
     }
 
     /// Returns the largest share of the time in which a host was busy otherwise, or was waited for.
@@ -164,10 +164,10 @@ impl Evidence {
             repeated: kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64,
             awaited: awaited(&run.timeline),
             last: last(kept),
-            held_up: held_up.filter(|&(_, share)| share >= SOME),
-            synced: synced.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|&(_, share)| share >= SOME),
+            held_up: held_up.filter(|&(_, share)| share >= MIN_SHARE),
+            synced: synced.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|&(_, share)| share >= MIN_SHARE),
             apart: apart.map(|apart| shown(&apart.hosts.join(" and "))),
-            aside: run.aside.iter().map(|host| (shown(host), put_aside(kept, host))).collect(),
+            demoted: run.demoted.iter().map(|host| (shown(host), demotion(kept, host))).collect(),
             is_partial: kept.sent_bytes.is_some_and(|bytes| bytes < kept.bytes / 2),
             slow_cable: run.slow_cable.as_deref().map(shown),
             has_topology: run.topology.is_some(),
@@ -187,7 +187,7 @@ fn last(kept: &Kept) -> Option<(String, f64)> {
         hosts.sort_unstable();
         return Some((nodeset::fold(&hosts), late(at)));
     };
-    let why = put_aside(kept, &last.host).map(|text| format!("which {text}"));
+    let why = demotion(kept, &last.host).map(|text| format!("which {text}"));
     let why = why.or_else(|| of_receiver(kept, last).map(|cause| format!("limited by {cause}")));
     let cause = why.map_or(String::new(), |why| format!(" ({why})"));
     Some((format!("{}{cause}", shown(&last.host)), late(at)))
@@ -199,7 +199,7 @@ fn rerouted_because(timeline: &Timeline) -> String {
 }
 
 /// Returns the message about a host from the moment when it was served beside the others.
-fn put_aside(kept: &Kept, host: &str) -> Option<String> {
+fn demotion(kept: &Kept, host: &str) -> Option<String> {
     let incidents = &kept.run.as_ref()?.timeline.incidents;
     let own = incidents.iter().find(|one| one.kind == "aside" && one.hosts.iter().any(|other| other == host))?;
     Some(shown(&own.text)).filter(|text| !text.is_empty())
@@ -231,20 +231,20 @@ fn awaited(timeline: &Timeline) -> Option<(String, f64)> {
 
 fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
     let down = seen.part(seen.cut_off_seconds);
-    let down = (down > SOME).then(|| {
+    let down = (down > MIN_SHARE).then(|| {
         let (interface, root, seconds) = (&seen.interface, &seen.root, seen.cut_off_seconds);
         (down, format!("the interface {interface} of {root} itself, which was away or had no link for {seconds:.1} s"))
     });
     let limit = seen.limit_share().zip(seen.limit_bits_per_second);
     let limit = limit.map(|(share, limit)| (share, format!("the configured limit of {}", units::rate(limit as f64))));
     // A host may poll without a pause beside full links. Then its processor limits nothing.
-    let is_full = limit.is_some() || seen.link_share().is_some_and(|share| share >= FULL);
+    let is_full = limit.is_some() || seen.link_share().is_some_and(|share| share >= MEASURED_SHARE);
     // `--nice` explains idle time only as far as nothing else is known to have taken it.
     let is_free = seen.others.is_some() || !seen.has_trouble();
     let yielding = (seen.is_yielding && !is_full && is_free)
-        .then(|| (seen.rest() - seen.host_share(), "giving way to others, as asked (--nice)".to_owned()))
-        .filter(|&(share, _)| share >= SOME);
-    let busy = seen.processor_share.filter(|&share| share >= FULL && !is_full).map(|share| share.min(1.0));
+        .then(|| (seen.rest() - seen.host_share(), "yielding to others, as asked (--nice)".to_owned()))
+        .filter(|&(share, _)| share >= MIN_SHARE);
+    let busy = seen.processor_share.filter(|&share| share >= MEASURED_SHARE && !is_full).map(|share| share.min(1.0));
     // Beside links of unknown rates it may be busy with waiting for room on them: that is seen, and no cause.
     let is_judged = seen.copy_seconds.is_some() || seen.predicted_seconds.is_some();
     let busy = busy.map(|share| {
@@ -260,7 +260,7 @@ fn of_others(seen: &Evidence) -> Option<Cause> {
     let others = seen.others.as_ref()?;
     let (taken, rest) = ((seen.part(others.seconds) * others.share).min(1.0), seen.rest());
     let share = if taken * 2.0 >= rest { rest.max(taken) } else { taken };
-    (taken >= SOME && rest >= SOME).then(|| (share, in_words(others)))
+    (taken >= MIN_SHARE && rest >= MIN_SHARE).then(|| (share, in_words(others)))
 }
 
 pub fn is_news(others: &Others) -> bool {
@@ -279,7 +279,7 @@ pub fn in_words(others: &Others) -> String {
 
 fn of_the_network(seen: &Evidence) -> Option<Cause> {
     // None of these has a measured share: each explains at most what is left beside the hosts.
-    let rest = Some(seen.rest() - seen.host_share()).filter(|&rest| rest >= SOME)?;
+    let rest = Some(seen.rest() - seen.host_share()).filter(|&rest| rest >= MIN_SHARE)?;
     let rerouted = seen.rerouted.as_ref().map(|(why, via)| format!("{why}: it went on via {via}"));
     let lossy = seen.lossy.first().filter(|(_, loss)| *loss > MUCH_LOSS);
     // Loss elsewhere was seen; that a shared cable costs more than predicted was not.
@@ -313,8 +313,8 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
     let last = seen.last.as_ref().map(|(hosts, seconds)| {
         (seen.part(*seconds), format!("{hosts}, which finished {seconds:.1} s after all others"))
     });
-    let rest = Some(seen.rest()).filter(|&rest| rest >= SOME);
-    let aside = rest.zip(aside_text(&seen.aside));
+    let rest = Some(seen.rest()).filter(|&rest| rest >= MIN_SHARE);
+    let demoted = rest.zip(demoted_text(&seen.demoted));
     let activity = |seen: &Option<(String, f64)>, words: &str| {
         let (host, share) = rest.and(seen.as_ref())?;
         Some((*share, format!("{host}: {words} ({:.0} % of the time)", share * 100.0)))
@@ -325,16 +325,16 @@ fn of_hosts(seen: &Evidence) -> Option<Cause> {
     let partial = rest
         .filter(|_| seen.is_partial)
         .map(|rest| (rest, "the hosts, which looked for what they have and checked it: little was sent".to_owned()));
-    let awaited = awaited.filter(|&(share, _)| share >= SOME);
-    strongest([awaited, last.filter(|&(share, _)| share >= LATE), aside, held_up, synced, partial])
+    let awaited = awaited.filter(|&(share, _)| share >= MIN_SHARE);
+    strongest([awaited, last.filter(|&(share, _)| share >= LATE_SHARE), demoted, held_up, synced, partial])
 }
 
-fn aside_text(aside: &[(String, Option<String>)]) -> Option<String> {
-    match aside {
+fn demoted_text(demoted: &[(String, Option<String>)]) -> Option<String> {
+    match demoted {
         [] => None,
         [(host, Some(text))] => Some(format!("{host}, which {text}")),
         _ => {
-            let hosts: Vec<String> = aside.iter().map(|(host, _)| host.clone()).collect();
+            let hosts: Vec<String> = demoted.iter().map(|(host, _)| host.clone()).collect();
             Some(format!("{}, served beside the others from then on", nodeset::fold(&hosts)))
         }
     }
@@ -347,19 +347,22 @@ fn of_the_links(seen: &Evidence) -> Option<Cause> {
         None if seen.is_cast => "each carries every frame once".to_owned(),
         None => "they carry the bytes".to_owned(),
     };
-    let slow = seen.slow_cable.as_ref().map(|cable| format!("{cable}, slower than the others by what is known of it"));
-    let measured = seen.link_share().map(|share| share.min(1.0)).filter(|&share| share >= FULL).map(|share| {
-        (share, format!("the links themselves: {carried}, at {:.0} % of what two hosts alone reach", share * 100.0))
-    });
+    let slow = seen.slow_cable.as_ref().map(|cable| format!("{cable}, which is known to be slower than the others"));
+    let measured =
+        seen.link_share().map(|share| share.min(1.0)).filter(|&share| share >= MEASURED_SHARE).map(|share| {
+            (share, format!("the links themselves: {carried}, at {:.0} % of what two hosts alone reach", share * 100.0))
+        });
     let predicted = seen.predicted_seconds.map(|predicted| {
         let times = seen.part(predicted).max(f64::MIN_POSITIVE);
         let words = match seen.link_share() {
-            Some(share) if share < FULL => format!("what was predicted, {:.0} % of it on the links", share * 100.0),
+            Some(share) if share < MEASURED_SHARE => {
+                format!("the predicted time, {:.0} % of it on the links", share * 100.0)
+            }
             _ => format!("the links themselves, as predicted: {carried}"),
         };
         (times.min(1.0 / times) * PREDICTED, slow.clone().unwrap_or(words))
     });
-    strongest([measured, predicted.filter(|&(share, _)| share >= FULL)])
+    strongest([measured, predicted.filter(|&(share, _)| share >= MEASURED_SHARE)])
 }
 
 fn strongest<const N: usize>(causes: [Option<Cause>; N]) -> Option<Cause> {
@@ -378,7 +381,7 @@ fn unknown(seen: &Evidence) -> String {
     let predicted = seen
         .predicted_seconds
         .filter(|&predicted| predicted > 0.0)
-        .map(|predicted| format!("it took {:.1} times what was predicted", seen.seconds / predicted));
+        .map(|predicted| format!("it took {:.1} times the predicted time", seen.seconds / predicted));
     let is_wrong = share.is_none() && seen.copy_seconds.is_some();
     let wrong = is_wrong.then(|| "the cables carried more than was measured between two hosts alone".to_owned());
     let words: Vec<String> = links.into_iter().chain(wrong).chain(predicted).collect();

@@ -107,8 +107,8 @@ impl Kept {
         })
     }
 
-    fn aside(self, host: &str, text: &str) -> Kept {
-        self.incident(2.0, "aside", host, text).with(|_, run| run.aside.push(host.to_owned()))
+    fn demoted(self, host: &str, text: &str) -> Kept {
+        self.incident(2.0, "aside", host, text).with(|_, run| run.demoted.push(host.to_owned()))
     }
 
     fn others(self, host: &str, seconds: f64, share: f64, sessions: &[&str]) -> Kept {
@@ -251,8 +251,8 @@ fn of_the_own_side_and_others() -> Vec<Planted> {
             "the configured limit of 180.0 Mbit/s",
         ),
         ("a limit far above, and a slow network", run(0.3).limit(900_000_000), UNKNOWN),
-        ("--nice", run(0.3).nice(), "giving way to others, as asked (--nice)"),
-        ("--nice beside others", run(0.3).nice().others("n2", 9.0, 0.6, &[]), "giving way to others, as asked"),
+        ("--nice", run(0.3).nice(), "yielding to others, as asked (--nice)"),
+        ("--nice beside others", run(0.3).nice().others("n2", 9.0, 0.6, &[]), "yielding to others, as asked"),
         ("a flow", run(0.5).others("n3", 9.5, 0.47, &[]), "other traffic, which took 47 % of the link of n3 for 9.5 s"),
         ("another session", run(0.5).others("n3", 9.5, 0.49, &["n8"]), "another ethbcast session of n8: others took"),
         ("two other sessions", run(0.35).others("n3", 9.5, 0.6, &["n8", "n9"]), "other ethbcast sessions of n[8-9]"),
@@ -301,11 +301,11 @@ fn of_hosts_at_the_end() -> Vec<Planted> {
 
 fn of_what_was_rerouted_or_short() -> Vec<Planted> {
     vec![
-        ("a slow cable", run(0.3).aside("n2", "takes 10.0 Mbit/s"), "n2, which takes 10.0 Mbit/s"),
+        ("a slow cable", run(0.3).demoted("n2", "takes 10.0 Mbit/s"), "n2, which takes 10.0 Mbit/s"),
         (
             "a slow cable that is known",
             run(0.3).predicted(9.8).with(|_, run| run.slow_cable = Some("host n3 to switch s0".to_owned())),
-            "host n3 to switch s0, slower than the others",
+            "host n3 to switch s0, which is known to be slower than the others",
         ),
         (
             "a policer",
@@ -314,7 +314,7 @@ fn of_what_was_rerouted_or_short() -> Vec<Planted> {
         ),
         (
             "a pair that cannot talk",
-            run(0.3).incident(1.0, "apart", "n1 and n2", "").aside("n2", ""),
+            run(0.3).incident(1.0, "apart", "n1 and n2", "").demoted("n2", ""),
             "the path between n1 and n2, where nothing gets through",
         ),
         (

@@ -186,7 +186,7 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
         receiver.signal(Signal::SIGTERM);
         let received = receiver.end(LIMIT);
         assert!([1, 143].contains(&received.code()), "{received:?}");
-        let left = ["what came is kept beside it", "nothing was left at DEST"];
+        let left = ["the received data is kept beside it", "nothing was left at DEST"];
         assert!(left.iter().any(|left| received.stderr.contains(left)), "{received:?}");
     }
 }
@@ -203,7 +203,7 @@ fn a_receiver_ends_at_its_time_limit_while_whoever_reads_its_output_does_not() {
     for (receiver, left) in [(fifo, "DEST"), (command, "the command was ended")] {
         let receiver = Run::start("n1", receiver);
         let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
-        receiver.end(LIMIT).assert_refusal(3, &["the session took longer than it may", left]);
+        receiver.end(LIMIT).assert_refusal(3, &["the session exceeded its time limit", left]);
         let ended = sender.end(LIMIT);
         ended.assert_code(1);
         assert!(ended.stderr.contains("takes longer than this host allows"), "{}", ended.stderr);

@@ -367,8 +367,8 @@ fn a_host_on_a_cable_of_a_fifth_hardly_holds_up_the_others_and_is_named_with_its
     let others = taken("host = [{name='n2', rate='10mbit'}]", &|outcome| {
         let json = outcome.root.json();
         // On a busy machine trains may not tell the two ends of the cable from each other.
-        let aside = json["run"]["aside"].as_array().expect("a list");
-        assert!(aside.len() == 1 && (aside[0] == "n2" || aside[0] == "n1"), "{json}");
+        let demoted = json["run"]["aside"].as_array().expect("a list");
+        assert!(demoted.len() == 1 && (demoted[0] == "n2" || demoted[0] == "n1"), "{json}");
         let cause = json["limited_by"].as_str().unwrap_or_default();
         assert!(cause.contains("n2") && cause.contains("bit/s"), "{cause}");
     });

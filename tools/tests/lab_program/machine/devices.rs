@@ -77,7 +77,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     run("gzip", &["-k", text(&small)]);
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, site.path("small.bin.gz")).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["is a gzip file and not the image", "--decompress root", "dd of="]);
+    receiver.end(LIMIT).assert_refusal(4, &["is a gzip file, not the image", "--decompress root", "dd of="]);
 }
 
 #[test]
@@ -106,7 +106,7 @@ fn a_device_that_somebody_uses_is_refused_with_his_name() {
     let waiting = site.start("n1", &RECV, device.path());
     waiting.wait_for_line("waiting for a sender");
     let second = site.run("n1", &RECV, device.path());
-    second.assert_refusal(4, &["busy", "somebody uses it"]);
+    second.assert_refusal(4, &["busy", "another process uses it"]);
     waiting.signal(nix::sys::signal::Signal::SIGINT);
     waiting.end(LIMIT).assert_code(130);
 }

@@ -65,7 +65,7 @@ fn a_file_that_was_half_written_over_is_named_as_neither_old_nor_new_and_the_nex
     within(LIMIT, || (!dest.exists()).then_some(())).expect("it is never written over");
     std::thread::sleep(std::time::Duration::from_millis(300));
     receiver.signal(Signal::SIGTERM);
-    receiver.end(LIMIT).assert_refusal(143, &["neither old nor new", ".part", "next recv"]);
+    receiver.end(LIMIT).assert_refusal(143, &["partly overwritten", ".part", "next recv"]);
     sender.end(LIMIT).assert_code(1);
     let left = names_in(&disk);
     assert!(left.len() == 2 && left.iter().all(|name| name.starts_with(".ethbcast-")), "{left:?}");
@@ -286,7 +286,7 @@ fn a_file_that_somebody_else_writes_to_is_found_when_it_is_read_back() {
     let [first, second] = receivers.map(|receiver| receiver.end(LIMIT));
     first.assert_code(0);
     assert_eq!(names_in(&trusting), ["file"], "the digest is of what was received, as the README says");
-    second.assert_refusal(5, &["read back from the disk is not what was written"]);
+    second.assert_refusal(5, &["read back from the disk differs from what was written"]);
     assert_eq!(shown_in(&checking), [""; 0]);
     root.end(LIMIT).assert_code(1);
 }

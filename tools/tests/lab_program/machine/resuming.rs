@@ -114,7 +114,7 @@ fn only_the_changed_chunks_of_an_image_are_sent() {
     for (host, dest) in &dests {
         assert!(fs::read(dest).is_ok_and(|file| file == bytes), "{host}");
     }
-    assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes for two chunks and the ledgers", sent_bytes(&root));
+    assert!(sent_bytes(&root) < MEBIBYTE as u64, "{} bytes for two chunks and the hash lists", sent_bytes(&root));
 }
 
 #[test]

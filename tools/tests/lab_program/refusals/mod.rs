@@ -227,7 +227,7 @@ const LOOP: &str = "schema = 1\n\
     [[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n\
     [[switch]]\nname = \"s1\"\nlinks = [\"s2\"]\n\
     [[switch]]\nname = \"s2\"\nlinks = [\"s0\"]\n";
-const TWICE: &str = "schema = 1\n\
+const HOST_ON_TWO_SWITCHES: &str = "schema = 1\n\
     [[switch]]\nname = \"s0\"\nhosts = \"n[0-3]\"\nlinks = [\"s1\"]\n\
     [[switch]]\nname = \"s1\"\nhosts = \"n[3-5]\"\n";
 const NO_SUCH_SWITCH: &str = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-3]\"\nlinks = [\"s9\"]\n";
@@ -245,7 +245,7 @@ fn a_topology_file_that_cannot_be_true_is_refused_with_file_and_line() {
         ended_here(&["lab", "up", "--lab", &lab_name("never"), "--topology", file]).assert_refusal(2, parts);
     };
     refused("loop.toml", LOOP, &["loop.toml:11:", "s0", "s1", "s2", "loop", "remove"]);
-    refused("twice.toml", TWICE, &["twice.toml:8:", "`n3`", "s0", "once"]);
+    refused("twice.toml", HOST_ON_TWO_SWITCHES, &["twice.toml:8:", "`n3`", "s0", "once"]);
     refused("switch.toml", NO_SUCH_SWITCH, &["switch.toml:5:", "`s9`", "not a switch"]);
     refused("not.toml", "schema = 1\n[[switch\n", &["not.toml:2:"]);
     refused("schema.toml", "[[switch]]\nname = \"s0\"\n", &["schema.toml", "schema = 1"]);

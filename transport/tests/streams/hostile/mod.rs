@@ -95,7 +95,7 @@ enum Kept {
 
 const KINDS: [Kept; 3] = [Kept::Sized, Kept::Unsized, Kept::Messages];
 
-struct World {
+struct HostileWorld {
     place: Place,
     forgery: Forgery,
     kept: Kept,
@@ -105,8 +105,8 @@ struct World {
     replay: String,
 }
 
-impl World {
-    fn draw(seed: u64) -> World {
+impl HostileWorld {
+    fn draw(seed: u64) -> HostileWorld {
         let (receivers, senders) = (RECEIVERS.len() * TO_RECEIVERS.len(), SENDERS.len() * TO_SENDERS.len());
         let mut random = Random::new(seed);
         let at = (seed % (receivers + senders) as u64) as usize;
@@ -127,7 +127,7 @@ impl World {
              ({forgery:?} in the name of {} for {} at {at:?}, {:?} {:?}, {kept:?}, loss {loss})",
             place.from, place.victim, place.path, case.tuning.policy
         );
-        World { place, forgery, kept, case, at, loss, replay }
+        HostileWorld { place, forgery, kept, case, at, loss, replay }
     }
 
     fn stream(&self, host: usize) -> Stream {
@@ -157,7 +157,7 @@ struct Seen {
 }
 
 impl Seen {
-    fn turn(&mut self, world: &World, host: usize, stream: &mut Stream, now: Instant) {
+    fn turn(&mut self, world: &HostileWorld, host: usize, stream: &mut Stream, now: Instant) {
         let replay = &world.replay;
         stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
         self.orphans.extend(stream.take_orphans().into_iter().map(|orphan| (host, orphan.rank)));
@@ -189,7 +189,7 @@ fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, case: &Cas
 }
 
 fn play(seed: u64) -> bool {
-    let world = World::draw(seed);
+    let world = HostileWorld::draw(seed);
     let replay = &world.replay;
     let faults = Observer { faults: RandomFaults::new(seed).loss(world.loss), newest: [1; HOSTS] };
     let machines = (0..HOSTS).map(|host| key::alone(world.stream(host))).collect();

@@ -32,9 +32,9 @@ const MAX_TIE: f64 = 1.5;
 /// Spread above which no frame is shortened.
 const MAX_SPREAD_OF_CUTS: f64 = 0.5;
 /// Factor between the least and the most predicted time above which a prediction is called unsure.
-const SURE: f64 = 1.5;
+const SURE_SPREAD: f64 = 1.5;
 /// Spread from which on nothing is predicted.
-const MOST_KNOWN: f64 = 3.0;
+const MAX_SPREAD: f64 = 3.0;
 /// Factor for a policed cast. Frames are not paced at the permitted rate, so about every second one
 /// is lost and repeated (64 KiB and 1 MiB to 7 and 31 receivers, 500 frames/s allowed: 1.4 to 2.1
 /// times the time at that rate).
@@ -83,7 +83,7 @@ pub struct Estimate {
 impl Estimate {
     fn unsure_range_seconds(&self) -> Option<[f64; 2]> {
         let [least, most] = self.range_seconds;
-        (most > least * SURE).then_some([least, most])
+        (most > least * SURE_SPREAD).then_some([least, most])
     }
 }
 
@@ -171,7 +171,7 @@ impl Choice {
 
     /// Whether the prediction is reliable: its inputs were measured, or are known.
     pub fn is_known(&self) -> bool {
-        self.pricing.calibration.spread() < MOST_KNOWN
+        self.pricing.calibration.spread() < MAX_SPREAD
     }
 
     /// Returns the predicted seconds for `size_bytes`, for a stream whose length is known only at
@@ -314,7 +314,7 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
     let slow = slow_text(&estimate);
     let each = for_each(situation);
     let predicted = match situation.calibration.spread() {
-        spread if spread >= MOST_KNOWN => "no rates are known".to_owned(),
+        spread if spread >= MAX_SPREAD => "no rates are known".to_owned(),
         _ => format!("{predicted}{each} predicted{}", spread_text(&estimate)),
     };
     let reason = format!("{}, as asked: {predicted}; {segment}{slow}", estimate.via);
@@ -388,7 +388,7 @@ fn suits(via: Via, ranks: usize) -> bool {
 
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
-    if situation.calibration.spread() >= MOST_KNOWN {
+    if situation.calibration.spread() >= MAX_SPREAD {
         return format!("{}: no rates are known; {}", best.via, in_frames(best, situation.frame_payload_bytes));
     }
     let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));

@@ -129,8 +129,8 @@ fn a_second_network_is_ignored_if_the_interface_is_named() {
     assert_eq!(read(&files, Some("eth0"), "d").expect("a topology").topology.switches(), ["sw1"]);
     assert_eq!(
         refusal(&files, None),
-        "d/n0.json: the host hears the switch `sw1` on eth0 and `mgmt` on ipmi0; a host hangs on one: say with \
-         --interface by which interface"
+        "d/n0.json: the host has the switch `sw1` on eth0 and `mgmt` on ipmi0, but a host is on one switch: choose the \
+         interface with --interface"
     );
     assert_eq!(
         refusal(&files, Some("eth9")),
@@ -223,7 +223,8 @@ fn ports_say_what_cables_carry_and_an_aggregation_is_one_cable_of_the_summed_rat
     assert_eq!(apart.cable_rate(0, 1), Some(10_000_000_000));
     let refused = read_pair(&[(ten, "0")], &[(gigabit, "0")]).expect_err("two rates").to_string();
     assert!(
-        refused.starts_with("d/b.json: `b` hears that the cable to `a` carries 1gbit, and `a` that it carries 10gbit"),
+        refused
+            .starts_with("d/b.json: `b` reports that the cable to `a` carries 1gbit, and `a` that it carries 10gbit"),
         "{refused}"
     );
 }

@@ -180,7 +180,7 @@ fn damaged_chunks_are_requested_again_and_not_written() {
     let bytes: Vec<u8> = (0..20_000_000_u32).map(|at| (at >> 9) as u8).collect();
     let (stream, trailer) = encoded(&bytes);
     let mut damaged = stream.clone();
-    // Two chunks of one span, a ledger, the last byte of all.
+    // Two chunks of one span, a hash list, the last byte of all.
     for at in [2_000_000, 2_000_000 + CHUNK_BYTES, 5 * WHOLE_BYTES + 100, stream.len() - 1] {
         damaged[at] ^= 0x10;
     }

@@ -438,7 +438,7 @@ pub(super) fn first_view(
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
         let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
-        let standing = if apart.contains(&rank) { Standing::Aside } else { Standing::InPlace };
+        let standing = if apart.contains(&rank) { Standing::Demoted } else { Standing::InPlace };
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);

@@ -82,10 +82,10 @@ impl PathChecks {
                 "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {host}"
             );
         }
-        let help = if passes > 0 { format!("send with --mtu {passes}, or raise") } else { "see to".to_owned() };
+        let help = if passes > 0 { format!("send with --mtu {passes}, or raise") } else { "check".to_owned() };
         format!(
-            "{own} itself sends no frames of {bytes} bytes, whatever the way to {host}: {help} what the interface of \
-             {own} leads to (the MTU of the other end of a veth, the burst of a token bucket)"
+            "{own} itself sends no frames of {bytes} bytes, whatever the way to {host}: {help} the other end of \
+             {own}'s interface (the MTU of a veth, the burst of a token bucket)"
         )
     }
 

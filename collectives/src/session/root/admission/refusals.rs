@@ -83,7 +83,7 @@ impl SessionParameters<'_> {
         if self.wanted_hosts.is_some_and(|wanted| wanted.find(&node).is_none()) {
             return Some((
                 Refusal::NotWanted,
-                format!("{} sends to the hosts of its --hosts, {host} is none", self.root),
+                format!("{} sends only to its --hosts, and {host} is not among them", self.root),
             ));
         }
         if mtu_bytes < self.mtu_bytes {

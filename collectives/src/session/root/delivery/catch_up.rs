@@ -311,14 +311,14 @@ impl Extent {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Needy {
-    Aside(Rank),
+    Demoted(Rank),
     Gap(Rank, usize),
     Fetch(Rank),
 }
 
 impl Needy {
     pub fn rank(self) -> Rank {
-        let (Needy::Aside(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
+        let (Needy::Demoted(rank) | Needy::Gap(rank, _) | Needy::Fetch(rank)) = self;
         rank
     }
 }

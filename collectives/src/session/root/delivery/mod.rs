@@ -257,7 +257,7 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.rate_trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.catch_ups.retain(|rank| stands(rank, Standing::Aside));
+        self.catch_ups.retain(|rank| stands(rank, Standing::Demoted));
         self.catch_ups.open(&self.identity, view, &self.tuning);
         self.backfills.retain(|rank| stands(rank, Standing::InPlace));
         self.answering.retain(|rank| !stands(rank, Standing::Gone));
@@ -340,9 +340,9 @@ impl Delivery {
         let gap = self.backfills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
         let fetch = || self.answering.wanted().map(|(rank, bytes)| (Needy::Fetch(rank), bytes));
-        let aside = || self.catch_ups.wanted(&self.extent(Dealing::single()));
-        let aside = || aside().map(|(rank, bytes)| (Needy::Aside(rank), bytes));
-        gap.or_else(fetch).or_else(aside).filter(|_| self.flow != Flow::Shut)
+        let demoted = || self.catch_ups.wanted(&self.extent(Dealing::single()));
+        let demoted = || demoted().map(|(rank, bytes)| (Needy::Demoted(rank), bytes));
+        gap.or_else(fetch).or_else(demoted).filter(|_| self.flow != Flow::Shut)
     }
 
     /// Takes the bytes that [`needy`](Self::needy) named.
@@ -359,7 +359,7 @@ impl Delivery {
         let payload_bytes = self.blocks.payload_bytes();
         let wanted = match need {
             Needy::Gap(rank, at) => self.backfills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
-            Needy::Aside(rank) => self.catch_ups.wanted_by(rank, &self.extent(Dealing::single())),
+            Needy::Demoted(rank) => self.catch_ups.wanted_by(rank, &self.extent(Dealing::single())),
             Needy::Fetch(rank) => {
                 return self.answering.supply(
                     rank,

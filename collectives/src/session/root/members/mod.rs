@@ -168,7 +168,7 @@ impl Members {
         let fits = coming < MAX_COMING;
         if fits {
             self.presence.admit(now, timing);
-            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Aside));
+            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Demoted));
         }
         fits
     }

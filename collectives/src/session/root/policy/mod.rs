@@ -155,7 +155,7 @@ impl StormControl {
             return Vec::new();
         }
         self.marks.clear();
-        losers.into_iter().map(|rank| StallFinding::StepAside(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+        losers.into_iter().map(|rank| StallFinding::Demote(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
     fn compare_with_unicast(
@@ -333,7 +333,7 @@ impl Replanning {
                 self.changed = false;
             }
             ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
-                log::info!("the tree stays as it is: not everybody has got what was sent");
+                log::info!("the tree stays as it is: some receivers still lack sent data");
                 (self.stage, self.to_cast) = (ReplanningStage::Settled, false);
             }
             ReplanningStage::Draining(_)

@@ -12,7 +12,7 @@ use std::time::Duration;
 const LINK_KEPT: Duration = Duration::from_secs(1);
 const SESSION_KEPT: Duration = Duration::from_secs(3);
 const MAX_SESSIONS: usize = 8;
-const LONGEST_STEP: Duration = Duration::from_millis(500);
+const MAX_STEP: Duration = Duration::from_millis(500);
 const USED_PERCENT: u64 = 85;
 const MARGIN_PART: u64 = 50;
 const OFFERED_PART: u64 = 8;
@@ -28,7 +28,7 @@ const GROWTH_PERCENT: u64 = 110;
 const LIMITED_PERCENT: u64 = 90;
 const SQUEEZED_PERCENT: u64 = 55;
 const SQUEEZED_ROOM_PERCENT: u64 = 40;
-const LEAST_PERCENT: u64 = 50;
+const MIN_PERCENT: u64 = 50;
 const SHARED_PERCENT: u64 = 97;
 const MAX_SHARING: u64 = 3;
 const FINDS_BEST: Duration = Duration::from_millis(300);
@@ -170,7 +170,7 @@ impl Neighbours {
             link.part_at(percent) * copies(Rank::ROOT) / if link.share.is_sent { copies(rank) } else { 1 }
         };
         let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && now.since(link.at) <= LINK_KEPT);
-        let least = if others > 0 { even_part(best, others) } else { best * LEAST_PERCENT / 100 };
+        let least = if others > 0 { even_part(best, others) } else { best * MIN_PERCENT / 100 };
         let kbits = yielding.map(of_link).min()?.max(least);
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
     }
@@ -266,7 +266,7 @@ impl MemberLink {
         if sessions == 0 {
             self.try_more(now, all);
         }
-        if step <= LONGEST_STEP {
+        if step <= MAX_STEP {
             let seconds = step.as_secs_f64();
             self.tally.lasted += step;
             self.tally.others += taken as f64 * seconds;

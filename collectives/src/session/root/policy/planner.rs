@@ -21,8 +21,8 @@ use std::time::Duration;
 /// grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
-const FAR_SLOWER: u64 = 3 * USUAL;
-const FEW: usize = 4;
+const SLOW_FACTOR: u64 = 3 * USUAL;
+const MIN_HOSTS_PER_SLOW_HOST: usize = 4;
 const SURE_SPREAD: f64 = 0.5;
 
 /// Spread of costs that were not measured.
@@ -110,10 +110,10 @@ impl Planner {
         let slow: Vec<(Rank, [f64; 2])> = (0..)
             .zip(self.hosts.iter().map(slowness))
             .skip(1)
-            .filter(|&(_, slowness)| slowness >= FAR_SLOWER)
+            .filter(|&(_, slowness)| slowness >= SLOW_FACTOR)
             .map(|(rank, slowness)| (Rank(rank), [usual * USUAL as f64 / slowness as f64, usual]))
             .collect();
-        if slow.len() * FEW < self.hosts.len() { slow } else { Vec::new() }
+        if slow.len() * MIN_HOSTS_PER_SLOW_HOST < self.hosts.len() { slow } else { Vec::new() }
     }
 
     /// Returns the frames of a cast that arrive in a second by measurement; `None` if that is not sure. Of a policed

@@ -19,10 +19,10 @@ use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{Identity, Rank};
 use std::time::Duration;
 
-const FAR_BELOW: f64 = 0.5;
+const SLOW_RATIO: f64 = 0.5;
 const FULL_FOR: Duration = Duration::from_millis(500);
 const MAY_COST: f64 = 0.1;
-const LEAST: Duration = Duration::from_millis(300);
+const MIN_DELAY: Duration = Duration::from_millis(300);
 const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
 const FAST_HOLDS: Duration = Duration::from_secs(10);
@@ -66,9 +66,9 @@ impl Judgement {
             return None;
         }
         let usual_nanos = gaps.usual_nanos.max(link_rate.map_or(0.0, |rate| 1e9 / rate));
-        let is_slow = usual_nanos <= gaps.suspect_nanos * FAR_BELOW;
+        let is_slow = usual_nanos <= gaps.suspect_nanos * SLOW_RATIO;
         let judgement = Judgement { rank: hosts.0, at, is_slow, beside: hosts.1, others: 1e9 / usual_nanos };
-        let is_fast = !is_slow && judgement.others >= best * FAR_BELOW;
+        let is_fast = !is_slow && judgement.others >= best * SLOW_RATIO;
         (is_fast || gaps.is_sure && is_slow).then_some(judgement)
     }
 }
@@ -80,9 +80,9 @@ struct Trial {
     comparison: RateComparison,
 }
 
-/// Search for hosts that take less than [`FAR_BELOW`] of the rate of others. A host is compared once it has been
+/// Search for hosts that take less than [`SLOW_RATIO`] of the rate of others. A host is compared once it has been
 /// suspected for [`COMPARED_AFTER`], and again once the result no longer holds. A slow one is demoted once it has
-/// held up the others for [`LEAST`], and cost them [`MAY_COST`] of the time that the rest would take without it.
+/// held up the others for [`MIN_DELAY`], and cost them [`MAY_COST`] of the time that the rest would take without it.
 #[derive(Clone, Debug, Default)]
 pub struct SlowHosts {
     suspicion: Option<Suspicion>,
@@ -113,7 +113,7 @@ impl SlowHosts {
         let judgement = self.judgement(suspicion.rank, scene.now);
         if judgement.is_none_or(|judged| scene.now.since(judged.at) >= HOLDS) {
             let usual = planner.link_rate().map(|rate| (rate / children).max(members.rates().best()));
-            if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * FAR_BELOW) {
+            if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * SLOW_RATIO) {
                 self.compare(scene, members, (left, planner.frame_time()), identity);
             }
         }
@@ -123,9 +123,9 @@ impl SlowHosts {
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
         // A train beside the session's own frames may measure less than hosts have reached.
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
-        let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
+        let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * SLOW_RATIO;
         self.suspicion.take_if(|_| is_late)?;
-        Some(StallFinding::StepAside(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
+        Some(StallFinding::Demote(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
     }
 
     fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, straggler: Option<Straggler>) {
@@ -226,7 +226,7 @@ impl SlowHosts {
 fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> Duration {
     let lost = (1.0 - rate / others.max(f64::MIN_POSITIVE)).max(0.1);
     let seconds = left as f64 / others.max(1.0) * MAY_COST / lost;
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).max(LEAST).min(scene.timing.slow)
+    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).max(MIN_DELAY).min(scene.timing.slow)
 }
 
 fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Judgement) -> String {
@@ -260,7 +260,7 @@ impl WatchContext<'_> {
         let far = |entry: &&MemberEntry| {
             let rate = takes(entry).filter(|_| entry.status().state != MemberState::WaitsForChild)?;
             let above = takes(members.in_place(self.parent(entry.rank()))?)?;
-            Some(rate <= above * FAR_BELOW)
+            Some(rate <= above * SLOW_RATIO)
         };
         let in_place = members.entries().iter().filter(|entry| members.in_place(entry.rank()).is_some());
         let fallen = in_place.filter(|entry| far(entry) == Some(true));

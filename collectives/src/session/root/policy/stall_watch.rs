@@ -22,7 +22,7 @@ const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 #[derive(Debug, PartialEq, Eq)]
 pub enum StallFinding {
     Notify(Rank, String),
-    StepAside(Rank, String),
+    Demote(Rank, String),
     Apart(Rank, Rank),
     GiveUp(Rank, String),
 }
@@ -186,7 +186,7 @@ impl WatchContext<'_> {
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
-            let waits = entry.standing() == Standing::Aside && !self.delivery.serves_alone(rank);
+            let waits = entry.standing() == Standing::Demoted && !self.delivery.serves_alone(rank);
             let owed = Obligation::by(entry, self).filter(|&owed| !(waits && owed == Obligation::Frames));
             let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
             // All members may have the frames, and the sender, the root or a relay, waits for their
@@ -250,33 +250,33 @@ impl WatchContext<'_> {
         (wait, behind): (&[Rank], &[Rank]),
         findings: &mut Vec<StallFinding>,
     ) {
-        let aside = |finding: &StallFinding| match finding {
-            StallFinding::StepAside(rank, _) => Some(*rank),
+        let demoted = |finding: &StallFinding| match finding {
+            StallFinding::Demote(rank, _) => Some(*rank),
             _ => None,
         };
-        let found: Vec<Rank> = findings.iter().filter_map(aside).collect();
+        let found: Vec<Rank> = findings.iter().filter_map(demoted).collect();
         let mut hops: Vec<(Rank, Rank)> = bottleneck.into_iter().filter(|(_, at)| found.contains(at)).collect();
         if found.is_empty() {
             hops = self.holders(members, wait, behind);
             findings.extend(hops.iter().filter_map(|&(from, at)| {
-                Some(StallFinding::StepAside(at, Obligation::Frames.words(members.entry(at)?, self.host(from))))
+                Some(StallFinding::Demote(at, Obligation::Frames.words(members.entry(at)?, self.host(from))))
             }));
         }
         findings.extend(hops.into_iter().filter_map(|hop| {
             self.other_end(members, hop)?;
-            Some(self.sender_aside(hop))
+            Some(self.demote_sender(hop))
         }));
     }
 
-    fn sender_aside(&self, (from, at): (Rank, Rank)) -> StallFinding {
+    fn demote_sender(&self, (from, at): (Rank, Rank)) -> StallFinding {
         let text = format!("gets nothing through to {}, or receives nothing from it", self.host(at));
-        StallFinding::StepAside(from, text)
+        StallFinding::Demote(from, text)
     }
 
-    pub fn ends_aside(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
+    pub fn demote_ends(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
         let words = members.entry(hop.1).map(|entry| Obligation::Frames.words(entry, self.host(hop.0)));
-        let receiver = words.map(|words| StallFinding::StepAside(hop.1, words));
-        std::iter::once(self.sender_aside(hop)).chain(receiver).collect()
+        let receiver = words.map(|words| StallFinding::Demote(hop.1, words));
+        std::iter::once(self.demote_sender(hop)).chain(receiver).collect()
     }
 
     fn has_waited(&self, entry: &MemberEntry) -> bool {
@@ -302,7 +302,7 @@ impl WatchContext<'_> {
         let may_step =
             entry.standing() == Standing::InPlace && matches!(owed, Obligation::Frames | Obligation::Confirmation);
         if may_step && stuck >= limit {
-            return Some(StallFinding::StepAside(rank, words));
+            return Some(StallFinding::Demote(rank, words));
         }
         if !may_step && owed != Obligation::Wants && idle >= limit.max(self.timing.patience) {
             return Some(StallFinding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));

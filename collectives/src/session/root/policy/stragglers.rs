@@ -161,9 +161,9 @@ impl Stragglers {
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
             // is given up.
-            (Some(from), _) => scene.ends_aside(members, (from, slow.rank)),
+            (Some(from), _) => scene.demote_ends(members, (from, slow.rank)),
             (None, OnSlow::Evict) => vec![StallFinding::GiveUp(slow.rank, format!("it {text}"))],
-            (None, _) => vec![StallFinding::StepAside(slow.rank, text)],
+            (None, _) => vec![StallFinding::Demote(slow.rank, text)],
         }
     }
 

@@ -110,7 +110,7 @@ pub struct Damage {
     /// Range of the content, in bytes.
     pub bytes: Range<u64>,
     /// Whether the hash list of these bytes was damaged instead of the bytes.
-    pub is_ledger: bool,
+    pub is_hash_list: bool,
     /// Sender of the damaged bytes, if it was one host alone.
     pub from: Option<String>,
     /// Hosts that received them damaged: several in a broadcast, or behind a host that sends to
@@ -120,11 +120,11 @@ pub struct Damage {
 
 impl fmt::Display for Damage {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Damage { bytes: Range { start, end }, is_ledger, from, to } = self;
-        let (ledger, were) = if *is_ledger { ("the ledger of ", "was") } else { ("", "were") };
+        let Damage { bytes: Range { start, end }, is_hash_list, from, to } = self;
+        let (hash_list, were) = if *is_hash_list { ("the hash list of ", "was") } else { ("", "were") };
         let from = from.as_ref().map_or(String::new(), |from| format!("from {from} "));
         let (bytes, to) = (amount(end - start), nodeset::fold(to));
-        write!(formatter, "{ledger}{bytes} at byte {start} came damaged {from}to {to} and {were} sent again")
+        write!(formatter, "{hash_list}{bytes} at byte {start} came damaged {from}to {to} and {were} sent again")
     }
 }
 
@@ -145,7 +145,7 @@ impl Record {
     /// Returns the hops nearest to the root, by sender: those whose sender has not requested the bytes itself. Hops
     /// without a known sender are returned only if there are no others.
     fn damages(&self, view: &View, form: Form) -> Vec<(Rank, Damage)> {
-        let (bytes, is_ledger) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
+        let (bytes, is_hash_list) = form.content_of(&self.bytes, view.size.unwrap_or(u64::MAX));
         let host = |rank: Rank| view.members.get(rank.index()).map(|member| member.host.clone());
         let first = self.hops.iter().filter(|(from, _)| !self.askers.contains(from));
         let mut senders: BTreeSet<Rank> = first.clone().map(|&(from, _)| from).collect();
@@ -154,7 +154,7 @@ impl Record {
         }
         let damage = |from: Rank| {
             let to = first.clone().filter(|(sender, _)| *sender == from).filter_map(|&(_, to)| host(to)).collect();
-            (from, Damage { bytes: bytes.clone(), is_ledger, from: host(from), to })
+            (from, Damage { bytes: bytes.clone(), is_hash_list, from: host(from), to })
         };
         senders.into_iter().map(damage).collect()
     }

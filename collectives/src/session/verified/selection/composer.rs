@@ -3,7 +3,7 @@
 use super::chunk_set::ChunkSet;
 use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sections};
 use super::stretch::{
-    Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchLedger, StretchPlace, stretches,
+    Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchHashes, StretchPlace, stretches,
 };
 use crate::keys::ContentCipher;
 use crate::session::message::Needs;
@@ -17,7 +17,7 @@ use std::sync::Arc;
 /// with the chunks that were sent to all; or a stretch that is not sent, because the root only queries want-bitmaps.
 #[derive(Clone, Debug)]
 pub enum Composed {
-    Ledger(Arc<StretchLedger>),
+    HashList(Arc<StretchHashes>),
     Span(PartialSpan),
     Passed(u64),
 }
@@ -36,7 +36,7 @@ pub struct PartialSpan {
 #[derive(Clone, Debug)]
 enum State {
     Begin,
-    Ledgers { place: StretchPlace, before: u16, bytes: usize },
+    HashLists { place: StretchPlace, before: u16, bytes: usize },
     Padding(usize),
     Set { head: [u8; HEAD_BYTES], bytes: usize },
     Chunks(Box<OpenSection>),
@@ -50,7 +50,7 @@ enum Begun {
 #[derive(Clone, Debug)]
 struct OpenSection {
     place: StretchPlace,
-    ledger: Option<Arc<StretchLedger>>,
+    hash_list: Option<Arc<StretchHashes>>,
     set: ChunkSet,
     span: usize,
     bytes: Vec<u8>,
@@ -68,8 +68,8 @@ pub struct Composer {
     cipher: ContentCipher,
     input: Vec<u8>,
     at: usize,
-    ledgers: VecDeque<Arc<StretchLedger>>,
-    next_ledger: u64,
+    hash_lists: VecDeque<Arc<StretchHashes>>,
+    next_hash_list: u64,
     next_chunks: u64,
     state: State,
     ended: bool,
@@ -83,8 +83,8 @@ impl Composer {
             cipher: ContentCipher::default(),
             input: Vec::new(),
             at: 0,
-            ledgers: VecDeque::new(),
-            next_ledger: 0,
+            hash_lists: VecDeque::new(),
+            next_hash_list: 0,
             next_chunks: 0,
             state: State::Begin,
             ended: false,
@@ -129,13 +129,13 @@ impl Composer {
                     }
                 }
                 _ if self.ended => self.state = self.without_data()?,
-                State::Ledgers { place, before, bytes } => {
-                    let ledger = self.input[self.at..].get(..*bytes)?;
+                State::HashLists { place, before, bytes } => {
+                    let hash_list = self.input[self.at..].get(..*bytes)?;
                     self.at += *bytes;
-                    let ledger = Arc::new(StretchLedger::read(*place, u64::from(*before), ledger, &self.cipher));
-                    (self.state, self.next_ledger) = (State::Begin, self.next_ledger + 1);
-                    self.ledgers.push_back(Arc::clone(&ledger));
-                    return Some(Composed::Ledger(ledger));
+                    let hash_list = Arc::new(StretchHashes::read(*place, u64::from(*before), hash_list, &self.cipher));
+                    (self.state, self.next_hash_list) = (State::Begin, self.next_hash_list + 1);
+                    self.hash_lists.push_back(Arc::clone(&hash_list));
+                    return Some(Composed::HashList(hash_list));
                 }
                 State::Padding(left) => {
                     let count = (*left).min(self.input.len() - self.at);
@@ -151,7 +151,7 @@ impl Composer {
                     match self.begin(&head) {
                         Some(Begun::Section(state)) => self.state = state,
                         Some(Begun::Passed(stretch)) => {
-                            self.ledgers.pop_front();
+                            self.hash_lists.pop_front();
                             self.next_chunks += 1;
                             return Some(Composed::Passed(stretch));
                         }
@@ -174,16 +174,16 @@ impl Composer {
     fn begin(&self, head: &[u8; HEAD_BYTES]) -> Option<Begun> {
         let is_sealed = |stretch| head[8..] == Head::seal(head, &[], stretch, &self.cipher);
         let state = match Head::read(head)? {
-            Head::Ledgers { before, fragments } => {
-                let place = self.place(self.next_ledger)?;
-                let sound = is_sealed(place.number()) && self.next_ledger < self.next_chunks + MAX_AHEAD;
-                let bytes = place.ledger_bytes() + fragments as usize * FRAGMENT_BYTES;
-                sound.then_some(State::Ledgers { place, before, bytes })
+            Head::HashLists { before, fragments } => {
+                let place = self.place(self.next_hash_list)?;
+                let sound = is_sealed(place.number()) && self.next_hash_list < self.next_chunks + MAX_AHEAD;
+                let bytes = place.hash_list_bytes() + fragments as usize * FRAGMENT_BYTES;
+                sound.then_some(State::HashLists { place, before, bytes })
             }
             Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
             Head::Padding { bytes } => is_sealed(self.next_chunks).then_some(State::Padding(bytes as usize)),
             Head::Passed => {
-                let sound = is_sealed(self.next_chunks) && !self.ledgers.is_empty();
+                let sound = is_sealed(self.next_chunks) && !self.hash_lists.is_empty();
                 return sound.then_some(Begun::Passed(self.next_chunks));
             }
         };
@@ -194,14 +194,14 @@ impl Composer {
         let place = self.place(self.next_chunks)?;
         let mut set = set.to_vec();
         self.cipher.section_mask(&head[8..], place.number(), &mut set);
-        let sound = head[8..] == Head::seal(head, &set, place.number(), &self.cipher) && !self.ledgers.is_empty();
+        let sound = head[8..] == Head::seal(head, &set, place.number(), &self.cipher) && !self.hash_lists.is_empty();
         let set = ChunkSet::read(place.chunks(), &set).filter(|_| sound)?;
-        Some(OpenSection::new(place, self.ledgers.pop_front(), set))
+        Some(OpenSection::new(place, self.hash_lists.pop_front(), set))
     }
 
     fn without_data(&mut self) -> Option<State> {
         let place = self.place(self.next_chunks)?;
-        Some(State::Chunks(Box::new(OpenSection::new(place, self.ledgers.pop_front(), ChunkSet::default()))))
+        Some(State::Chunks(Box::new(OpenSection::new(place, self.hash_lists.pop_front(), ChunkSet::default()))))
     }
 
     fn place(&self, stretch: u64) -> Option<StretchPlace> {
@@ -220,8 +220,8 @@ impl Composer {
 }
 
 impl OpenSection {
-    fn new(place: StretchPlace, ledger: Option<Arc<StretchLedger>>, set: ChunkSet) -> OpenSection {
-        OpenSection { place, ledger, set, span: 0, bytes: Vec::new(), passed: 0, filled: 0 }
+    fn new(place: StretchPlace, hash_list: Option<Arc<StretchHashes>>, set: ChunkSet) -> OpenSection {
+        OpenSection { place, hash_list, set, span: 0, bytes: Vec::new(), passed: 0, filled: 0 }
     }
 
     fn is_done(&self) -> bool {
@@ -236,7 +236,8 @@ impl OpenSection {
         if self.bytes.is_empty() {
             self.bytes = memory();
             self.bytes.clear();
-            self.bytes.extend_from_slice(self.ledger.as_ref().map_or(&[], |ledger| ledger.ledger(self.span)));
+            self.bytes
+                .extend_from_slice(self.hash_list.as_ref().map_or(&[], |hash_list| hash_list.hash_list(self.span)));
             self.bytes.resize(place.bytes(), 0);
         }
         let mut taken = 0;
@@ -300,31 +301,31 @@ impl Selector {
     ///
     /// # Errors
     /// Those of `next`.
-    pub fn ledgers<E>(
+    pub fn hash_lists<E>(
         &mut self,
         place: &StretchPlace,
         mut next: impl FnMut(&SpanPlace, SpanBuffer) -> Result<SpanBuffer, E>,
     ) -> Result<Vec<u8>, E> {
-        let (mut ledgers, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
+        let (mut hash_lists, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
         for span in place.spans() {
             buffer = next(&span, buffer)?;
             buffer.open_content(&span, &self.cipher);
             self.cutter.feed(buffer.content(), |fragment, _| fragments.push(fragment));
-            ledgers.extend_from_slice(buffer.ledger());
+            hash_lists.extend_from_slice(buffer.hash_list());
         }
         let content_bytes = self.sections.lock().content_bytes();
         if place.begin() + place.bytes() == content_bytes {
             self.cutter.finish(|fragment, _| fragments.push(fragment));
         }
         let before = fragments.first().map_or(0, |first: &Fragment| place.begin().saturating_sub(first.offset));
-        let parts = self.sections.lock().add_ledgers(before as u16, fragments.len() as u32);
+        let parts = self.sections.lock().add_hash_lists(before as u16, fragments.len() as u32);
         let Some(SectionPart::Bytes(mut section)) = parts.into_iter().next() else {
             unreachable!("every section has a head")
         };
         let mut names = Vec::new();
         fragments.iter().for_each(|fragment| fragment.write(&mut names));
-        self.cipher.fragment_mask(&ledgers, place.number(), &mut names);
-        section.append(&mut ledgers);
+        self.cipher.fragment_mask(&hash_lists, place.number(), &mut names);
+        section.append(&mut hash_lists);
         section.append(&mut names);
         Ok(section)
     }
@@ -401,14 +402,14 @@ impl Completer {
     /// so it may block on their disk.
     pub fn poll(&mut self, memory: impl FnMut() -> Vec<u8>) -> Option<Completion> {
         match self.composer.poll(memory)? {
-            Composed::Ledger(ledger) => {
-                let all = ChunkSet::first(ledger.chunks());
-                let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&ledger));
+            Composed::HashList(hash_list) => {
+                let all = ChunkSet::first(hash_list.chunks());
+                let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&hash_list));
                 let have = have.and(&all);
-                self.have.insert(ledger.number(), have);
+                self.have.insert(hash_list.number(), have);
                 let mut set = Vec::new();
-                all.without(&have).write(ledger.chunks(), &mut set);
-                Some(Completion::Needs(Needs { stretch: ledger.number(), set }))
+                all.without(&have).write(hash_list.chunks(), &mut set);
+                Some(Completion::Needs(Needs { stretch: hash_list.number(), set }))
             }
             Composed::Span(span) => Some(Completion::Span(self.complete(span))),
             Composed::Passed(stretch) => {

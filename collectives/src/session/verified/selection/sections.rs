@@ -19,7 +19,7 @@ pub(super) const HEAD_BYTES: usize = 8 + SEAL_BYTES;
 pub(super) enum Head {
     /// Hash lists of the next stretch, then fragments; the first of these begins `before` bytes
     /// before the stretch.
-    Ledgers {
+    HashLists {
         before: u16,
         fragments: u32,
     },
@@ -34,14 +34,14 @@ pub(super) enum Head {
 }
 
 impl Head {
-    const LEDGERS: u8 = 1;
+    const HASH_LISTS: u8 = 1;
     const CHUNKS: u8 = 2;
     const PADDING: u8 = 3;
     const PASSED: u8 = 4;
 
     fn write(self) -> [u8; 8] {
         let (kind, short, long) = match self {
-            Head::Ledgers { before, fragments } => (Head::LEDGERS, before, fragments),
+            Head::HashLists { before, fragments } => (Head::HASH_LISTS, before, fragments),
             Head::Chunks { set_bytes } => (Head::CHUNKS, set_bytes, 0),
             Head::Padding { bytes } => (Head::PADDING, 0, bytes),
             Head::Passed => (Head::PASSED, 0, 0),
@@ -57,8 +57,8 @@ impl Head {
         let (short, long) = rest.split_first_chunk::<2>()?;
         let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
         match kind {
-            [Head::LEDGERS, 0] if long as usize <= MAX_FRAGMENTS => {
-                Some(Head::Ledgers { before: short, fragments: long })
+            [Head::HASH_LISTS, 0] if long as usize <= MAX_FRAGMENTS => {
+                Some(Head::HashLists { before: short, fragments: long })
             }
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MAX_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
@@ -87,7 +87,7 @@ const MAX_FRAGMENTS: usize = super::MAX_STRETCH_BYTES as usize / 4096 + 1;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DueSection {
-    Ledgers(StretchPlace),
+    HashLists(StretchPlace),
     Chunks(StretchPlace),
     End,
 }
@@ -128,7 +128,7 @@ struct Section {
 
 #[derive(Clone, Debug)]
 enum SectionKind {
-    Ledgers { before: u16, fragments: u32 },
+    HashLists { before: u16, fragments: u32 },
     Chunks(Box<ChunkSet>),
     Padding(u32),
     Passed,
@@ -139,11 +139,11 @@ impl Section {
         let stretch = self.place.number();
         let sealed = |head: &[u8; 8]| [&head[..], &Head::seal(head, &[], stretch, cipher)].concat();
         match &self.what {
-            SectionKind::Ledgers { before, fragments } => {
-                let head = sealed(&Head::Ledgers { before: *before, fragments: *fragments }.write());
-                let ledgers = self.place.spans().map(|span| SectionPart::Whole(span.ledger()));
+            SectionKind::HashLists { before, fragments } => {
+                let head = sealed(&Head::HashLists { before: *before, fragments: *fragments }.write());
+                let hash_lists = self.place.spans().map(|span| SectionPart::Whole(span.hash_list()));
                 let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
-                std::iter::once(SectionPart::Bytes(head)).chain(ledgers).chain([names]).collect()
+                std::iter::once(SectionPart::Bytes(head)).chain(hash_lists).chain([names]).collect()
             }
             SectionKind::Passed => {
                 vec![SectionPart::Bytes(sealed(&Head::Passed.write()))]
@@ -178,14 +178,14 @@ pub struct Sections {
     cipher: ContentCipher,
     list: Vec<Section>,
     end: u64,
-    ledgers: u64,
+    hash_lists: u64,
     chunks: u64,
 }
 
 impl Sections {
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
         let (cipher, list) = (ContentCipher::default(), Vec::new());
-        Sections { chunk, content_bytes, cipher, list, end: 0, ledgers: 0, chunks: 0 }
+        Sections { chunk, content_bytes, cipher, list, end: 0, hash_lists: 0, chunks: 0 }
     }
 
     pub(super) fn set_cipher(&mut self, cipher: ContentCipher) {
@@ -196,9 +196,9 @@ impl Sections {
     /// stretch without them.
     pub fn due(&self) -> DueSection {
         let place = |number| StretchPlace::of(self.chunk, number, self.content_bytes);
-        let ledgers = place(self.ledgers).filter(|_| self.ledgers < self.chunks + AHEAD);
+        let hash_lists = place(self.hash_lists).filter(|_| self.hash_lists < self.chunks + AHEAD);
         let chunks = || place(self.chunks);
-        ledgers.map(DueSection::Ledgers).or_else(|| chunks().map(DueSection::Chunks)).unwrap_or(DueSection::End)
+        hash_lists.map(DueSection::HashLists).or_else(|| chunks().map(DueSection::Chunks)).unwrap_or(DueSection::End)
     }
 
     /// Adds the hash lists that are due, with `fragments` fragments of which the first begins
@@ -206,10 +206,10 @@ impl Sections {
     ///
     /// # Panics
     /// If hash lists are not due.
-    pub fn add_ledgers(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
-        let DueSection::Ledgers(place) = self.due() else { panic!("hash lists are not due") };
-        self.ledgers += 1;
-        self.add(place, SectionKind::Ledgers { before, fragments })
+    pub fn add_hash_lists(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
+        let DueSection::HashLists(place) = self.due() else { panic!("hash lists are not due") };
+        self.hash_lists += 1;
+        self.add(place, SectionKind::HashLists { before, fragments })
     }
 
     /// Adds the chunks that are due. Returns the section's parts.
@@ -255,8 +255,8 @@ impl Sections {
     }
 
     /// Returns the number of stretches whose hash lists have been made.
-    pub fn ledgers(&self) -> u64 {
-        self.ledgers
+    pub fn hash_lists(&self) -> u64 {
+        self.hash_lists
     }
 
     pub fn stream_bytes(&self) -> u64 {
@@ -285,7 +285,7 @@ impl Sections {
 
     /// Returns the bytes of the verified stream of the whole content.
     pub fn whole_bytes(&self) -> u64 {
-        Form::Ledgered(self.chunk).stream_bytes(self.content_bytes)
+        Form::Verified(self.chunk).stream_bytes(self.content_bytes)
     }
 
     /// Returns the parts that make up a range of the stream; empty if some of it has not been made.
@@ -318,8 +318,8 @@ mod tests {
     fn a_stretch_of_which_nothing_is_sent_is_covered_as_one_that_is_sent() {
         let stretch = ChunkSize::DEFAULT.stretch_bytes();
         let mut sections = Sections::new(ChunkSize::DEFAULT, 2 * stretch + 7);
-        while matches!(sections.due(), DueSection::Ledgers(_)) {
-            sections.add_ledgers(0, 0);
+        while matches!(sections.due(), DueSection::HashLists(_)) {
+            sections.add_hash_lists(0, 0);
         }
         assert_eq!(sections.covered(u64::MAX), 0, "hash lists are no content");
         sections.add_chunks(ChunkSet::default());

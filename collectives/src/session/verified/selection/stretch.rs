@@ -4,7 +4,7 @@ use super::chunk_set::{ChunkSet, STRETCH_CHUNKS};
 use crate::keys::ContentCipher;
 use crate::session::message::ContentKind;
 use crate::session::verified::encoder::SpanBuffer;
-use crate::session::verified::hash::{ChunkHash, open_ledger, value_in};
+use crate::session::verified::hash::{ChunkHash, open_hash_list, value_in};
 use crate::session::verified::layout::{ChunkSize, SPAN_BYTES, SpanPlace};
 #[cfg(feature = "delta")]
 use fastcdc::v2020::FastCDC;
@@ -74,8 +74,8 @@ impl StretchPlace {
         (self.content_bytes - self.chunk_offset(chunk)).min(self.chunk.bytes() as u64) as usize
     }
 
-    pub(super) fn ledger_bytes(&self) -> usize {
-        self.spans().map(|span| span.ledger_bytes()).sum()
+    pub(super) fn hash_list_bytes(&self) -> usize {
+        self.spans().map(|span| span.hash_list_bytes()).sum()
     }
 }
 
@@ -86,20 +86,20 @@ pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
 /// Hashes of the chunks of a stretch, and its fragments if they are cut. The hash lists are also kept as they came if
 /// they are masked; `sound` are the chunks of the spans whose hash list is valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct StretchLedger {
+pub struct StretchHashes {
     place: StretchPlace,
-    ledgers: Vec<u8>,
+    hash_lists: Vec<u8>,
     masked: Vec<u8>,
     fragments: Vec<Fragment>,
     sound: ChunkSet,
 }
 
-impl StretchLedger {
+impl StretchHashes {
     /// Computes the hashes of a stretch whose bytes are all here, with these fragments.
     ///
     /// # Panics
     /// If `content` does not have the length of the stretch.
-    pub fn of(place: StretchPlace, content: &[u8], fragments: &[Fragment]) -> StretchLedger {
+    pub fn of(place: StretchPlace, content: &[u8], fragments: &[Fragment]) -> StretchHashes {
         assert_eq!(content.len() as u64, place.bytes(), "all of the stretch");
         let (mut bytes, mut rest) = (Vec::new(), content);
         for span in place.spans() {
@@ -109,30 +109,30 @@ impl StretchLedger {
             buffer.room()[..part.len()].copy_from_slice(part);
             buffer.filled(part.len());
             buffer.seal(span.index());
-            bytes.extend_from_slice(buffer.ledger());
+            bytes.extend_from_slice(buffer.hash_list());
         }
         let before = fragments.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
         fragments.iter().for_each(|fragment| fragment.write(&mut bytes));
-        StretchLedger::read(place, before, &bytes, &ContentCipher::default())
+        StretchHashes::read(place, before, &bytes, &ContentCipher::default())
     }
 
     /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes before the stretch.
     /// Panics if `bytes` is shorter than the hash lists of the stretch.
-    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8], cipher: &ContentCipher) -> StretchLedger {
-        let (masked, fragments) = bytes.split_at(place.ledger_bytes());
-        let (mut ledgers, mut fragments) = (masked.to_vec(), fragments.to_vec());
+    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8], cipher: &ContentCipher) -> StretchHashes {
+        let (masked, fragments) = bytes.split_at(place.hash_list_bytes());
+        let (mut hash_lists, mut fragments) = (masked.to_vec(), fragments.to_vec());
         cipher.fragment_mask(masked, place.number, &mut fragments);
         let mut sound = ChunkSet::default();
-        let each = ledgers.chunks_mut(place.chunk.most_ledger_bytes());
-        for (at, (span, ledger)) in place.spans().zip(each).enumerate() {
-            if open_ledger(&span, ledger, cipher) {
+        let each = hash_lists.chunks_mut(place.chunk.most_hash_list_bytes());
+        for (at, (span, hash_list)) in place.spans().zip(each).enumerate() {
+            if open_hash_list(&span, hash_list, cipher) {
                 (0..span.chunks()).for_each(|chunk| sound.insert(at * place.chunk.in_span() + chunk));
             }
         }
         let fragments =
             fragments.chunks_exact(FRAGMENT_BYTES).scan(place.begin().saturating_sub(before), Fragment::read).collect();
         let masked = if cipher.is_none() { Vec::new() } else { masked.to_vec() };
-        StretchLedger { place, ledgers, masked, fragments, sound }
+        StretchHashes { place, hash_lists, masked, fragments, sound }
     }
 
     pub fn place(&self) -> &StretchPlace {
@@ -159,7 +159,7 @@ impl StretchLedger {
     /// came damaged.
     pub fn value(&self, chunk: usize) -> &[u8; 32] {
         let in_span = self.place.chunk.in_span();
-        value_in(self.part(&self.ledgers, chunk / in_span), chunk % in_span)
+        value_in(self.part(&self.hash_lists, chunk / in_span), chunk % in_span)
     }
 
     pub fn matches(&self, chunk: usize, bytes: &[u8]) -> bool {
@@ -169,20 +169,20 @@ impl StretchLedger {
     }
 
     /// Returns the fragments that end in the stretch or shortly after it, in order of their
-    /// offsets, if fragments are cut. They are hints; only [`matches`](StretchLedger::matches) is
+    /// offsets, if fragments are cut. They are hints; only [`matches`](StretchHashes::matches) is
     /// certain.
     pub fn fragments(&self) -> &[Fragment] {
         &self.fragments
     }
 
-    pub(super) fn ledger(&self, span: usize) -> &[u8] {
-        self.part(if self.masked.is_empty() { &self.ledgers } else { &self.masked }, span)
+    pub(super) fn hash_list(&self, span: usize) -> &[u8] {
+        self.part(if self.masked.is_empty() { &self.hash_lists } else { &self.masked }, span)
     }
 
-    fn part<'a>(&self, ledgers: &'a [u8], span: usize) -> &'a [u8] {
-        let most = self.place.chunk.most_ledger_bytes();
+    fn part<'a>(&self, hash_lists: &'a [u8], span: usize) -> &'a [u8] {
+        let most = self.place.chunk.most_hash_list_bytes();
         let begin = span * most;
-        &ledgers[begin..ledgers.len().min(begin + most)]
+        &hash_lists[begin..hash_lists.len().min(begin + most)]
     }
 }
 
@@ -304,7 +304,7 @@ pub trait HaveSet: std::fmt::Debug + Send + Sync {
 
     /// Returns the chunks of a stretch that this host holds, by the hashes of their present bytes.
     /// May block on the disk.
-    fn have(&self, ledger: &StretchLedger) -> ChunkSet;
+    fn have(&self, hash_list: &StretchHashes) -> ChunkSet;
 
     /// Reads a chunk of a stretch that [`have`](HaveSet::have) has returned; `to` has its length.
     /// `None` if it has changed since. The bytes are verified again.

@@ -21,7 +21,7 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
     let (mut selector, mut stream) = (Selector::new(chunk, content.len() as u64, cut, 1468), Vec::new());
     loop {
         match selector.due() {
-            DueSection::Ledgers(place) => {
+            DueSection::HashLists(place) => {
                 let read = |place: &super::super::SpanPlace, used| {
                     let mut buffer = SpanBuffer::empty(chunk, used);
                     let (begin, count) = (place.content_begin() as usize, place.content_bytes());
@@ -30,12 +30,12 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
                     encoder.seal(&mut buffer);
                     Ok::<_, Infallible>(buffer)
                 };
-                let Ok(section) = selector.ledgers(&place, read);
+                let Ok(section) = selector.hash_lists(&place, read);
                 stream.extend(section);
             }
             DueSection::Chunks(place) => {
                 if stream.len() % 2 == 0 {
-                    stream.extend(selector.padding().expect("ledgers came before"));
+                    stream.extend(selector.padding().expect("hash lists came before"));
                     assert!(stream.len() % 1468 == 1 && selector.padding().is_none(), "one is enough");
                 }
                 let sent = sent.and(&ChunkSet::first(place.chunks()));
@@ -57,11 +57,11 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
 
 fn composed(chunk: ChunkSize, stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
     let mut composer = Composer::new(chunk, content_bytes as u64);
-    let (mut spans, mut ledgers) = (Vec::new(), 0);
+    let (mut spans, mut hash_lists) = (Vec::new(), 0);
     let mut drain = |composer: &mut Composer| {
         while let Some(step) = composer.poll(Vec::new) {
             match step {
-                Composed::Ledger(_) => ledgers += 1,
+                Composed::HashList(_) => hash_lists += 1,
                 Composed::Span(span) => spans.push(span),
                 Composed::Passed(stretch) => panic!("chunks of stretch {stretch} were to come"),
             }
@@ -74,7 +74,7 @@ fn composed(chunk: ChunkSize, stream: &[u8], content_bytes: usize, pieces: usize
     composer.finish();
     drain(&mut composer);
     assert!(composer.is_done());
-    (spans, ledgers)
+    (spans, hash_lists)
 }
 
 proptest! {
@@ -91,13 +91,13 @@ proptest! {
         let chunks = bytes.div_ceil(chunk.bytes());
         let sent: ChunkSet = runs.iter().flat_map(|&(from, count)| from..(from + count).min(chunks)).collect();
         let (stream, _) = selected(chunk, &content, &sent, Cut::Fixed);
-        let (spans, ledgers) = composed(chunk, &stream, bytes, pieces);
-        prop_assert_eq!(ledgers, 1);
+        let (spans, hash_lists) = composed(chunk, &stream, bytes, pieces);
+        prop_assert_eq!(hash_lists, 1);
         let (whole, _) = encoded_in(chunk, &content);
         let mut at = 0;
         for (number, span) in spans.iter().enumerate() {
-            let ledger = span.place.ledger_bytes();
-            prop_assert_eq!(&span.bytes[..ledger], &whole[at..at + ledger]);
+            let hash_list = span.place.hash_list_bytes();
+            prop_assert_eq!(&span.bytes[..hash_list], &whole[at..at + hash_list]);
             for one in 0..span.place.chunks() {
                 let here = span.here >> one & 1 == 1;
                 prop_assert_eq!(here, sent.contains(number * chunk.in_span() + one));
@@ -167,14 +167,14 @@ fn a_stretch_of_any_chunks_has_no_more_of_them_than_can_be_numbered() {
 }
 
 #[test]
-fn ledgers_go_four_stretches_ahead_and_never_further() {
+fn hash_lists_go_four_stretches_ahead_and_never_further() {
     let mut sections = Sections::new(ChunkSize::DEFAULT, 10 * STRETCH_BYTES);
     let mut order = String::new();
     loop {
         match sections.due() {
-            DueSection::Ledgers(place) => {
+            DueSection::HashLists(place) => {
                 order += &format!("l{} ", place.number());
-                sections.add_ledgers(0, 0);
+                sections.add_hash_lists(0, 0);
             }
             DueSection::Chunks(place) => {
                 order += &format!("c{} ", place.number());
@@ -185,8 +185,8 @@ fn ledgers_go_four_stretches_ahead_and_never_further() {
     }
     let documented = "l0 l1 l2 l3 c0 l4 c1 l5 c2 l6 c3 l7 c4 l8 c5 l9 c6 c7 c8 c9 ";
     assert_eq!(order, documented);
-    let ledgers = sections.stream_bytes() as f64 / (10 * STRETCH_BYTES) as f64;
-    assert!(ledgers < 0.000_52, "{ledgers}: 0.05 %, less than 0.1 %");
+    let hash_lists = sections.stream_bytes() as f64 / (10 * STRETCH_BYTES) as f64;
+    assert!(hash_lists < 0.000_52, "{hash_lists}: 0.05 %, less than 0.1 %");
 }
 
 #[test]
@@ -197,7 +197,7 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     let mut asked = Vec::new();
     loop {
         let parts = match sections.due() {
-            DueSection::Ledgers(_) => sections.add_ledgers(0, 0),
+            DueSection::HashLists(_) => sections.add_hash_lists(0, 0),
             DueSection::Chunks(_) => sections.pass(),
             DueSection::End => break,
         };
@@ -211,7 +211,7 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
         }
         while let Some(composed) = composer.poll(Vec::new) {
             match composed {
-                Composed::Ledger(ledger) => asked.push(ledger.number()),
+                Composed::HashList(hash_list) => asked.push(hash_list.number()),
                 Composed::Passed(stretch) => assert!(asked.contains(&stretch) && composer.decided() == stretch + 1),
                 Composed::Span(_) => panic!("nothing was sent"),
             }
@@ -219,5 +219,5 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     }
     assert!(composer.is_done());
     assert_eq!(asked, (0..10).collect::<Vec<u64>>());
-    assert!(sections.stream_bytes() < content_bytes / 1900, "hardly more than the ledgers");
+    assert!(sections.stream_bytes() < content_bytes / 1900, "hardly more than the hash lists");
 }
