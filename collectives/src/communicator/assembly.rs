@@ -159,6 +159,10 @@ impl Assembly {
         self.check(now)
     }
 
+    pub(super) fn is_caller(&self, mac: MacAddr, nonce: u64) -> bool {
+        self.callers.get(&mac).is_some_and(|caller| caller.nonce == nonce)
+    }
+
     pub(super) fn fault(&self) -> Option<CommunicatorError> {
         self.spread.fault().cloned()
     }

@@ -330,8 +330,9 @@ impl Member {
             self.stats.strangers += 1;
             return;
         }
+        let is_listed = |mac, nonce| self.assembly.is_caller(mac, nonce);
         if let Some(seals) = &mut self.seals
-            && !seals.take_call(frame.source, call.nonce, frame.header.sequence)
+            && !seals.take_call((frame.source, call.nonce), frame.header.sequence, is_listed)
         {
             self.stats.strangers += 1;
             return;
