@@ -177,3 +177,27 @@ fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
         }
     }
 }
+
+#[test]
+fn a_rank_with_another_key_or_none_is_told_so_by_a_group_that_runs() {
+    type KeysOf = fn(usize) -> Option<Keys>;
+    let is_other: [(KeysOf, &str); 2] =
+        [(|_| Some(keys(2)), "copy one file to both"), (|_| None, "and this host has none: give it the file")];
+    for (keys, itself) in is_other {
+        let running = Case { leave: false, ..case() }.keyed();
+        let mut play = Play::new(&running, 1, NoFaults, "another key, late");
+        play.run(Duration::from_secs(1));
+        let called = |play: &Play<NoFaults>| {
+            let others = play.stats().into_iter().enumerate().filter(|&(host, _)| host != 2);
+            others.map(|(_, stats)| stats.calls_sent).sum::<u64>()
+        };
+        let before = called(&play);
+        let late = Case { keys, patience: Duration::from_secs(3), ..case() };
+        play.restart(2, &late, 9);
+        play.run(Duration::from_secs(4));
+        let text = play.error(2).to_string();
+        assert!(text.contains(itself), "{text}");
+        let answers = called(&play) - before;
+        assert!((1..=24).contains(&answers), "nobody answers for ever: {answers}");
+    }
+}
