@@ -133,8 +133,7 @@ impl Group {
             return;
         }
         let is_notice = matches!(header.kind, kind::ALIVE | kind::BYE);
-        let is_latest = self.is_latest(&header);
-        if !is_notice && (is_latest || !self.is_keyed) {
+        if !is_notice && (!self.is_keyed || self.is_latest(&header)) {
             self.leaving.linger(now);
         }
         let ready = self.is_ready();
