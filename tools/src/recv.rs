@@ -5,7 +5,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, print_line, report, report_object};
 use crate::interface::{self, chosen};
 use crate::progress::{Bar, ProgressRole};
-use crate::rights::{self, Needs, holders};
+use crate::rights::{self, Needs};
 use crate::session::{failure, interrupt, may_pass, print_first, watch, wire, with_own_link};
 use crate::signals::{Interrupt, quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
@@ -144,16 +144,14 @@ pub fn needs<'a>(args: &'a RecvArgs, has_key: bool, dest: Option<&Dest>) -> Need
     // To read the partition table again.
     capabilities.set(CapabilitySet::SYS_ADMIN, has_xattrs || dest.is_some_and(Dest::is_device));
     rights::keep_priority(&mut capabilities, args.priority);
-    // An existing directory is replaced whole, in the one that holds it.
-    let path = args.dest.as_deref().map(Path::new);
-    let files = path.into_iter().chain(args.progress.metrics_file.as_deref());
     Needs {
         has_key,
         has_commands: args.exec.is_some() || args.pipe.is_some(),
         user: args.user.as_ref(),
         opens_later: args.serve.serve,
         capabilities,
-        writes: path.map(Path::to_owned).into_iter().chain(files.flat_map(holders)).collect(),
+        dest: args.dest.as_deref().map(Path::new).filter(|dest| *dest != Path::new("-")),
+        files: args.progress.metrics_file.as_deref().into_iter().collect(),
     }
 }
 

@@ -3,7 +3,8 @@
 //! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are some, they keep what
 //! they could do; with `--user` they run as that user.
 
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, Failure, WithCode, fail};
+use crate::whole_file;
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     path_beneath_rules,
@@ -41,8 +42,9 @@ pub struct Needs<'a> {
     pub opens_later: bool,
     /// Capabilities that root keeps, besides those for files and ports.
     pub capabilities: CapabilitySet,
-    /// Directories and files that are written.
-    pub writes: Vec<PathBuf>,
+    pub dest: Option<&'a Path>,
+    /// Files that are replaced whole, such as reports.
+    pub files: Vec<&'a Path>,
 }
 
 impl Needs<'_> {
@@ -64,7 +66,7 @@ pub fn keep_priority(capabilities: &mut CapabilitySet, priority: Option<u8>) {
 }
 
 /// Returns the directory that holds a file, with that of the file behind its symbolic links.
-pub fn holders(path: &Path) -> impl Iterator<Item = PathBuf> {
+fn holders(path: &Path) -> impl Iterator<Item = PathBuf> {
     let holder = |path: &Path| match path.parent() {
         Some(parent) if parent.as_os_str().is_empty() => Some(PathBuf::from(".")),
         parent => parent.map(Path::to_owned),
@@ -87,6 +89,11 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
         }
         become_user(user)?;
         keep(CapabilitySet::NET_RAW, needs.opens_later).code(Code::System)?;
+        // What root could write, this user may not.
+        for path in &needs.files {
+            whole_file::try_place(path)
+                .map_err(|error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display())))?;
+        }
     }
     if needs.has_commands || !needs.confines() {
         return Ok(());
@@ -101,7 +108,10 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
     if let Err(error) = prctl::set_no_new_privs() {
         log::warn!("programs that this process starts can gain rights: {error}");
     }
-    match confine_writing(&needs.writes) {
+    // An existing directory is replaced in the one that holds it.
+    let held = needs.dest.into_iter().chain(needs.files.iter().copied()).flat_map(holders);
+    let writes: Vec<PathBuf> = needs.dest.map(Path::to_owned).into_iter().chain(held).collect();
+    match confine_writing(&writes) {
         Ok(status) => log::debug!("Landlock: {:?}", status.ruleset),
         Err(error) => log::debug!("no Landlock, so this process can write wherever its user may: {error}"),
     }

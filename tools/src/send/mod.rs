@@ -10,7 +10,7 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
-use crate::rights::{self, Needs, holders};
+use crate::rights::{self, Needs};
 use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
@@ -114,7 +114,8 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
         user: args.user.as_ref(),
         opens_later: false,
         capabilities,
-        writes: files.into_iter().flatten().flat_map(holders).collect(),
+        dest: None,
+        files: files.into_iter().flatten().collect(),
     }
 }
 
