@@ -58,10 +58,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
-    rights::confine(&needs(&args, options.wire.keys.is_some(), Some(&dest)))?;
-    // What root could write, this user may not.
-    let is_other = args.user.is_some() && dest.directory().is_some();
-    let dest = if is_other { Arc::new(self::dest(&args)?) } else { dest };
+    let dest = confined(&args, dest, options.wire.keys.is_some())?;
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
     bar.wait_for(sender_of(&session));
@@ -131,6 +128,14 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
     }
+}
+
+/// Gives up what is not needed; returns DEST as the user sees it who remains.
+fn confined(args: &RecvArgs, dest: Arc<Dest>, has_key: bool) -> anyhow::Result<Arc<Dest>> {
+    rights::confine(&needs(args, has_key, Some(&dest)))?;
+    // What root could write, this user may not.
+    let is_other = args.user.is_some() && dest.directory().is_some();
+    Ok(if is_other { Arc::new(self::dest(args)?) } else { dest })
 }
 
 /// Returns what a receiver needs once its port and key are open, and DEST if it is one.

@@ -32,7 +32,7 @@ const OF_PROGRAMS: [&str; 2] = ["/dev/null", "/dev/tty"];
 /// Highest priority of frames that anybody may give (socket(7), `SO_PRIORITY`).
 const MOST_FREE_PRIORITY: u8 = 6;
 
-/// What a transfer still needs.
+/// Rights that a transfer still needs.
 #[derive(Debug, PartialEq)]
 pub struct Needs<'a> {
     pub has_key: bool,

@@ -87,7 +87,7 @@ fn veiled(secret: Term, text: Term) -> Term {
     Veiled(Box::new(secret), Box::new(text))
 }
 
-/// What a host says about a session, and whoever hears it knows.
+/// State of the exploration: knowledge of the intruder, and beliefs of the receivers.
 #[derive(Debug)]
 struct World {
     intruder: Intruder,

@@ -109,7 +109,7 @@ pub struct RecvArgs {
     /// egress map (IEEE 802.1p).
     #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
     pub priority: Option<u8>,
-    /// When port, DEST and key are open, become this user, with the right to open packet sockets alone (CAP_NET_RAW).
+    /// Become this user once port, DEST and key are open, with the right to open packet sockets alone (CAP_NET_RAW).
     /// All else needs that user's rights: DEST's directory must be writable for it. Only root can.
     #[arg(long, value_name = "NAME", value_parser = user, help_heading = HOW)]
     pub user: Option<User>,

@@ -139,7 +139,7 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
     pub mtu: Option<u32>,
-    /// When port, SOURCE and key are open, become this user, with the right to open packet sockets alone (CAP_NET_RAW).
+    /// Become this user once port, SOURCE and key are open, with the right to open packet sockets alone (CAP_NET_RAW).
     /// All else needs that user's rights: it must be able to read a directory. Only root can.
     #[arg(long, value_name = "NAME", value_parser = user, help_heading = HOW)]
     pub user: Option<User>,

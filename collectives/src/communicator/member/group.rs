@@ -32,7 +32,7 @@ pub struct Group {
     shrinking: Option<Shrinking>,
     streams_first: bool,
     is_keyed: bool,
-    /// Of each rank the last stamp by its own clock.
+    /// Last stamp of each rank by its own clock.
     newest: Vec<Option<u32>>,
 }
 
