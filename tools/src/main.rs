@@ -21,6 +21,7 @@ mod probe;
 mod progress;
 mod recv;
 mod report;
+mod rights;
 mod send;
 mod serve;
 mod session;

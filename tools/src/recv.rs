@@ -5,6 +5,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, print_line, report, report_object};
 use crate::interface::{self, chosen};
 use crate::progress::{Bar, ProgressRole};
+use crate::rights::{self, Needs};
 use crate::session::{failure, interrupt, may_pass, print_first, watch, wire, with_own_link};
 use crate::signals::{Interrupt, quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
@@ -21,6 +22,7 @@ use ethbcast_content::name::shown;
 use ethbcast_content::storage::Target;
 use ethbcast_transport::MacAddr;
 use nix::sys::signal::Signal;
+use rustix::thread::CapabilitySet;
 use serde_json::{Map, Value, json};
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
@@ -56,7 +58,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
-    key::keep_to_own(options.wire.keys.as_ref(), [&args.exec, &args.pipe]);
+    let dest = confined(&args, dest, options.wire.keys.is_some())?;
     options.about = Some(hosts::about(session.interface()));
     options.free_bytes = dest.free_bytes();
     bar.wait_for(sender_of(&session));
@@ -125,6 +127,36 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         }
         (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
             .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
+    }
+}
+
+/// Gives up what is not needed; returns DEST as the user sees it who remains.
+fn confined(args: &RecvArgs, dest: Arc<Dest>, has_key: bool) -> anyhow::Result<Arc<Dest>> {
+    rights::confine(&needs(args, has_key, Some(&dest)))?;
+    // What root could write, this user may not.
+    let is_other = args.user.is_some() && dest.directory().is_some();
+    Ok(if is_other { Arc::new(self::dest(args)?) } else { dest })
+}
+
+/// Returns what a receiver needs once its port and key are open, and DEST if it is one.
+pub fn needs<'a>(args: &'a RecvArgs, has_key: bool, dest: Option<&Dest>) -> Needs<'a> {
+    let accept = args.accepted();
+    let mut capabilities = CapabilitySet::empty();
+    capabilities.set(CapabilitySet::MKNOD, accept.devices);
+    // Attributes of the namespace trusted are root's.
+    let has_xattrs = accept.xattrs || !accept.named_xattrs.is_empty();
+    capabilities.set(CapabilitySet::SETFCAP, has_xattrs);
+    // To read the partition table again.
+    capabilities.set(CapabilitySet::SYS_ADMIN, has_xattrs || dest.is_some_and(Dest::is_device));
+    rights::keep_priority(&mut capabilities, args.priority);
+    Needs {
+        has_key,
+        has_commands: args.exec.is_some() || args.pipe.is_some(),
+        user: args.user.as_ref(),
+        opens_later: args.serve.serve,
+        capabilities,
+        dest: args.dest.as_deref().map(Path::new).filter(|dest| *dest != Path::new("-")),
+        files: args.progress.metrics_file.as_deref().into_iter().collect(),
     }
 }
 

@@ -21,6 +21,10 @@ const TWIN_RETURNS: u32 = 2;
 
 const SPARE_CALLERS: usize = 16;
 
+/// Calls of a process with another key that a running group answers. Their end keeps two groups with one name from
+/// answering each other for ever.
+const MISFITS_ANSWERED: u32 = 8;
+
 /// Calls of a process before its claims can prevent the group: a single frame may be forged.
 const CREDIBLE_CALLS: u32 = 2;
 
@@ -158,6 +162,10 @@ impl Assembly {
         self.check(now)
     }
 
+    pub(super) fn is_caller(&self, mac: MacAddr, nonce: u64) -> bool {
+        self.callers.get(&mac).is_some_and(|caller| caller.nonce == nonce)
+    }
+
     pub(super) fn fault(&self) -> Option<CommunicatorError> {
         self.spread.fault().cloned()
     }
@@ -193,13 +201,25 @@ impl Assembly {
         self.other_build = Some(other);
     }
 
-    fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
+    /// Counts a call of a process with another key; returns whether it is answered.
+    pub(super) fn is_told(&mut self, mac: MacAddr) -> bool {
+        self.count_misfit(mac).is_some_and(|calls| calls <= MISFITS_ANSWERED)
+    }
+
+    fn count_misfit(&mut self, mac: MacAddr) -> Option<u32> {
         if self.misfits.len() >= MAX_MISFITS && !self.misfits.contains_key(&mac) {
-            return Ok(());
+            return None;
         }
         let calls = self.misfits.entry(mac).or_default();
-        *calls += 1;
-        if *calls < CREDIBLE_CALLS { Ok(()) } else { Err(why) }
+        *calls = calls.saturating_add(1);
+        Some(*calls)
+    }
+
+    fn on_misfit(&mut self, mac: MacAddr, why: CommunicatorError) -> Result<(), CommunicatorError> {
+        match self.count_misfit(mac) {
+            Some(calls) if calls >= CREDIBLE_CALLS => Err(why),
+            _ => Ok(()),
+        }
     }
 
     fn note(&mut self, now: Instant, mac: MacAddr, call: CallBody) -> bool {

@@ -33,15 +33,28 @@ const HASH: PayloadHash = PayloadHash::Polyval;
 #[derive(Clone, Debug)]
 pub(super) struct Seals {
     doors: ClusterSecrets,
-    /// Runs by address and nonce, with the numbers of their CALLs and the place of their secret in the key file.
-    runs: BTreeMap<(MacAddr, u64), (CounterWindow, usize)>,
+    /// Runs by address and nonce.
+    runs: BTreeMap<(MacAddr, u64), Run>,
     most_runs: usize,
+    /// New CALLs so far, of all runs.
+    calls: u64,
     /// Place of the secret that the last frame was protected by, if that is the cluster's.
     called_by: usize,
     group: Option<GroupSeal>,
     former: Option<GroupSeal>,
 }
 
+/// A process that has called.
+#[derive(Clone, Copy, Debug, Default)]
+struct Run {
+    window: CounterWindow,
+    /// Place of its secret in the key file.
+    door: usize,
+    /// The count of new CALLs at its last one.
+    called_at: u64,
+}
+
+/// The secret of a group, at one rank.
 #[derive(Clone, Debug)]
 struct GroupSeal {
     roster: Roster,
@@ -70,7 +83,7 @@ impl Seals {
     pub(super) fn new(keys: Arc<Keys>, size: u16) -> Seals {
         let most_runs = RUNS_EACH * usize::from(size) + SPARE_RUNS;
         let doors = ClusterSecrets::new(keys);
-        Seals { doors, runs: BTreeMap::new(), most_runs, called_by: 0, group: None, former: None }
+        Seals { doors, runs: BTreeMap::new(), most_runs, calls: 0, called_by: 0, group: None, former: None }
     }
 
     pub(super) fn door_guard(&self) -> Guard {
@@ -84,7 +97,7 @@ impl Seals {
             return;
         }
         let first = roster.entries().first().and_then(|first| self.runs.get(&(first.mac, first.nonce)));
-        let door = first.map_or(0, |(_, door)| *door);
+        let door = first.map_or(0, |run| run.door);
         self.group = Some(GroupSeal::new(self.doors.secret(door), roster));
     }
 
@@ -138,15 +151,25 @@ impl Seals {
         Ok(Frame { payload: plain, ..frame })
     }
 
-    /// Takes the number of a CALL that was just opened; returns whether it is new.
-    pub(super) fn take_call(&mut self, mac: MacAddr, nonce: u64, number: u64) -> bool {
+    /// Takes the number of a CALL that was just opened; returns whether it is new. Where there are too many runs, the
+    /// one that has called nothing new for longest is forgotten, but none that is listed as a caller of the group:
+    /// recorded CALLs of former runs displace no rank.
+    pub(super) fn take_call(
+        &mut self,
+        (mac, nonce): (MacAddr, u64),
+        number: u64,
+        is_listed: impl Fn(MacAddr, u64) -> bool,
+    ) -> bool {
         if self.runs.len() >= self.most_runs && !self.runs.contains_key(&(mac, nonce)) {
-            self.runs.pop_first();
+            let unlisted = self.runs.iter().filter(|&(&(mac, nonce), _)| !is_listed(mac, nonce));
+            let oldest = unlisted.min_by_key(|(_, run)| run.called_at).map(|(&run, _)| run);
+            oldest.and_then(|oldest| self.runs.remove(&oldest));
         }
-        let (window, door) = self.runs.entry((mac, nonce)).or_default();
-        let is_new = window.take(number);
+        let run = self.runs.entry((mac, nonce)).or_default();
+        let is_new = run.window.take(number);
         if is_new {
-            *door = self.called_by;
+            self.calls += 1;
+            (run.door, run.called_at) = (self.called_by, self.calls);
         }
         is_new
     }
@@ -246,14 +269,46 @@ mod tests {
         let (mut one, mut other) = (seals(1), seals(1));
         let call = sent(&mut one, 0, kind::CALL, 0);
         assert_eq!(opened(&mut other, &call), Ok(b"body".to_vec()));
-        assert!(other.take_call(mac(0), 5, 1) && !other.take_call(mac(0), 5, 1) && other.take_call(mac(0), 6, 1));
-        assert!((0..1000).all(|nonce| other.take_call(mac(1), nonce, 1)));
-        assert_eq!(other.runs.len(), other.most_runs);
+        let mut take = |mac, nonce, number| other.take_call((mac, nonce), number, |_, _| false);
+        assert!(take(mac(0), 5, 1) && !take(mac(0), 5, 1) && take(mac(0), 6, 1));
         let mut stranger = seals(2);
         assert_eq!(opened(&mut stranger, &call), Err(Reject::Stranger));
         let found = other_keys(Some(&stranger), &call, mac(9), Reject::Stranger).expect("another key");
         assert!(found.to_string().contains("copy one file to both"), "{found}");
         assert_eq!(other_keys(Some(&stranger), &call, mac(8), Reject::Stranger), None, "another group");
         assert_eq!(other_keys(Some(&one), &call, mac(9), Reject::Stranger), None, "the same key");
+    }
+
+    #[test]
+    fn recorded_calls_of_former_runs_displace_the_oldest_and_no_caller_of_the_group() {
+        let mut seals = seals(1);
+        let take = |seals: &mut Seals, nonce| seals.take_call((mac(0), nonce), 1, |_, nonce| nonce == 2);
+        assert!([1, 2, 3].into_iter().all(|nonce| take(&mut seals, nonce)));
+        let most_runs = seals.most_runs as u64;
+        assert!((0..most_runs - 2).all(|run| take(&mut seals, u64::MAX - run)), "one more than there is room for");
+        assert_eq!(seals.runs.len(), seals.most_runs);
+        assert!(!take(&mut seals, 3), "later than the oldest");
+        assert!((0..most_runs).all(|run| take(&mut seals, 1 << 32 | run)));
+        assert!(!take(&mut seals, 2), "a caller of the group");
+        assert!(take(&mut seals, 1) && take(&mut seals, 3), "forgotten");
+        assert_eq!(seals.runs.len(), seals.most_runs);
+    }
+
+    #[test]
+    fn the_secret_of_rank_0_is_known_however_many_former_runs_are_heard() {
+        let mut one = seals(1);
+        let mut keys = one.doors.keys().clone();
+        keys.add(Secret::new([2; 32])).expect("room for a second secret");
+        let mut other = Seals::new(Arc::new(keys), 2);
+        let (roster, call) = (roster(7), sent(&mut one, 0, kind::CALL, 0));
+        assert_eq!(opened(&mut other, &call), Ok(b"body".to_vec()));
+        let rank_0 = roster.entries()[0].clone();
+        let mut take =
+            |mac, nonce| other.take_call((mac, nonce), 1, |mac, nonce| (mac, nonce) == (rank_0.mac, rank_0.nonce));
+        assert!(take(rank_0.mac, rank_0.nonce) && (100..1100).all(|nonce| take(mac(1), nonce)));
+        one.expect(&roster);
+        other.expect(&roster);
+        let frame = sent(&mut one, 0, kind::ALIVE, roster.session());
+        assert_eq!(opened(&mut other, &frame), Ok(b"body".to_vec()));
     }
 }

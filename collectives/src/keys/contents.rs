@@ -16,6 +16,9 @@ use std::sync::Arc;
 
 pub const SEAL_BYTES: usize = 16;
 
+/// Signatures that a receiver keeps: those of 1 TiB, in some 100 MB.
+const MAX_SIGNATURES: usize = 1 << 20;
+
 /// Protection of the content of a session: its cipher, and the signatures on its hash lists. By default there is
 /// neither. Seals are of the bytes in the clear, masks are removed as they are put on, and `offset` is where the chunk
 /// or span begins in the content.
@@ -32,8 +35,21 @@ struct Signatures {
 
 enum SignatureEnd {
     Sender(Signer),
-    /// A receiver cannot sign. It keeps the signatures by the offset of their span, for receivers that lack them.
-    Receiver(PublicKey, Mutex<BTreeMap<u64, [u8; SIGNATURE_BYTES]>>),
+    /// A receiver cannot sign. It keeps the last signatures, for receivers that lack them.
+    Receiver(PublicKey, Mutex<SeenSignatures>),
+}
+
+/// Signatures by the offset of their span.
+#[derive(Default)]
+struct SeenSignatures(BTreeMap<u64, [u8; SIGNATURE_BYTES]>);
+
+impl SeenSignatures {
+    fn insert(&mut self, offset: u64, signature: [u8; SIGNATURE_BYTES]) {
+        self.0.insert(offset, signature);
+        if self.0.len() > MAX_SIGNATURES {
+            self.0.pop_first();
+        }
+    }
 }
 
 struct ContentKeys {
@@ -88,7 +104,7 @@ impl ContentCipher {
             SignatureEnd::Sender(signer) => {
                 Some(signer.sign(Signed::HashList, session, &[&offset.to_be_bytes(), list]))
             }
-            SignatureEnd::Receiver(_, seen) => seen.lock().get(&offset).copied(),
+            SignatureEnd::Receiver(_, seen) => seen.lock().0.get(&offset).copied(),
         }
     }
 
@@ -183,6 +199,14 @@ mod tests {
     use super::*;
 
     const VALUE: [u8; 32] = [3; 32];
+
+    #[test]
+    fn the_last_signatures_of_an_endless_stream_are_kept() {
+        let mut seen = SeenSignatures::default();
+        let most = MAX_SIGNATURES as u64;
+        (0..most + 3).for_each(|offset| seen.insert(offset, [0; SIGNATURE_BYTES]));
+        assert_eq!((seen.0.len(), seen.0.first_key_value().map(|(&offset, _)| offset)), (MAX_SIGNATURES, Some(3)));
+    }
 
     #[test]
     fn chunks_are_read_by_value_place_and_secret_alone() {

@@ -9,7 +9,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, GROUP, Host, Played, hosts, keys, play, star, turn};
 use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation, host_mac};
-use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION, Kind, parse};
+use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType, EthernetHeader, KEYED_VERSION, Kind, parse, seal};
 use ethbcast_transport::{Instant, Machine};
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -65,9 +65,25 @@ pub fn altered(frame: &mut Vec<u8>, random: &mut Random) {
     }
 }
 
+/// Changes one bit of a frame.
+fn with_another_bit(frame: &mut Vec<u8>, random: &mut Random) {
+    let bit = random.below(8 * frame.len() as u64) as usize;
+    frame[bit / 8] ^= 1 << (bit % 8);
+}
+
 /// Plays a session while an attacker sends recorded frames, unchanged or altered, to any host, from
 /// the first on and for long after its end. `known` are frames of an earlier session.
 fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard) {
+    let (fates, sent, heard, injected) = attacked_by(case, seed, known, (1, altered));
+    assert!(injected > 3000, "{injected}");
+    (fates, sent, heard)
+}
+
+/// Number of frames that an attacker sends at once, and what it does to each.
+type Manner = (usize, fn(&mut Vec<u8>, &mut Random));
+
+fn attacked_by(case: &Case, seed: u64, known: &Heard, manner: Manner) -> (Vec<Outcome>, u64, Heard, u64) {
+    let (burst, alter) = manner;
     let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
     let hears = Rc::clone(&heard);
     let faults = move |delivery: &Delivery<'_>| {
@@ -84,9 +100,9 @@ fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard)
         now += Duration::from_micros(500);
         let _goes_on = simulation.run(Instant::START + now, |_, host: &mut Host, now| turn(host, now));
         let count = heard.borrow().len() as u64;
-        if count > 0 {
+        for _ in 0..if count > 0 { burst } else { 0 } {
             let (to, mut frame) = heard.borrow()[random.below(count) as usize].clone();
-            altered(&mut frame, &mut random);
+            alter(&mut frame, &mut random);
             let to = if random.chance(0.5) { to } else { random.below(case.receivers as u64 + 1) as usize };
             simulation.inject(Instant::START + now, to, &frame);
             injected += 1;
@@ -94,7 +110,6 @@ fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard)
     }
     let outcome = simulation.run(Instant::START + Duration::from_secs(90), |_, host: &mut Host, now| turn(host, now));
     assert!(outcome.is_quiet(), "{} seed {seed}: {outcome:?}", case.via);
-    assert!(injected > 3000, "{injected}");
     let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
     for receiving in simulation.machines().iter().filter_map(Host::receiving) {
         assert_eq!(receiving.end(), Some(&End::Confirmed), "{} seed {seed}", case.via);
@@ -103,7 +118,17 @@ fn attacked(case: &Case, seed: u64, known: &Heard) -> (Vec<Outcome>, u64, Heard)
     let sent = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
     let fates = root.reports().map(|report| report.outcome).collect();
     drop(simulation);
-    (fates, sent, Rc::try_unwrap(heard).expect("the simulation is over").into_inner())
+    (fates, sent, Rc::try_unwrap(heard).expect("the simulation is over").into_inner(), injected)
+}
+
+#[test]
+fn of_a_hundred_thousand_altered_frames_none_is_answered_or_delays_anything() {
+    let case = case(Via::Cast);
+    let usual: u64 = played(&case, 1, 0.0).network.hosts.iter().map(|host| host.sent_frames).sum();
+    let (fates, sent, _, injected) = attacked_by(&case, 1, &Heard::new(), (30, with_another_bit));
+    assert!(injected >= 100_000, "{injected}");
+    assert_eq!(fates, [Outcome::Delivered; 5]);
+    assert_eq!(sent, usual);
 }
 
 #[test]
@@ -124,10 +149,15 @@ fn whatever_somebody_without_the_key_repeats_or_alters_has_no_effect() {
 /// Returns the announcements of a session of the same root with a key that no other host has,
 /// during its gathering; or of one that ran.
 fn recorded(case: &Case, seed: u64) -> Vec<Vec<u8>> {
+    recorded_of(case, seed, (kind::ANNOUNCE, 1))
+}
+
+/// Returns the frames of a kind that come to a host.
+fn recorded_of(case: &Case, seed: u64, (kind, to): (Kind, usize)) -> Vec<Vec<u8>> {
     let heard: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
     let hears = Rc::clone(&heard);
     let faults = move |delivery: &Delivery<'_>| {
-        if (delivery.from, delivery.to, delivery.frame[17]) == (Some(0), 1, kind::ANNOUNCE.0) {
+        if (delivery.to, delivery.frame[17]) == (to, kind.0) {
             hears.borrow_mut().push(delivery.frame.to_vec());
         }
         Fate::Deliver
@@ -194,6 +224,31 @@ fn announcements_of_an_earlier_session_end_no_wait_for_one_session() {
             }
         }
     }
+}
+
+#[test]
+fn ten_thousand_hosts_without_a_key_that_ask_to_join_get_no_answer() {
+    let case = case(Via::Chain);
+    let usual: u64 = played(&case, 1, 0.0).network.hosts.iter().map(|host| host.sent_frames).sum();
+    let request = recorded_of(&Case { keys: |_| None, ..case.clone() }, 1, (kind::JOIN, 0)).remove(0);
+    let parsed = parse(&request).expect("a request without a tag");
+    let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts(&case, 1), NoFaults);
+    for number in 0..10_000 {
+        let now = Instant::START + Duration::from_micros(20) * number;
+        let _goes_on = simulation.run(now, |_, host: &mut Host, now| turn(host, now));
+        let (source, destination) = (host_mac(1000 + number as usize), host_mac(0));
+        let mut forged = request.clone();
+        let link = EthernetHeader { source, destination, ether_type: EtherType::DEFAULT };
+        seal(&mut forged, link, &parsed.header, parsed.payload.len());
+        simulation.inject(now, 0, &forged);
+    }
+    let outcome = simulation.run(Instant::START + Duration::from_secs(60), |_, host: &mut Host, now| turn(host, now));
+    assert!(outcome.is_quiet(), "{outcome:?}");
+    let sent: u64 = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
+    let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+    assert_eq!(root.reports().map(|report| report.outcome).collect::<Vec<_>>(), [Outcome::Delivered; 5]);
+    let told = sending.source().told().iter().filter(|(_, event)| matches!(event, RootEvent::OtherVersion(_)));
+    assert_eq!((told.count(), sent), (64, usual));
 }
 
 #[test]

@@ -4,6 +4,7 @@
 mod communicators;
 mod damage;
 mod gathering;
+mod handshake;
 mod hostile_sessions;
 mod insiders;
 mod keyed_sessions;

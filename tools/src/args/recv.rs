@@ -5,9 +5,11 @@ use super::{
     KeySourceArgs, PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds,
 };
 use crate::exit::Form;
+use crate::rights::user;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
 use ethbcast_content::disk::Accept;
+use nix::unistd::User;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -107,6 +109,10 @@ pub struct RecvArgs {
     /// egress map (IEEE 802.1p).
     #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
     pub priority: Option<u8>,
+    /// Become this user once port, DEST and key are open, with the right to open packet sockets alone (CAP_NET_RAW).
+    /// All else needs that user's rights: DEST's directory must be writable for it. Only root can.
+    #[arg(long, value_name = "NAME", value_parser = user, help_heading = HOW)]
+    pub user: Option<User>,
     #[command(flatten)]
     pub patience: PatienceArgs,
     #[command(flatten)]

@@ -6,11 +6,13 @@ use super::{
     seconds, whole,
 };
 use crate::exit::Form;
+use crate::rights::user;
 use crate::send::StartRule;
 use clap::{Args, ValueEnum};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::verified::{ChunkSize, Cut};
 use ethbcast_collectives::session::{ContentKind, Rate};
+use nix::unistd::User;
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -137,6 +139,10 @@ pub struct SendArgs {
     /// Send frames for this MTU instead of the interface's.
     #[arg(long, value_name = "BYTES", value_parser = whole::<u32>, help_heading = HOW)]
     pub mtu: Option<u32>,
+    /// Become this user once port, SOURCE and key are open, with the right to open packet sockets alone (CAP_NET_RAW).
+    /// All else needs that user's rights: it must be able to read a directory. Only root can.
+    #[arg(long, value_name = "NAME", value_parser = user, help_heading = HOW)]
+    pub user: Option<User>,
     #[command(flatten)]
     pub patience: PatienceArgs,
     #[command(flatten)]

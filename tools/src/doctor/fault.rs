@@ -458,6 +458,7 @@ pub fn of_call(error: &CallError) -> Option<Fault> {
         CallError::Random(_) => Fault::Kernel,
         CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => Fault::Nobody,
         CallError::Call(CommunicatorError::Mtu { .. }) => Fault::Mtu,
+        CallError::Call(CommunicatorError::OtherBuild(other)) => of_keys(other.keys?),
         _ => return None,
     })
 }

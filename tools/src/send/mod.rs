@@ -10,16 +10,18 @@ mod start_rule;
 use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
+use crate::rights::{self, Needs};
 use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{interface, key, units};
+use crate::{interface, units};
 use ethbcast_collectives::session::application::Sending;
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
 use nix::sys::signal::Signal;
 use outcome::LeftOut;
 use report::Report;
+use rustix::thread::CapabilitySet;
 use settings::Settings;
 pub use source::HIDDEN;
 pub use start_rule::StartRule;
@@ -57,7 +59,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
     let _watcher = watch(&session, &mut options.run);
-    key::keep_to_own(options.wire.keys.as_ref(), [&args.exec_after, &args.pipe]);
+    rights::confine(&needs(&args, options.wire.keys.is_some()))?;
     content.describe(&mut options);
     start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
@@ -98,6 +100,23 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
     Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
+}
+
+fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
+    let mut capabilities = CapabilitySet::empty();
+    // Only root sees attributes of the namespace trusted.
+    capabilities.set(CapabilitySet::SYS_ADMIN, args.tree.xattrs);
+    rights::keep_priority(&mut capabilities, args.priority);
+    let files = [args.resume.report.as_deref(), args.progress.metrics_file.as_deref()];
+    Needs {
+        has_key,
+        has_commands: args.exec_after.is_some() || args.pipe.is_some(),
+        user: args.user.as_ref(),
+        opens_later: false,
+        capabilities,
+        dest: None,
+        files: files.into_iter().flatten().collect(),
+    }
 }
 
 fn interrupted(signal: Signal, session: &Session) -> Failure {

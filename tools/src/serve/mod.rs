@@ -12,7 +12,7 @@ use crate::args::RecvArgs;
 use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::udpcast::print_ignored;
-use crate::{config, key, recv, signals};
+use crate::{config, key, recv, rights, signals};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_content::dest::lacking_device;
 use ethbcast_transport::packet::keep_little_memory;
@@ -54,6 +54,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     args.unused.given().into_iter().for_each(|names| print_ignored(&names));
     let groups = check(&args)?;
     let keys = key::serving(&args.key)?;
+    rights::confine(&recv::needs(&args, keys.is_some(), None))?;
     keep_little_memory();
     let (serve_log, heard) = ServeLog::channel();
     let ear = serve_log.clone();
@@ -239,6 +240,12 @@ impl Server {
         };
         if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd {
             return fail(Code::Usage, "another interface, host name, EtherType, carrier or --port-fd takes a restart");
+        }
+        let [own, other] = [&*self.args, &args].map(|args| recv::needs(args, self.keys.is_some(), None));
+        if own.confines() && own != other {
+            let text = "another --user, and commands and privileges that take rights which it has given up, take a \
+                        restart";
+            return fail(Code::Usage, text);
         }
         let groups = check(&args)?;
         let is_bound = !args.port_fd.is_empty() || args.wire.over.is_unicast();

@@ -2,12 +2,16 @@
 
 use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch, shown_in, within};
 use ethbcast_tests::lab::Tap;
+use ethbcast_transport::sim::Random;
+use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION};
 use nix::sys::signal::Signal;
 use std::collections::HashSet;
 use std::fs;
-use std::os::unix::fs::{PermissionsExt, chown};
+use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
 use std::time::{Duration, Instant};
 
 /// Makes the key of a cluster, and its receivers' form.
@@ -169,9 +173,87 @@ fn as_user(site: &Site, host: &str, program: &str) -> Command {
     command
 }
 
-fn no_new_rights(run: &Run) -> Option<bool> {
+/// Reads a field of a process's status (proc_pid_status(5)).
+fn status(run: &Run, field: &str) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{}/status", run.pid())).ok()?;
-    Some(status.lines().find_map(|line| line.strip_prefix("NoNewPrivs:"))?.trim() == "1")
+    let value = status.lines().find_map(|line| line.strip_prefix(field)?.strip_prefix(':'))?;
+    Some(value.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+fn no_new_rights(run: &Run) -> Option<bool> {
+    status(run, "NoNewPrivs").map(|flag| flag == "1")
+}
+
+const NET_RAW: u64 = 1 << 13;
+/// CHOWN, DAC_OVERRIDE, DAC_READ_SEARCH, FOWNER and FSETID.
+const FILES: u64 = 0x1f;
+
+fn assert_status(run: &Run, expected: &[(&str, &str)]) {
+    for &(field, value) in expected {
+        assert_eq!(status(run, field).as_deref(), Some(value), "{field}");
+    }
+}
+
+#[test]
+fn with_user_only_the_right_to_packet_sockets_is_kept() {
+    let site = Site::beside("user", one_switch(2));
+    let (bytes, source) = sent(&site);
+    fs::set_permissions(&source, fs::Permissions::from_mode(0o600)).expect("its mode");
+    let group = USER.to_string();
+    let user = [group.as_str(); 4].join(" ");
+    let net_raw = format!("{NET_RAW:016x}");
+    let rights =
+        [("Uid", &*user), ("Groups", &*group), ("CapPrm", &net_raw), ("CapEff", &net_raw), ("CapBnd", &net_raw)];
+    let nobody = ["--no-key", "--user", "nobody"];
+    for (name, serves) in [("once", false), ("serving", true)] {
+        let directory = site.directory(name);
+        chown(&directory, Some(USER), Some(USER)).expect("root may");
+        let (mode, line): (&[_], _) =
+            if serves { (&["recv", "--serve"], "serving ") } else { (&["recv"], "waiting for") };
+        let receiver = site.start("n1", &[mode, &nobody].concat(), &directory);
+        receiver.wait_for_line(line);
+        assert_status(&receiver, &rights);
+        assert_status(&receiver, &[("NoNewPrivs", "1")]);
+        site.run("n0", &[&["send", "-n", "1"], &nobody[..]].concat(), &source).assert_code(0);
+        let dest = directory.join("source.bin");
+        let came = within(LIMIT, || fs::read(&dest).ok());
+        assert!(came.expect("it is there") == bytes, "{name}");
+        assert_eq!(fs::metadata(&dest).expect("it is there").uid(), USER);
+        if serves {
+            receiver.signal(Signal::SIGTERM);
+        }
+        receiver.end(LIMIT).assert_code(0);
+    }
+    let refused = site.run("n1", &[&["recv"], &nobody[..]].concat(), site.directory("roots").join("dest"));
+    refused.assert_refusal(4, &["roots", "[E-DEST]"]);
+    let report = site.path("roots").join("run.json").to_string_lossy().into_owned();
+    let refused = site.run("n0", &[&["send", "-n", "1", "--report", &report], &nobody[..]].concat(), &source);
+    refused.assert_refusal(4, &["run.json", "Permission denied"]);
+    let nobody_there = site.run("n1", &["recv", "--no-key", "--user", "nosuchuser"], "dest");
+    nobody_there.assert_code(2);
+    assert!(nobody_there.stderr.contains("no such user"), "{}", nobody_there.stderr);
+}
+
+#[test]
+fn root_with_a_key_keeps_what_files_and_their_owners_need() {
+    let site = Site::beside("keeping", one_switch(2));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let source = site.directory("source");
+    fs::write(source.join("theirs"), "x").expect("room");
+    chown(source.join("theirs"), Some(USER), Some(USER)).expect("root may");
+    let mut receiver = site.ethbcast("n1", ["recv", "--key", &of_receivers]);
+    let dest = site.path("dest");
+    receiver.arg(&dest).env("RUST_LOG", "ethbcast=debug");
+    let receiver = Run::start("n1", receiver);
+    receiver.wait_for_line("Landlock: FullyEnforced");
+    receiver.wait_for_line("waiting for");
+    fs::remove_file(&of_receivers).expect("it is there");
+    let kept = format!("{:016x}", FILES | NET_RAW);
+    assert_status(&receiver, &[("CapPrm", &kept), ("CapEff", &kept), ("CapBnd", &kept), ("NoNewPrivs", "1")]);
+    let root = site.run("n0", &["send", "-n", "1", "--numeric", "--key", &of_sender], &source);
+    root.assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    assert_eq!(fs::metadata(dest.join("theirs")).expect("it is there").uid(), USER);
 }
 
 #[test]
@@ -304,4 +386,63 @@ fn a_capture_of_a_directory_and_its_update_has_nothing_of_contents_and_names() {
             }
         }
     }
+}
+
+/// Frames that an attacker remembers.
+const MEMORY: usize = 20_000;
+
+/// Hears all frames on the cables of a lab, and sends them again from n3, every second one altered, until `is_over`
+/// says so. Counts them.
+fn attack(site: &Site, sent: &AtomicU64, is_over: impl Fn() -> bool) {
+    // Borrowed addresses must stay on their own ports.
+    site.lab().set_learning("n3", false).expect("a host");
+    let ear = site.lab().run_at_switches(Tap::everywhere).expect("a lab").expect("a socket");
+    let mouth = site.lab().run_on("n3", || Tap::on("eth0")).expect("a host").expect("a socket");
+    let (mut random, mut heard, mut buffer) = (Random::new(1), Vec::new(), vec![0; 2048]);
+    while !is_over() {
+        while let Some(length) = ear.receive(&mut buffer).expect("frames") {
+            let is_keyed = buffer[..length].get(ETHERNET_BYTES + 2) == Some(&KEYED_VERSION);
+            if is_keyed && heard.len() < MEMORY {
+                heard.push(buffer[..length].to_vec());
+            }
+        }
+        for _ in 0..8 {
+            let Some(at) = random.below(heard.len() as u64 + 1).checked_sub(1) else { continue };
+            let mut frame: Vec<u8> = heard[at as usize].clone();
+            if random.chance(0.5) {
+                let bit = random.below(8 * frame.len() as u64) as usize;
+                frame[bit / 8] ^= 1 << (bit % 8);
+            }
+            sent.fetch_add(u64::from(mouth.send(&frame).expect("a cable")), Ordering::Relaxed);
+        }
+        thread::sleep(Duration::from_millis(2));
+    }
+}
+
+#[test]
+fn whatever_a_host_without_the_key_sends_again_or_alters_has_no_effect() {
+    let site = Site::beside("attacked", one_switch(4));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let (bytes, source) = sent(&site);
+    let (sent, deadline, is_over) = (AtomicU64::new(0), Instant::now() + LIMIT, AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| attack(&site, &sent, || is_over.load(Ordering::Relaxed) || Instant::now() > deadline));
+        for round in 0.. {
+            let via = ["chain", "cast"][round % 2];
+            let receivers = ["n1", "n2"].map(|host| {
+                let directory = site.directory(&format!("{host}-{round}"));
+                (site.start(host, &["recv", "--key", &of_receivers], directory.join("dest")), directory)
+            });
+            let root = site.run("n0", &["send", "-n", "2", "--via", via, "--key", &of_sender], &source);
+            root.assert_code(0);
+            for (receiver, directory) in receivers {
+                receiver.end(LIMIT).assert_code(0);
+                assert!(fs::read(directory.join("dest")).expect("it is there") == bytes, "{via}");
+            }
+            if round > 2 && sent.load(Ordering::Relaxed) > 5000 {
+                break;
+            }
+        }
+        is_over.store(true, Ordering::Relaxed);
+    });
 }

@@ -370,7 +370,7 @@ impl Machine for Member {
         };
         let frame = match parsed {
             Ok(frame) => frame,
-            Err(why) => return self.on_reject(frame, why),
+            Err(why) => return self.on_reject(now, frame, why),
         };
         match frame.header.kind {
             kind::CALL => return self.on_call(now, &frame),

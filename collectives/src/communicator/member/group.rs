@@ -18,7 +18,7 @@ use crate::communicator::seals::is_numbered;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
-use ethbcast_transport::wire::{Flags, Frame, Kind, Peer, Rank};
+use ethbcast_transport::wire::{Flags, Frame, Header, Kind, Peer, Rank};
 use ethbcast_transport::{AuditError, Deadline, Instant, Part};
 use std::sync::Arc;
 
@@ -32,6 +32,8 @@ pub struct Group {
     shrinking: Option<Shrinking>,
     streams_first: bool,
     is_keyed: bool,
+    /// Last stamp of each rank by its own clock.
+    newest: Vec<Option<u32>>,
 }
 
 impl Group {
@@ -47,6 +49,7 @@ impl Group {
         let link = (roster.mtu_bytes(), processors);
         let probe = || Probing::new(now, identity.clone(), &peers, group, link, config.join_by);
         let probing = network.is_to_be_measured().then(probe);
+        let newest = vec![None; peers.len()];
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
             calls: Calls::new(now, roster, rank),
@@ -57,6 +60,7 @@ impl Group {
             shrinking: None,
             streams_first: false,
             is_keyed: station.guard.is_keyed(),
+            newest,
         }
     }
 
@@ -129,7 +133,7 @@ impl Group {
             return;
         }
         let is_notice = matches!(header.kind, kind::ALIVE | kind::BYE);
-        if !is_notice {
+        if !is_notice && (!self.is_keyed || self.is_latest(&header)) {
             self.leaving.linger(now);
         }
         let ready = self.is_ready();
@@ -154,6 +158,18 @@ impl Group {
             _ => stats.strangers += 1,
         }
         self.measure_on();
+    }
+
+    /// Whether a frame was sent after all that have come from its rank, so that it is no replay. Only ranks that still
+    /// need something send frames with a stamp of their own to one that has everything.
+    fn is_latest(&mut self, header: &Header) -> bool {
+        let is_own = matches!(header.kind, Kind::DATA | Kind::PARITY | Kind::HEARTBEAT | Kind::PUSH | Kind::ASK);
+        let newest = &mut self.newest[header.rank.index()];
+        let is_latest = is_own && newest.is_none_or(|newest| (header.stamp.wrapping_sub(newest) as i32) > 0);
+        if is_latest {
+            *newest = Some(header.stamp);
+        }
+        is_latest
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {

@@ -330,27 +330,32 @@ impl Member {
             self.stats.strangers += 1;
             return;
         }
+        let is_listed = |mac, nonce| self.assembly.is_caller(mac, nonce);
         if let Some(seals) = &mut self.seals
-            && !seals.take_call(frame.source, call.nonce, frame.header.sequence)
+            && !seals.take_call((frame.source, call.nonce), frame.header.sequence, is_listed)
         {
             self.stats.strangers += 1;
             return;
         }
         match &self.group {
-            Some(group) => {
-                // Late callers need a reply; joined ones do not.
-                let pause = period(self.size()) / 2;
-                let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
-                if !call.joined && !group.is_leaving() && !lately {
-                    (self.calls_pending, self.answered_at) = (1, Some(now));
-                }
-            }
+            // Late callers need a reply; joined ones do not.
+            Some(_) if !call.joined => self.answer(now),
+            Some(_) => {}
             None if self.refusal.is_none() && !self.given_up => {
                 let taken = self.assembly.on_call(now, frame.source, call);
                 self.heed(taken);
                 self.join_if_confirmed(now);
             }
             None => {}
+        }
+    }
+
+    /// Calls once more, for a process that is late.
+    fn answer(&mut self, now: Instant) {
+        let pause = period(self.size()) / 2;
+        let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
+        if !lately && self.group.as_ref().is_some_and(|group| !group.is_leaving()) {
+            (self.calls_pending, self.answered_at) = (1, Some(now));
         }
     }
 
@@ -361,13 +366,21 @@ impl Member {
         }
     }
 
-    fn on_reject(&mut self, frame: &[u8], why: Reject) {
+    fn on_reject(&mut self, now: Instant, frame: &[u8], why: Reject) {
         *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
-        if self.group.is_some() || self.refusal.is_some() || self.given_up {
+        if self.refusal.is_some() || self.given_up {
             return;
         }
         let group_mac = self.assembly.config().station.group_mac;
-        if let Some(other) = other_keys(self.seals.as_deref(), frame, group_mac, why) {
+        let other = other_keys(self.seals.as_deref(), frame, group_mac, why);
+        if self.group.is_some() {
+            // By a call it learns whose key differs.
+            if other.is_some_and(|other| self.assembly.is_told(other.mac)) {
+                self.answer(now);
+            }
+            return;
+        }
+        if let Some(other) = other {
             self.assembly.on_other_build(other);
         }
         if let Reject::Version(other) = why {

@@ -16,7 +16,9 @@ use zeroize::Zeroizing;
 /// Variable of systemd that names the directory of a service's credentials; one of them may be the key.
 const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
 const CREDENTIAL: &str = "ethbcast.key";
+/// The program's configuration file, which may name a key, unless the variable names another; empty for none.
 const CONFIGURATION: &str = "/etc/ethbcast/ethbcast.toml";
+const CONFIGURATION_VARIABLE: &str = "ETHBCAST_CONFIG";
 
 /// A key that cannot be used. The sentence says what to do, and contains nothing of the key.
 #[derive(Debug, thiserror::Error)]
@@ -103,7 +105,7 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
 /// The place of its key, and what to do.
 pub fn check_unkeyed() -> Result<(), UnusedKey> {
     let is_there = |path: &Path| path.exists();
-    let place = place(|variable| std::env::var_os(variable), is_there, std::fs::read_to_string(CONFIGURATION).ok());
+    let place = place(|variable| std::env::var_os(variable), is_there, |path| std::fs::read_to_string(path).ok());
     place.map_or(Ok(()), |place| Err(UnusedKey { place }))
 }
 
@@ -129,7 +131,7 @@ fn is_off(no_key: Option<OsString>) -> bool {
 fn place(
     variable: impl Fn(&str) -> Option<OsString>,
     is_there: impl Fn(&Path) -> bool,
-    configuration: Option<String>,
+    read: impl Fn(&Path) -> Option<String>,
 ) -> Option<String> {
     if let Some(variable) = [FILE_VARIABLE, PHRASE_VARIABLE].into_iter().find(|name| variable(name).is_some()) {
         return Some(format!("${variable}"));
@@ -138,8 +140,9 @@ fn place(
         return None;
     }
     let is_key = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim() == "key");
-    if configuration.is_some_and(|text| text.lines().any(is_key)) {
-        return Some(CONFIGURATION.to_owned());
+    let configuration = variable(CONFIGURATION_VARIABLE).map_or(PathBuf::from(CONFIGURATION), PathBuf::from);
+    if read(&configuration).is_some_and(|text| text.lines().any(is_key)) {
+        return Some(configuration.display().to_string());
     }
     let files = variable(CREDENTIALS).map(credential).into_iter().chain([PathBuf::from(KEY_PATH)]);
     files.into_iter().find(|path| is_there(path)).map(|path| path.display().to_string())
@@ -196,11 +199,15 @@ mod tests {
     fn a_key_that_is_not_used_is_found_where_the_program_would_look() {
         let found = |set: &[(&str, &str)], files: &[&str], configuration: Option<&str>| {
             let value = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
-            place(value, |path| files.iter().any(|file| path == Path::new(file)), configuration.map(str::to_owned))
+            let at = value(CONFIGURATION_VARIABLE).unwrap_or_else(|| CONFIGURATION.into());
+            let read = |path: &Path| configuration.filter(|_| path == Path::new(&at)).map(str::to_owned);
+            place(value, |path| files.iter().any(|file| path == Path::new(file)), read)
         };
         assert_eq!(found(&[], &[], None), None);
         assert_eq!(found(&[], &[KEY_PATH], Some("host = \"n0\"\n#key = 1\n")).as_deref(), Some(KEY_PATH));
-        assert_eq!(found(&[], &[], Some("[send]\nkey = \"f\"\n")).as_deref(), Some(CONFIGURATION));
+        let names_one = Some("[send]\nkey = \"f\"\n");
+        assert_eq!(found(&[], &[], names_one).as_deref(), Some(CONFIGURATION));
+        assert_eq!(found(&[(CONFIGURATION_VARIABLE, "/x")], &[], names_one).as_deref(), Some("/x"));
         let systemd = (CREDENTIALS, "/run/c");
         assert_eq!(found(&[systemd], &["/run/c/ethbcast.key"], None).as_deref(), Some("/run/c/ethbcast.key"));
         for (off, is_off) in [("1", true), ("yes", true), ("0", false), ("", false), ("off", false)] {

@@ -177,3 +177,51 @@ fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
         }
     }
 }
+
+#[test]
+fn a_rank_with_another_key_or_none_is_told_so_by_a_group_that_runs() {
+    type KeysOf = fn(usize) -> Option<Keys>;
+    let is_other: [(KeysOf, &str); 2] =
+        [(|_| Some(keys(2)), "copy one file to both"), (|_| None, "and this host has none: give it the file")];
+    for (keys, itself) in is_other {
+        let running = Case { leave: false, ..case() }.keyed();
+        let mut play = Play::new(&running, 1, NoFaults, "another key, late");
+        play.run(Duration::from_secs(1));
+        let called = |play: &Play<NoFaults>| {
+            let others = play.stats().into_iter().enumerate().filter(|&(host, _)| host != 2);
+            others.map(|(_, stats)| stats.calls_sent).sum::<u64>()
+        };
+        let before = called(&play);
+        let late = Case { keys, patience: Duration::from_secs(3), ..case() };
+        play.restart(2, &late, 9);
+        play.run(Duration::from_secs(4));
+        let text = play.error(2).to_string();
+        assert!(text.contains(itself), "{text}");
+        let answers = called(&play) - before;
+        assert!((1..=24).contains(&answers), "nobody answers for ever: {answers}");
+    }
+}
+
+#[test]
+fn recorded_frames_keep_no_rank_that_leaves() {
+    let case = Case { leave: false, ..case() }.keyed();
+    let (mut play, heard) = attacked(&case, 1, &Heard::new(), Duration::ZERO, Duration::from_secs(2));
+    play.assert_done();
+    let (began, mut next) = (play.simulation().now(), 0);
+    for host in 0..RANKS {
+        play.member(host).leave(began, began + Duration::from_secs(3));
+        play.simulation().wake(host, began);
+    }
+    // In the order in which they were sent.
+    while !(0..RANKS).all(|host| play.member(host).has_left()) {
+        for _ in 0..5 {
+            let (to, frame) = &heard[next % heard.len()];
+            let now = play.simulation().now();
+            play.simulation().inject(now, *to, frame);
+            next += 1;
+        }
+        play.run(Duration::from_millis(1));
+    }
+    let took = play.simulation().now().since(began);
+    assert!(took < Duration::from_millis(300), "{took:?}");
+}
