@@ -1,6 +1,6 @@
 //! Opening of what is sent (SOURCE): a file, a device, stdin, a command's output, or directories.
 
-use super::listing::extents_of;
+use super::listing::{extents_of, mode_alone};
 use super::reader::{Unchanged, UnchangedAt, WholeFile};
 use super::{Selection, SourceError, Tree};
 use crate::command::CommandOutput;
@@ -174,7 +174,9 @@ impl Source<'_> {
     }
 
     fn attributes(&self) -> Option<FileAttributes> {
-        FileAttributes::of(&self.metadata)
+        let attributes = FileAttributes::of(&self.metadata)?;
+        let mode = mode_alone(self.path, attributes.mode);
+        Some(FileAttributes { mode, ..attributes })
     }
 
     fn unchanged(&self) -> Option<Unchanged> {
