@@ -18,7 +18,7 @@ impl FileWalk {
         self.start().find(0, Path::new(DEST)).ok()
     }
 
-    /// What stands for a file that is neither old nor new and that the next run completes.
+    /// Stands for a file that is neither old nor new and that the next run completes.
     fn broken() -> (PathBuf, Inode) {
         (PathBuf::from("broken"), Inode::Special)
     }

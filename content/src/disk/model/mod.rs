@@ -42,7 +42,7 @@ pub enum Refusal {
     From(u32, i32),
 }
 
-/// What a call needs of the disk.
+/// Need of a call that a failing disk may not meet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Need {
     Reading,

@@ -159,7 +159,7 @@ impl<K: Walked> Step<'_, K> {
         self.completes(&disk.recovered(), &when);
     }
 
-    /// What has to move is a mount, or on another layer, or another user's: the old content stays.
+    /// Receives where the entry that has to move is a mount, on another layer, or another user's: the old one stays.
     fn is_blocked(&self) -> usize {
         let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
         let is_refused = self.kind.receive(&disk).is_err();
