@@ -308,7 +308,7 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     // Poll reports nothing before a first writer, even one that has closed since.
     while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], POLL_TIMEOUT_MS)? == 0 {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
-            let text = format!("nobody has opened it for writing within {} s", patience.as_secs_f64());
+            let text = format!("nobody has written to it within {} s", patience.as_secs_f64());
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
     }
