@@ -5,7 +5,7 @@ use super::in_place::otherwise;
 use super::place::Target;
 use super::replacing::{inode, old};
 use crate::disk::Directory;
-use crate::disk::model::{Abilities, Inode, Listing, Model, ROOT, Walked, World, walk};
+use crate::disk::model::{Abilities, Inode, Listing, Model, ModelDirectory, ROOT, Walked, World, walk};
 use crate::hidden_names::{is_hidden, remove_stale};
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -46,6 +46,11 @@ impl Walked for TreeWalk {
         self.inodes(self.moved)
     }
 
+    fn holders(&self, disk: &Model) -> Vec<ModelDirectory> {
+        let dest = disk.root().directory(Path::new(DEST)).ok().filter(|_| self.way != Way::Whole);
+        [disk.root()].into_iter().chain(dest).collect()
+    }
+
     fn receive(&self, disk: &Model) -> Result<bool, String> {
         let (root, stream) = (disk.root(), stream(71));
         let (holder, name, target) = match self.way {
@@ -63,9 +68,8 @@ impl Walked for TreeWalk {
 
     fn found(&self, there: &World, abilities: &Abilities) -> Listing {
         let disk = Model::of(there.clone()).with(abilities);
-        remove_stale(&disk.root());
-        if let (Way::InPlace { .. }, Ok(at)) = (self.way, disk.root().directory(Path::new(DEST))) {
-            remove_stale(&at);
+        for holder in self.holders(&disk) {
+            remove_stale(&holder);
         }
         let now = disk.current();
         let shown = dest(&now).into_iter().filter(|(path, _)| !path.iter().any(is_unseen));

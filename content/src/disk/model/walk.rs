@@ -2,7 +2,7 @@
 //! with a crash or a refusal at each step.
 
 use super::world::{Abilities, Inode, ROOT, World};
-use super::{Model, Moment, Refusal};
+use super::{Model, ModelDirectory, Moment, Refusal};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
 use nix::libc;
@@ -33,6 +33,11 @@ pub trait Walked {
     /// Returns old entries that have to move or go.
     fn moved(&self) -> Vec<u64> {
         Vec::new()
+    }
+
+    /// Returns the directories in which unfinished content may be.
+    fn holders(&self, disk: &Model) -> Vec<ModelDirectory> {
+        vec![disk.root()]
     }
 
     /// Receives the new content. Returns whether nothing of it was left out or left over.
@@ -116,6 +121,9 @@ impl<K: Walked> Step<'_, K> {
                 let mut hasher = DefaultHasher::new();
                 crashed.hash(&mut hasher);
                 if seen.insert(hasher.finish()) {
+                    let aged = Model::of(crashed.clone()).with(&self.abilities);
+                    self.remove_stale(&aged, MONTH_SECONDS);
+                    self.assert_whole(&aged.current(), &format!("{when}, a month later"));
                     self.completes(&Model::of(crashed), &when);
                 }
             }
@@ -175,6 +183,13 @@ impl<K: Walked> Step<'_, K> {
         usize::from(is_refused)
     }
 
+    fn remove_stale(&self, disk: &Model, age_seconds: u64) {
+        disk.ages(age_seconds);
+        for holder in self.kind.holders(disk) {
+            remove_stale(&holder);
+        }
+    }
+
     #[track_caller]
     fn assert_whole(&self, there: &World, when: &str) {
         let found = self.kind.found(there, &self.abilities);
@@ -191,13 +206,12 @@ impl<K: Walked> Step<'_, K> {
     #[track_caller]
     fn completes_with(&self, left: &Model, abilities: &Abilities, when: &str) {
         let disk = left.clone().with(abilities);
-        remove_stale(&disk.root());
+        self.remove_stale(&disk, 0);
         self.kind.receive(&disk).unwrap_or_else(|error| panic!("{when}, then: {error}"));
         let found = self.kind.found(&disk.durable(), abilities);
         assert!(found == self.new, "{when}, then: {:?}", paths(&found));
         assert!(outside::<K>(&disk.durable()) == outside::<K>(&self.start), "{when}, then");
-        disk.ages(MONTH_SECONDS);
-        remove_stale(&disk.root());
+        self.remove_stale(&disk, MONTH_SECONDS);
         let names = disk.root().names().expect("readable");
         assert!(!abilities.held.is_empty() || !names.iter().any(|name| is_hidden(name)), "{when}, then: {names:?}");
     }
