@@ -5,6 +5,7 @@ pub use rustix::process::Signal;
 use ethbcast_collectives::lock::Mutex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
+use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
@@ -109,6 +110,7 @@ pub struct CommandOutput {
     command: String,
     child: Child,
     stdout: ChildStdout,
+    _unfinished: Option<Unfinished>,
 }
 
 impl CommandOutput {
@@ -117,9 +119,14 @@ impl CommandOutput {
     /// # Errors
     /// If there is no shell, or no room for a process.
     pub fn start(command: &str) -> io::Result<CommandOutput> {
-        let mut child = shell(command).stdin(Stdio::null()).stdout(Stdio::piped()).spawn()?;
+        let mut shell = shell(command);
+        shell.stdin(Stdio::null()).stdout(Stdio::piped());
+        // At a terminal it stays in the group that Ctrl-C reaches and that may ask for a password.
+        let is_alone = File::open("/dev/tty").is_err();
+        let mut child = if is_alone { shell.process_group(0) } else { &mut shell }.spawn()?;
+        let _unfinished = is_alone.then(|| Unfinished::note_group(Pid::from_child(&child)));
         let stdout = child.stdout.take().expect("it is piped");
-        Ok(CommandOutput { command: command.to_owned(), child, stdout })
+        Ok(CommandOutput { command: command.to_owned(), child, stdout, _unfinished })
     }
 }
 
@@ -302,6 +309,15 @@ impl Unfinished {
     fn note_this(what: What) -> Unfinished {
         UNFINISHED.lock().push(what.clone());
         Unfinished(what)
+    }
+
+    /// Ends all registered groups. The process must end next.
+    pub fn end_groups() {
+        for what in UNFINISHED.lock().iter() {
+            if let What::Group(group) = what {
+                let _ = kill_process_group(*group, Signal::TERM);
+            }
+        }
     }
 
     /// Removes all registered files and kills all registered groups. The process must end next.

@@ -191,7 +191,13 @@ pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> b
 fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
     directory.has_directory(&names.tree).ok().filter(|there| *there)?;
     let tree = directory.directory(&names.tree).ok().filter(Directory::try_lock)?;
-    (directory.is_own(&tree, &names.tree) && is_old(directory, names)).then_some(tree)
+    // Old entries among the built ones have no successor yet: the next run with the same journal completes them.
+    let is_needed = || directory.kind(&names.journal).map_or(true, |journal| journal.is_some()) && holds_old(&tree);
+    (directory.is_own(&tree, &names.tree) && is_old(directory, names) && !is_needed()).then_some(tree)
+}
+
+fn holds_old<D: Directory>(tree: &D) -> bool {
+    tree.names().map_or(true, |names| names.iter().any(|name| with_suffix(name, OLD).is_some()))
 }
 
 /// Moves back the entries that dead receivers set aside in a directory, if they have no successor.

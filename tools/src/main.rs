@@ -35,6 +35,7 @@ mod whole_file;
 
 use crate::args::{Cli, Command};
 use crate::exit::Form;
+use ethbcast_content::command::Unfinished;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitCode;
@@ -73,6 +74,8 @@ fn main() -> ExitCode {
         Command::Port(args) => mpi_env::serve_ports(&args),
         Command::Watch(args) => watcher::run(&args),
     };
+    // The command of a SOURCE that says nothing more does not see that nobody reads it.
+    Unfinished::end_groups();
     exit::finish(result, form)
 }
 

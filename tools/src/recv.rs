@@ -45,11 +45,11 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let (began, max_wait) = (Instant::now(), args.max_wait.map(Duration::from_secs_f64));
     let mut options = RecvOptions { wire: keyed_wire(&args)?, max_wait, once: args.once, ..RecvOptions::new() };
     bar.attach(&mut options.run);
+    args.patience.apply(&mut options.run);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
     print_warnings(&dest, &args.accepted());
     options.wire.port_fd = args.port_fd.first().copied();
     options.about = Some(About::default());
-    args.patience.apply(&mut options.run);
     options.session_limit = args.max_session_time.map(Duration::from_secs_f64);
     options.expects.clone_from(&args.expect);
     let interrupt = interrupt(&options.run, "interrupted by its user")?;

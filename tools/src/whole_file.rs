@@ -4,7 +4,7 @@
 use std::ffi::OsString;
 use std::fs::{File, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, PermissionsExt, fchown};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::Path;
 use tempfile::NamedTempFile;
 
@@ -53,8 +53,9 @@ fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     prefix.push(name);
     prefix.push(".");
     let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::Builder::new();
-    file.prefix(&prefix).suffix(".new").permissions(Permissions::from_mode(mode)).tempfile_in(directory)
+    // An error of `tempfile_in` would name the hidden path, which no user has given.
+    let make = |hidden: &Path| File::options().write(true).create_new(true).mode(mode).open(hidden);
+    tempfile::Builder::new().prefix(&prefix).suffix(".new").make_in(directory, make)
 }
 
 fn put(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
@@ -97,6 +98,17 @@ mod tests {
         save(&path, "third\n").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "third\n");
         assert_eq!(fs::read_dir(directory.path()).expect("listed").count(), 1);
+    }
+
+    /// Regression: the message named `.run.json.4fQz1a.new`.
+    #[test]
+    fn an_error_names_no_path_beside_the_one_that_was_given() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("nowhere/run.json");
+        for error in [try_place(&path), save(&path, "text"), renew(&path, "text", 0o644)] {
+            let error = error.expect_err("there is no such directory").to_string();
+            assert!(error.contains("No such file") && !error.contains("run.json"), "{error}");
+        }
     }
 
     #[test]

@@ -250,7 +250,7 @@ fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::model::Model;
+    use crate::disk::model::{Abilities, Inode, Listing, Model, Walked, World, walk};
     use crate::disk::{COMMON_FILE, Directory};
 
     #[test]
@@ -373,6 +373,53 @@ mod tests {
                 receive(&disk, &image, keeps).expect("what memory has is not believed");
                 assert!(disk.durable().file("device") == Some(&new), "{after}");
             }
+        }
+    }
+
+    struct DeviceWalk {
+        keeps: bool,
+    }
+
+    impl Walked for DeviceWalk {
+        const DEST: &str = "device";
+
+        fn start(&self) -> World {
+            model(&images().0).current()
+        }
+
+        fn systems(&self) -> Vec<(String, Abilities)> {
+            let lacking = Abilities { no_holes: true, ..Abilities::default() };
+            vec![("all it should".to_owned(), Abilities::default()), ("no holes".to_owned(), lacking)]
+        }
+
+        fn receive(&self, disk: &Model) -> std::result::Result<bool, String> {
+            receive(disk, &images().1, self.keeps).map(|()| true).map_err(|error| error.to_string())
+        }
+
+        fn found(&self, there: &World, _abilities: &Abilities) -> Listing {
+            let bytes = there.file("device").map(<[u8]>::to_vec).unwrap_or_default();
+            vec![("device".into(), Inode::File { bytes, attributes: String::new() })]
+        }
+
+        /// Each half of a piece is old or new, and the rest of the device is as it was.
+        fn is_whole(&self, there: &Listing, old: &Listing, new: &Listing) -> bool {
+            let bytes = |listing: &Listing| match &listing[0].1 {
+                Inode::File { bytes, .. } => bytes.clone(),
+                _ => Vec::new(),
+            };
+            let [there, old, new] = [there, old, new].map(bytes);
+            let halves =
+                there.chunks(PIECE_BYTES / 2).zip(old.chunks(PIECE_BYTES / 2)).zip(new.chunks(PIECE_BYTES / 2));
+            there.len() == old.len() && halves.into_iter().all(|((there, old), new)| there == old || there == new)
+        }
+    }
+
+    #[test]
+    fn a_device_has_old_and_new_pieces_after_a_crash_or_a_refusal_at_any_step() {
+        for keeps in [false, true] {
+            let walked = walk(&DeviceWalk { keeps });
+            println!("{walked:?}");
+            assert!(walked.systems == 2 && walked.crashes >= 20 && walked.refusals > 300, "{walked:?}");
         }
     }
 

@@ -225,6 +225,25 @@ mod tests {
         assert!(pipe.skip(u64::MAX).is_err_and(|error| error.to_string().contains("over")));
     }
 
+    #[test]
+    fn a_pipe_that_is_closed_after_any_piece_is_never_taken_for_whole() {
+        let (pieces, bytes) = (4, 4 * PIECE_BYTES);
+        for taken in (0..=2 * bytes).step_by(PIECE_BYTES / 2) {
+            let command = format!("head -c {taken} > /dev/null; cat > /dev/null || true");
+            let reads_all = CommandInput::start(&command, "image", Arc::default()).expect("a shell");
+            let stops = format!("head -c {taken} > /dev/null");
+            let stops = CommandInput::start(&stops, "image", Arc::default()).expect("a shell");
+            for (input, is_whole) in [(reads_all, true), (stops, taken >= 2 * bytes)] {
+                let mut pipe = PipeDest::Command(input);
+                assert!(pipe.keep(1).is_err() && pipe.handle().is_none(), "nothing is there before");
+                let written = (0..pieces).try_for_each(|_| pipe.write(&ZEROS)).and_then(|()| pipe.skip(bytes as u64));
+                let settled = written.and_then(|()| pipe.settle(None));
+                assert_eq!(settled.is_ok(), is_whole, "{taken} of {}: {settled:?}", 2 * bytes);
+                assert!(matches!(pipe.put(), (None, Ok(()))), "it gets no name");
+            }
+        }
+    }
+
     fn file(bytes: &[u8]) -> File {
         let file = tempfile::tempfile().expect("a file");
         file.write_all_at(bytes, 0).expect("room");

@@ -221,8 +221,10 @@ impl<'a> Listing<'a> {
         if let Some(owners) = self.selection.owners {
             attributes.owner = Some(self.owners.place(metadata, owners, &mut self.builder)?);
         }
-        if self.selection.xattrs && (metadata.is_file() || metadata.is_dir()) {
-            attributes.xattrs = xattrs(path)?;
+        match self.selection.xattrs {
+            _ if !metadata.is_file() && !metadata.is_dir() => {}
+            true => attributes.xattrs = xattrs(path)?,
+            false => attributes.mode = mode_alone(path, attributes.mode),
         }
         Ok(attributes)
     }
@@ -414,6 +416,22 @@ pub fn has_rights(path: &Path) -> bool {
     names.split(|&byte| byte == 0).any(is_right)
 }
 
+/// Returns the mode of a file that is sent without its access list. With a list, the mode's bits of the group are the
+/// most that anybody in the list may do, and the list has those of the group itself.
+pub(super) fn mode_alone(path: &Path, mode: u16) -> u16 {
+    let list = grown(|buffer| lgetxattr(path, "system.posix_acl_access", buffer)).unwrap_or_default();
+    let entry = |entry: &[u8; 8]| (u16::from_le_bytes([entry[0], entry[1]]), u16::from_le_bytes([entry[2], entry[3]]));
+    let entries: Vec<_> = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().map(entry).collect();
+    let of = |tag: u16| entries.iter().find(|(of, _)| *of == tag).map(|(_, may)| may & 7);
+    match (of(ACL_GROUP_OBJ), of(ACL_MASK)) {
+        (Some(group), Some(mask)) => mode & !0o070 | (group & mask) << 3,
+        _ => mode,
+    }
+}
+
+const ACL_GROUP_OBJ: u16 = 4;
+const ACL_MASK: u16 = 16;
+
 fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::Result<Vec<u8>> {
     let mut buffer = vec![0; 256];
     loop {
@@ -431,6 +449,30 @@ fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// Regression: without its access list a file gave its group what the list gave to somebody else.
+    #[test]
+    fn without_its_access_list_a_file_gives_its_group_no_more_than_with_it() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let path = directory.path().join("file");
+        fs::write(&path, "text").expect("room");
+        // The owner, user 12, the group, the mask and others.
+        let list = [(1, 6, u32::MAX), (2, 7, 12), (4, 4, u32::MAX), (16, 7, u32::MAX), (32, 0, u32::MAX)];
+        let mut value = 2_u32.to_le_bytes().to_vec();
+        for (tag, may, who) in list {
+            value.extend([u16::to_le_bytes(tag), u16::to_le_bytes(may)].concat());
+            value.extend(u32::to_le_bytes(who));
+        }
+        rustix::fs::setxattr(&path, "system.posix_acl_access", &value, rustix::fs::XattrFlags::empty()).expect("kept");
+        let stat = path.symlink_metadata().expect("there");
+        assert_eq!(stat.mode() & 0o777, 0o670, "the mask");
+        assert_eq!(mode_alone(&path, 0o4670), 0o4640);
+        assert_eq!(mode_alone(directory.path(), 0o750), 0o750, "no list");
+        let tree = crate::source::Tree::list(&[directory.path().to_owned()], &Selection::default()).expect("readable");
+        let modes: Vec<u16> =
+            tree.layout.manifest().entries().iter().skip(1).map(|entry| entry.attributes.mode).collect();
+        assert_eq!(modes, [0o640]);
+    }
 
     #[test]
     fn patterns_are_those_of_gitignore() {

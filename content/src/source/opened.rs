@@ -1,6 +1,6 @@
 //! Opening of what is sent (SOURCE): a file, a device, stdin, a command's output, or directories.
 
-use super::listing::extents_of;
+use super::listing::{extents_of, mode_alone};
 use super::reader::{Unchanged, UnchangedAt, WholeFile};
 use super::{Selection, SourceError, Tree};
 use crate::command::CommandOutput;
@@ -171,7 +171,9 @@ impl Source<'_> {
     }
 
     fn attributes(&self) -> Option<FileAttributes> {
-        FileAttributes::of(&self.metadata)
+        let attributes = FileAttributes::of(&self.metadata)?;
+        let mode = mode_alone(self.path, attributes.mode);
+        Some(FileAttributes { mode, ..attributes })
     }
 
     fn unchanged(&self) -> Option<Unchanged> {
@@ -303,7 +305,7 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     // Poll reports nothing before a first writer, even one that has closed since.
     while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], POLL_TIMEOUT_MS)? == 0 {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
-            let text = format!("nobody has opened it for writing within {} s", patience.as_secs_f64());
+            let text = format!("nobody has written to it within {} s", patience.as_secs_f64());
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
     }

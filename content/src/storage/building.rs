@@ -376,8 +376,8 @@ pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::
         entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
     for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
         let directory = match root.directory(&manifest.path(at)) {
-            // Mount points are left alone.
-            Err(error) if error.kind() == ErrorKind::CrossesDevices => continue,
+            // Mount points are left alone; the first is `root` itself.
+            Err(error) if at > 0 && error.kind() == ErrorKind::CrossesDevices => continue,
             directory => directory?,
         };
         for name in directory.names()? {

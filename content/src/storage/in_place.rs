@@ -14,7 +14,7 @@ use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-fn otherwise() -> World {
+pub(super) fn otherwise() -> World {
     let disk = Model::default();
     disk.root().make_directory(Path::new(DEST)).expect("room");
     let at = disk.root().directory(Path::new(DEST)).expect("there");

@@ -9,6 +9,8 @@ mod makers;
 mod place;
 #[cfg(test)]
 mod replacing;
+#[cfg(test)]
+mod walks;
 mod work;
 
 pub use place::Target;

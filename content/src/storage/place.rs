@@ -366,10 +366,11 @@ impl<D: Directory> Aside<D> {
     /// Removes the entry once its successor is durable. Returns the path and error of what cannot
     /// be removed.
     pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
-        // After the rename no receiver moves the old entry back.
-        let old = self.names.old();
-        let renamed = self.holder.rename(&old, &self.holder, &self.names.tree);
-        let hidden = if renamed.is_ok() { self.names.tree } else { old };
+        // After the rename no receiver moves the old entry back. A run with a journal of the same content, which could
+        // not be removed, must not take it for its own build.
+        let (old, tree) = (self.names.old(), HiddenNames::fleeting().tree);
+        let renamed = self.holder.rename(&old, &self.holder, &tree);
+        let hidden = if renamed.is_ok() { tree } else { old };
         self.holder.remove_all(&hidden).map_err(|error| (hidden, error))
     }
 }

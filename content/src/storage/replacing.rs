@@ -11,7 +11,7 @@ use nix::libc;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 
-fn old() -> World {
+pub(super) fn old() -> World {
     let disk = Model::of(old_world());
     let at = disk.root().directory(Path::new(DEST)).expect("there");
     at.make_directory(Path::new("mnt")).expect("room");

@@ -6,7 +6,7 @@ mod source;
 mod words;
 
 use source::{Crate, Place, Source, files};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 
 /// Names reserved for drivers: a clock, a thread, a socket, a random source, and the crates for
 /// Linux.
@@ -278,6 +278,32 @@ fn nothing_cites_a_document_that_is_not_in_the_tree() {
             }
         }
     }
+    assert_none(violations);
+}
+
+/// Underscores above which a word in a page's backticks is the name of a test.
+const UNDERSCORES: usize = 4;
+
+#[test]
+fn every_test_that_a_page_names_is_in_the_tree() {
+    let (mut tests, mut violations, mut named) = (HashSet::new(), Vec::new(), 0);
+    for source in files(&[".rs", ".py"]) {
+        let words: Vec<&str> = source.text.split(|letter: char| !letter.is_alphanumeric() && letter != '_').collect();
+        let functions = words.windows(2).filter(|pair| matches!(pair[0], "fn" | "def"));
+        tests.extend(functions.map(|pair| pair[1].to_owned()));
+    }
+    for page in files(&[".md"]) {
+        for (index, line) in page.text.lines().enumerate() {
+            let words = line.split('`').skip(1).step_by(2);
+            for name in words.filter(|word| word.matches('_').count() > UNDERSCORES && !word.contains(' ')) {
+                named += 1;
+                if !tests.contains(name) {
+                    violations.push(format!("{}:{}: there is no test `{name}`", page.path, index + 1));
+                }
+            }
+        }
+    }
+    assert!(named > 50, "{named} names");
     assert_none(violations);
 }
 

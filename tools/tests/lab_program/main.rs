@@ -8,6 +8,7 @@ mod keys;
 mod machine;
 mod operations;
 mod perf;
+mod phases;
 mod probe;
 mod rates;
 mod refusals;

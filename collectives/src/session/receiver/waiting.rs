@@ -331,6 +331,7 @@ impl Waiting {
         Some(match self.left_out.take() {
             // Another root was waited for, and none came.
             Some(End::Aborted(text)) => End::Refused(Refusal::Late, text),
+            None if self.joining.as_ref().is_some_and(|joining| joining.answered) => End::RootSilent,
             why => why.unwrap_or(End::NobodyThere),
         })
     }

@@ -340,9 +340,10 @@ pub struct TurnedAway {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RootFailure {
-    #[error("{} of {wanted} receivers joined within {} s{}; {}, or ask for fewer with --min-receivers",
+    #[error("{} of {wanted} receivers joined within {} s{}; {}{}",
         joined.len(), patience.as_secs_f64(), listed(joined, missing, refused),
-        remedy(missing.is_empty() && joined.len() + refused.len() >= *wanted && !refused.is_empty()))]
+        remedy(missing.is_empty() && joined.len() + refused.len() >= *wanted && !refused.is_empty()),
+        if joined.is_empty() { "" } else { ", or ask for fewer with --min-receivers" })]
     TooFew {
         joined: Vec<String>,
         /// Expected hosts that had not joined, if the expected ones are known.

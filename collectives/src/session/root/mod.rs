@@ -24,6 +24,7 @@ use super::view::View;
 pub use crate::Route;
 use crate::keys::ContentCipher;
 use crate::membership::ControlStats;
+use admission::join_requests::JoinRequest;
 use admission::non_members::NonMembers;
 use admission::{Gathering, GatheringStep};
 use config::RootEndpoint;
@@ -305,8 +306,8 @@ impl Root {
                             return;
                         }
                     }
-                    let started_with = self.phase.running().map_or(0, |running| running.view().members.len() - 1);
-                    self.non_members.refuse_late(now, frame.source, *nonce, host, started_with, &mut self.endpoint);
+                    let members = self.phase.running().map_or(&[][..], |running| &running.view().members);
+                    self.non_members.refuse_late(now, (host, frame.source, *nonce), members, &mut self.endpoint);
                     self.watch_reports(now);
                 }
             }
@@ -368,7 +369,12 @@ impl Root {
             Ok((view, choice, planner)) => {
                 log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
                 self.choice = Some(choice);
-                let timers = gathering.take_timers();
+                let (timers, rest) = (gathering.take_timers(), gathering.take_rest());
+                if !self.endpoint.config().late {
+                    for JoinRequest { host, mac, nonce, .. } in rest {
+                        self.non_members.refuse_late(now, (&host, mac, nonce), &view.members, &mut self.endpoint);
+                    }
+                }
                 let running = SessionPhase::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
                 self.phase = RootPhase::Running(Box::new(running));
             }

@@ -35,7 +35,7 @@ impl ModelDirectory {
     }
 
     fn add(&self, what: &str, name: &Path, inode: Inode) -> Result<u64> {
-        self.disk.change(&format!("{what} {}", name.display()), |state| {
+        self.disk.grow(&format!("{what} {}", name.display()), |state| {
             let number = state.add(inode);
             self.give(state, name, number)?;
             Ok(number)
@@ -80,11 +80,11 @@ impl Directory for ModelDirectory {
             state.abilities.have(!state.abilities.no_nameless)?;
             Ok(state.add(file))
         };
-        self.disk.change("create", add).map(|inode| self.open(inode))
+        self.disk.grow("create", add).map(|inode| self.open(inode))
     }
 
     fn name(&self, file: &ModelFile, name: &Path) -> Result<()> {
-        self.disk.change(&format!("name {}", name.display()), |state| {
+        self.disk.grow(&format!("name {}", name.display()), |state| {
             state.abilities.have(!state.abilities.no_links)?;
             self.give(state, name, file.inode)
         })
@@ -126,7 +126,7 @@ impl Directory for ModelDirectory {
     }
 
     fn make_link(&self, name: &Path, other: &ModelDirectory, of: &Path) -> Result<()> {
-        self.disk.change(&format!("link {}", name.display()), |state| {
+        self.disk.grow(&format!("link {}", name.display()), |state| {
             let inode = state.find(other.inode, of)?;
             state.abilities.have(!state.abilities.no_links)?;
             self.give(state, name, inode)
@@ -296,7 +296,7 @@ impl DiskFile for ModelFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.disk.change(&format!("write {} bytes at {offset}", bytes.len()), |state| {
+        self.disk.grow(&format!("write {} bytes at {offset}", bytes.len()), |state| {
             state.has_room(self.inode, offset + bytes.len() as u64)?;
             state.make(Change::Write { inode: self.inode, at: offset, bytes: bytes.to_vec() });
             state.write_back(bytes.len());
@@ -320,6 +320,7 @@ impl DiskFile for ModelFile {
 
     fn punch(&self, part: Range<u64>) -> Result<()> {
         self.disk.change(&format!("punch {part:?}"), |state| {
+            state.abilities.have(!state.abilities.no_holes)?;
             let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
             let end = part.end.min(bytes.len() as u64);
             let bytes = vec![0; end.saturating_sub(part.start) as usize];

@@ -1,9 +1,11 @@
 //! A simulated disk for tests, which loses what was not synced and can fail at any call.
 
 mod files;
+mod walk;
 mod world;
 
 pub use files::ModelDirectory;
+pub use walk::{Listing, Walked, walk};
 pub use world::{Abilities, Inode, ROOT, World};
 
 use ethbcast_collectives::lock::Mutex;
@@ -22,7 +24,7 @@ struct State {
     pending: Vec<Change>,
     current: World,
     calls: u32,
-    fails_at: Option<(u32, i32)>,
+    refusal: Option<Refusal>,
     moments: Vec<Moment>,
     remembers: bool,
     moved: bool,
@@ -31,6 +33,34 @@ struct State {
     loses_after: Option<usize>,
     has_lost: bool,
     reserved: u64,
+}
+
+/// A failure of the disk with this error: at one call, or from then on.
+#[derive(Clone, Copy, Debug)]
+pub enum Refusal {
+    Once(u32, i32),
+    From(u32, i32),
+}
+
+/// Need of a call that a failing disk may not meet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Need {
+    Reading,
+    Writing,
+    Room,
+}
+
+impl Refusal {
+    fn error_of(self, call: u32, need: Need) -> Option<i32> {
+        let least = match self {
+            Refusal::Once(at, errno) => return (at == call).then_some(errno),
+            Refusal::From(_, libc::ENOSPC | libc::EDQUOT) => Need::Room,
+            Refusal::From(_, libc::EROFS) => Need::Writing,
+            Refusal::From(..) => Need::Reading,
+        };
+        let Refusal::From(at, errno) = self else { return None };
+        (at <= call && need >= least).then_some(errno)
+    }
 }
 
 impl Model {
@@ -44,7 +74,17 @@ impl Model {
     }
 
     pub fn failing_at(self, call: u32, errno: i32) -> Model {
-        self.0.lock().fails_at = Some((call, errno));
+        self.refusing(Refusal::Once(call, errno))
+    }
+
+    pub fn refusing(self, refusal: Refusal) -> Model {
+        self.0.lock().refusal = Some(refusal);
+        self
+    }
+
+    /// Returns the disk without its failure.
+    pub fn recovered(self) -> Model {
+        self.0.lock().refusal = None;
         self
     }
 
@@ -94,13 +134,22 @@ impl Model {
 
     fn look<T>(&self, look: impl FnOnce(&State) -> Result<T>) -> Result<T> {
         let mut state = self.0.lock();
-        state.call()?;
+        state.call(Need::Reading)?;
         look(&state)
     }
 
     fn change<T>(&self, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        self.change_with(Need::Writing, what, change)
+    }
+
+    /// Makes a change that takes up room.
+    fn grow<T>(&self, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+        self.change_with(Need::Room, what, change)
+    }
+
+    fn change_with<T>(&self, need: Need, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         let mut state = self.0.lock();
-        state.call()?;
+        state.call(need)?;
         let done = change(&mut state)?;
         state.remember(what);
         Ok(done)
@@ -110,7 +159,8 @@ impl Model {
     fn sync(&self, what: &str, mine: impl Fn(&Change) -> bool) -> Result<()> {
         let mut state = self.0.lock();
         let lost = std::mem::take(&mut state.has_lost);
-        let failed = state.call().and(if lost { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) });
+        let failed =
+            state.call(Need::Reading).and(if lost { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) });
         let (synced, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending).into_iter().partition(mine);
         state.pending = pending;
         if failed.is_ok() {
@@ -126,12 +176,10 @@ impl Model {
 }
 
 impl State {
-    fn call(&mut self) -> Result<()> {
+    fn call(&mut self, need: Need) -> Result<()> {
         self.calls += 1;
-        match self.fails_at {
-            Some((call, errno)) if call == self.calls => Err(Error::from_raw_os_error(errno)),
-            _ => Ok(()),
-        }
+        let errno = self.refusal.and_then(|refusal| refusal.error_of(self.calls, need));
+        errno.map_or(Ok(()), |errno| Err(Error::from_raw_os_error(errno)))
     }
 
     fn write_back(&mut self, bytes: usize) {

@@ -216,6 +216,8 @@ pub struct Abilities {
     pub no_modes: bool,
     pub writable_by_all: bool,
     pub no_xattrs: bool,
+    /// Whether no hole can be made in a file (NFS before 4.2, vfat, exFAT).
+    pub no_holes: bool,
     pub refused: Option<u8>,
     pub folds_case: bool,
     pub room_bytes: Option<u64>,
@@ -244,11 +246,12 @@ impl Abilities {
             no_owners: true,
             no_modes: true,
             no_xattrs: true,
+            no_holes: true,
             refused: Some(b':'),
             folds_case: true,
             ..all()
         };
-        let nfs = || Abilities { no_exchange: true, no_nameless: true, no_xattrs: true, ..all() };
+        let nfs = || Abilities { no_exchange: true, no_nameless: true, no_xattrs: true, no_holes: true, ..all() };
         vec![
             ("all it should", all()),
             ("no exchange", Abilities { no_exchange: true, ..all() }),
@@ -266,6 +269,50 @@ impl Abilities {
         networked.for_each(|(_, abilities)| abilities.held.clone_from(&held));
         disks.push(("files that somebody has open", Abilities { held, ..Abilities::default() }));
         disks
+    }
+
+    /// Every combination of the abilities that decide how content gets its name, the one with all of
+    /// them first.
+    pub fn combinations(held: impl IntoIterator<Item = u64>) -> Vec<(String, Abilities)> {
+        let held = BTreeSet::from_iter(held);
+        let lacks: [(&str, &dyn Fn(&mut Abilities)); 6] = [
+            ("exchange", &|of| of.no_exchange = true),
+            ("renames over directories", &|of| of.no_rename_over = true),
+            ("nameless files", &|of| of.no_nameless = true),
+            ("links and attributes", &|of| {
+                (of.no_links, of.no_symlinks, of.no_special, of.no_holes) = (true, true, true, true);
+                (of.no_owners, of.no_modes, of.no_xattrs) = (true, true, true);
+            }),
+            ("case and all names", &|of| (of.folds_case, of.refused) = (true, Some(b':'))),
+            ("removal of open files", &|of| of.held.clone_from(&held)),
+        ];
+        let mut combinations = Vec::new();
+        for pattern in 0..1 << lacks.len() {
+            let (mut abilities, mut names) = (Abilities::default(), Vec::new());
+            for (_, (name, lack)) in lacks.iter().enumerate().filter(|(bit, _)| pattern >> bit & 1 == 1) {
+                lack(&mut abilities);
+                names.push(*name);
+            }
+            combinations.push((format!("without [{}]", names.join(", ")), abilities));
+        }
+        combinations
+    }
+
+    /// File systems on which one of these entries cannot be moved, each with and without an exchange.
+    pub fn fixed(moved: &[u64]) -> Vec<(String, Abilities)> {
+        let mut fixed = Vec::new();
+        for (inode, no_exchange) in moved.iter().flat_map(|inode| [(*inode, false), (*inode, true)]) {
+            let (only, all) = (|| BTreeSet::from([inode]), || Abilities { no_exchange, ..Abilities::default() });
+            let ways = [
+                ("a mount", Abilities { mounts: only(), ..all() }),
+                ("of another layer", Abilities { lower: only(), ..all() }),
+                ("another user's", Abilities { foreign: only(), ..all() }),
+            ];
+            fixed.extend(
+                ways.map(|(is, abilities)| (format!("{inode} is {is}, no exchange: {no_exchange}"), abilities)),
+            );
+        }
+        fixed
     }
 
     pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {

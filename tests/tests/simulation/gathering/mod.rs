@@ -1,6 +1,7 @@
 //! Simulated tests of a transfer's start: admission of receivers under floods, replays and several
 //! senders.
 
+mod refused;
 mod scene;
 
 use ethbcast_collectives::measure::kind;
@@ -266,14 +267,14 @@ fn a_whole_session_that_is_replayed_keeps_nobody_from_the_next_of_the_same_root(
 #[test]
 fn whom_only_a_replayed_session_answers_gives_up_when_its_patience_ends() {
     // The same holds if the dead root had proved its liveness: a proof counts only once.
-    for said in [OTHERS, (1 << 31, 78)] {
+    for (said, expected) in [(OTHERS, End::NobodyThere), ((1 << 31, 78), End::RootSilent)] {
         let scene = Scene::new(1500)
             .root(45_000, 1000, Wanted { patience: Duration::from_secs(1), ..Wanted::exactly(1) })
             .receivers(1);
         let played = scene.play(NoFaults, |simulation| replay(simulation, 1..=1, said));
         assert_eq!(played.has(1), None);
         let end = played.hosts[1].receiving().and_then(|receiving| receiving.end());
-        assert_eq!(end, Some(&End::NobodyThere), "{said:?}");
+        assert_eq!(end, Some(&expected), "{said:?}");
     }
 }
 
@@ -518,7 +519,7 @@ fn a_session_starts_with_the_wanted_number_or_with_fewer_when_the_wait_is_over()
     // The fourth was one too many: both ends know the reason.
     let away: Vec<_> = soon.root(0).turned_away().collect();
     assert_eq!((away.len(), away[0].why), (1, Refusal::Late));
-    assert_eq!(away[0].text, format!("the session started with 3 of 3 wanted before {} asked", away[0].host));
+    assert_eq!(away[0].text, format!("the session started with 3 of 3 wanted before {} had joined", away[0].host));
     let out: Vec<usize> = (1..=4).filter(|&host| soon.has(host).is_none()).collect();
     assert_eq!(soon.left_out(out[0]), [away[0].text.as_str()]);
 }
@@ -585,5 +586,5 @@ fn a_restarted_member_is_gone_at_once_and_its_new_run_gets_a_reply() {
     assert!(when < Duration::from_millis(1000), "{when:?}");
     assert_eq!([1, 3].map(|host| played.has(host)), [Some(0); 2]);
     let away: Vec<_> = played.root(0).turned_away().map(|away| away.text.as_str()).collect();
-    assert_eq!(away, ["the session started with 3 of 3 wanted before n2 asked"]);
+    assert_eq!(away, ["the session started with 3 of 3 wanted before n2 had joined"]);
 }

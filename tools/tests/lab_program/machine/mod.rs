@@ -209,7 +209,9 @@ fn a_report_that_could_not_be_written_is_known_before_anything_is_sent() {
     let report = site.path("nowhere/run.json");
     let report = report.to_str().expect("UTF-8");
     let ended: Run = site.start("n0", &[&SEND[..], &["--report", report]].concat(), &source);
-    ended.end(LIMIT).assert_refusal(4, &["cannot write the report", "nowhere", "--report"]);
+    let ended = ended.end(LIMIT);
+    ended.assert_refusal(4, &["cannot write the report", "nowhere/run.json: No such file", "--report"]);
+    assert!(!ended.stderr.contains(".new"), "a hidden path: {}", ended.stderr);
 }
 
 /// Limit on the memory at either end, in KiB.

@@ -93,6 +93,33 @@ fn who_cannot_hold_what_is_offered_takes_no_part_and_the_others_get_it() {
 }
 
 #[test]
+fn what_nothing_can_take_the_place_of_is_refused_before_anything_comes() {
+    let site = Site::beside("sticky", one_switch(2));
+    let (file, tree, shared) = (site.file("source.txt", "new"), tree(&site), site.directory("shared"));
+    fs::set_permissions(&shared, fs::Permissions::from_mode(0o1777)).expect("ours");
+    fs::create_dir(shared.join("tree")).expect("room");
+    for name in ["source.txt", "tree/old"] {
+        fs::write(shared.join(name), "old").expect("room");
+    }
+    let nobody = Nobody::new();
+    let receive = |dest: &Path| {
+        let options = ["recv", "--once", "-i", "eth0", "--force", "--max-wait", "20"];
+        nobody.start(&site, "n1", "-all,+net_raw", &options, dest)
+    };
+    let words = ["in a directory that is sticky", "[E-DEST]"];
+    // No sender is waited for.
+    receive(&shared.join("source.txt")).end(LIMIT).assert_refusal(4, &words);
+    for source in [file.as_path(), Path::new(tree.trim_end_matches('/'))] {
+        let receiver = receive(&shared);
+        let root = site.run("n0", &["send", "-i", "eth0", "--hosts", "n1", "--max-wait", "10"], source);
+        receiver.end(LIMIT).assert_refusal(4, &words);
+        root.assert_refusal(3, &["n1 says: ", words[0], words[1]]);
+    }
+    assert_eq!(names_in(&shared), ["source.txt", "tree"]);
+    assert_eq!(names_in(&shared.join("tree")), ["old"]);
+}
+
+#[test]
 fn a_dest_that_can_never_be_a_file_is_refused_before_the_first_byte() {
     let site = Site::beside("nofile", one_switch(2));
     let long = site.path(&"n".repeat(256));
@@ -318,7 +345,7 @@ fn what_would_arrive_as_less_or_never_come_is_said_before_anybody_is_waited_for(
     send(&["--as", "name"], &odd).assert_code(3);
     let fifo = site.path("fifo");
     nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).expect("made");
-    send(&[], &fifo).assert_refusal(4, &["fifo", "nobody has opened it for writing within 1 s"]);
+    send(&[], &fifo).assert_refusal(4, &["fifo", "nobody has written to it within 1 s"]);
 }
 
 #[test]

@@ -147,6 +147,12 @@ impl JoinRequests {
         true
     }
 
+    /// Returns the request of a host that a full-length frame has reached, if it waits to be admitted.
+    pub fn reached(&self, mac: MacAddr) -> Option<&JoinRequest> {
+        let candidate = self.candidates.get(&mac).filter(|candidate| candidate.standing == RequestState::Reached);
+        candidate.map(|candidate| &candidate.applicant)
+    }
+
     /// Admits a host that a full-length frame has reached, and returns its name in the session; `None` if there is no
     /// such candidate. One that is refused, with the reason as the error, is removed.
     pub fn admit(&mut self, mac: MacAddr, offer: SessionParameters<'_>) -> Option<Result<String, (TurnedAway, u64)>> {

@@ -102,6 +102,12 @@ impl Gathering {
         std::mem::take(&mut self.timers)
     }
 
+    /// Takes those that asked in time and could be reached, when enough others had joined.
+    pub(super) fn take_rest(&mut self) -> Vec<JoinRequest> {
+        let rest = std::mem::take(&mut self.reached);
+        rest.into_iter().filter_map(|mac| self.applicants.reached(mac).cloned()).collect()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.applicants.len() == 0
     }
@@ -319,7 +325,7 @@ impl Gathering {
             missing: missing(&joined, refusals.all(), endpoint.config()),
             joined,
             refused: refusals.all().cloned().collect(),
-            wanted: wanted.at_least,
+            wanted: wanted.enough.unwrap_or(wanted.at_least),
             patience: wanted.patience,
         })
     }

@@ -7,6 +7,7 @@ use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
 use crate::session::root::config::{MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway};
 use crate::session::root::phase::RootPhase;
 use crate::session::root::running::SessionPhase;
+use crate::session::view::ViewMember;
 use ethbcast_transport::wire::{Frame, Rank, Reject};
 use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeSet;
@@ -82,18 +83,22 @@ impl NonMembers {
         }
     }
 
+    /// Refuses a receiver for which there is no place once the session has started with `members`.
     pub fn refuse_late(
         &mut self,
         now: Instant,
-        to: MacAddr,
-        nonce: u64,
-        host: &str,
-        started_with: usize,
+        (host, to, nonce): (&str, MacAddr, u64),
+        members: &[ViewMember],
         endpoint: &mut RootEndpoint,
     ) {
-        let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
-        let text = format!("the session started with {started_with}{wanted} before {host} asked");
-        let away = TurnedAway { host: host.to_owned(), mac: to, why: Refusal::Late, text };
+        let names = Names::new(endpoint.config());
+        let receivers = members.get(1..).unwrap_or_default();
+        let twin = names.offer(endpoint.config()).twin((host, to), receivers.iter().map(|one| (&*one.host, one.mac)));
+        let (why, text) = twin.unwrap_or_else(|| {
+            let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
+            (Refusal::Late, format!("the session started with {}{wanted} before {host} had joined", receivers.len()))
+        });
+        let away = TurnedAway { host: host.to_owned(), mac: to, why, text };
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 

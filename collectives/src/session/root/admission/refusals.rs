@@ -64,6 +64,20 @@ impl SessionParameters<'_> {
         if self.needs_names() { wanted.into_iter().chain(known).collect() } else { vec![HostClaim::name(host)] }
     }
 
+    /// Returns the refusal of a host whose only place one of the members has, each given by name and address.
+    pub fn twin<'b>(
+        &self,
+        (host, mac): (&str, MacAddr),
+        mut members: impl Iterator<Item = (&'b str, MacAddr)>,
+    ) -> Option<(Refusal, String)> {
+        let claims = if self.needs_names() { self.claims(host, mac) } else { Vec::new() };
+        let is_claimed = |(other, of): (&str, MacAddr)| {
+            let bare = other.strip_suffix(&format!("@{of}")).unwrap_or(other);
+            of != mac && self.claims(bare, of).iter().any(|claim| claims.contains(claim))
+        };
+        members.any(is_claimed).then(|| (Refusal::Twin, namesake_text(host, mac)))
+    }
+
     pub fn knows_by_address(&self, host: &str, mac: MacAddr) -> bool {
         let node = node_name(host, mac);
         [self.wanted_hosts, self.known_hosts].into_iter().flatten().any(|names| names.find(&node) != names.find(host))
