@@ -107,11 +107,11 @@ impl Roots {
         if self.in_vain.iter().any(|(known, until, _)| *known == (mac, session) && now < *until) {
             return InvitationOutcome::Closed;
         }
-        // A root has one session at a time; one of its signed announcements may be old.
-        self.roots.retain(|root| self.is_keyed || root.mac != mac);
+        // A root has one session at a time; one of its signed announcements may be old. Without keys
+        // the announcement may be forged.
+        let is_bound = |root: &AnnouncedRoot| bound == Some((root.mac, root.session));
+        self.roots.retain(|root| self.is_keyed || root.mac != mac || is_bound(root));
         if self.roots.len() >= MAX_ROOTS {
-            let is_bound =
-                |root: &AnnouncedRoot| bound.is_some_and(|(mac, session)| root.is_of(mac, session, self.is_keyed));
             let others = self.roots.iter().enumerate().filter(|(_, root)| !is_bound(root));
             if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.last_received_at) {
                 self.roots.remove(oldest);
@@ -178,19 +178,13 @@ impl Roots {
     }
 
     pub(super) fn close(&mut self, of: &AnnouncedRoot, until: Instant) {
-        let is_keyed = self.is_keyed;
-        if let Some(root) = self.roots.iter_mut().find(|root| root.is_of(of.mac, of.session, is_keyed)) {
+        if let Some(root) = self.roots.iter_mut().find(|root| (root.mac, root.session) == (of.mac, of.session)) {
             (root.closed_until, root.told) = (until, true);
         }
     }
 }
 
 impl AnnouncedRoot {
-    /// Whether this is the root at `mac`, and with keys its session: without keys an address has one session.
-    fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
-        self.mac == mac && (self.session == session || !is_keyed)
-    }
-
     fn is_open(&self, now: Instant) -> bool {
         self.stage != Stage::Started && self.closed_until <= now
     }
