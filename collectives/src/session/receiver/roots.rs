@@ -110,6 +110,8 @@ impl Roots {
         // A root has one session at a time; one of its signed announcements may be old. Without keys
         // the announcement may be forged.
         let is_bound = |root: &AnnouncedRoot| bound == Some((root.mac, root.session));
+        let of_address = self.roots.iter().filter(|root| !self.is_keyed && root.mac == mac);
+        let requested_at = of_address.filter_map(|root| root.requested_at).max();
         self.roots.retain(|root| self.is_keyed || root.mac != mac || is_bound(root));
         if self.roots.len() >= MAX_ROOTS {
             let others = self.roots.iter().enumerate().filter(|(_, root)| !is_bound(root));
@@ -118,7 +120,7 @@ impl Roots {
             }
         }
         let (host, source) = (host.clone(), source.clone());
-        let (requested_at, closed_until, told, credit_bytes, refused) = (None, Instant::START, false, 0, false);
+        let (closed_until, told, credit_bytes, refused) = (Instant::START, false, 0, false);
         let mut root = AnnouncedRoot {
             mac,
             session,
@@ -161,10 +163,19 @@ impl Roots {
     }
 
     /// Chooses the root for the next join request: of those whose announcements came within `alive_for`, the one whose
-    /// last request is oldest.
-    pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
+    /// last request is oldest, and of several sessions of one address another than the one `asked` last.
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        alive_for: Duration,
+        asked: Option<(MacAddr, u32)>,
+    ) -> Option<AnnouncedRoot> {
         let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
-        let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;
+        let root = self
+            .roots
+            .iter_mut()
+            .filter(open)
+            .min_by_key(|root| (root.requested_at, asked == Some((root.mac, root.session))))?;
         root.requested_at = Some(now);
         Some(root.clone())
     }
@@ -311,15 +322,29 @@ mod tests {
                 InvitationOutcome::Open
             );
         }
-        let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
+        let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE, None).map(|root| root.mac);
         let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
         assert_eq!(asked, [Some(mac(1)), Some(mac(2)), Some(mac(3)), Some(mac(1))]);
         let second = roots.roots.iter().find(|root| root.mac == mac(2)).cloned().expect("it was heard");
         roots.close(&second, at(1000));
         assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
-        let asked = roots.choose(at(1000), ALIVE).expect("it is open again");
+        let asked = roots.choose(at(1000), ALIVE, None).expect("it is open again");
         assert_eq!(asked.mac, mac(2));
         assert!(roots.has_other(at(1000), &asked, ALIVE) && !roots.has_other(at(1500), &asked, ALIVE));
+    }
+
+    #[test]
+    fn an_address_that_announces_ever_new_running_sessions_gets_no_more_requests_than_one_session() {
+        let mut roots = Roots::default();
+        let asked = |session: u64| {
+            let of = (mac(1), u32::try_from(session).expect("few"));
+            let heard = roots.on_invitation(at(10 * session), of, &invitation(Stage::Started), None);
+            matches!(heard, InvitationOutcome::Running { notify_root: true, .. })
+        };
+        assert_eq!(
+            (0..100).filter(|&session| session % 40 == 0).count(),
+            (0..100).map(asked).filter(|&one| one).count()
+        );
     }
 
     #[test]

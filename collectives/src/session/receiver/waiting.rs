@@ -220,7 +220,7 @@ impl Waiting {
 
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
-        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else {
+        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten, self.asked) else {
             self.admission = Admission::None;
             return;
         };
