@@ -180,12 +180,17 @@ impl Roots {
         Some(root.clone())
     }
 
-    pub(super) fn has_other(&self, now: Instant, than: &AnnouncedRoot, alive_for: Duration) -> bool {
-        let other = |root: &AnnouncedRoot| {
-            let differs = (root.mac, root.session) != (than.mac, than.session);
-            differs && root.is_open(now) && now.since(root.last_received_at) < alive_for
-        };
-        self.roots.iter().any(other)
+    /// Returns the addresses of other roots that may be asked.
+    pub(super) fn others(
+        &self,
+        now: Instant,
+        than: &AnnouncedRoot,
+        alive_for: Duration,
+    ) -> impl Iterator<Item = MacAddr> {
+        let than = (than.mac, than.session);
+        let others = self.roots.iter().filter(move |root| (root.mac, root.session) != than);
+        let alive = move |root: &&AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
+        others.filter(alive).map(|root| root.mac)
     }
 
     pub(super) fn close(&mut self, of: &AnnouncedRoot, until: Instant) {
@@ -330,7 +335,8 @@ mod tests {
         assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
         let asked = roots.choose(at(1000), ALIVE, None).expect("it is open again");
         assert_eq!(asked.mac, mac(2));
-        assert!(roots.has_other(at(1000), &asked, ALIVE) && !roots.has_other(at(1500), &asked, ALIVE));
+        let others = [1000, 1500].map(|millis| roots.others(at(millis), &asked, ALIVE).count());
+        assert_eq!(others, [2, 0]);
     }
 
     #[test]

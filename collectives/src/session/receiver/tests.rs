@@ -95,7 +95,9 @@ fn joined_despite(nonce: u64, sources_unproved: bool, since: Duration, every: Du
             let length = identity.write(&mut forged, address(), &header, of_root.payload);
             receiver.handle_frame(now, &forged[..length]);
         }
-        receiver.handle_timeout(now);
+        if receiver.poll_timeout(now).is_some_and(|due| due.at <= now) {
+            receiver.handle_timeout(now);
+        }
         while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
             root.handle_frame(now, &buffer[..length]);
         }
@@ -114,6 +116,13 @@ fn sessions_forged_in_the_name_of_the_root_that_is_asked_hold_back_no_join_reque
     assert!(undisturbed.is_some());
     let disturbed = joined_despite(1, true, Duration::from_millis(110), Duration::from_millis(10));
     assert_eq!(disturbed, undisturbed);
+}
+
+#[test]
+fn a_receiver_that_hears_several_sessions_of_one_address_soon_asks_the_next_of_them() {
+    let every = Duration::from_millis(30);
+    let joined: Vec<_> = (1..=20).map(|nonce| joined_despite(nonce, false, Duration::from_millis(10), every)).collect();
+    assert!(joined.iter().all(|at| at.is_some_and(|at| at < Duration::from_secs(4))), "{joined:?}");
 }
 
 #[test]

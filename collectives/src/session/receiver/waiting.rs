@@ -300,7 +300,10 @@ impl Waiting {
         let Timing { forgotten: dead, patience, .. } = endpoint.config().timing;
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
-            let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
+            let others: Vec<MacAddr> = self.roots.others(now, joining.root(), dead).collect();
+            let is_only = endpoint.is_keyed() || !others.contains(&root.mac());
+            let is_sure = endpoint.has_keys() && (is_only || joining.answered);
+            let in_vain = silence >= dead || joining.is_in_vain(now, is_sure);
             let of = (root.mac(), root.session());
             if let Some((report, left)) = &mut self.declined {
                 if joining.handle_timeout(now, &mut self.roots, endpoint) {
@@ -308,8 +311,11 @@ impl Waiting {
                     *left -= 1;
                 }
                 return (*left == 0).then_some(End::Dropped);
-            } else if in_vain && self.roots.has_other(now, joining.root(), dead) {
-                joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
+            } else if in_vain && !others.is_empty() {
+                // A true root keeps this host's place in its queue while another session of its address is tried.
+                if is_only || joining.answered {
+                    joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
+                }
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
                 }
@@ -379,8 +385,9 @@ fn is_of_this_host(why: &End) -> bool {
 
 /// Silence after which another root is asked. A live root sends a sign of life every second.
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
-/// Silence of a root that has not sent the group's secret: its announcement may be replayed.
-const KEYS_LIMIT: Duration = Duration::from_millis(300);
+/// Silence of a root that has not sent the group's secret, or without keys has not answered while its address
+/// announces another session: the announcement may be replayed or forged.
+const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
@@ -428,8 +435,8 @@ impl Joining {
         self.answered.then(|| self.answered_at + limit)
     }
 
-    pub(super) fn is_in_vain(&self, now: Instant, has_keys: bool) -> bool {
-        now.since(self.answered_at) >= if has_keys { ANSWER_LIMIT } else { KEYS_LIMIT }
+    pub(super) fn is_in_vain(&self, now: Instant, is_sure: bool) -> bool {
+        now.since(self.answered_at) >= if is_sure { ANSWER_LIMIT } else { UNSURE_LIMIT }
     }
 
     /// Answers the root by the group's secret from now on: only the root that was asked can have sent it.
