@@ -84,9 +84,9 @@ pub struct Evidence {
 /// A cause whose test held, and the share of the time that it explains.
 type Cause = (f64, String);
 
-/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything.
+/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything, or the sender gave up.
 pub fn part(kept: &Kept) -> Option<String> {
-    let is_news = kept.receivers.iter().any(Kept::has_all);
+    let is_news = kept.error.is_none() && kept.receivers.iter().any(Kept::has_all);
     is_news.then(|| of(&Evidence::of(kept)))
 }
 

@@ -178,6 +178,8 @@ fn a_dead_host_is_named_only_if_the_others_waited() {
     moving(&mut run.run.as_mut().expect("it has one").timeline, [0, 1, 1, 1, 4, 5, 6, 7, 8]);
     assert_eq!(Evidence::of(&run).awaited, Some(("n3".to_owned(), 2.0)));
     assert_eq!(part(&run).as_deref(), Some("n3: nothing moved for 2.0 s while it was waited for"));
+    let given_up = Kept { error: Some("interrupted".to_owned()), ..run.clone() };
+    assert_eq!(part(&given_up), None, "the end, not a cause, set the time");
     run.receivers.iter_mut().for_each(|one| one.status = "write-failed".to_owned());
     assert_eq!(part(&run), None, "nobody has anything: its failure is the news");
 }
