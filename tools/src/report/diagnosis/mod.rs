@@ -28,6 +28,8 @@ const SHARED: f64 = 0.5;
 const MOST: f64 = 1.25;
 /// Part of the unexplained time that a cause must explain.
 const ENOUGH: f64 = 0.4;
+/// Share of the time that the wait for a host must explain that failed in the end.
+const LOST: f64 = 0.05;
 /// Time in seconds below which no wait counts.
 const MOMENT: f64 = 0.2;
 /// Fraction of the time above which a host's activity is the cause.
@@ -67,6 +69,8 @@ pub struct Evidence {
     pub repeated: f64,
     /// Hosts for which the others waited while nothing moved, and the duration.
     pub awaited: Option<(String, f64)>,
+    /// Whether a receiver failed.
+    pub has_failed: bool,
     /// Hosts that finished after all others, and the delay.
     pub last: Option<(String, f64)>,
     /// Host that took frames more slowly than they came, and the share of the time of that.
@@ -91,6 +95,9 @@ pub fn part(kept: &Kept) -> Option<String> {
 }
 
 pub fn of(seen: &Evidence) -> String {
+    if let Some(words) = of_the_lost(seen) {
+        return words;
+    }
     let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
     match strongest(causes) {
         Some((share, words)) if share >= seen.rest() * ENOUGH => words,
@@ -169,6 +176,7 @@ impl Evidence {
             lossy: lossy::suspects(kept).into_iter().map(|one| (one.name, one.loss)).collect(),
             repeated: kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64,
             awaited: awaited(&run.timeline),
+            has_failed: kept.failed().next().is_some(),
             last: last(kept),
             held_up: held_up.filter(|&(_, share)| share >= SOME),
             synced: synced.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|&(_, share)| share >= SOME),
@@ -314,10 +322,20 @@ fn is_named(name: &str, cable: &str) -> bool {
     is_in(cable) || turned.is_some_and(|turned| is_in(&turned))
 }
 
+/// Returns the wait for a host that failed in the end, if links or prediction explain the time without it. Before and
+/// after it the links may have been full.
+fn of_the_lost(seen: &Evidence) -> Option<String> {
+    let (hosts, seconds) = seen.awaited.as_ref().filter(|_| seen.has_failed)?;
+    let share = seen.part(*seconds);
+    (share >= LOST && share * 2.0 >= seen.rest()).then(|| in_vain(hosts, *seconds))
+}
+
+fn in_vain(hosts: &str, seconds: f64) -> String {
+    format!("{hosts}: nothing moved for {seconds:.1} s while it was waited for")
+}
+
 fn of_hosts(seen: &Evidence) -> Option<Cause> {
-    let awaited = seen.awaited.as_ref().map(|(hosts, seconds)| {
-        (seen.part(*seconds), format!("{hosts}: nothing moved for {seconds:.1} s while it was waited for"))
-    });
+    let awaited = seen.awaited.as_ref().map(|(hosts, seconds)| (seen.part(*seconds), in_vain(hosts, *seconds)));
     let last = seen.last.as_ref().map(|(hosts, seconds)| {
         (seen.part(*seconds), format!("{hosts}, which finished {seconds:.1} s after all others"))
     });

@@ -70,6 +70,13 @@ impl Kept {
         })
     }
 
+    /// The same run, in which a receiver failed that had this part of the bytes.
+    fn died(mut self, host: &str, part: f64) -> Kept {
+        let failed = self.receivers.iter_mut().find(|one| one.host == host).expect("it is a receiver");
+        (failed.status, failed.bytes) = ("died".to_owned(), (BYTES as f64 * part) as u64);
+        self
+    }
+
     fn losing(self, lost: [u64; HOSTS - 1]) -> Kept {
         self.with(|kept, _| {
             kept.frames.data_resent = lost.iter().sum();
@@ -276,6 +283,25 @@ fn of_hosts_at_the_end() -> Vec<Planted> {
             "n2: nothing moved for 5.0 s while it was waited for",
         ),
         ("a dead host that was waited for", run(0.4).still(4, 14).incident(6.8, "failed", "n3", "died"), "n3: nothing"),
+        (
+            "full links, and a dead host that was waited for",
+            run(0.81).died("n3", 0.9).still(16, 20).incident(10.0, "failed", "n3", "died"),
+            "n3: nothing moved for 2.0 s",
+        ),
+        (
+            "rates that were only predicted, and a dead host that was waited for",
+            run(0.3).unmeasured().predicted(8.5).died("n3", 0.9).still(16, 20).incident(10.0, "failed", "n3", "died"),
+            "n3: nothing moved for 2.0 s",
+        ),
+        (
+            "full links, and a dead host that was waited for briefly",
+            run(1.94)
+                .died("n3", 0.9)
+                .still(19, 20)
+                .incident(10.0, "failed", "n3", "died")
+                .with(|kept, _| kept.seconds = 20.0),
+            "the links themselves",
+        ),
         ("a straggler at the end", run(0.5).ending([5.0, 5.1, 5.0, 10.0]), "n4, which finished 4.9 s after all others"),
         (
             "one of two as a straggler",
