@@ -49,7 +49,7 @@ pub struct Evidence {
     /// Time of one copy over the path between two hosts alone, as measured before.
     pub copy_seconds: Option<f64>,
     /// The busiest cable, and the number of copies that it carried.
-    pub busiest: Option<(String, usize)>,
+    pub busiest: Option<(String, f64)>,
     pub is_cast: bool,
     pub root: String,
     pub interface: String,
@@ -110,7 +110,7 @@ impl Evidence {
     /// Returns the share of the rate between two hosts alone that the busiest cable carried, unless
     /// more came over it than can.
     fn link_share(&self) -> Option<f64> {
-        let copies = self.busiest.as_ref().map_or(1, |(_, copies)| *copies) as f64;
+        let copies = self.busiest.as_ref().map_or(1.0, |(_, copies)| *copies);
         Some(self.part(self.copy_seconds? * copies)).filter(|&share| share <= MOST)
     }
 
@@ -162,7 +162,7 @@ impl Evidence {
             bits: sent_bits.max(bytes as f64 * 8.0),
             is_short: (1..=SHORT_BYTES).contains(&bytes),
             copy_seconds: run.copy_seconds,
-            busiest: plan_picture::worst_cable(&run),
+            busiest: plan_picture::worst_cable(kept),
             is_cast: kept.via == "cast",
             root: shown(&run.root),
             interface: shown(&run.interface),
@@ -368,8 +368,8 @@ fn aside_text(aside: &[(String, Option<String>)]) -> Option<String> {
 
 fn of_the_links(seen: &Evidence) -> Option<Cause> {
     let carried = match &seen.busiest {
-        Some((cable, 1)) => format!("the busiest, {cable}, carries the bytes once"),
-        Some((cable, copies)) => format!("the busiest, {cable}, carries the bytes {copies} times"),
+        Some((cable, copies)) if *copies < 1.5 => format!("the busiest, {cable}, carries the bytes once"),
+        Some((cable, copies)) => format!("the busiest, {cable}, carries the bytes {copies:.0} times"),
         None if seen.is_cast => "each carries every frame once".to_owned(),
         None => "they carry the bytes".to_owned(),
     };

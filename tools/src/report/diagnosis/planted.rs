@@ -70,6 +70,16 @@ impl Kept {
         })
     }
 
+    /// The same run along a flat tree: the root sends to each receiver.
+    fn star(self) -> Kept {
+        self.with(|kept, run| {
+            kept.via = "flat".to_owned();
+            let plan = run.plan.as_mut().expect("it has one");
+            plan.via = "flat".to_owned();
+            plan.edges.iter_mut().for_each(|edge| edge.from = "n0".to_owned());
+        })
+    }
+
     /// The same run, in which a receiver failed that had this part of the bytes.
     fn died(mut self, host: &str, part: f64) -> Kept {
         let failed = self.receivers.iter_mut().find(|one| one.host == host).expect("it is a receiver");
@@ -185,6 +195,17 @@ fn of_links_and_readers() -> Vec<Planted> {
         ("full links, and little other traffic", run(0.95).others("n2", 9.0, 0.05, &[]), LINKS),
         ("full links, and --nice", run(0.95).nice(), LINKS),
         ("full links, and a dead host", run(0.95).incident(5.0, "failed", "n4", "it died"), LINKS),
+        (
+            "full links to those that stayed",
+            run(0.495).star().died("n3", 0.0).died("n4", 0.0),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 2 times, at 99 %",
+        ),
+        (
+            "full links to those that stayed, and one that left late",
+            run(0.28).star().died("n4", 0.5),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 4 times, at 98 %",
+        ),
+        ("full links to a host that left, whose child stayed", run(0.95).died("n3", 0.0), LINKS),
         ("rates that were only predicted", run(0.3).unmeasured().predicted(9.8), "the links themselves, as predicted"),
         (
             "several switches untold",
