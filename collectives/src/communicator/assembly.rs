@@ -383,10 +383,10 @@ impl Assembly {
             None if self.list.is_some() => {
                 CommunicatorError::Unconfirmed { size, hosts: self.names(|caller| caller.network.told) }
             }
-            None => self.other_build.clone().map_or_else(
-                || CommunicatorError::Missing { size, hosts: self.hosts() },
-                CommunicatorError::OtherBuild,
-            ),
+            None => {
+                let other = self.other_build.clone().map(Box::new);
+                CommunicatorError::Missing { size, hosts: self.hosts(), other }
+            }
         }
     }
 
@@ -403,5 +403,26 @@ impl Assembly {
 
     pub(super) fn config(&self) -> &Config {
         &self.config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ranks_that_are_missing_are_told_beside_a_caller_of_another_build() {
+        let station = |host: u8| Station::new("g", &format!("n{host}"), MacAddr::new(2, 0, 0, 0, 0, host), 1500);
+        let join_by = Instant::START + Duration::from_secs(1);
+        let config = |host: u8| Config { join_by: Some(join_by), ..Config::new(station(host), 4, host.into()) };
+        let mut assembly = Assembly::new(Instant::START, config(0));
+        for host in [1, 2] {
+            let call = Assembly::new(Instant::START, config(host)).call(false);
+            assembly.on_call(join_by, station(host).mac, call).expect("one of the group");
+        }
+        assembly.on_other_build(OtherBuild { mac: station(9).mac, host: None, version: 9, keys: None });
+        let text = assembly.on_timeout(join_by).expect_err("one is missing").to_string();
+        assert!(text.contains("3 of 4 were there: n0, n1, n2;"), "{text}");
+        assert!(text.contains("; besides, 02:00:00:00:00:09 speaks version 9 of the protocol"), "{text}");
     }
 }

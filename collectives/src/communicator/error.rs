@@ -88,10 +88,15 @@ pub enum CommunicatorError {
     TooMany { size: u16, hosts: Vec<String> },
     #[error(
         "{} of {size} were there: {}; start the others, one on each host, and see whether they use this group, \
-         size and network",
-        hosts.len(), hosts.join(", ")
+         size and network{}",
+        hosts.len(), hosts.join(", "), besides(other)
     )]
-    Missing { size: u16, hosts: Vec<String> },
+    Missing {
+        size: u16,
+        hosts: Vec<String>,
+        /// The last caller with other keys or of another version. Its frame may be forged.
+        other: Option<Box<OtherBuild>>,
+    },
     #[error("the group is already running on {}: wait until it has ended, or choose another group", hosts.join(", "))]
     Running { hosts: Vec<String> },
     #[error(
@@ -173,6 +178,10 @@ impl CommunicatorError {
         use CommunicatorError::{Receives, Sends};
         matches!(self, Sends(SendError::QueueFull { .. }) | Receives(RecvError::QueueFull { .. }))
     }
+}
+
+fn besides(other: &Option<Box<OtherBuild>>) -> String {
+    other.as_ref().map_or(String::new(), |other| format!("; besides, {other}"))
 }
 
 fn missing(ranks: &[Named]) -> String {

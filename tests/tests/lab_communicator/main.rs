@@ -414,7 +414,7 @@ fn ranks_with_one_key_call_each_other_and_one_with_another_is_named() {
         });
         for rank in ranks {
             let refused = rank.join().expect("no panic").expect_err("the other has another key");
-            assert!(matches!(refused, Error::Call(CommunicatorError::OtherBuild(_))), "{refused}");
+            assert!(matches!(refused, Error::Call(CommunicatorError::Missing { other: Some(_), .. })), "{refused}");
             assert!(refused.to_string().contains("copy one file to both"), "{refused}");
         }
     });

@@ -46,6 +46,8 @@ pub struct Kept {
     pub predicted_seconds: Option<f64>,
     pub reason: Option<String>,
     pub surprise: Option<String>,
+    /// Reason for which the sender gave the transfer up.
+    pub error: Option<String>,
     pub contention: Option<Vec<Contended>>,
     pub frames: Frames,
     pub receivers: Vec<Receiver>,

@@ -1,6 +1,6 @@
 //! Picture in the HTML report: the broadcast tree over the switches, with the load of the cables.
 
-use super::kept::{PlanRecord, Run};
+use super::kept::{Kept, PlanRecord, Receiver, Run};
 use ethbcast_planning::draw::{self, Overlay};
 use ethbcast_planning::plan::{self, CableEnd, CheckReport, Plan, Via};
 use ethbcast_planning::topology::Topology;
@@ -55,8 +55,13 @@ fn tree(record: &PlanRecord) -> Option<Plan> {
     if via == Via::TwoTree { tree(0)?.paired(tree(1)?).ok() } else { tree(0) }
 }
 
-pub fn worst_cable(run: &Run) -> Option<(String, usize)> {
-    let worst = Drawn::of(run)?.judged.worst?;
+/// Returns the cable with most copies of the bytes by the plan, and how many it carried.
+pub fn worst_cable(kept: &Kept) -> Option<(String, f64)> {
+    let run = kept.run.as_ref()?;
+    let drawn = Drawn::of(run)?;
+    let carried = carried(kept, &run.plan.as_ref()?.hosts, &drawn.plan);
+    let (worst, edges) = (drawn.judged.worst?, drawn.judged.worst_edges);
+    let share = edges.iter().map(|&(_, to)| carried[to]).sum::<f64>() / edges.len().max(1) as f64;
     // Without a topology switches have no names.
     let from = match run.topology {
         Some(_) => format!("{} to {}", worst.from, worst.to),
@@ -65,7 +70,25 @@ pub fn worst_cable(run: &Run) -> Option<(String, usize)> {
             format!("the cable of {}", host.name())
         }
     };
-    Some((from, worst.flows))
+    Some((from, worst.flows as f64 * share))
+}
+
+/// Returns the part of the bytes that came to each rank: less than all to a receiver that failed, unless one behind it
+/// has more.
+fn carried(kept: &Kept, hosts: &[String], plan: &Plan) -> Vec<f64> {
+    let part = |one: &Receiver| (one.bytes as f64 / kept.bytes.max(1) as f64).min(1.0);
+    let failed: HashMap<&str, f64> = kept.failed().map(|one| (one.host.as_str(), part(one))).collect();
+    let mut carried: Vec<f64> = hosts.iter().map(|host| failed.get(host.as_str()).map_or(1.0, |&part| part)).collect();
+    for tree in plan.trees() {
+        for rank in 0..carried.len() {
+            let (mut at, part) = (rank, carried[rank]);
+            while let Some(parent) = tree.parent(at).filter(|&parent| carried[parent] < part) {
+                carried[parent] = part;
+                at = parent;
+            }
+        }
+    }
+    carried
 }
 
 pub fn section(run: &Run) -> Markup {

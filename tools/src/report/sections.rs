@@ -28,6 +28,7 @@ pub fn header(kept: &Kept) -> Markup {
                 }
                 @if let Some(began) = run.and_then(|run| run.began.as_ref()) { span.note { " · " (shown(began)) } }
             }
+            @if let Some(error) = &kept.error { p { strong { "Given up: " } (shown(error)) } }
             dl.figures {
                 (figure("bytes", &units::bytes(kept.bytes)))
                 (figure("took", &time(kept.seconds)))

@@ -332,7 +332,8 @@ impl Session {
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         let form = form.signed(config.keys.is_some());
-        let config = RootConfig { routed: self.routed(), named: self.named(), ..config };
+        let address_secret = self.over().is_udp().then(random_u64).transpose().map_err(Error::Random)?;
+        let config = RootConfig { routed: self.routed(), named: self.named(), address_secret, ..config };
         self.port.begin_anew();
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);

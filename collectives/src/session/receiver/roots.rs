@@ -102,18 +102,20 @@ impl Roots {
         if self.in_vain.iter().any(|(known, until, _)| *known == (mac, session) && now < *until) {
             return InvitationOutcome::Closed;
         }
-        // A root has one session at a time; one of its signed announcements may be old.
-        self.roots.retain(|root| self.is_keyed || root.mac != mac);
+        // A root has one session at a time; one of its signed announcements may be old. Without keys
+        // the announcement may be forged.
+        let is_bound = |root: &AnnouncedRoot| bound == Some((root.mac, root.session));
+        let of_address = self.roots.iter().filter(|root| !self.is_keyed && root.mac == mac);
+        let requested_at = of_address.filter_map(|root| root.requested_at).max();
+        self.roots.retain(|root| self.is_keyed || root.mac != mac || is_bound(root));
         if self.roots.len() >= MAX_ROOTS {
-            let is_bound =
-                |root: &AnnouncedRoot| bound.is_some_and(|(mac, session)| root.is_of(mac, session, self.is_keyed));
             let others = self.roots.iter().enumerate().filter(|(_, root)| !is_bound(root));
             if let Some((oldest, _)) = others.min_by_key(|(_, root)| root.last_received_at) {
                 self.roots.remove(oldest);
             }
         }
         let (host, source) = (host.clone(), source.clone());
-        let (requested_at, closed_until, told, credit_bytes, refused) = (None, Instant::START, false, 0, false);
+        let (closed_until, told, credit_bytes, refused) = (Instant::START, false, 0, false);
         let mut root = AnnouncedRoot {
             mac,
             session,
@@ -155,35 +157,44 @@ impl Roots {
     }
 
     /// Chooses the root for the next join request: of those whose announcements came within `alive_for`, the one whose
-    /// last request is oldest.
-    pub(super) fn choose(&mut self, now: Instant, alive_for: Duration) -> Option<AnnouncedRoot> {
+    /// last request is oldest, and of several sessions of one address another than the one `asked` last.
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        alive_for: Duration,
+        asked: Option<(MacAddr, u32)>,
+    ) -> Option<AnnouncedRoot> {
         let open = |root: &&mut AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
-        let root = self.roots.iter_mut().filter(open).min_by_key(|root| root.requested_at)?;
+        let root = self
+            .roots
+            .iter_mut()
+            .filter(open)
+            .min_by_key(|root| (root.requested_at, asked == Some((root.mac, root.session))))?;
         root.requested_at = Some(now);
         Some(root.clone())
     }
 
-    pub(super) fn has_other(&self, now: Instant, than: &AnnouncedRoot, alive_for: Duration) -> bool {
-        let other = |root: &AnnouncedRoot| {
-            let differs = (root.mac, root.session) != (than.mac, than.session);
-            differs && root.is_open(now) && now.since(root.last_received_at) < alive_for
-        };
-        self.roots.iter().any(other)
+    /// Returns the addresses of other roots that may be asked.
+    pub(super) fn others(
+        &self,
+        now: Instant,
+        than: &AnnouncedRoot,
+        alive_for: Duration,
+    ) -> impl Iterator<Item = MacAddr> {
+        let than = (than.mac, than.session);
+        let others = self.roots.iter().filter(move |root| (root.mac, root.session) != than);
+        let alive = move |root: &&AnnouncedRoot| root.is_open(now) && now.since(root.last_received_at) < alive_for;
+        others.filter(alive).map(|root| root.mac)
     }
 
     pub(super) fn close(&mut self, of: &AnnouncedRoot, until: Instant) {
-        let is_keyed = self.is_keyed;
-        if let Some(root) = self.roots.iter_mut().find(|root| root.is_of(of.mac, of.session, is_keyed)) {
+        if let Some(root) = self.roots.iter_mut().find(|root| (root.mac, root.session) == (of.mac, of.session)) {
             (root.closed_until, root.told) = (until, true);
         }
     }
 }
 
 impl AnnouncedRoot {
-    fn is_of(&self, mac: MacAddr, session: u32, is_keyed: bool) -> bool {
-        self.mac == mac && (self.session == session || !is_keyed)
-    }
-
     fn is_open(&self, now: Instant) -> bool {
         self.stage != Stage::Started && self.closed_until <= now
     }
@@ -308,15 +319,30 @@ mod tests {
                 InvitationOutcome::Open
             );
         }
-        let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE).map(|root| root.mac);
+        let ask = |roots: &mut Roots, millis| roots.choose(at(millis), ALIVE, None).map(|root| root.mac);
         let asked: Vec<_> = (1..=4).map(|millis| ask(&mut roots, millis)).collect();
         assert_eq!(asked, [Some(mac(1)), Some(mac(2)), Some(mac(3)), Some(mac(1))]);
         let second = roots.roots.iter().find(|root| root.mac == mac(2)).cloned().expect("it was heard");
         roots.close(&second, at(1000));
         assert_eq!((ask(&mut roots, 10), ask(&mut roots, 11)), (Some(mac(3)), Some(mac(1))));
-        let asked = roots.choose(at(1000), ALIVE).expect("it is open again");
+        let asked = roots.choose(at(1000), ALIVE, None).expect("it is open again");
         assert_eq!(asked.mac, mac(2));
-        assert!(roots.has_other(at(1000), &asked, ALIVE) && !roots.has_other(at(1500), &asked, ALIVE));
+        let others = [1000, 1500].map(|millis| roots.others(at(millis), &asked, ALIVE).count());
+        assert_eq!(others, [2, 0]);
+    }
+
+    #[test]
+    fn an_address_that_announces_ever_new_running_sessions_gets_no_more_requests_than_one_session() {
+        let mut roots = Roots::default();
+        let asked = |session: u64| {
+            let of = (mac(1), u32::try_from(session).expect("few"));
+            let heard = roots.on_invitation(at(10 * session), of, &invitation(Stage::Started), None);
+            matches!(heard, InvitationOutcome::Running { notify_root: true, .. })
+        };
+        assert_eq!(
+            (0..100).filter(|&session| session % 40 == 0).count(),
+            (0..100).map(asked).filter(|&one| one).count()
+        );
     }
 
     #[test]

@@ -68,6 +68,63 @@ fn a_root_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_t
     assert_eq!(heard_and_sent(true, 1000), heard_and_sent(false, 1000));
 }
 
+/// Returns when a root admits a receiver although its announcement is forged with another session each `every`, from
+/// `since` on. A forged one comes after the root's frames of its moment, and before the receiver's deadlines.
+fn joined_despite(nonce: u64, sources_unproved: bool, since: Duration, every: Duration) -> Option<Duration> {
+    let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+    let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station.clone(), nonce) };
+    let mut receiver = Receiver::new(Instant::START, config);
+    let station = Station { mac: ASKER, host: "n0".to_owned(), ..station };
+    let mut root = Root::new(Instant::START, RootConfig::new(station.clone(), 7, "file"));
+    let (mut buffer, mut forged, mut forge_at) = ([0; 1514], [0; 1514], Instant::START + since);
+    let (mut announced, mut session) = (Vec::new(), 1000);
+    for tick in 0..6000 {
+        let now = Instant::START + Duration::from_millis(10 * tick);
+        root.handle_timeout(now);
+        while let Some(length) = root.poll_transmit(now, &mut buffer) {
+            receiver.handle_frame(now, &buffer[..length]);
+            if announced.is_empty() {
+                announced = buffer[..length].to_vec();
+            }
+        }
+        if forge_at <= now {
+            (session, forge_at) = (session + 1, now + every);
+            let of_root = wire::parse(&announced).expect("the root announces itself first");
+            let identity = station.identity(session, Rank::ROOT);
+            let header = identity.header(of_root.header.kind);
+            let length = identity.write(&mut forged, address(), &header, of_root.payload);
+            receiver.handle_frame(now, &forged[..length]);
+        }
+        if receiver.poll_timeout(now).is_some_and(|due| due.at <= now) {
+            receiver.handle_timeout(now);
+        }
+        while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+            root.handle_frame(now, &buffer[..length]);
+        }
+        if std::iter::from_fn(|| root.poll_event()).any(|event| matches!(event, RootEvent::Joined { .. })) {
+            return Some(now.since(Instant::START));
+        }
+    }
+    None
+}
+
+const NEVER: Duration = Duration::from_secs(3600);
+
+#[test]
+fn sessions_forged_in_the_name_of_the_root_that_is_asked_hold_back_no_join_request() {
+    let undisturbed = joined_despite(1, true, NEVER, NEVER);
+    assert!(undisturbed.is_some());
+    let disturbed = joined_despite(1, true, Duration::from_millis(110), Duration::from_millis(10));
+    assert_eq!(disturbed, undisturbed);
+}
+
+#[test]
+fn a_receiver_that_hears_several_sessions_of_one_address_soon_asks_the_next_of_them() {
+    let every = Duration::from_millis(30);
+    let joined: Vec<_> = (1..=20).map(|nonce| joined_despite(nonce, false, Duration::from_millis(10), every)).collect();
+    assert!(joined.iter().all(|at| at.is_some_and(|at| at < Duration::from_secs(4))), "{joined:?}");
+}
+
 #[test]
 fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not() {
     let last = LastSession { is_delivered: true, source: "file".to_owned(), seconds_ago: 10 };

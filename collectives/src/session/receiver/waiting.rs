@@ -213,7 +213,7 @@ impl Waiting {
 
     fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
-        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten) else {
+        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten, self.asked) else {
             self.admission = Admission::None;
             return;
         };
@@ -291,7 +291,10 @@ impl Waiting {
         let Timing { forgotten: dead, patience, .. } = endpoint.config().timing;
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
-            let in_vain = silence >= dead || joining.is_in_vain(now, endpoint.has_keys());
+            let others: Vec<MacAddr> = self.roots.others(now, joining.root(), dead).collect();
+            let is_only = endpoint.is_keyed() || !others.contains(&root.mac());
+            let is_sure = endpoint.has_keys() && (is_only || joining.answered);
+            let in_vain = silence >= dead || joining.is_in_vain(now, is_sure);
             let of = (root.mac(), root.session());
             if let Some((report, left)) = &mut self.declined {
                 if joining.handle_timeout(now, &mut self.roots, endpoint) {
@@ -299,8 +302,11 @@ impl Waiting {
                     *left -= 1;
                 }
                 return (*left == 0).then_some(End::Dropped);
-            } else if in_vain && self.roots.has_other(now, joining.root(), dead) {
-                joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
+            } else if in_vain && !others.is_empty() {
+                // A true root keeps this host's place in its queue while another session of its address is tried.
+                if is_only || joining.answered {
+                    joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
+                }
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
                 }
@@ -369,12 +375,14 @@ fn is_of_this_host(why: &End) -> bool {
 }
 
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
-const KEYS_LIMIT: Duration = Duration::from_millis(300);
+/// Silence of a root that has not sent the group's secret, or without keys has not answered while its address
+/// announces another session: the announcement may be replayed or forged.
+const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
 /// Join request to a root. A proof of its life is the group's secret, which only the root that was asked can have
 /// sent, or a PROBE with this host's nonce and a higher number than the last `proof`: other messages may be replayed.
 /// The root is given up after [`ANSWER_LIMIT`] without proof, as a live one sends a sign of life every second, and
-/// after [`KEYS_LIMIT`] if it has not sent the secret.
+/// after [`UNSURE_LIMIT`] if it has not sent the secret.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: AnnouncedRoot,
@@ -417,8 +425,8 @@ impl Joining {
         self.answered.then(|| self.answered_at + limit)
     }
 
-    pub(super) fn is_in_vain(&self, now: Instant, has_keys: bool) -> bool {
-        now.since(self.answered_at) >= if has_keys { ANSWER_LIMIT } else { KEYS_LIMIT }
+    pub(super) fn is_in_vain(&self, now: Instant, is_sure: bool) -> bool {
+        now.since(self.answered_at) >= if is_sure { ANSWER_LIMIT } else { UNSURE_LIMIT }
     }
 
     pub(super) fn take_keys(&mut self, now: Instant, guard: Guard) {

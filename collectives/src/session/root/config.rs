@@ -143,6 +143,9 @@ pub struct RootConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
+    /// Secret by which hosts prove their addresses before they get more bytes than they sent, where a sender's address
+    /// may be forged, as over UDP; `None` elsewhere.
+    pub address_secret: Option<u64>,
     /// Keys, with which all frames are authenticated; without them, none is.
     pub keys: Option<RootKeys>,
 }
@@ -175,6 +178,7 @@ impl RootConfig {
             greedy: false,
             tuning: Tuning::default(),
             timing: Timing::default(),
+            address_secret: None,
             keys: None,
         }
     }

@@ -174,6 +174,8 @@ fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
         for host in 0..RANKS {
             let text = play.error(host).to_string();
             assert!(text.contains(if host == 2 { itself } else { told }), "host {host}: {text}");
+            let there = if host == 2 { "1 of 4 were there: n2;" } else { "3 of 4 were there: n0, n1, n3;" };
+            assert!(text.contains(there), "host {host}: {text}");
         }
     }
 }

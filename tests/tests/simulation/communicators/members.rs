@@ -444,7 +444,7 @@ fn when_patience_ends_those_who_were_there_are_named() {
     case.starts[2] = 100 * SECOND;
     let mut play = Play::new(&case, 1, NoFaults, "one is missing");
     play.run(4 * SECOND);
-    let CommunicatorError::Missing { size: 4, hosts } = play.error(0) else { panic!("{}", play.error(0)) };
+    let CommunicatorError::Missing { size: 4, hosts, other: None } = play.error(0) else { panic!("{}", play.error(0)) };
     assert_eq!(hosts, ["n0", "n1", "n3"]);
     assert_eq!(
         play.error(0).to_string(),

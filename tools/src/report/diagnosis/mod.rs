@@ -26,6 +26,8 @@ const SHARED: f64 = 0.5;
 const MAX_RATE_SHARE: f64 = 1.25;
 /// Part of the unexplained time that a cause must explain.
 const MIN_PART_OF_REST: f64 = 0.4;
+/// Share of the time that the wait for a host must explain that failed in the end.
+const LOST: f64 = 0.05;
 /// Time in seconds below which no wait counts.
 const MOMENT: f64 = 0.2;
 /// Fraction of the time above which a host's activity is the cause.
@@ -47,7 +49,7 @@ pub struct Evidence {
     pub is_short: bool,
     /// Time of one copy over the path between two hosts alone, as measured before.
     pub copy_seconds: Option<f64>,
-    pub busiest: Option<(String, usize)>,
+    pub busiest: Option<(String, f64)>,
     pub is_cast: bool,
     pub root: String,
     pub interface: String,
@@ -64,6 +66,7 @@ pub struct Evidence {
     pub lossy: Vec<(String, f64)>,
     pub repeated: f64,
     pub awaited: Option<(String, f64)>,
+    pub has_failed: bool,
     pub last: Option<(String, f64)>,
     pub held_up: Option<(String, f64)>,
     pub synced: Option<(String, f64)>,
@@ -78,13 +81,16 @@ pub struct Evidence {
 /// A cause whose test held, and the share of the time that it explains.
 type Cause = (f64, String);
 
-/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything.
+/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything, or the sender gave up.
 pub fn part(kept: &Kept) -> Option<String> {
-    let is_news = kept.receivers.iter().any(Kept::has_all);
+    let is_news = kept.error.is_none() && kept.receivers.iter().any(Kept::has_all);
     is_news.then(|| of(&Evidence::of(kept)))
 }
 
 pub fn of(seen: &Evidence) -> String {
+    if let Some(words) = of_the_lost(seen) {
+        return words;
+    }
     let causes = [of_the_own_side(seen), of_the_network(seen), of_hosts(seen), of_the_links(seen)];
     match strongest(causes) {
         Some((share, words)) if share >= seen.rest() * MIN_PART_OF_REST => words,
@@ -97,7 +103,7 @@ impl Evidence {
     /// Returns the share of the rate between two hosts alone that the busiest cable carried, unless
     /// more came over it than can.
     fn link_share(&self) -> Option<f64> {
-        let copies = self.busiest.as_ref().map_or(1, |(_, copies)| *copies) as f64;
+        let copies = self.busiest.as_ref().map_or(1.0, |(_, copies)| *copies);
         Some(self.part(self.copy_seconds? * copies)).filter(|&share| share <= MAX_RATE_SHARE)
     }
 
@@ -149,7 +155,7 @@ impl Evidence {
             bits: sent_bits.max(bytes as f64 * 8.0),
             is_short: (1..=SHORT_BYTES).contains(&bytes),
             copy_seconds: run.copy_seconds,
-            busiest: plan_picture::worst_cable(&run),
+            busiest: plan_picture::worst_cable(kept),
             is_cast: kept.via == "cast",
             root: shown(&run.root),
             interface: shown(&run.interface),
@@ -163,6 +169,7 @@ impl Evidence {
             lossy: lossy::suspects(kept).into_iter().map(|one| (one.name, one.loss)).collect(),
             repeated: kept.frames.data_resent as f64 / kept.frames.data_sent.max(1) as f64,
             awaited: awaited(&run.timeline),
+            has_failed: kept.failed().next().is_some(),
             last: last(kept),
             held_up: held_up.filter(|&(_, share)| share >= MIN_SHARE),
             synced: synced.max_by(|one, other| one.1.total_cmp(&other.1)).filter(|&(_, share)| share >= MIN_SHARE),
@@ -306,10 +313,20 @@ fn is_named(name: &str, cable: &str) -> bool {
     is_in(cable) || turned.is_some_and(|turned| is_in(&turned))
 }
 
+/// Returns the wait for a host that failed in the end, if links or prediction explain the time without it. Before and
+/// after it the links may have been full.
+fn of_the_lost(seen: &Evidence) -> Option<String> {
+    let (hosts, seconds) = seen.awaited.as_ref().filter(|_| seen.has_failed)?;
+    let share = seen.part(*seconds);
+    (share >= LOST && share * 2.0 >= seen.rest()).then(|| in_vain(hosts, *seconds))
+}
+
+fn in_vain(hosts: &str, seconds: f64) -> String {
+    format!("{hosts}: nothing moved for {seconds:.1} s while it was waited for")
+}
+
 fn of_hosts(seen: &Evidence) -> Option<Cause> {
-    let awaited = seen.awaited.as_ref().map(|(hosts, seconds)| {
-        (seen.part(*seconds), format!("{hosts}: nothing moved for {seconds:.1} s while it was waited for"))
-    });
+    let awaited = seen.awaited.as_ref().map(|(hosts, seconds)| (seen.part(*seconds), in_vain(hosts, *seconds)));
     let last = seen.last.as_ref().map(|(hosts, seconds)| {
         (seen.part(*seconds), format!("{hosts}, which finished {seconds:.1} s after all others"))
     });
@@ -342,8 +359,8 @@ fn demoted_text(demoted: &[(String, Option<String>)]) -> Option<String> {
 
 fn of_the_links(seen: &Evidence) -> Option<Cause> {
     let carried = match &seen.busiest {
-        Some((cable, 1)) => format!("the busiest, {cable}, carries the bytes once"),
-        Some((cable, copies)) => format!("the busiest, {cable}, carries the bytes {copies} times"),
+        Some((cable, copies)) if *copies < 1.5 => format!("the busiest, {cable}, carries the bytes once"),
+        Some((cable, copies)) => format!("the busiest, {cable}, carries the bytes {copies:.0} times"),
         None if seen.is_cast => "each carries every frame once".to_owned(),
         None => "they carry the bytes".to_owned(),
     };

@@ -69,6 +69,23 @@ impl Kept {
         })
     }
 
+    /// The same run along a flat tree: the root sends to each receiver.
+    fn star(self) -> Kept {
+        self.with(|kept, run| {
+            kept.via = "flat".to_owned();
+            let plan = run.plan.as_mut().expect("it has one");
+            plan.via = "flat".to_owned();
+            plan.edges.iter_mut().for_each(|edge| edge.from = "n0".to_owned());
+        })
+    }
+
+    /// The same run, in which a receiver failed that had this part of the bytes.
+    fn died(mut self, host: &str, part: f64) -> Kept {
+        let failed = self.receivers.iter_mut().find(|one| one.host == host).expect("it is a receiver");
+        (failed.status, failed.bytes) = ("died".to_owned(), (BYTES as f64 * part) as u64);
+        self
+    }
+
     fn losing(self, lost: [u64; HOSTS - 1]) -> Kept {
         self.with(|kept, _| {
             kept.frames.data_resent = lost.iter().sum();
@@ -176,6 +193,17 @@ fn of_links_and_readers() -> Vec<Planted> {
         ("full links, and little other traffic", run(0.95).others("n2", 9.0, 0.05, &[]), LINKS),
         ("full links, and --nice", run(0.95).nice(), LINKS),
         ("full links, and a dead host", run(0.95).incident(5.0, "failed", "n4", "it died"), LINKS),
+        (
+            "full links to those that stayed",
+            run(0.495).star().died("n3", 0.0).died("n4", 0.0),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 2 times, at 99 %",
+        ),
+        (
+            "full links to those that stayed, and one that left late",
+            run(0.28).star().died("n4", 0.5),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 4 times, at 98 %",
+        ),
+        ("full links to a host that left, whose child stayed", run(0.95).died("n3", 0.0), LINKS),
         ("rates that were only predicted", run(0.3).unmeasured().predicted(9.8), "the links themselves, as predicted"),
         (
             "several switches untold",
@@ -274,6 +302,25 @@ fn of_hosts_at_the_end() -> Vec<Planted> {
             "n2: nothing moved for 5.0 s while it was waited for",
         ),
         ("a dead host that was waited for", run(0.4).still(4, 14).incident(6.8, "failed", "n3", "died"), "n3: nothing"),
+        (
+            "full links, and a dead host that was waited for",
+            run(0.81).died("n3", 0.9).still(16, 20).incident(10.0, "failed", "n3", "died"),
+            "n3: nothing moved for 2.0 s",
+        ),
+        (
+            "rates that were only predicted, and a dead host that was waited for",
+            run(0.3).unmeasured().predicted(8.5).died("n3", 0.9).still(16, 20).incident(10.0, "failed", "n3", "died"),
+            "n3: nothing moved for 2.0 s",
+        ),
+        (
+            "full links, and a dead host that was waited for briefly",
+            run(1.94)
+                .died("n3", 0.9)
+                .still(19, 20)
+                .incident(10.0, "failed", "n3", "died")
+                .with(|kept, _| kept.seconds = 20.0),
+            "the links themselves",
+        ),
         ("a straggler at the end", run(0.5).ending([5.0, 5.1, 5.0, 10.0]), "n4, which finished 4.9 s after all others"),
         (
             "one of two as a straggler",

@@ -32,7 +32,7 @@ fn run(copy: f64) -> Evidence {
         seconds: 10.0,
         bits: 1e9,
         copy_seconds: Some(copy),
-        busiest: Some(("host n0 to switch s0".to_owned(), 1)),
+        busiest: Some(("host n0 to switch s0".to_owned(), 1.0)),
         root: "n0".to_owned(),
         interface: "eth0".to_owned(),
         has_topology: true,
@@ -63,7 +63,7 @@ fn each_planted_cause_of_links_and_own_side_is_named_and_nothing_that_was_not_lo
     assert_said(&[
         (run(9.5), "the links themselves: the busiest, host n0 to switch s0, carries the bytes once, at 95 % of"),
         (
-            Evidence { busiest: Some(("switch s0 to switch s1".to_owned(), 8)), ..run(1.2) },
+            Evidence { busiest: Some(("switch s0 to switch s1".to_owned(), 8.0)), ..run(1.2) },
             "the links themselves: the busiest, switch s0 to switch s1, carries the bytes 8 times, at 96 %",
         ),
         (run(1.2), "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach"),
@@ -178,6 +178,8 @@ fn a_dead_host_is_named_only_if_the_others_waited() {
     moving(&mut run.run.as_mut().expect("it has one").timeline, [0, 1, 1, 1, 4, 5, 6, 7, 8]);
     assert_eq!(Evidence::of(&run).awaited, Some(("n3".to_owned(), 2.0)));
     assert_eq!(part(&run).as_deref(), Some("n3: nothing moved for 2.0 s while it was waited for"));
+    let given_up = Kept { error: Some("interrupted".to_owned()), ..run.clone() };
+    assert_eq!(part(&given_up), None, "the end, not a cause, set the time");
     run.receivers.iter_mut().for_each(|one| one.status = "write-failed".to_owned());
     assert_eq!(part(&run), None, "nobody has anything: its failure is the news");
 }

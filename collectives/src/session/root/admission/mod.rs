@@ -79,7 +79,8 @@ impl Gathering {
         Gathering {
             began: now,
             applicants: JoinRequests::default(),
-            checks: PathChecks::new(identity, usize::from(config.station.payload_bytes())),
+            checks: PathChecks::new(identity, usize::from(config.station.payload_bytes()))
+                .proving(config.address_secret),
             reached: VecDeque::new(),
             names: Names::new(config),
             competitors: CompetingRoots::default(),

@@ -120,8 +120,11 @@ impl NonMembers {
             RootPhase::Running(_) => (endpoint.config().stage(), Duration::MAX),
             RootPhase::Closing(..) | RootPhase::Ended(_) => return,
         };
-        // If the other root began later, it should soon be notified.
-        if self.answered_at.is_none_or(|at| now >= at + BETWEEN_ANSWERS) {
+        // If the other root began later, it should soon be notified. A forged address must not cause
+        // many frames, each of which may go to many hosts.
+        let config = endpoint.config();
+        let between = if config.address_secret.is_some() { config.timing.announce } else { BETWEEN_ANSWERS };
+        if self.answered_at.is_none_or(|at| now >= at + between) {
             self.answered_at = Some(now);
             endpoint.send_to_group(&endpoint.config().invitation(stage, age));
         }
@@ -173,9 +176,14 @@ impl CompetingRoots {
         (host, offer): (&str, &str),
         endpoint: &mut RootEndpoint,
     ) {
-        if self.competitors.len() >= MAX_COMPETING_ROOTS
-            || self.competitors.iter().any(|competitor| (competitor.mac, competitor.session) == (mac, session))
-        {
+        let mut known = self.competitors.iter_mut();
+        if let Some(competitor) = known.find(|competitor| (competitor.mac, competitor.session) == (mac, session)) {
+            if endpoint.config().address_secret.is_some() {
+                competitor.ask(endpoint);
+            }
+            return;
+        }
+        if self.competitors.len() >= MAX_COMPETING_ROOTS {
             return;
         }
         self.since.get_or_insert(now);
@@ -185,7 +193,12 @@ impl CompetingRoots {
         self.competitors.push(competitor);
     }
 
+    /// Probes those that have not replied once more; where addresses may be forged, only in reply to their
+    /// announcements.
     pub fn probe(&mut self, endpoint: &mut RootEndpoint) {
+        if endpoint.config().address_secret.is_some() {
+            return;
+        }
         self.competitors.iter_mut().for_each(|competitor| competitor.ask(endpoint));
     }
 
@@ -228,5 +241,35 @@ impl CompetingRoot {
         let nonce = self.nonce(endpoint);
         let question = Message::Join { nonce, group, host, mtu_bytes, free_bytes: 0, features: ROOT_ASKS };
         endpoint.send_in(self.session, self.mac, &question);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::root::config::RootConfig;
+
+    /// Returns the frames to another root that announces itself this many times in 2 s.
+    fn asked(announcements: usize, address_secret: Option<u64>) -> usize {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let config = RootConfig { address_secret, ..RootConfig::new(station.clone(), 1, "file") };
+        let mut endpoint = RootEndpoint::new(config, station, 1, Rank::ROOT, None);
+        let (mut roots, other) = (CompetingRoots::default(), (MacAddr::new(2, 0, 0, 0, 0, 9), 2));
+        for tick in 0..20 {
+            let now = Instant::START + Duration::from_millis(100 * tick as u64);
+            if tick < announcements {
+                roots.on_invitation(now, other, ("n9", "file"), &mut endpoint);
+            }
+            roots.probe(&mut endpoint);
+        }
+        endpoint.waiting_frames()
+    }
+
+    #[test]
+    fn another_root_is_asked_several_times_and_one_of_an_unproved_address_as_often_as_it_announces_itself() {
+        let tries = ROOT_TRIES as usize;
+        assert_eq!([1, 10].map(|announcements| asked(announcements, None)), [tries; 2]);
+        assert_eq!([1, 3, 10].map(|announcements| asked(announcements, Some(7))), [1, 3, tries]);
     }
 }

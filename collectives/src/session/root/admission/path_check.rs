@@ -3,6 +3,9 @@
 //! A switch port with a smaller MTU lets control messages pass and drops the data. This is the most
 //! common mistake with jumbo frames, and a session with such a member would never end. So each host
 //! is sent a PROBE of full length before it counts.
+//!
+//! Where a sender's address may be forged, a short PROBE goes first, one for each join request. Its
+//! number cannot be guessed, so the ECHO proves the address.
 
 use crate::measure::{FIRST_PING, write_ping};
 use crate::membership::Station;
@@ -21,14 +24,19 @@ const MAX_UNANSWERED: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
 const TRIES_TOGETHER: u32 = 6;
 const ALONE: Duration = Duration::from_millis(25);
+/// Numbers among which that of a short PROBE is drawn: whoever has to guess it sends more than a check returns.
+const NUMBERS: u32 = 1 << 12;
 const LATE_ROUND: Duration = Duration::from_millis(800);
 
 #[derive(Clone, Copy, Debug)]
 struct Check {
     nonce: u64,
     tries: u32,
+    /// Number of the first full-length PROBE, or of the short one; zero before it.
     first_test: u32,
     sent_at: Option<Instant>,
+    /// Whether a frame to the address has been answered, if that is needed.
+    is_proved: bool,
 }
 
 /// Checks of the paths to hosts that have asked to join. PROBEs and ECHOs of many hosts can meet in a short queue the
@@ -44,6 +52,10 @@ pub struct PathChecks {
     late: VecDeque<MacAddr>,
     late_at: Instant,
     greetings: VecDeque<(MacAddr, u64)>,
+    /// Hosts that have answered no short PROBE.
+    unproved: Vec<MacAddr>,
+    /// Secret from which the numbers of short PROBEs are derived, if addresses have to be proved.
+    secret: Option<u64>,
     sent: VecDeque<(Instant, MacAddr)>,
     credit: u32,
     refill_at: Instant,
@@ -61,12 +73,18 @@ impl PathChecks {
             late: VecDeque::new(),
             late_at: Instant::START,
             greetings: VecDeque::new(),
+            unproved: Vec::new(),
+            secret: None,
             sent: VecDeque::new(),
             credit: MAX_UNANSWERED,
             refill_at: Instant::START,
             next_test: FIRST_PING,
             first_hop: usize::MAX,
         }
+    }
+
+    pub fn proving(self, secret: Option<u64>) -> PathChecks {
+        PathChecks { secret, ..self }
     }
 
     pub fn set_first_hop(&mut self, mtu_bytes: usize) {
@@ -90,11 +108,22 @@ impl PathChecks {
     }
 
     pub fn begin(&mut self, host: MacAddr, nonce: u64) {
+        let is_proved = self.secret.is_none();
         let check = self.checks.entry(host).or_insert_with(|| {
-            self.queue.push_back(host);
-            Check { nonce, tries: 0, first_test: 0, sent_at: None }
+            self.queue.extend(is_proved.then_some(host));
+            Check { nonce, tries: 0, first_test: 0, sent_at: None, is_proved }
         });
         check.nonce = nonce;
+        if check.is_proved {
+            return;
+        }
+        check.tries += 1;
+        if check.tries <= TRIES {
+            self.greetings.push_back((host, nonce));
+        } else {
+            self.checks.remove(&host);
+            self.unproved.push(host);
+        }
     }
 
     pub fn is_open(&self, host: MacAddr, nonce: u64) -> bool {
@@ -114,7 +143,14 @@ impl PathChecks {
     }
 
     pub fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
-        let check = self.checks.get(&frame.source).filter(|check| check.tries > 0)?;
+        let check = self.checks.get_mut(&frame.source).filter(|check| check.tries > 0)?;
+        if !check.is_proved {
+            if check.first_test == frame.header.stamp {
+                (check.is_proved, check.tries) = (true, 0);
+                self.queue.push_back(frame.source);
+            }
+            return None;
+        }
         let own = (check.first_test..self.next_test).contains(&frame.header.stamp);
         if !own || frame.payload.len() < self.payload_bytes {
             return None;
@@ -128,7 +164,7 @@ impl PathChecks {
         if self.refill_at <= now {
             (self.credit, self.refill_at) = (MAX_UNANSWERED, now + REFILL);
         }
-        let mut unreached = Vec::new();
+        let mut unreached = std::mem::take(&mut self.unproved);
         while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
             self.sent.pop_front();
             // Only the last PROBE of a check that is still open counts.
@@ -151,12 +187,13 @@ impl PathChecks {
 
     pub fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let Some((host, nonce)) = self.greetings.pop_front() {
-            return Some(self.write(buffer, host, nonce, 0));
+            let test = self.greeting(host, nonce);
+            return Some(write_ping(buffer, &self.identity, host, (test, nonce), 0));
         }
         while self.credit > 0 {
             let host = self.queue.pop_front()?;
-            let test = self.next_test;
             let Some(check) = self.checks.get_mut(&host) else { continue };
+            let test = self.next_test;
             if check.tries == 0 {
                 check.first_test = test;
             }
@@ -164,15 +201,31 @@ impl PathChecks {
             let nonce = check.nonce;
             self.sent.push_back((now, host));
             self.credit -= 1;
-            return Some(self.write(buffer, host, nonce, self.payload_bytes));
+            self.next_test = after(test);
+            return Some(write_ping(buffer, &self.identity, host, (test, nonce), self.payload_bytes));
         }
         None
     }
 
-    fn write(&mut self, buffer: &mut [u8], to: MacAddr, nonce: u64, payload_bytes: usize) -> usize {
-        let test = self.next_test;
-        self.next_test = test.checked_add(1).unwrap_or(FIRST_PING);
-        write_ping(buffer, &self.identity, to, (test, nonce), payload_bytes)
+    /// Returns the number of a short PROBE: the same each time until the host has proved its address. Later PROBEs have
+    /// higher numbers, as hosts expect.
+    fn greeting(&mut self, host: MacAddr, nonce: u64) -> u32 {
+        let check = self.checks.get_mut(&host).filter(|check| !check.is_proved);
+        if let Some(check) = &check
+            && check.first_test != 0
+        {
+            return check.first_test;
+        }
+        let jump = self.secret.map_or(0, |secret| {
+            let mut hasher = blake3::Hasher::new();
+            hasher.update(&secret.to_be_bytes()).update(&host.octets()).update(&nonce.to_be_bytes());
+            let hash = hasher.finalize();
+            u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("four bytes")) % NUMBERS
+        });
+        let test = self.next_test.checked_add(jump).unwrap_or(FIRST_PING);
+        self.next_test = after(test);
+        check.into_iter().for_each(|check| check.first_test = test);
+        test
     }
 
     pub fn poll_timeout(&self) -> Option<Deadline> {
@@ -181,6 +234,10 @@ impl PathChecks {
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
         refill.into_iter().chain(late).chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
     }
+}
+
+fn after(test: u32) -> u32 {
+    test.checked_add(1).unwrap_or(FIRST_PING)
 }
 
 #[cfg(test)]
@@ -238,6 +295,29 @@ mod tests {
             reached += run(&mut checks, at(400 + 10 * tick), |host, _| host % 2 == 0).len();
         }
         assert_eq!(reached, 500);
+    }
+
+    #[test]
+    fn a_forged_address_gets_no_more_than_short_frames_and_a_host_that_answers_one_the_long_ones() {
+        let mut checks = PathChecks::new(identity(0), 8968).proving(Some(7));
+        let mut buffer = vec![0; 9100];
+        let mut sent = Vec::new();
+        for tick in 0..20 {
+            checks.begin(identity(1).mac, 1);
+            sent.extend(std::iter::from_fn(|| checks.poll_transmit(at(100 * tick), &mut buffer)));
+            // A forger may know the numbers of PROBEs before and after.
+            for stamp in FIRST_PING..FIRST_PING + 20 {
+                let probe = write_ping(&mut buffer, &identity(0), identity(1).mac, (stamp, 1), 8968);
+                let probe = buffer[..probe].to_vec();
+                assert_eq!(answer(&mut checks, at(100 * tick), &probe), None);
+            }
+            let unreached = checks.handle_timeout(at(100 * tick));
+            assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} requests");
+        }
+        assert!(sent.len() == 19 && sent.iter().all(|&bytes| bytes < 100), "one for each request: {sent:?}");
+        checks.begin(identity(2).mac, 1);
+        assert_eq!(run(&mut checks, at(3000), |host, _| host == 2), [identity(2).mac]);
+        assert_eq!(run(&mut checks, at(3000), |_, _| true), [], "once");
     }
 
     #[test]
