@@ -90,7 +90,7 @@ impl CommunicatorError {
     /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         use CommunicatorError::{
-            Busy, Closed, Cut, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
+            Busy, Closed, Cut, DeadAfter, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
             NetworksDiffer, NoSuchRank, NotJoined, OtherBuild, Outlawed, PresetsDiffer, Running, Size, SizesDiffer,
             Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
         };
@@ -100,7 +100,7 @@ impl CommunicatorError {
             Namesakes { .. } | OtherBuild(_) | Network { .. } | NetworksDiffer { .. } | Unfit { .. } => {
                 ErrorKind::Usage
             }
-            TwoProcesses { .. } | TooMany { .. } | Running { .. } => ErrorKind::Usage,
+            DeadAfter { .. } | TwoProcesses { .. } | TooMany { .. } | Running { .. } => ErrorKind::Usage,
             NotJoined | Closed | Busy { .. } | NoSuchRank { .. } | Length { .. } | Tag { .. } => ErrorKind::Usage,
             Mismatch { .. } => ErrorKind::Mismatch,
             Gone(_) | Outlawed | Left(_) | Cut(..) | Deaf(_) => ErrorKind::Gone,

@@ -120,9 +120,11 @@ const TABLE: [(&str, For, Setter); 38] = [
     ("max-wait", For::Session, |all, given| given.seconds().map(|time| all.max_wait = Some(time))),
     ("time-limit", For::Session, |all, given| given.seconds().map(|time| all.run.time_limit = Some(time))),
     ("patience", For::Session, |all, given| given.seconds().map(|time| all.run.timing.patience = time)),
-    ("dead-after", For::Session, |all, given| {
-        let timing = all.run.timing.with_dead(given.seconds()?);
+    ("dead-after", For::Both, |all, given| {
+        let dead_after = given.seconds()?;
+        let timing = all.run.timing.with_dead(dead_after);
         all.run.timing = timing.ok_or_else(|| given.wrong("expected 0.05 to 30 seconds"))?;
+        all.join.dead_after = Some(dead_after);
         Ok(())
     }),
     ("stall", For::Session, |all, given| given.seconds().map(|time| all.run.timing.stall = time)),
@@ -132,12 +134,16 @@ const TABLE: [(&str, For, Setter); 38] = [
     ("rate", For::Session, |all, given| given.parsed().map(|rate| all.rate = Some(rate))),
     ("nice", For::Session, |all, given| given.parsed().map(|nice| all.nice = nice)),
     ("greedy", For::Session, |all, given| given.parsed().map(|greedy| all.send.greedy = greedy)),
-    ("priority", For::Session, |all, given| {
+    ("priority", For::Both, |all, given| {
         let priority = Some(given.parsed::<u8>()?).filter(|&priority| priority <= MAX_PRIORITY);
         all.wire.priority = Some(priority.ok_or_else(|| given.wrong(format_args!("expected 0 to {MAX_PRIORITY}")))?);
+        all.join.priority = all.wire.priority;
         Ok(())
     }),
-    ("mtu", For::Session, |all, given| given.parsed().map(|bytes| all.wire.mtu_bytes = Some(bytes))),
+    ("mtu", For::Both, |all, given| {
+        (all.join.mtu_bytes, all.wire.mtu_bytes) = (Some(given.parsed()?), Some(given.parsed()?));
+        Ok(())
+    }),
     ("chunk", For::Session, |all, given| given.parsed().map(|chunk| all.send.chunk = Some(chunk))),
     ("delta", For::Session, |all, given| given.parsed().map(|delta| all.delta = delta)),
     ("once", For::Session, |all, given| given.parsed().map(|once| all.once = once)),
@@ -368,6 +374,25 @@ mod tests {
         assert_eq!((timing.patience.as_secs(), timing.dead.as_millis(), timing.suspect.as_millis()), (3, 500, 250));
         assert_eq!((send.on_slow, send.late, send.preset), (OnSlow::Evict, true, Preset::Paper));
         assert_eq!((send.chunk.map(ChunkSize::bytes), receive.once, options.is_delta()), (Some(32 << 10), true, true));
+    }
+
+    #[test]
+    fn communicators_have_what_their_engine_has_and_refuse_the_rest_by_name() {
+        let mut options = NamedOptions::default();
+        let given = [("mtu", "1400"), ("priority", "5"), ("dead-after", "4"), ("interface", "10.1.0.0/16")];
+        given.into_iter().for_each(|(name, value)| options.set(name, value).expect("it can be"));
+        let join = options.join().expect("for both");
+        assert_eq!(
+            (join.mtu_bytes, join.priority, join.dead_after),
+            (Some(1400), Some(5), Some(Duration::from_secs(4)))
+        );
+        assert_eq!(options.send().expect("for both").run.timing.dead.as_secs(), 4);
+        for (name, value) in [("rate", "400mbit"), ("patience", "3"), ("on-slow", "wait"), ("chunk", "32K")] {
+            let mut options = NamedOptions::default();
+            options.set(name, value).expect("it can be");
+            let text = options.join().expect_err("not for these").to_string();
+            assert!(text.contains(&format!("the option {name} is for sending and receiving")), "{text}");
+        }
     }
 
     /// Names of the fields of a struct.

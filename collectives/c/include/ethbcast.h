@@ -147,16 +147,16 @@ ethbcast_status ethbcast_join(const char *group,
 /*
  Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
  it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
- under way are dropped, and names of hosts that were returned before are no longer there. No other thread may use the
- communicator meanwhile. After a failure it is as before.
+ under way are dropped, and names of hosts that were returned before are no longer there. While other threads call
+ the communicator it is refused. After a failure it is as before.
  */
 ethbcast_status ethbcast_shrink(ethbcast_communicator *communicator);
 
 /*
- Leaves the group and frees the communicator; null is allowed. Frames that other ranks still need
- are sent, for a second at most: end with a barrier. In a forked child it only frees the child's
- copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does
- there.
+ Leaves the group and frees the communicator; null is allowed. Calls of other threads end with
+ ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end with a barrier. In a
+ forked child it only frees the child's copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's
+ communicator does there.
  */
 ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
 
@@ -260,7 +260,7 @@ ethbcast_status ethbcast_topology_load(const char *path,
                                        ethbcast_topology **topology);
 
 /*
- Frees a topology; null is allowed.
+ Frees a topology; null is allowed, and one that is freed is left alone.
  */
 void ethbcast_topology_free(ethbcast_topology *topology);
 
@@ -284,7 +284,7 @@ ethbcast_status ethbcast_plan_make(const ethbcast_topology *topology,
                                    ethbcast_plan **plan);
 
 /*
- Frees a plan; null is allowed.
+ Frees a plan; null is allowed, and one that is freed is left alone.
  */
 void ethbcast_plan_free(ethbcast_plan *plan);
 
@@ -359,19 +359,19 @@ ethbcast_status ethbcast_receive_buffer(const char *group,
 ethbcast_status ethbcast_options_new(ethbcast_options **options);
 
 /*
- Frees a set of options; null is allowed.
+ Frees a set of options; null is allowed, and one that is freed is left alone.
  */
 void ethbcast_options_free(ethbcast_options *options);
 
 /*
- Sets one of them, both texts. For all: interface (a name, or a MAC or IP address), host, ether-type (hexadecimal),
- over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
- preset (default, paper, push-pull), probe, unkeyed (true, false), key (a file, or auto: this host's), key-phrase.
- Options of communicators: join-within, call-within, spin
- (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
- time-limit, patience, dead-after, stall, sync-timeout, slow-after (seconds), on-slow (demote, wait, evict), rate
- (400mbit), mtu, chunk (16K to 128K), nice, greedy, late, once, delta (true, false), priority (0 to 7), source (a
- description of the bytes, for receivers).
+ Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such as 10.1.0.0/16),
+ host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto,
+ chain, cast, binary, ...), preset (default, paper, push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7),
+ dead-after (seconds), key (a file, or auto: this host's), key-phrase.
+ For communicators: join-within, call-within, spin (seconds), casts (true, false). For sessions: receivers,
+ min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds),
+ on-slow (demote, wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true, false),
+ source (a description of the bytes, for receivers).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,

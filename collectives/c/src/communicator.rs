@@ -1,21 +1,40 @@
 //! C interface to communicators: groups of processes with messages and collectives, as in MPI.
 
+use crate::handles;
 use crate::raw::{bytes, bytes_mut, text, there};
-use crate::session::Options;
+use crate::session::{Options, named};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::communicator;
+use ethbcast_collectives::lock::Mutex;
 use std::ffi::{CString, c_char, c_void};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A group of ranks that call each other. Its functions may be called by several threads at once:
 /// messages run concurrently, collectives one after the other.
 pub struct Communicator {
+    /// `None` while it shrinks.
+    joined: Mutex<Option<Arc<Joined>>>,
+}
+
+struct Joined {
     ranks: communicator::Communicator,
     hosts: Vec<CString>,
     call_within: Duration,
 }
 
-impl Communicator {
+fn joined(communicator: *const Communicator) -> Result<Arc<Joined>, Failure> {
+    let joined = handles::of(communicator, GROUP)?.joined.lock().clone();
+    joined.ok_or_else(|| Failure::usage("this communicator shrinks in another thread: wait until it has"))
+}
+
+fn some(communicator: *const Communicator) -> Option<Arc<Joined>> {
+    handles::some(communicator)?.joined.lock().clone()
+}
+
+const GROUP: &str = "communicator";
+
+impl Joined {
     /// Returns the caller's time limit in seconds; a negative one stands for the option
     /// call-within.
     fn within(&self, seconds: f64) -> Result<Duration, Failure> {
@@ -44,16 +63,17 @@ pub struct Choice {
 pub extern "C" fn ethbcast_join(
     group: *const c_char,
     size: u16,
-    options: Option<&Options>,
+    options: *const Options,
     communicator: Option<&mut *mut Communicator>,
 ) -> Status {
     call(|| {
         let place = there(communicator, "place for the communicator")?;
         *place = std::ptr::null_mut();
-        let options = Options::join(options)?;
+        let options = named(options)?.join()?;
         let ranks = communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
         let hosts = hosts(&ranks);
-        *place = Box::into_raw(Box::new(Communicator { ranks, hosts, call_within: options.call_within }));
+        let joined = Joined { ranks, hosts, call_within: options.call_within };
+        *place = handles::keep(Communicator { joined: Mutex::new(Some(Arc::new(joined))) });
         Ok(())
     })
 }
@@ -64,47 +84,64 @@ fn hosts(ranks: &communicator::Communicator) -> Vec<CString> {
 
 /// Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
 /// it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
-/// under way are dropped, and names of hosts that were returned before are no longer there. No other thread may use the
-/// communicator meanwhile. After a failure it is as before.
+/// under way are dropped, and names of hosts that were returned before are no longer there. While other threads call
+/// the communicator it is refused. After a failure it is as before.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_shrink(communicator: Option<&mut Communicator>) -> Status {
+pub extern "C" fn ethbcast_shrink(communicator: *mut Communicator) -> Status {
     call(|| {
-        let all = there(communicator, "communicator")?;
-        all.ranks.shrink()?;
-        all.hosts = hosts(&all.ranks);
-        Ok(())
+        let all = handles::of(communicator, GROUP)?;
+        let mut held = all.joined.lock();
+        let taken = held.take().map(Arc::try_unwrap);
+        let mut own = match taken {
+            Some(Ok(own)) => own,
+            used => {
+                *held = used.and_then(Result::err);
+                let text = "other threads still call this communicator: let their calls end, then shrink it";
+                return Err(Failure::usage(text));
+            }
+        };
+        drop(held);
+        let shrunk = own.ranks.shrink();
+        own.hosts = hosts(&own.ranks);
+        *all.joined.lock() = Some(Arc::new(own));
+        Ok(shrunk?)
     })
 }
 
-/// Leaves the group and frees the communicator; null is allowed. Frames that other ranks still need
-/// are sent, for a second at most: end with a barrier. In a forked child it only frees the child's
-/// copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does
-/// there.
+/// Leaves the group and frees the communicator; null is allowed. Calls of other threads end with
+/// ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end with a barrier. In a
+/// forked child it only frees the child's copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's
+/// communicator does there.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_leave(communicator: Option<Box<Communicator>>) -> Status {
+pub extern "C" fn ethbcast_leave(communicator: *mut Communicator) -> Status {
     call(|| {
-        let told = communicator.as_ref().map_or(Ok(()), |all| all.ranks.check_process());
-        drop(communicator);
+        let all = handles::free(communicator, GROUP)?;
+        let Some(own) = all.and_then(|all| all.joined.lock().take()) else { return Ok(()) };
+        let told = own.ranks.check_process();
+        // Ends the calls of other threads, the last of which frees it. A failure of the socket is logged.
+        drop(own.ranks.leave());
+        drop(own);
         told.map_err(Failure::usage)
     })
 }
 
 /// This process's rank; 0 for null.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_rank(communicator: Option<&Communicator>) -> u16 {
-    communicator.map_or(0, |all| all.ranks.rank())
+pub extern "C" fn ethbcast_rank(communicator: *const Communicator) -> u16 {
+    some(communicator).map_or(0, |all| all.ranks.rank())
 }
 
 /// Returns the number of ranks; 0 for null.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_size(communicator: Option<&Communicator>) -> u16 {
-    communicator.map_or(0, |all| all.ranks.size())
+pub extern "C" fn ethbcast_size(communicator: *const Communicator) -> u16 {
+    some(communicator).map_or(0, |all| all.ranks.size())
 }
 
 /// The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) -> *const c_char {
-    let host = communicator.and_then(|all| all.hosts.get(usize::from(rank)));
+pub extern "C" fn ethbcast_host(communicator: *const Communicator, rank: u16) -> *const c_char {
+    let all = some(communicator);
+    let host = all.as_ref().and_then(|all| all.hosts.get(usize::from(rank)));
     host.map_or(std::ptr::null(), |host| host.as_ptr())
 }
 
@@ -113,34 +150,35 @@ pub extern "C" fn ethbcast_host(communicator: Option<&Communicator>, rank: u16) 
 /// and length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_broadcast(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     root: u16,
     buffer: *mut c_void,
     length: usize,
 ) -> Status {
-    call(|| Ok(there(communicator, "communicator")?.ranks.broadcast(root, bytes_mut(buffer, length)?)?))
+    call(|| Ok(joined(communicator)?.ranks.broadcast(root, bytes_mut(buffer, length)?)?))
 }
 
 /// Waits until every rank has called it.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_barrier(communicator: Option<&Communicator>) -> Status {
-    call(|| Ok(there(communicator, "communicator")?.ranks.barrier()?))
+pub extern "C" fn ethbcast_barrier(communicator: *const Communicator) -> Status {
+    call(|| Ok(joined(communicator)?.ranks.barrier()?))
 }
 
 /// Copies block r of the root's `blocks` into rank r's `own`, of `length` bytes each. `blocks`
 /// matters at the root only.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_scatter(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     root: u16,
     blocks: *const c_void,
     own: *mut c_void,
     length: usize,
 ) -> Status {
     call(|| {
-        let ranks = &there(communicator, "communicator")?.ranks;
-        let all = if root == ranks.rank() { bytes(blocks, all_bytes(ranks, length)?)? } else { &[] };
-        Ok(ranks.scatter(root, all, bytes_mut(own, length)?)?)
+        let all = joined(communicator)?;
+        let ranks = &all.ranks;
+        let blocks = if root == ranks.rank() { bytes(blocks, all_bytes(ranks, length)?)? } else { &[] };
+        Ok(ranks.scatter(root, blocks, bytes_mut(own, length)?)?)
     })
 }
 
@@ -148,16 +186,17 @@ pub extern "C" fn ethbcast_scatter(
 /// of ranks. `blocks` matters at the root only.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_gather(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     root: u16,
     own: *const c_void,
     blocks: *mut c_void,
     length: usize,
 ) -> Status {
     call(|| {
-        let ranks = &there(communicator, "communicator")?.ranks;
-        let all = if root == ranks.rank() { bytes_mut(blocks, all_bytes(ranks, length)?)? } else { &mut [] };
-        Ok(ranks.gather(root, bytes(own, length)?, all)?)
+        let all = joined(communicator)?;
+        let ranks = &all.ranks;
+        let blocks = if root == ranks.rank() { bytes_mut(blocks, all_bytes(ranks, length)?)? } else { &mut [] };
+        Ok(ranks.gather(root, bytes(own, length)?, blocks)?)
     })
 }
 
@@ -165,13 +204,14 @@ pub extern "C" fn ethbcast_gather(
 /// order of ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_allgather(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     own: *const c_void,
     blocks: *mut c_void,
     length: usize,
 ) -> Status {
     call(|| {
-        let ranks = &there(communicator, "communicator")?.ranks;
+        let all = joined(communicator)?;
+        let ranks = &all.ranks;
         Ok(ranks.allgather(bytes(own, length)?, bytes_mut(blocks, all_bytes(ranks, length)?)?)?)
     })
 }
@@ -187,7 +227,7 @@ fn all_bytes(ranks: &communicator::Communicator, length: usize) -> Result<usize,
 /// when the other rank receives it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_send(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     to: u16,
     tag: u32,
     data: *const c_void,
@@ -195,7 +235,7 @@ pub extern "C" fn ethbcast_send(
     within_seconds: f64,
 ) -> Status {
     call(|| {
-        let all = there(communicator, "communicator")?;
+        let all = joined(communicator)?;
         Ok(all.ranks.send_within(to, tag, bytes(data, length)?, all.within(within_seconds)?)?)
     })
 }
@@ -204,7 +244,7 @@ pub extern "C" fn ethbcast_send(
 /// for the option call-within. `received`, unless null, gets its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_recv(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     from: u16,
     tag: u32,
     buffer: *mut c_void,
@@ -213,7 +253,7 @@ pub extern "C" fn ethbcast_recv(
     within_seconds: f64,
 ) -> Status {
     call(|| {
-        let all = there(communicator, "communicator")?;
+        let all = joined(communicator)?;
         let within = all.within(within_seconds)?;
         let count = all.ranks.recv_within(from, tag, bytes_mut(buffer, length)?, within)?;
         if let Some(received) = received {
@@ -226,14 +266,14 @@ pub extern "C" fn ethbcast_recv(
 /// Returns the route of a broadcast of `bytes` from `root`, which is equal on all ranks.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_choice(
-    communicator: Option<&Communicator>,
+    communicator: *const Communicator,
     root: u16,
     length: usize,
     choice: Option<&mut Choice>,
 ) -> Status {
     call(|| {
         let place = there(choice, "place for the choice")?;
-        let found = there(communicator, "communicator")?.ranks.choice(root, length)?;
+        let found = joined(communicator)?.ranks.choice(root, length)?;
         let mut via = [0; 32];
         let name = found.plan.via().to_string();
         via.iter_mut().zip(name.bytes().take(31)).for_each(|(letter, byte)| *letter = byte as c_char);

@@ -3,8 +3,8 @@
 //!
 //! Every function returns a [`Status`]; the message of a failure is kept per thread
 //! (`ethbcast_error_message`). Panics never cross the boundary. Callers must keep these promises in
-//! C as well: pointers are null or point to as many bytes as stated, a handle is one that this
-//! library made and has not freed, texts end with a zero byte.
+//! C as well: pointers are null or point to as many bytes as stated, texts end with a zero byte. A
+//! handle that this library has freed is refused.
 //!
 //! cbindgen generates the header, `include/ethbcast.h`, from these files; a test compares them.
 //! Unsafe operations are in `raw`; elsewhere only exported names are unsafe.
@@ -13,6 +13,7 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 mod communicator;
+mod handles;
 mod plan;
 mod raw;
 mod session;

@@ -1,11 +1,12 @@
 //! C interface to one-to-many transfers: bytes from one host to all others, verified.
 
+use crate::handles;
 use crate::raw::{UserData, bytes, bytes_mut, file, text, there};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::NamedOptions;
-use ethbcast_collectives::communicator::Options as JoinOptions;
+use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::live::{Content, Room};
-use ethbcast_collectives::session::{Progress, ReceiveReport, RecvOptions, SendOptions, SendReport, Session};
+use ethbcast_collectives::session::{Progress, ReceiveReport, SendReport, Session};
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::sync::Arc;
 use std::thread;
@@ -35,11 +36,11 @@ pub struct Report {
 pub extern "C" fn ethbcast_send_fd(
     group: *const c_char,
     descriptor: c_int,
-    options: Option<&Options>,
+    options: *const Options,
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
+        let (group, options) = (text(group, "group's name")?, named(options)?.send()?);
         sent(Session::send_file(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -50,11 +51,11 @@ pub extern "C" fn ethbcast_send_buffer(
     group: *const c_char,
     data: *const c_void,
     length: usize,
-    options: Option<&Options>,
+    options: *const Options,
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::send(options)?);
+        let (group, options) = (text(group, "group's name")?, named(options)?.send()?);
         let lent = Lent { bytes: bytes(data, length)?, users: Arc::new(()) };
         let ended = Session::send(group, Content::of_memory(lent.clone()), &options);
         // A thread that reads bytes again may still do so: they are the caller's afterwards.
@@ -85,11 +86,11 @@ impl AsRef<[u8]> for Lent {
 pub extern "C" fn ethbcast_receive_fd(
     group: *const c_char,
     descriptor: c_int,
-    options: Option<&Options>,
+    options: *const Options,
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let (group, options) = (text(group, "group's name")?, Options::receive(options)?);
+        let (group, options) = (text(group, "group's name")?, named(options)?.receive()?);
         received(&Session::receive(group, file(descriptor)?, &options)?, report)
     })
 }
@@ -101,12 +102,12 @@ pub extern "C" fn ethbcast_receive_buffer(
     group: *const c_char,
     buffer: *mut c_void,
     length: usize,
-    options: Option<&Options>,
+    options: *const Options,
     report: Option<&mut Report>,
 ) -> Status {
     call(|| {
-        let is_delta = options.is_some_and(|options| options.named.is_delta());
-        let (group, mut options) = (text(group, "group's name")?, Options::receive(options)?);
+        let (group, named) = (text(group, "group's name")?, named(options)?);
+        let (is_delta, mut options) = (named.is_delta(), named.receive()?);
         options.free_bytes = options.free_bytes.min(length as u64);
         let memory = bytes_mut(buffer, length)?;
         let ended = match is_delta {
@@ -140,58 +141,48 @@ fn received(from: &ReceiveReport, report: Option<&mut Report>) -> Result<(), Fai
 /// with different names. Calls copy them.
 #[derive(Default)]
 pub struct Options {
-    named: NamedOptions,
+    named: Mutex<NamedOptions>,
 }
 
-impl Options {
-    /// Returns the options to join a communicator with.
-    pub fn join(options: Option<&Options>) -> Result<JoinOptions, Failure> {
-        Ok(options.map_or_else(|| NamedOptions::default().join(), |options| options.named.join())?)
+/// Returns the options of a call; null stands for the defaults.
+pub fn named(options: *const Options) -> Result<NamedOptions, Failure> {
+    if options.is_null() {
+        return Ok(NamedOptions::default());
     }
-
-    /// Returns the options of a sender.
-    pub fn send(options: Option<&Options>) -> Result<SendOptions, Failure> {
-        Ok(options.map_or_else(|| NamedOptions::default().send(), |options| options.named.send())?)
-    }
-
-    /// Returns the options of a receiver.
-    pub fn receive(options: Option<&Options>) -> Result<RecvOptions, Failure> {
-        Ok(options.map_or_else(|| NamedOptions::default().receive(), |options| options.named.receive())?)
-    }
+    Ok(handles::of(options, SET)?.named.lock().clone())
 }
+
+const SET: &str = "set of options";
 
 /// Makes a set of options. Free it with ethbcast_options_free.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_new(options: Option<&mut *mut Options>) -> Status {
     call(|| {
         let place = there(options, "place for the options")?;
-        *place = Box::into_raw(Box::default());
+        *place = handles::keep(Options::default());
         Ok(())
     })
 }
 
-/// Frees a set of options; null is allowed.
+/// Frees a set of options; null is allowed, and one that is freed is left alone.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_options_free(options: Option<Box<Options>>) {
-    drop(options);
+pub extern "C" fn ethbcast_options_free(options: *mut Options) {
+    drop(handles::free(options, SET));
 }
 
-/// Sets one of them, both texts. For all: interface (a name, or a MAC or IP address), host, ether-type (hexadecimal),
-/// over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto, chain, cast, binary, ...),
-/// preset (default, paper, push-pull), probe, unkeyed (true, false), key (a file, or auto: this host's), key-phrase.
-/// Options of communicators: join-within, call-within, spin
-/// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE), max-wait,
-/// time-limit, patience, dead-after, stall, sync-timeout, slow-after (seconds), on-slow (demote, wait, evict), rate
-/// (400mbit), mtu, chunk (16K to 128K), nice, greedy, late, once, delta (true, false), priority (0 to 7), source (a
-/// description of the bytes, for receivers).
+/// Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such as 10.1.0.0/16),
+/// host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto,
+/// chain, cast, binary, ...), preset (default, paper, push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7),
+/// dead-after (seconds), key (a file, or auto: this host's), key-phrase.
+/// For communicators: join-within, call-within, spin (seconds), casts (true, false). For sessions: receivers,
+/// min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds),
+/// on-slow (demote, wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true, false),
+/// source (a description of the bytes, for receivers).
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_options_set(
-    options: Option<&mut Options>,
-    name: *const c_char,
-    value: *const c_char,
-) -> Status {
+pub extern "C" fn ethbcast_options_set(options: *mut Options, name: *const c_char, value: *const c_char) -> Status {
     call(|| {
-        let named = &mut there(options, "set of options")?.named;
+        let options = handles::of(options, SET)?;
+        let mut named = options.named.lock();
         Ok(named.set(text(name, "option's name")?, text(value, "option's value")?)?)
     })
 }
@@ -200,14 +191,14 @@ pub extern "C" fn ethbcast_options_set(
 /// sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_on_progress(
-    options: Option<&mut Options>,
+    options: *mut Options,
     progress: Option<extern "C" fn(bytes: u64, slowest: *const c_char, user: *mut c_void)>,
     user: *mut c_void,
 ) -> Status {
     call(|| {
-        let (options, progress) = (there(options, "set of options")?, there(progress, "callback")?);
+        let (options, progress) = (handles::of(options, SET)?, there(progress, "callback")?);
         let user = UserData(user);
-        options.named.on_progress(move |event| {
+        options.named.lock().on_progress(move |event| {
             // Capture the whole struct: a closure would otherwise capture only the pointer.
             let UserData(user) = { user };
             if let Progress::Moved { bytes, slowest, .. } = event {
@@ -222,9 +213,9 @@ pub extern "C" fn ethbcast_options_on_progress(
 /// Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
 /// the other hosts are notified.
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_options_cancel(options: Option<&Options>) -> Status {
+pub extern "C" fn ethbcast_options_cancel(options: *const Options) -> Status {
     call(|| {
-        there(options, "set of options")?.named.cancel();
+        handles::of(options, SET)?.named.lock().cancel();
         Ok(())
     })
 }

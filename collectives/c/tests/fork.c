@@ -1,5 +1,7 @@
-/* Two ranks, the first of which forks between its calls: the child can do nothing in its name. */
+/* Two ranks, the first of which forks between its calls: the child can do nothing in its name. Both leave while another
+   thread waits. */
 #include "ethbcast.h"
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +45,14 @@ static void fork_here(ethbcast_communicator *ranks)
     REQUIRE(waitpid(id, &ended, 0) == id && ended == 0);
 }
 
+static void *wait_for_nothing(void *ranks)
+{
+    char byte;
+    ethbcast_status status = ethbcast_recv(ranks, (uint16_t)(1 - ethbcast_rank(ranks)), 9, &byte, 1, NULL, 60);
+    REQUIRE(status == ETHBCAST_STATUS_USAGE || status == ETHBCAST_STATUS_GONE);
+    return NULL;
+}
+
 int main(void)
 {
     ethbcast_communicator *ranks;
@@ -62,7 +72,13 @@ int main(void)
         if (point % 3 == 2)
             fork_here(ranks);
     }
+    pthread_t thread;
+    REQUIRE(pthread_create(&thread, NULL, wait_for_nothing, ranks) == 0);
+    usleep(200000);
     REQUIRE(ethbcast_leave(ranks) == ETHBCAST_STATUS_OK);
+    REQUIRE(pthread_join(thread, NULL) == 0);
+    REQUIRE(ethbcast_barrier(ranks) == ETHBCAST_STATUS_USAGE && strstr(ethbcast_error_message(), "it was freed"));
+    REQUIRE(ethbcast_leave(ranks) == ETHBCAST_STATUS_USAGE && ethbcast_size(ranks) == 0);
     printf("done\n");
     return 0;
 }

@@ -95,6 +95,13 @@ static int alone(void)
     REQUIRE(strcmp(ethbcast_status_name(ETHBCAST_STATUS_GONE), "gone") == 0);
     REQUIRE(strcmp(ethbcast_status_name(-1), "unknown") == 0 && strlen(ethbcast_version()) > 0);
     ethbcast_options_free(options);
+    /* A freed set of options is refused, whatever is in its memory now. */
+    REQUIRE(ethbcast_options_set(options, "host", "n0") == ETHBCAST_STATUS_USAGE);
+    REQUIRE(strstr(ethbcast_error_message(), "the set of options is none: it was freed") != NULL);
+    REQUIRE(ethbcast_options_cancel(options) == ETHBCAST_STATUS_USAGE);
+    REQUIRE(ethbcast_receive_fd("group", 1, options, NULL) == ETHBCAST_STATUS_USAGE);
+    REQUIRE(ethbcast_barrier((ethbcast_communicator *)options) == ETHBCAST_STATUS_USAGE);
+    ethbcast_options_free(options);
 
     ethbcast_topology *topology = NULL;
     ethbcast_plan *plan = NULL;
@@ -110,6 +117,11 @@ static int alone(void)
     REQUIRE(ethbcast_plan_parent(plan, (size_t)ethbcast_plan_child(plan, 0, 0)) == 0);
     REQUIRE(ethbcast_plan_child(plan, 0, 1) == -1 && ethbcast_plan_parent(plan, hosts) == -1);
     ethbcast_plan_free(plan);
+    ethbcast_topology_free(topology);
+    REQUIRE(ethbcast_plan_height(plan) == 0 && ethbcast_plan_parent(plan, 1) == -1);
+    REQUIRE(ethbcast_topology_hosts(topology) == 0 && ethbcast_topology_host(topology, 0) == NULL);
+    REQUIRE(ethbcast_plan_make(topology, "chain", "n0", &plan) == ETHBCAST_STATUS_USAGE);
+    ethbcast_plan_free((ethbcast_plan *)topology);
     ethbcast_topology_free(topology);
     printf("%zu hosts planned\n", hosts);
     return 0;

@@ -23,6 +23,9 @@ const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time that a rank may compute before a call in which others wait: MPI sets no limit. A
 /// dead rank is detected within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+/// Silence after which a host counts as dead. A program's threads may keep all processors for seconds, and the MPI
+/// alone would wait.
+const DEAD_AFTER: Duration = Duration::from_secs(10);
 /// Longest time that a rank which frees a communicator or ends waits for ranks that have not begun the calls it has
 /// completed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
@@ -350,6 +353,7 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
         unkeyed: true,
         join_within: JOIN_WITHIN,
         call_within: CALL_WITHIN,
+        dead_after: Some(DEAD_AFTER),
         meanwhile: Some(Meanwhile::new(PROGRESS_EVERY, move || {
             // The thread that joins is none of the MPI's.
             if !has_joined.load(Ordering::Relaxed) {

@@ -2,7 +2,7 @@
 //! the identical list.
 
 use super::body::CallBody;
-use super::config::{Config, period, silence_limit};
+use super::config::{Config, period};
 use super::error::CommunicatorError;
 use super::kind;
 use super::network::{Network, Spread, SpreadMessage, SpreadSource, contradiction};
@@ -360,7 +360,7 @@ impl Assembly {
 
     /// Forgets callers that have been silent for long. Fails, naming the missing processes, once `join_by` has passed.
     pub(super) fn on_timeout(&mut self, now: Instant) -> Result<(), CommunicatorError> {
-        let silence_limit = silence_limit(self.config.size);
+        let silence_limit = self.config.silence_limit(self.config.size);
         let before = self.callers.len();
         self.callers.retain(|_, caller| now.since(caller.last_received_at) < silence_limit);
         if self.callers.len() != before {

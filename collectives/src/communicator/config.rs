@@ -25,6 +25,8 @@ const SIGNS_PER_SECOND: u32 = 640;
 const MIN_PERIOD: Duration = Duration::from_millis(100);
 /// Periods of silence after which a member counts as gone: 1.5 s among up to 64 ranks.
 const SILENCE_LIMIT_PERIODS: u32 = 15;
+/// Fewest such periods: two keepalives in a row may be lost, and a third be late.
+const LEAST_SILENCE_PERIODS: u32 = 5;
 
 /// Configuration of a member.
 #[derive(Clone, Debug)]
@@ -56,6 +58,9 @@ pub struct Config {
     pub processors: Option<Processors>,
     /// Keys that authenticate all frames; without them, no frame is authenticated.
     pub keys: Option<Arc<Keys>>,
+    /// Silence after which another rank counts as gone. Default: 15 keepalives, 1.5 s among up to 64
+    /// ranks.
+    pub dead_after: Option<Duration>,
     /// Deadline for all ranks to join.
     pub join_by: Option<Instant>,
     /// Memory limit for the feeds of all ranks' streams, in bytes, for each route. Each feed has at
@@ -72,7 +77,7 @@ impl Config {
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
         let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
-        let (casts, probe, processors, keys, join_by) = (true, false, None, None, None);
+        let (casts, probe, processors, keys, dead_after, join_by) = (true, false, None, None, None, None);
         Config {
             station,
             size,
@@ -86,9 +91,15 @@ impl Config {
             probe,
             processors,
             keys,
+            dead_after,
             join_by,
             feed_bytes,
         }
+    }
+
+    /// Returns the silence after which a member of `size` ranks counts as gone.
+    pub(super) fn silence_limit(&self, size: u16) -> Duration {
+        self.dead_after.unwrap_or_else(|| silence_limit(size))
     }
 
     pub(super) fn describes_network(&self) -> bool {
@@ -110,6 +121,10 @@ impl Config {
         if *mtu_bytes < MIN_MTU_BYTES {
             return Err(CommunicatorError::Mtu { mtu_bytes: *mtu_bytes, least: MIN_MTU_BYTES });
         }
+        let least = period(self.size) * LEAST_SILENCE_PERIODS;
+        if let Some(given) = self.dead_after.filter(|given| *given < least) {
+            return Err(CommunicatorError::DeadAfter { given, size: self.size, least });
+        }
         Ok(())
     }
 
@@ -119,7 +134,7 @@ impl Config {
         settings.send_messages += 2 * ranks;
         settings.receives += 2 * ranks;
         // Missing keepalives, not the mailbox, detect silence.
-        settings.silent_after = settings.silent_after.max(silence_limit(self.size) * 2);
+        settings.silent_after = settings.silent_after.max(self.silence_limit(self.size) * 2);
         settings
     }
 
@@ -134,13 +149,7 @@ pub(super) fn period(size: u16) -> Duration {
     MIN_PERIOD.max(Duration::from_secs(1) * u32::from(size) / SIGNS_PER_SECOND)
 }
 
-/// Silence after which a member is probed by unicast: broadcast may not reach it. An eighth of the
-/// members are probed per period, which leaves time for all.
-pub(super) fn silence_before_query(size: u16) -> Duration {
-    silence_limit(size) / 3
-}
-
-pub(super) fn silence_limit(size: u16) -> Duration {
+fn silence_limit(size: u16) -> Duration {
     period(size) * SILENCE_LIMIT_PERIODS
 }
 
@@ -158,6 +167,19 @@ mod config_tests {
                 assert_eq!((config.tuning().check(), config.settings().tuning.check()), (Ok(()), Ok(())), "{config:?}");
             }
         }
+    }
+
+    #[test]
+    fn silence_counts_after_some_missing_signs_at_the_least() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let after = |millis, size| {
+            let dead_after = Some(Duration::from_millis(millis));
+            Config { dead_after, ..Config::new(station.clone(), size, 1) }.check().map_err(|error| error.to_string())
+        };
+        assert_eq!((after(500, 64), after(5000, 640), after(60_000, 2)), (Ok(()), Ok(()), Ok(())));
+        let said = after(499, 64).expect_err("too short");
+        assert_eq!(said, "64 ranks cannot be missed after 0.499 s of silence: give --dead-after 0.5 or more");
+        assert!(after(4999, 640).is_err());
     }
 
     #[test]

@@ -7,6 +7,7 @@ use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::messages::{RecvError, SendError};
 use ethbcast_transport::wire::Rank;
 use std::fmt;
+use std::time::Duration;
 use thiserror::Error;
 
 /// A rank and the name of its host.
@@ -56,6 +57,11 @@ pub enum CommunicatorError {
     Size { size: u16, most: u16 },
     #[error("frames of {mtu_bytes} bytes are too short: raise the interface's MTU to {least} or more")]
     Mtu { mtu_bytes: u16, least: u16 },
+    #[error(
+        "{size} ranks cannot be missed after {} s of silence: give --dead-after {} or more", given.as_secs_f64(),
+        least.as_secs_f64()
+    )]
+    DeadAfter { given: Duration, size: u16, least: Duration },
     #[error("{host} waits for {theirs} ranks, this process for {ours}: give all processes of a group the same size")]
     SizesDiffer { host: String, theirs: u16, ours: u16 },
     #[error("{host} runs another preset than this process: give all processes of a group the same")]

@@ -166,6 +166,10 @@ impl Presence {
         now.since(self.entries[rank.index()].last_received_at)
     }
 
+    pub(crate) fn silence_limit(&self) -> Duration {
+        self.silence_limit
+    }
+
     fn others(&self) -> impl Iterator<Item = &PresenceEntry> {
         self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
     }

@@ -79,6 +79,8 @@ pub struct Case {
     /// Whether ranks leave at the end of their programs; otherwise the run ends when all programs
     /// have.
     pub leave: bool,
+    /// Silence after which a rank counts as gone, if not the default.
+    pub dead_after: Option<Duration>,
     /// Keys of each process.
     pub keys: fn(usize) -> Option<Keys>,
 }
@@ -102,6 +104,7 @@ impl Case {
             rate_bits_per_second: 1_000_000_000,
             burst_bytes: 0,
             leave: true,
+            dead_after: None,
             keys: |_| None,
         }
     }
@@ -130,6 +133,7 @@ impl Case {
             casts,
             probe,
             keys: (self.keys)(host).map(Arc::new),
+            dead_after: self.dead_after,
             join_by: Some(Instant::START + self.starts[host] + self.patience),
             // Small feeds, unless frames are full: their memory is allocated anew in each of tens
             // of thousands of runs.

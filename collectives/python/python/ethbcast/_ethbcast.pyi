@@ -26,7 +26,7 @@ class _Options(TypedDict, total=False):
     """Options of all calls; ``None`` is the library's default."""
 
     interface: str | None
-    """The interface, by its name or an address; without it, the only Ethernet interface that is up."""
+    """The interface: a name, a MAC or IP address, a network (10.1.0.0/16); without it, the only Ethernet interface up."""
     host: str | None
     """This host's name."""
     ether_type: int | str | None
@@ -51,6 +51,12 @@ class _Options(TypedDict, total=False):
     """A key phrase."""
     unkeyed: bool | None
     """Whether to speak without a key on a host that has one."""
+    dead_after: float | None
+    """Silence after which a host or rank counts as dead, in seconds (default: 1.5)."""
+    mtu: int | None
+    """The MTU of frames; without it, the interface's."""
+    priority: int | None
+    """Priority of the frames, 0 to 7, for queueing disciplines and VLAN tags."""
 
 class _JoinOptions(_Options, total=False):
     join_within: float | None
@@ -69,14 +75,8 @@ class _SessionOptions(_Options, total=False):
     """Time limit of the whole call, in seconds."""
     patience: float | None
     """Longest wait for a silent host while the others go on, in seconds (default: 30)."""
-    dead_after: float | None
-    """Silence after which the others go on without a host, in seconds (default: 1.5)."""
-    mtu: int | None
-    """The MTU of frames; without it, the interface's."""
     delta: bool | None
     """Whether receivers hold an earlier version in memory: only changed chunks are sent."""
-    priority: int | None
-    """Priority of the frames, 0 to 7, for queueing disciplines and VLAN tags."""
 
 class _RecvOptions(_SessionOptions, total=False):
     once: bool | None

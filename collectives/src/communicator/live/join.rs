@@ -75,6 +75,7 @@ impl Communicator {
                 .is_zero()
                 .then(|| Processors::new(processor_time, host::computer(), host::cores())),
             keys: options.keys.clone(),
+            dead_after: options.dead_after,
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };
@@ -117,12 +118,13 @@ fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station
         return Err(StationError::OnlySessions.into());
     }
     let mut port = PortConfig::new(options.ether_type);
-    (port.busy_poll, port.over) = (options.spin, options.over);
+    (port.busy_poll, port.over, port.priority) = (options.spin, options.over, options.priority);
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
         // File transfers under this name are excluded.
         group_mac: group_mac(&format!("{group}/ranks")),
+        mtu_bytes: options.mtu_bytes,
         ..Opening::new(group, port)
     };
     let (interface, port, station) = opening.prepare(|_| RING_ROOM)?;
@@ -150,6 +152,11 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames, identical on all ranks; UDP needs no privilege.
         pub over: Over = Over::Ethernet,
+        /// MTU, in bytes; the smallest of all ranks counts. Default: the interface's.
+        pub mtu_bytes: Option<u32> = None,
+        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN interface
+        /// (IEEE 802.1p). The first process of a host decides for all.
+        pub priority: Option<u8> = None,
         /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
         pub keys: Option<Arc<Keys>> = None,
         /// Whether to join without keys on a host that has some.
@@ -185,6 +192,9 @@ with_defaults! {
         /// sleeps. Polling saves the wake-up, which costs more than a short message; zero sleeps at
         /// once.
         pub spin: Duration = Duration::from_micros(100),
+        /// Silence after which another rank counts as dead; at least five keepalives, which is half a
+        /// second among up to 64 ranks. Default: 15 keepalives.
+        pub dead_after: Option<Duration> = None,
         /// Hook that a waiting call runs at intervals, in the caller's thread.
         pub meanwhile: Option<Meanwhile> = None,
     }

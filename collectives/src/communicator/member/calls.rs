@@ -7,7 +7,7 @@ use super::keepalive::{FAREWELLS, Keepalive, Sign};
 use super::shrinking::Former;
 use super::waits::{Claims, Waits};
 use crate::communicator::body::Notice;
-use crate::communicator::config::{period, silence_before_query, silence_limit};
+use crate::communicator::config::{Config, period};
 use crate::communicator::error::{Cause, CommunicatorError, Failure, Named};
 use crate::communicator::kind;
 use crate::communicator::roster::{RankSet, Roster};
@@ -30,11 +30,11 @@ pub(in crate::communicator) struct Calls {
 }
 
 impl Calls {
-    pub(super) fn new(now: Instant, roster: Roster, rank: Rank) -> Calls {
+    pub(super) fn new(now: Instant, roster: Roster, rank: Rank, config: &Config) -> Calls {
         let size = roster.size();
         Calls {
             rank,
-            presence: Presence::new(now, rank, size, silence_limit(size)).forgiving_own_sleep(),
+            presence: Presence::new(now, rank, size, config.silence_limit(size)).forgiving_own_sleep(),
             agreement: Agreement::new(rank, size),
             keepalive: Keepalive::new(now, rank, size),
             claims: Claims::new(period(size)),
@@ -253,7 +253,7 @@ impl Calls {
 
     /// Takes a failure reported by `claimant`. It counts once it is confirmed.
     fn consider(&mut self, now: Instant, claimant: Rank, failure: Failure) {
-        let silent = |rank: Rank| self.presence.silence(now, rank) >= silence_limit(self.size()) / 2;
+        let silent = |rank: Rank| self.presence.silence(now, rank) >= self.presence.silence_limit() / 2;
         let is_seen = match failure.cause {
             Cause::Gone { rank } => rank != self.rank && silent(rank),
             Cause::Left { rank } => matches!(self.presence.standing(rank), Attendance::Left { .. }),
@@ -298,7 +298,8 @@ impl Calls {
     fn unheard(&self, now: Instant) -> bool {
         let size = self.size();
         let is_there = |rank: &Rank| *rank != self.rank && self.presence.standing(*rank) == Attendance::Here;
-        let silent = |rank: &Rank| self.presence.silence(now, *rank) + period(size) * 2 >= silence_limit(size);
+        let limit = self.presence.silence_limit();
+        let silent = |rank: &Rank| self.presence.silence(now, *rank) + period(size) * 2 >= limit;
         let there = (0..size).map(Rank).filter(is_there);
         let (others, unheard) =
             there.fold((0, 0), |(all, unheard), rank| (all + 1, unheard + u32::from(silent(&rank))));
@@ -315,7 +316,9 @@ impl Calls {
 
     pub(super) fn give_sign(&mut self, now: Instant) {
         self.keepalive.give(now);
-        let quiet_for = silence_before_query(self.size());
+        // Broadcast may not reach a silent member. An eighth of the members are probed per period, which leaves
+        // time for all.
+        let quiet_for = self.presence.silence_limit() / 3;
         let others = (0..self.size()).map(Rank).filter(|&rank| rank != self.rank);
         let here = others.filter(|&rank| self.presence.standing(rank) == Attendance::Here);
         self.keepalive.query_in_turn(here.filter(|&rank| self.presence.silence(now, rank) >= quiet_for).collect());

@@ -52,7 +52,7 @@ impl Group {
         let newest = vec![None; peers.len()];
         let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
         Group {
-            calls: Calls::new(now, roster, rank),
+            calls: Calls::new(now, roster, rank, config),
             messages: Messages::new(mailbox),
             streams: Streams::new(neighbours),
             probing,

@@ -240,6 +240,24 @@ fn a_process_that_was_stopped_for_long_finds_itself_outlawed_and_accuses_nobody(
 }
 
 #[test]
+fn a_silence_counts_only_after_the_time_that_the_ranks_were_given() {
+    for (dead_after, goes_on) in [(Duration::from_secs(10), true), (Duration::from_millis(500), false)] {
+        let case = Case { leave: false, dead_after: Some(dead_after), ..Case::new(3, &[Step::Barrier]) };
+        let mut play = Play::new(&case, 1, NoFaults, &format!("rank 1 is stopped, and may be for {dead_after:?}"));
+        play.run(SECOND);
+        let now = play.simulation().now();
+        let stop = if goes_on { 4 * SECOND } else { SECOND };
+        play.simulation().pause(1, now);
+        play.simulation().resume(1, now + stop);
+        play.run(5 * SECOND);
+        play.go_on(&[Step::Barrier]);
+        play.run(SECOND);
+        let end = if goes_on { Ok(()) } else { Err(CommunicatorError::Gone(named(1))) };
+        assert_eq!((&play.ends()[0], &play.ends()[2]), (&Some(end.clone()), &Some(end)), "{dead_after:?}");
+    }
+}
+
+#[test]
 fn a_short_stop_is_forgiven() {
     let case = Case::new(3, &[Step::Barrier, Step::Compute(3 * SECOND), Step::Barrier]);
     let mut play = Play::new(&case, 1, NoFaults, "rank 1 is stopped for a second");
