@@ -1,6 +1,6 @@
 //! Simulated tests of what those hear who do not take part in a transfer.
 
-use super::scene::{Played, Scene};
+use super::scene::{GatheringPlay, Scene};
 use super::{decline_once_asked, within};
 use ethbcast_collectives::session::{End, ReceiverConfig, Refusal, RootConfig, Wanted};
 use ethbcast_transport::sim::NoFaults;
@@ -24,7 +24,7 @@ fn a_root_to_which_nobody_came_says_how_many_were_wanted_and_not_how_few_would_d
 #[test]
 fn who_asked_when_enough_had_joined_hears_why_it_did_not() {
     let wanted = Wanted { patience: within(5), ..Wanted::exactly(1) };
-    let end = |played: &Played, host: usize| played.hosts[host].receiving().and_then(|one| one.end().cloned());
+    let end = |played: &GatheringPlay, host: usize| played.hosts[host].receiving().and_then(|one| one.end().cloned());
     for (hosts, expected) in [(&[][..], Refusal::Late), (&["pc"], Refusal::Twin)] {
         let hosts: Vec<String> = hosts.iter().map(|host: &&str| (*host).to_owned()).collect();
         let config = |config| RootConfig { wanted, hosts: hosts.clone(), ..config };
