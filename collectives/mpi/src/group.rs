@@ -250,7 +250,7 @@ enum Begun {
 fn everywhere(table: &Table, comm: Word) -> Result<(), (Reason, String)> {
     presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
     match (table.is_of_world)(comm) {
-        0 => Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into())),
+        0 => Err((Reason::OtherWorld, "not all of them are of this MPI_COMM_WORLD".into())),
         _ => Ok(()),
     }
 }

@@ -20,7 +20,7 @@ pub(crate) enum Wait {
     Side,
     Change,
     Fetch,
-    Proof,
+    LivenessReply,
 }
 
 impl Wait {
@@ -35,7 +35,7 @@ impl Wait {
         Timer("side"),
         Timer("change"),
         Timer("fetch"),
-        Timer("proof"),
+        Timer("liveness reply"),
     ];
 
     pub(crate) fn at(self, at: Instant) -> Deadline {
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Proof.at(Instant::START);
-        assert_eq!((Wait::Proof as usize + 1, last.why), (Wait::LABELS.len(), Timer("proof")));
+        let last = Wait::LivenessReply.at(Instant::START);
+        assert_eq!((Wait::LivenessReply as usize + 1, last.why), (Wait::LABELS.len(), Timer("liveness reply")));
     }
 }
 

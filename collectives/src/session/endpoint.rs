@@ -379,7 +379,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn count_reject(&mut self, why: Reject) {
-        *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+        *(if why.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
     }
 
     pub(super) fn keyring(&self) -> Option<&Keyring> {
@@ -391,7 +391,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn count_non_member(&mut self) {
-        self.stats.strangers += 1;
+        self.stats.non_members += 1;
     }
 }
 
@@ -453,7 +453,7 @@ impl OtherBuilds {
         let keys = match why {
             Reject::Untagged(_) => Some(KeyDifference::OnlyOwn(keyring?.name())),
             Reject::Tagged(_) => Some(KeyDifference::OnlyTheirs(theirs()?)),
-            Reject::Stranger => Some(keyring?.difference(source, theirs()?)?),
+            Reject::NonMember => Some(keyring?.difference(source, theirs()?)?),
             _ => None,
         };
         self.told.insert(source);
@@ -464,7 +464,7 @@ impl OtherBuilds {
 fn sender_of(frame: &[u8], why: Reject) -> Option<OtherVersion> {
     match why {
         Reject::Version(other) | Reject::Untagged(other) | Reject::Tagged(other) => Some(other),
-        Reject::Stranger => {
+        Reject::NonMember => {
             let (frame, _) = wire::parse_headers(frame).ok()?;
             Some(OtherVersion { version: KEYED_VERSION, kind: frame.header.kind, source: frame.source })
         }

@@ -89,7 +89,7 @@ pub fn moves() -> Vec<Scenario> {
     };
     let late = |scenario: Scenario, host: usize, first| {
         let mut scenario = view(scenario, 1_500, &[(0, Adopt(host))]);
-        scenario.strangers.push(host);
+        scenario.non_members.push(host);
         scenario.begin_at.insert(host, first);
         scenario
     };

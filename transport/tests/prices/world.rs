@@ -118,11 +118,11 @@ impl World<'_> {
 }
 
 fn machines(scenario: &Scenario) -> Vec<Host> {
-    let strangers = &scenario.strangers;
+    let non_members = &scenario.non_members;
     let host = |host: usize| {
         let mut stream = scenario.case.stream(host);
-        for &stranger in strangers {
-            stream.remove_reader(Instant::START, crate::case::peer(stranger).rank);
+        for &non_member in non_members {
+            stream.remove_reader(Instant::START, crate::case::peer(non_member).rank);
         }
         if let Some(&first) = scenario.begin_at.get(&host) {
             stream.begin_at(first);

@@ -276,7 +276,7 @@ impl SessionPhase {
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
                 self.liveness.on_challenge(rank, challenge);
-                self.timers.set_unless_set(Wait::Proof, now + REPLY_INTERVAL);
+                self.timers.set_unless_set(Wait::LivenessReply, now + REPLY_INTERVAL);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -383,8 +383,8 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
-        if self.timers.take_due(Wait::Proof, now) && self.liveness.send_replies(&self.view, endpoint) {
-            self.timers.set(Wait::Proof, now + REPLY_INTERVAL);
+        if self.timers.take_due(Wait::LivenessReply, now) && self.liveness.send_replies(&self.view, endpoint) {
+            self.timers.set(Wait::LivenessReply, now + REPLY_INTERVAL);
         }
         self.trials_mut().for_each(|trial| trial.handle_timeout(now));
         self.delivery.handle_timeout(now);
