@@ -6,7 +6,7 @@ use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
 use std::time::Duration;
 
 /// Purpose of a timer. `Join` is for an unanswered join request or for candidates, `Leave` for leaving even if
-/// something is still open, `Side` for frames by unicast to demoted receivers, and `Change` for changes that are
+/// something is still open, `CatchUp` for frames by unicast to demoted receivers, and `Change` for changes that are
 /// announced together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -17,7 +17,7 @@ pub(crate) enum Wait {
     Silence,
     Verdict,
     Leave,
-    Side,
+    CatchUp,
     Change,
     Fetch,
     LivenessReply,
@@ -32,7 +32,7 @@ impl Wait {
         Timer("silence"),
         Timer("verdict"),
         Timer("leave"),
-        Timer("side"),
+        Timer("catch-up"),
         Timer("change"),
         Timer("fetch"),
         Timer("liveness reply"),

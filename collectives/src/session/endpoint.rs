@@ -435,7 +435,7 @@ impl Add for ControlMemory {
 }
 
 /// Maximum number of addresses remembered; further hosts are not reported.
-const MAX_TOLD: usize = 64;
+const MAX_NOTIFIED: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
@@ -446,7 +446,10 @@ impl OtherBuilds {
     /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was reported before.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
         let OtherVersion { version, kind, source } = sender_of(frame, why)?;
-        if !matches!(kind, kind::ANNOUNCE | kind::JOIN) || self.told.len() >= MAX_TOLD || self.told.contains(&source) {
+        if !matches!(kind, kind::ANNOUNCE | kind::JOIN)
+            || self.told.len() >= MAX_NOTIFIED
+            || self.told.contains(&source)
+        {
             return None;
         }
         let theirs = || wire::parse_headers(frame).ok().and_then(|(frame, _)| name_of(frame.payload));

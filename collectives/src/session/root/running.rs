@@ -226,7 +226,7 @@ impl SessionPhase {
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
-            if self.storm_control.is_levelling() {
+            if self.storm_control.is_falling_back() {
                 self.follow_up(now, endpoint);
             }
         } else if let Some(message) = endpoint.read(frame) {
@@ -562,7 +562,7 @@ impl SessionPhase {
         let straggler = straggler.map(|straggler| self.slow_hosts.blame(&scene, straggler));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
-        if self.storm_control.is_levelling() {
+        if self.storm_control.is_falling_back() {
             self.delivery.retire();
         }
         drain.into_iter().for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));
