@@ -26,10 +26,10 @@ const SIGNALLED: i32 = 128;
 
 /// Returns a command that runs `command` in a shell, with `pipefail` if a shell here supports it.
 pub fn shell(command: &str) -> Command {
-    let teller = if has_pipeline(command) { teller() } else { None };
-    let mut shell = Command::new(teller.unwrap_or("sh"));
+    let pipefail_shell = if has_pipeline(command) { pipefail_shell() } else { None };
+    let mut shell = Command::new(pipefail_shell.unwrap_or("sh"));
     shell.env_remove("ETHBCAST_KEY");
-    if teller.is_some() {
+    if pipefail_shell.is_some() {
         shell.args(["-o", "pipefail"]);
     }
     shell.arg("-c").arg(command);
@@ -39,7 +39,7 @@ pub fn shell(command: &str) -> Command {
 /// Whether `command` is a pipeline and no shell here supports `pipefail`, so that only its last
 /// command's failure would be seen.
 pub fn hides_failures(command: &str) -> bool {
-    has_pipeline(command) && teller().is_none()
+    has_pipeline(command) && pipefail_shell().is_none()
 }
 
 fn has_pipeline(command: &str) -> bool {
@@ -53,7 +53,7 @@ fn reader_had_enough(command: &str, status: ExitStatus) -> bool {
 }
 
 /// Returns the shell that supports `pipefail`: `sh` if it does, else `bash`, or none.
-fn teller() -> Option<&'static str> {
+fn pipefail_shell() -> Option<&'static str> {
     static PIPEFAIL_SHELL: OnceLock<Option<&str>> = OnceLock::new();
     let knows = |shell: &&str| {
         let mut shell = Command::new(shell);

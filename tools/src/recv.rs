@@ -328,7 +328,7 @@ pub fn to_json(received: &ReceiveReport, landed: &Landed) -> Value {
             "data_resent": stream.data_resent,
             "control_sent": control.sent + stream.acks_sent + stream.heartbeats_sent,
             "control_received": control.received + stream.acks_received + stream.heartbeats_received,
-            "strangers": control.strangers,
+            "strangers": control.non_members,
             "malformed": control.malformed + stream.malformed,
         },
     })

@@ -1,4 +1,4 @@
-//! Watchdog process that outlives this one, and tells the other hosts if it was killed.
+//! Watchdog process that outlives this one, and notifies the other hosts if it was killed.
 //!
 //! Members wait through silence, because a switch may restart or a cable be plugged in again. A
 //! dead process (killed, out of memory, crashed) need not be waited for: the kernel closes the pipe

@@ -250,7 +250,7 @@ enum Begun {
 fn everywhere(table: &Table, comm: Word) -> Result<(), (Reason, String)> {
     presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
     match (table.is_of_world)(comm) {
-        0 => Err((Reason::Strangers, "not all of them are of this MPI_COMM_WORLD".into())),
+        0 => Err((Reason::OtherWorld, "not all of them are of this MPI_COMM_WORLD".into())),
         _ => Ok(()),
     }
 }
@@ -268,7 +268,7 @@ fn joining(
     (table.world)(&mut world_rank);
     WORLD_RANK.store(world_rank, Ordering::Relaxed);
     WORLD_SIZE.store(c_int::MAX, Ordering::Relaxed);
-    let own = own_card(settings);
+    let own = own_descriptor(settings);
     let mut all = vec![0; rank_map::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
@@ -284,7 +284,7 @@ fn joining(
     })
 }
 
-fn own_card(settings: &Settings) -> NodeDescriptor {
+fn own_descriptor(settings: &Settings) -> NodeDescriptor {
     let place = place(settings.interface.as_deref());
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
     let trouble = match place.as_ref().and(settings.agreed.key.as_ref()) {

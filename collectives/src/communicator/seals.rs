@@ -32,7 +32,7 @@ const HASH: PayloadHash = PayloadHash::Polyval;
 
 #[derive(Clone, Debug)]
 pub(super) struct Seals {
-    doors: ClusterSecrets,
+    clusters: ClusterSecrets,
     /// Runs by address and nonce.
     runs: BTreeMap<(MacAddr, u64), Run>,
     most_runs: usize,
@@ -49,7 +49,7 @@ pub(super) struct Seals {
 struct Run {
     window: CounterWindow,
     /// Place of its secret in the key file.
-    door: usize,
+    cluster_index: usize,
     /// The count of new CALLs at its last one.
     called_at: u64,
 }
@@ -82,12 +82,12 @@ impl GroupSeal {
 impl Seals {
     pub(super) fn new(keys: Arc<Keys>, size: u16) -> Seals {
         let most_runs = RUNS_EACH * usize::from(size) + SPARE_RUNS;
-        let doors = ClusterSecrets::new(keys);
-        Seals { doors, runs: BTreeMap::new(), most_runs, calls: 0, called_by: 0, group: None, former: None }
+        let clusters = ClusterSecrets::new(keys);
+        Seals { clusters, runs: BTreeMap::new(), most_runs, calls: 0, called_by: 0, group: None, former: None }
     }
 
-    pub(super) fn door_guard(&self) -> Guard {
-        self.doors.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
+    pub(super) fn cluster_guard(&self) -> Guard {
+        self.clusters.protection(0).map(|cluster| cluster.guard().clone()).unwrap_or_default()
     }
 
     /// Makes the secret of the group with this roster, unless it is there. All ranks take the secret by which rank 0
@@ -97,8 +97,8 @@ impl Seals {
             return;
         }
         let first = roster.entries().first().and_then(|first| self.runs.get(&(first.mac, first.nonce)));
-        let door = first.map_or(0, |run| run.door);
-        self.group = Some(GroupSeal::new(self.doors.secret(door), roster));
+        let cluster_index = first.map_or(0, |run| run.cluster_index);
+        self.group = Some(GroupSeal::new(self.clusters.secret(cluster_index), roster));
     }
 
     /// Goes on in a group that was shrunk.
@@ -114,7 +114,7 @@ impl Seals {
     /// Protects a message; `None` if there is no secret for it.
     pub(super) fn close(&mut self, header: Header, body: Vec<u8>) -> Option<SealedMessage> {
         if header.kind == kind::CALL {
-            return self.doors.close(0, header, body);
+            return self.clusters.close(0, header, body);
         }
         Some(self.group_of(header.session)?.protection.close(header, body))
     }
@@ -126,12 +126,12 @@ impl Seals {
     /// Parses a frame and checks its tag, and of a message of the group that its number is new. The body is put into
     /// `plain`.
     pub(super) fn open<'a>(&mut self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
-        let mut door = None;
-        let (doors, group, former) = (&self.doors, &self.group, &self.former);
+        let mut cluster_index = None;
+        let (clusters, group, former) = (&self.clusters, &self.group, &self.former);
         let frame = wire::parse_keyed(bytes, |unproven| {
             let protection = if unproven.header.kind == kind::CALL {
-                door = doors.named(unproven.payload);
-                doors.protection(door?)
+                cluster_index = clusters.named(unproven.payload);
+                clusters.protection(cluster_index?)
             } else {
                 let mut groups = group.iter().chain(former);
                 let session = unproven.header.session;
@@ -139,15 +139,15 @@ impl Seals {
             };
             protection.map(Protection::guard)
         })?;
-        let body = match door {
-            Some(door) => {
-                self.called_by = door;
-                self.doors.lift(door, &frame.header, frame.payload)
+        let body = match cluster_index {
+            Some(cluster_index) => {
+                self.called_by = cluster_index;
+                self.clusters.lift(cluster_index, &frame.header, frame.payload)
             }
             None if !is_numbered(frame.header.kind) => return Ok(frame),
             None => self.group_of(frame.header.session).and_then(|group| group.admit(&frame)),
         };
-        *plain = body.ok_or(Reject::Stranger)?;
+        *plain = body.ok_or(Reject::NonMember)?;
         Ok(Frame { payload: plain, ..frame })
     }
 
@@ -169,13 +169,13 @@ impl Seals {
         let is_new = run.window.take(number);
         if is_new {
             self.calls += 1;
-            (run.door, run.called_at) = (self.called_by, self.calls);
+            (run.cluster_index, run.called_at) = (self.called_by, self.calls);
         }
         is_new
     }
 
     fn name(&self) -> KeyName {
-        self.doors.keys().name()
+        self.clusters.keys().name()
     }
 }
 
@@ -195,8 +195,8 @@ pub(super) fn other_keys(seals: Option<&Seals>, frame: &[u8], to: MacAddr, why: 
     let (version, keys) = match why {
         Reject::Untagged(OtherVersion { version, .. }) => (version, KeyDifference::OnlyOwn(seals?.name())),
         Reject::Tagged(OtherVersion { version, .. }) => (version, KeyDifference::OnlyTheirs(theirs()?)),
-        Reject::Stranger => {
-            let theirs = theirs().filter(|theirs| seals.is_some_and(|seals| !seals.doors.has(*theirs)))?;
+        Reject::NonMember => {
+            let theirs = theirs().filter(|theirs| seals.is_some_and(|seals| !seals.clusters.has(*theirs)))?;
             (KEYED_VERSION, KeyDifference::Both { theirs, own: seals?.name() })
         }
         _ => return None,
@@ -251,17 +251,17 @@ mod tests {
         let frames: Vec<Vec<u8>> = (0..3).map(|_| sent(&mut one, 0, kind::ALIVE, session)).collect();
         for at in [1, 0, 2] {
             assert_eq!(opened(&mut other, &frames[at]), Ok(b"body".to_vec()));
-            assert_eq!(opened(&mut other, &frames[at]), Err(Reject::Stranger), "it has come");
+            assert_eq!(opened(&mut other, &frames[at]), Err(Reject::NonMember), "it has come");
         }
         assert!(!frames[0].windows(4).any(|part| part == b"body"), "it is veiled");
         other.shrink(&self::roster(8));
         assert_eq!(opened(&mut other, &sent(&mut one, 0, kind::SHRINK, session)), Ok(b"body".to_vec()), "the former");
         let mut third = seals(1);
         third.expect(&self::roster(8));
-        assert_eq!(opened(&mut third, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::Stranger));
-        let mut stranger = seals(2);
-        stranger.expect(&roster);
-        assert_eq!(opened(&mut stranger, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::Damaged));
+        assert_eq!(opened(&mut third, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::NonMember));
+        let mut non_member = seals(2);
+        non_member.expect(&roster);
+        assert_eq!(opened(&mut non_member, &sent(&mut one, 0, kind::BYE, session)), Err(Reject::Damaged));
     }
 
     #[test]
@@ -271,12 +271,12 @@ mod tests {
         assert_eq!(opened(&mut other, &call), Ok(b"body".to_vec()));
         let mut take = |mac, nonce, number| other.take_call((mac, nonce), number, |_, _| false);
         assert!(take(mac(0), 5, 1) && !take(mac(0), 5, 1) && take(mac(0), 6, 1));
-        let mut stranger = seals(2);
-        assert_eq!(opened(&mut stranger, &call), Err(Reject::Stranger));
-        let found = other_keys(Some(&stranger), &call, mac(9), Reject::Stranger).expect("another key");
+        let mut non_member = seals(2);
+        assert_eq!(opened(&mut non_member, &call), Err(Reject::NonMember));
+        let found = other_keys(Some(&non_member), &call, mac(9), Reject::NonMember).expect("another key");
         assert!(found.to_string().contains("copy one file to both"), "{found}");
-        assert_eq!(other_keys(Some(&stranger), &call, mac(8), Reject::Stranger), None, "another group");
-        assert_eq!(other_keys(Some(&one), &call, mac(9), Reject::Stranger), None, "the same key");
+        assert_eq!(other_keys(Some(&non_member), &call, mac(8), Reject::NonMember), None, "another group");
+        assert_eq!(other_keys(Some(&one), &call, mac(9), Reject::NonMember), None, "the same key");
     }
 
     #[test]
@@ -297,7 +297,7 @@ mod tests {
     #[test]
     fn the_secret_of_rank_0_is_known_however_many_former_runs_are_heard() {
         let mut one = seals(1);
-        let mut keys = one.doors.keys().clone();
+        let mut keys = one.clusters.keys().clone();
         keys.add(Secret::new([2; 32])).expect("room for a second secret");
         let mut other = Seals::new(Arc::new(keys), 2);
         let (roster, call) = (roster(7), sent(&mut one, 0, kind::CALL, 0));

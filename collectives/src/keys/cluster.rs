@@ -118,7 +118,7 @@ impl ClusterSecrets {
         let guard = |at: usize| self.protection(at).map(Protection::guard);
         let frame = wire::parse_keyed(bytes, |unproven| self.named(unproven.payload).and_then(guard))?;
         let body = self.named(frame.payload).and_then(|at| self.lift(at, &frame.header, frame.payload));
-        *plain = body.ok_or(Reject::Stranger)?;
+        *plain = body.ok_or(Reject::NonMember)?;
         Ok(Frame { payload: plain, ..frame })
     }
 }

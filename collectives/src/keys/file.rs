@@ -89,7 +89,7 @@ pub enum KeyFileError {
     #[error("the file has no `{item}` line")]
     Lacking { item: &'static str },
     #[error("the key in `sign` is in no `sender` line: its receivers would refuse it")]
-    Stranger,
+    UnknownSigner,
     #[error("the last line has no end: the file was cut short; copy it again")]
     Cut,
     #[error("the file is longer than {MAX_KEY_FILE_BYTES} bytes: it is no key file")]
@@ -188,7 +188,7 @@ impl Keys {
         }
         let is_known = |signer: &Signer| self.sender(signer.public().bytes()).is_some();
         if self.signer.as_ref().is_some_and(|signer| !is_known(signer)) {
-            return Err(KeyFileError::Stranger);
+            return Err(KeyFileError::UnknownSigner);
         }
         Ok(self)
     }

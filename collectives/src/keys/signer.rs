@@ -118,8 +118,8 @@ mod tests {
             wrong[bit / 8] ^= 1 << (bit % 8);
             assert!(!holds(Signed::View, &session, &[b"epochdigest"], &wrong), "bit {bit}");
         }
-        let stranger = Signer::new(&Secret::new([6; 32]));
-        assert!(!stranger.public().has_signed(Signed::View, &session, &[b"epochdigest"], &signature));
+        let non_member = Signer::new(&Secret::new([6; 32]));
+        assert!(!non_member.public().has_signed(Signed::View, &session, &[b"epochdigest"], &signature));
     }
 
     #[test]

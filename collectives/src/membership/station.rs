@@ -65,7 +65,7 @@ pub struct ControlStats {
     /// Control frames received and understood.
     pub received: u64,
     /// Frames of another session or from non-members.
-    pub strangers: u64,
+    pub non_members: u64,
     /// Frames that did not parse.
     pub malformed: u64,
 }

@@ -6,7 +6,7 @@ use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
 use std::time::Duration;
 
 /// Purpose of a timer. `Join` is for an unanswered join request or for candidates, `Leave` for leaving even if
-/// something is still open, `Side` for frames by unicast to demoted receivers, and `Change` for changes that are
+/// something is still open, `CatchUp` for frames by unicast to demoted receivers, and `Change` for changes that are
 /// announced together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
@@ -17,10 +17,10 @@ pub(crate) enum Wait {
     Silence,
     Verdict,
     Leave,
-    Side,
+    CatchUp,
     Change,
     Fetch,
-    Proof,
+    LivenessReply,
 }
 
 impl Wait {
@@ -32,10 +32,10 @@ impl Wait {
         Timer("silence"),
         Timer("verdict"),
         Timer("leave"),
-        Timer("side"),
+        Timer("catch-up"),
         Timer("change"),
         Timer("fetch"),
-        Timer("proof"),
+        Timer("liveness reply"),
     ];
 
     pub(crate) fn at(self, at: Instant) -> Deadline {
@@ -183,8 +183,8 @@ mod tests {
 
     #[test]
     fn every_timer_has_a_place_of_its_own() {
-        let last = Wait::Proof.at(Instant::START);
-        assert_eq!((Wait::Proof as usize + 1, last.why), (Wait::LABELS.len(), Timer("proof")));
+        let last = Wait::LivenessReply.at(Instant::START);
+        assert_eq!((Wait::LivenessReply as usize + 1, last.why), (Wait::LABELS.len(), Timer("liveness reply")));
     }
 }
 

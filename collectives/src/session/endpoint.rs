@@ -379,7 +379,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn count_reject(&mut self, why: Reject) {
-        *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+        *(if why.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
     }
 
     pub(super) fn keyring(&self) -> Option<&Keyring> {
@@ -391,7 +391,7 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn count_non_member(&mut self) {
-        self.stats.strangers += 1;
+        self.stats.non_members += 1;
     }
 }
 
@@ -435,7 +435,7 @@ impl Add for ControlMemory {
 }
 
 /// Maximum number of addresses remembered; further hosts are not reported.
-const MAX_TOLD: usize = 64;
+const MAX_NOTIFIED: usize = 64;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
@@ -446,14 +446,17 @@ impl OtherBuilds {
     /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was reported before.
     pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
         let OtherVersion { version, kind, source } = sender_of(frame, why)?;
-        if !matches!(kind, kind::ANNOUNCE | kind::JOIN) || self.told.len() >= MAX_TOLD || self.told.contains(&source) {
+        if !matches!(kind, kind::ANNOUNCE | kind::JOIN)
+            || self.told.len() >= MAX_NOTIFIED
+            || self.told.contains(&source)
+        {
             return None;
         }
         let theirs = || wire::parse_headers(frame).ok().and_then(|(frame, _)| name_of(frame.payload));
         let keys = match why {
             Reject::Untagged(_) => Some(KeyDifference::OnlyOwn(keyring?.name())),
             Reject::Tagged(_) => Some(KeyDifference::OnlyTheirs(theirs()?)),
-            Reject::Stranger => Some(keyring?.difference(source, theirs()?)?),
+            Reject::NonMember => Some(keyring?.difference(source, theirs()?)?),
             _ => None,
         };
         self.told.insert(source);
@@ -464,7 +467,7 @@ impl OtherBuilds {
 fn sender_of(frame: &[u8], why: Reject) -> Option<OtherVersion> {
     match why {
         Reject::Version(other) | Reject::Untagged(other) | Reject::Tagged(other) => Some(other),
-        Reject::Stranger => {
+        Reject::NonMember => {
             let (frame, _) = wire::parse_headers(frame).ok()?;
             Some(OtherVersion { version: KEYED_VERSION, kind: frame.header.kind, source: frame.source })
         }

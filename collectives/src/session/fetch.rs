@@ -14,11 +14,11 @@ const MAIN_FRAMES: u32 = 4;
 
 /// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members ask at once, each
 /// soon gets some bytes, which show progress.
-const PORTION_BYTES: u64 = 16 << 10;
+const SHARE_BYTES: u64 = 16 << 10;
 /// Bytes of a round of replies to all members that request. More members get shorter shares: one frame that is
 /// damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
-const MIN_PORTION_BYTES: u64 = 2 << 10;
+const MIN_SHARE_BYTES: u64 = 2 << 10;
 
 /// Requests and replies. Their size is bounded by the number of members and one share.
 #[derive(Clone, Debug, Default)]
@@ -61,7 +61,7 @@ impl Answering {
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
         let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
         let share = ROUND_BYTES / self.questions.len() as u64;
-        Some((*rank, *start..start + share.clamp(MIN_PORTION_BYTES, PORTION_BYTES).min(end - start)))
+        Some((*rank, *start..start + share.clamp(MIN_SHARE_BYTES, SHARE_BYTES).min(end - start)))
     }
 
     /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`. Ignores them if the next
@@ -267,7 +267,7 @@ mod tests {
     fn large_replies_are_split_so_that_all_requesters_get_something() {
         let idle = Instant::START + Duration::from_secs(1);
         let mut answering = Answering::default();
-        let most = 2 * PORTION_BYTES + 10;
+        let most = 2 * SHARE_BYTES + 10;
         (1..4).for_each(|rank| answering.request(&question(rank, 0..most)));
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
@@ -277,8 +277,7 @@ mod tests {
             served.extend(sent(&mut answering, idle));
         }
         let turns = |from: u64, bytes: u64| (1..4).map(move |rank| (rank, from, bytes as usize));
-        let all =
-            turns(0, PORTION_BYTES).chain(turns(PORTION_BYTES, PORTION_BYTES)).chain(turns(2 * PORTION_BYTES, 10));
+        let all = turns(0, SHARE_BYTES).chain(turns(SHARE_BYTES, SHARE_BYTES)).chain(turns(2 * SHARE_BYTES, 10));
         assert_eq!(served, all.collect::<Vec<_>>());
     }
 
@@ -297,7 +296,7 @@ mod tests {
                     length
                 })
                 .sum();
-            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * MIN_PORTION_BYTES));
+            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * MIN_SHARE_BYTES));
             answering.retain(|_| false);
         }
     }
@@ -305,9 +304,9 @@ mod tests {
     #[test]
     fn the_last_bytes_that_a_number_can_name_are_a_portion_like_others() {
         let mut answering = Answering::default();
-        let most = u64::MAX - 2 * PORTION_BYTES;
+        let most = u64::MAX - 2 * SHARE_BYTES;
         answering.request(&question(1, most..u64::MAX));
-        assert_eq!(answering.wanted(), Some((Rank(1), most..most + PORTION_BYTES)));
+        assert_eq!(answering.wanted(), Some((Rank(1), most..most + SHARE_BYTES)));
         answering.request(&question(1, u64::MAX - 7..u64::MAX));
         assert_eq!(answering.wanted(), Some((Rank(1), u64::MAX - 7..u64::MAX)));
     }

@@ -2,7 +2,7 @@
 
 use super::Class;
 use super::play::Terms;
-use super::scenario::{Attack, ChaosEvent, Deed, Due, Manners, Promise, RECEIVERS, ROOT, STRANGER, Scenario, Trouble};
+use super::scenario::{Attack, ChaosEvent, Deed, Due, Manners, OUTSIDER, Promise, RECEIVERS, ROOT, Scenario, Trouble};
 use crate::lab::{Way, Which};
 use ethbcast_collectives::session::kind;
 use ethbcast_transport::sim::Random;
@@ -347,7 +347,7 @@ impl Drawing<'_> {
             1 => ("while the first gathers", Due::Start, self.seconds(0.0, 0.3)),
             _ => ("meanwhile", self.on_the_way(), Duration::ZERO),
         };
-        let events = vec![event(STRANGER, Deed::Send, due, then)];
+        let events = vec![event(OUTSIDER, Deed::Send, due, then)];
         let extra = self.terms.receive_wait * 2;
         let words = format!("a second sender {phase}");
         Trouble { events, promise: Promise::Either, extra, ..Self::nothing(Class::Operators, words) }
@@ -356,7 +356,7 @@ impl Drawing<'_> {
     pub(super) fn attack(&mut self) -> Trouble {
         let attack = self.one_of(&[Attack::Old, Attack::Echo, Attack::Forge]);
         let due = if self.random.chance(0.5) { Due::Start } else { self.on_the_way() };
-        let events = vec![event(STRANGER, Deed::Attack(attack), due, Duration::ZERO)];
+        let events = vec![event(OUTSIDER, Deed::Attack(attack), due, Duration::ZERO)];
         let promise = if attack == Attack::Forge { Promise::Forged } else { Promise::File };
         let words = match attack {
             Attack::Old => "replays an old session",

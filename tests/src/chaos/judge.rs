@@ -3,7 +3,7 @@
 
 use super::campaign::RunReport;
 use super::play::{ChaosRun, digest};
-use super::scenario::{Class, Promise, ROOT, STRANGER, Scenario};
+use super::scenario::{Class, OUTSIDER, Promise, ROOT, Scenario};
 use crate::lab::Process;
 use anyhow::Context;
 use serde_json::Value;
@@ -37,7 +37,7 @@ pub fn judge(play: &mut ChaosRun) -> anyhow::Result<Verdict> {
         wrong.extend(receiver.strays().into_iter().map(|stray| format!("{}: {stray} is left", receiver.host)));
     }
     let said = said(play);
-    let sent = [sent(play, ROOT)?, sent(play, STRANGER)?];
+    let sent = [sent(play, ROOT)?, sent(play, OUTSIDER)?];
     let hosts = hosts(play, &sent)?;
     let roots = roots(play)?;
     let senders = [&play.root, &play.second].into_iter().flatten();

@@ -1,7 +1,7 @@
 //! Fault injection: executes one run, from the start of hosts and programs, through its faults, to the end.
 
 use super::judge::{Verdict, judge};
-use super::scenario::{ChaosEvent, Due, ROOT, STRANGER, Scenario};
+use super::scenario::{ChaosEvent, Due, OUTSIDER, ROOT, Scenario};
 use super::strike::{Attacker, Relay, Strike};
 use crate::lab::Program;
 use crate::lab::{Process, SmallDisk, Stdout, ThinDisk, content, processes_on, shown_in};
@@ -111,7 +111,7 @@ impl<'a> ChaosRun<'a> {
     }
 
     pub fn hosts(&self) -> Vec<String> {
-        self.lab.hosts().into_iter().filter(|host| host != ROOT && host != STRANGER).collect()
+        self.lab.hosts().into_iter().filter(|host| host != ROOT && host != OUTSIDER).collect()
     }
 
     fn start(&mut self) -> anyhow::Result<()> {
@@ -143,7 +143,7 @@ impl<'a> ChaosRun<'a> {
             send.args(["--min-receivers", &(hosts - kept_out.min(hosts - 1)).to_string()]);
         }
         // A second sender may find that no receiver waits any more.
-        let wait = if kept_out > 0 || host == STRANGER { terms.send_wait } else { LONG_WAIT };
+        let wait = if kept_out > 0 || host == OUTSIDER { terms.send_wait } else { LONG_WAIT };
         send.args(["--max-wait", &wait.as_secs_f64().to_string()]);
         if self.scenario.late {
             send.arg("--late");
@@ -163,7 +163,7 @@ impl<'a> ChaosRun<'a> {
     }
 
     pub fn processes(&mut self) -> impl Iterator<Item = (&str, &mut Process)> {
-        let senders = [(ROOT, &mut self.root), (STRANGER, &mut self.second)];
+        let senders = [(ROOT, &mut self.root), (OUTSIDER, &mut self.second)];
         let senders = senders.into_iter().filter_map(|(host, process)| Some((host, process.as_mut()?)));
         senders.chain(self.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process)))
     }

@@ -10,7 +10,7 @@ use std::time::Duration;
 pub const RECEIVERS: usize = 7;
 pub const ROOT: &str = "n0";
 /// The host outside the session: a second sender, or an attacker.
-pub const STRANGER: &str = "n8";
+pub const OUTSIDER: &str = "n8";
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Due {
@@ -133,7 +133,7 @@ impl Scenario {
 
     /// Whether a host outside the session is needed.
     pub fn has_non_member(&self) -> bool {
-        self.troubles.iter().flat_map(|trouble| &trouble.events).any(|event| event.host == STRANGER)
+        self.troubles.iter().flat_map(|trouble| &trouble.events).any(|event| event.host == OUTSIDER)
     }
 
     /// Returns the time that the bytes take on a cable.

@@ -1,7 +1,7 @@
 //! Fault injection: breaks cables, hosts and disks during a run, or sends forged frames.
 
 use super::play::{ChaosRun, Receiver};
-use super::scenario::{Attack, ChaosEvent, Deed, Manners, ROOT, STRANGER};
+use super::scenario::{Attack, ChaosEvent, Deed, Manners, OUTSIDER, ROOT};
 use crate::lab::{SmallDisk, Tap, ThinDisk, destination, faults, power_off, within};
 use ethbcast_lab::Lab;
 use ethbcast_transport::sim::Random;
@@ -71,7 +71,7 @@ impl Strike for ChaosRun<'_> {
             Deed::Attack(_) => self.attacker.iter().for_each(Attacker::speak),
             Deed::Send => {
                 let (seed, bytes) = (self.scenario.seed, self.scenario.bytes);
-                self.second = Some(self.sender(STRANGER, !seed, bytes / 2 + 1)?);
+                self.second = Some(self.sender(OUTSIDER, !seed, bytes / 2 + 1)?);
             }
         }
         Ok(())
@@ -296,9 +296,9 @@ pub struct Attacker {
 impl Attacker {
     pub fn start(lab: &Lab, attack: Attack, seed: u64) -> anyhow::Result<Self> {
         // Borrowed addresses must stay on their own ports.
-        lab.set_learning(STRANGER, false)?;
+        lab.set_learning(OUTSIDER, false)?;
         let ear = lab.run_at_switches(Tap::everywhere)??;
-        let mouth = lab.run_on(STRANGER, || Tap::on("eth0"))??;
+        let mouth = lab.run_on(OUTSIDER, || Tap::on("eth0"))??;
         let (stop, loud, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::default());
         let (told, may_speak, count) = (Arc::clone(&stop), Arc::clone(&loud), Arc::clone(&sent));
         let mut head = Head { ear, mouth, attack, random: Random::new(seed), heard: Vec::new(), next: 0 };

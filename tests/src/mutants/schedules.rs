@@ -315,23 +315,23 @@ impl Acknowledged {
     }
 }
 
-const SIDE: u16 = 0x4000;
+const CATCH_UP: u16 = 0x4000;
 
 #[derive(Debug, Default)]
-pub(super) struct SideStreams {
+pub(super) struct CatchUpStreams {
     /// Frames below this were reported by the member or sent to it on its catch-up stream.
     known: BTreeMap<usize, u64>,
     wrong: Option<String>,
 }
 
-impl SideStreams {
+impl CatchUpStreams {
     pub(super) fn note(&mut self, delivery: &Delivery<'_>, frame: &Frame<'_>) {
         let (header, to) = (&frame.header, delivery.to);
         if let (Some(from), Some(Message::Ready { arrived, .. })) = (delivery.from, ready(frame)) {
             self.know(from, arrived);
-        } else if header.stream.0 & SIDE != 0 && header.kind == Kind::DATA {
+        } else if header.stream.0 & CATCH_UP != 0 && header.kind == Kind::DATA {
             self.know(to, header.sequence + 1);
-        } else if header.stream.0 & SIDE != 0 && header.kind == Kind::HEARTBEAT {
+        } else if header.stream.0 & CATCH_UP != 0 && header.kind == Kind::HEARTBEAT {
             let (asked, known) = (header.sequence, self.known.get(&to).copied().unwrap_or(0));
             if asked > known {
                 self.wrong.get_or_insert_with(|| {

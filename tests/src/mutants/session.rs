@@ -1,6 +1,6 @@
 //! One simulated transfer with a deliberate bug, and the checks that should find it.
 
-use super::schedules::{Acknowledged, SideStreams};
+use super::schedules::{Acknowledged, CatchUpStreams};
 use crate::session::{Case, GROUP, Host, hosts, session, star, strike, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
@@ -32,7 +32,7 @@ struct Seen {
     views_alone: u64,
     visible: BTreeSet<usize>,
     acknowledged: Acknowledged,
-    side_streams: SideStreams,
+    side_streams: CatchUpStreams,
 }
 
 struct FrameWatch {

@@ -41,7 +41,7 @@ const CLASSES: [Class; 16] = [
 pub struct Program {
     seed: Seed,
     case: Case,
-    seats: Vec<usize>,
+    node_sizes: Vec<usize>,
     /// Processes that are killed while their hosts live: host, local port id, time.
     kills: Vec<(usize, usize, Duration)>,
     begins: Instant,
@@ -84,17 +84,18 @@ impl Program {
         let (rules, pauses, slow, mistakes) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         let slack = Duration::ZERO;
         let begins = Instant::START;
-        let (seats, kills) = (seats(&mut draw, ranks.into()), Vec::new());
-        let teller = draw_of_the_network(seed).index(ranks.into());
-        (case.told[teller], case.wiring) = communicator::NetworkKnowledge::drawn(seed.number(), seats.len());
+        let (node_sizes, kills) = (node_sizes(&mut draw, ranks.into()), Vec::new());
+        let configured_rank = draw_of_the_network(seed).index(ranks.into());
+        (case.told[configured_rank], case.wiring) =
+            communicator::NetworkKnowledge::drawn(seed.number(), node_sizes.len());
         let mut program =
-            Program { seed, case, seats, kills, begins, classes, rules, pauses, slow, slack, mistakes, heals };
+            Program { seed, case, node_sizes, kills, begins, classes, rules, pauses, slow, slack, mistakes, heals };
         program.classes.clone().into_iter().for_each(|class| program.add(class, &mut draw));
         program
     }
 
     fn add(&mut self, class: Class, draw: &mut Draw) {
-        let (ranks, hosts) = (self.case.programs.len(), self.seats.len());
+        let (ranks, hosts) = (self.case.programs.len(), self.node_sizes.len());
         let (one, other) = (draw.index(hosts), draw.index(hosts));
         let some: HostSet = (0..hosts).filter(|_| draw.chance(0.4)).collect();
         let (share, heavy) = (draw.pick(&[0.01, 0.05, 0.1]), draw.pick(&[0.3, 1.0]));
@@ -111,8 +112,8 @@ impl Program {
                 *step = if *step == Step::Barrier { Step::Broadcast { root, bytes: 9 } } else { Step::Barrier };
                 return;
             }
-            Class::Crash if self.seats[one] > 1 && draw.chance(0.7) => {
-                return self.kills.push((one, draw.index(self.seats[one]), begins));
+            Class::Crash if self.node_sizes[one] > 1 && draw.chance(0.7) => {
+                return self.kills.push((one, draw.index(self.node_sizes[one]), begins));
             }
             Class::Crash => return self.case.crashes.push((one, begins)),
             Class::Pause => return self.pauses.push((one, begins, lasts)),
@@ -142,7 +143,7 @@ impl Program {
     }
 
     fn is_shared(&self) -> bool {
-        self.seats.iter().any(|&seats| seats > 1)
+        self.node_sizes.iter().any(|&node_sizes| node_sizes > 1)
     }
 
     fn is_long(&self) -> bool {
@@ -157,7 +158,7 @@ impl Program {
     fn stage(&self, told: TraceDetail) -> Simulation<Cohort, Weather> {
         let mut case = self.case.clone();
         case.starts.iter_mut().for_each(|start| *start += self.begins.since(Instant::START));
-        let cohorts = Cohort::all(&case, &self.seats, self.seed.number());
+        let cohorts = Cohort::all(&case, &self.node_sizes, self.seed.number());
         let hosts = cohorts.len();
         let mut network = Case { programs: vec![Vec::new(); hosts], ..self.case.clone() }.network();
         (0..hosts).for_each(|host| network.host_mut(host).timer_slack = self.slack);
@@ -279,17 +280,17 @@ fn error_text(error: &CommunicatorError) -> String {
     format!("{error:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
 }
 
-fn seats(draw: &mut Draw, ranks: usize) -> Vec<usize> {
+fn node_sizes(draw: &mut Draw, ranks: usize) -> Vec<usize> {
     if draw.chance(0.75) {
         return vec![1; ranks];
     }
-    let (most, mut left, mut seats) = (draw.between(2, 6), ranks, Vec::new());
+    let (most, mut left, mut node_sizes) = (draw.between(2, 6), ranks, Vec::new());
     while left > 0 {
         let own = (draw.between(1, most) as usize).min(left);
-        seats.push(own);
+        node_sizes.push(own);
         left -= own;
     }
-    seats
+    node_sizes
 }
 
 /// A random sequence of its own for network knowledge, so that other draws do not depend on it.
@@ -318,7 +319,7 @@ impl fmt::Display for Program {
         let (ranks, preset, patience) = (case.programs.len(), case.preset, case.patience);
         writeln!(formatter, "{seed}: {ranks} ranks, {preset:?}, patience {patience:?}, {classes:?}, heals {heals:?}")?;
         writeln!(formatter, "  {:?}", case.programs[0])?;
-        writeln!(formatter, "  seats {:?}, kills {:?}", self.seats, self.kills)?;
+        writeln!(formatter, "  seats {:?}, kills {:?}", self.node_sizes, self.kills)?;
         let told = case.told.iter().enumerate().map(|(rank, told)| (rank, Vec::from_iter(told.words())));
         writeln!(formatter, "  {:?}", told.filter(|(_, words)| !words.is_empty()).collect::<Vec<_>>())?;
         writeln!(formatter, "  starts {:?}, crashes {:?}", case.starts, case.crashes)?;

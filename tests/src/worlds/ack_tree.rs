@@ -99,8 +99,8 @@ impl TreeHost {
         let stream = &mut self.stream.part;
         children.iter().for_each(|&child| stream.graft_child(now, peer(child)));
         let readers = stream.cursors().into_iter().map(|(rank, _)| rank);
-        let strangers: Vec<Rank> = readers.filter(|rank| !children.contains(&rank.index())).collect();
-        strangers.into_iter().for_each(|rank| stream.remove_reader(now, rank));
+        let non_members: Vec<Rank> = readers.filter(|rank| !children.contains(&rank.index())).collect();
+        non_members.into_iter().for_each(|rank| stream.remove_reader(now, rank));
     }
 
     fn ending(&self, sequence: u64) -> Ending {

@@ -268,13 +268,14 @@ fn throughput_moves_every_byte() {
 /// Runs the ranks of hosts, with a number on each; returns their results in the order of the ranks.
 fn on_nodes<T: Send>(
     site: &Site,
-    seats: &[u16],
+    node_sizes: &[u16],
     options: &Options,
     rank: impl Fn(&Communicator) -> T + Sync,
 ) -> Vec<T> {
-    let size = seats.iter().sum();
+    let size = node_sizes.iter().sum();
     let mut ends: Vec<(u16, T)> = thread::scope(|scope| {
-        let hosts = seats.iter().zip(0..).flat_map(|(&seats, host)| (0..seats).map(move |_| format!("n{host}")));
+        let hosts =
+            node_sizes.iter().zip(0..).flat_map(|(&node_sizes, host)| (0..node_sizes).map(move |_| format!("n{host}")));
         let ranks: Vec<_> = hosts
             .map(|host| {
                 let rank = &rank;
@@ -324,10 +325,13 @@ fn everything(all: &Communicator, round: u64, bytes: usize) {
 
 #[test]
 fn every_call_brings_the_right_bytes_wherever_the_ranks_are_though_frames_are_lost() {
-    for seats in [&[3, 1, 2][..], &[1; RANKS as usize]] {
-        let site = Site::beside("nodes_calls", LabConfig { loss: 0.02, ..one_switch(seats.len()) });
-        on_nodes(&site, seats, &options(), |all| {
-            let hosts = seats.iter().zip(0..).flat_map(|(&seats, host)| (0..seats).map(move |_| format!("n{host}")));
+    for node_sizes in [&[3, 1, 2][..], &[1; RANKS as usize]] {
+        let site = Site::beside("nodes_calls", LabConfig { loss: 0.02, ..one_switch(node_sizes.len()) });
+        on_nodes(&site, node_sizes, &options(), |all| {
+            let hosts = node_sizes
+                .iter()
+                .zip(0..)
+                .flat_map(|(&node_sizes, host)| (0..node_sizes).map(move |_| format!("n{host}")));
             assert_eq!(all.hosts(), hosts.collect::<Vec<_>>(), "ranks follow the hosts' names");
             for (round, bytes) in [1, 255, 1468, 1469, 20_000, 300_000].into_iter().enumerate() {
                 everything(all, round as u64, bytes);
@@ -355,8 +359,8 @@ fn messages_between_ranks_of_one_host_do_not_reach_the_wire() {
 
 /// Returns the frames on the wire for each of `times` broadcasts of `bytes` bytes with a barrier
 /// behind; signs of life are left out, for a busy machine sends many.
-fn wire_frames(site: &Site, seats: &[u16], bytes: usize, times: u64) -> f64 {
-    let sent = on_nodes(site, seats, &options(), |all| {
+fn wire_frames(site: &Site, node_sizes: &[u16], bytes: usize, times: u64) -> f64 {
+    let sent = on_nodes(site, node_sizes, &options(), |all| {
         let mut buffer = vec![1; bytes];
         (0..10).for_each(|_| all.broadcast(0, &mut buffer).and_then(|()| all.barrier()).expect("warm"));
         let sent = || all.counters().expect("it runs").frames_sent - all.stats().expect("it runs").signs_sent;
@@ -419,13 +423,13 @@ fn ranks_with_one_key_call_each_other_and_one_with_another_is_named() {
         }
     });
     thread::scope(|scope| {
-        let stranger = scope.spawn(|| join(&site, "n2", 2, &short(2)).map(drop));
+        let non_member = scope.spawn(|| join(&site, "n2", 2, &short(2)).map(drop));
         on_nodes(&site, &[1, 1], &keyed(1), |all| {
             for (round, bytes) in [1, 1460, 1461, 300_000].into_iter().enumerate() {
                 everything(all, round as u64, bytes);
             }
         });
-        stranger.join().expect("no panic").expect_err("it has another key");
+        non_member.join().expect("no panic").expect_err("it has another key");
     });
 }
 

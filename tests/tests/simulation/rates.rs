@@ -267,7 +267,7 @@ fn play_flows(flows: &[Flow]) -> Vec<f64> {
 }
 
 /// A sender at a fixed rate without congestion control: 60 of the 100 Mbit/s, for two seconds.
-fn rival(first: usize) -> Flow {
+fn other_session(first: usize) -> Flow {
     let rate = Rate::new(60_000_000);
     Flow { group: "rival", hosts: vec![first, first + 1], via: Via::Chain, bytes: 15_000_000, rate }
 }
@@ -277,11 +277,11 @@ fn bulk(via: Via, bytes: usize, rate: Option<Rate>) -> Flow {
 }
 
 #[test]
-fn a_polite_session_leaves_a_rival_its_rate_and_takes_the_rest() {
-    let [alone] = play_flows(&[rival(0)])[..] else { unreachable!("one flow") };
+fn a_polite_session_leaves_another_its_rate_and_takes_the_rest() {
+    let [alone] = play_flows(&[other_session(0)])[..] else { unreachable!("one flow") };
     for via in [Via::Cast, Via::Chain] {
         let polite = Some(Rate::HIGHEST.yielding());
-        let both = |rate| play_flows(&[bulk(via, 10_000_000, rate), rival(4)]);
+        let both = |rate| play_flows(&[bulk(via, 10_000_000, rate), other_session(4)]);
         let (rude, nice) = (both(None), both(polite));
         println!("{via}: alone {alone:.3} s, beside one {:.3} s, beside a polite one {:.3} s", rude[1], nice[1]);
         println!("{via}: the bulk takes {:.3} s, and politely {:.3} s", rude[0], nice[0]);

@@ -1,12 +1,13 @@
 //! The configuration file `ethbcast.toml`: reading, and the command that checks it.
 
 use super::{ConfiguredOption, commands, given, options, program, shared};
-use crate::exit::{Code, WithCode, fail};
+use crate::exit::{Code, WithCode, fail, print_line};
 use anyhow::Context;
 use clap::Command;
 use clap::error::ErrorKind;
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Once;
 use toml::{Table, Value};
 
 #[derive(Clone, Debug, Default)]
@@ -53,6 +54,23 @@ impl File {
         let own = of(Some(command.to_owned())).map(|setting| (setting, format!("[{command}] of {}", self.name)));
         own.or_else(|| of(None).filter(|_| is_shared).map(|setting| (setting, self.name.clone())))
     }
+
+    /// Gives options that the file calls by an alias their own names. Returns a sentence for each.
+    fn use_own_names(&mut self, program: &Command) -> Vec<String> {
+        let mut renamed = Vec::new();
+        for (table, settings) in &mut self.options {
+            let of_table = |command: &&Command| table.as_deref() == Some(command.get_name());
+            for (name, arg) in commands(program).filter(of_table).flat_map(options) {
+                for alias in arg.get_all_aliases().unwrap_or_default() {
+                    if let Some(setting) = settings.remove(alias) {
+                        settings.entry(name.to_owned()).or_insert(setting);
+                        renamed.push(format!("{alias} is called {name} here"));
+                    }
+                }
+            }
+        }
+        renamed
+    }
 }
 
 fn setting(value: &Value) -> Setting {
@@ -74,9 +92,14 @@ fn setting(value: &Value) -> Setting {
 /// Similarity below which a name is not suggested for a misspelt one.
 const MIN_LIKENESS: f64 = 0.75;
 
-/// Reads a file for a command. An unknown name in it is an error.
+/// Reads a file for a command. An alias in it is reported once, an unknown name is an error.
 pub fn read(path: &Path) -> anyhow::Result<File> {
-    let file = File::load(path)?;
+    static REPORTED: Once = Once::new();
+    let mut file = File::load(path)?;
+    let renamed = file.use_own_names(&program());
+    if !renamed.is_empty() {
+        REPORTED.call_once(|| print_line(format_args!("ethbcast: {}: {}", file.name, renamed.join("; "))));
+    }
     match names(&file).first() {
         None => Ok(file),
         Some(problem) => fail(Code::Usage, format!("{}: {problem}", file.name)),
@@ -121,8 +144,10 @@ fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a
 
 /// Returns all problems: names, values, and contradicting options of a command.
 pub fn problems(file: &File) -> Vec<String> {
-    let mut problems = names(file);
     let program = program();
+    let mut file = file.clone();
+    file.use_own_names(&program);
+    let mut problems = names(&file);
     let above: BTreeMap<String, Setting> = file.options.get(&None).cloned().unwrap_or_default();
     for command in commands(&program) {
         let name = command.get_name();
@@ -202,6 +227,16 @@ mod tests {
                     [perf]\nranks = 8\n";
         assert_eq!(wrong(text), [""; 0]);
         assert_eq!(wrong(""), [""; 0]);
+    }
+
+    #[test]
+    fn an_alias_of_an_option_is_read_as_the_option() {
+        let text = "[send]\nmax-bitrate = \"10mbit\"\n[recv]\nreceive-timeout = 3\n";
+        let mut file = File::parse("f", text).expect("TOML");
+        let renamed = file.use_own_names(&program());
+        assert_eq!(renamed, ["receive-timeout is called patience here", "max-bitrate is called rate here"]);
+        assert!(file.setting("send", "rate", false).is_some() && file.setting("recv", "patience", false).is_some());
+        assert_eq!(wrong(text), [""; 0]);
     }
 
     #[test]

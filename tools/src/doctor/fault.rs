@@ -13,7 +13,7 @@ pub enum Fault {
     /// this process may not send raw frames
     #[value(name = "E-CAPABILITY")]
     Capability,
-    /// there is no such interface, it does not carry Ethernet, or it has to be chosen
+    /// there is no such interface, it does not carry Ethernet, or there are several
     #[value(name = "E-INTERFACE")]
     Interface,
     /// the interface is switched off
@@ -40,34 +40,34 @@ pub enum Fault {
     /// a rule of the firewall drops frames
     #[value(name = "E-FILTER")]
     Filter,
-    /// the card has few slots for frames that come
+    /// the card's receive ring is small
     #[value(name = "E-RING")]
     Ring,
-    /// the card keeps frames from this program
+    /// a rule of the card drops frames
     #[value(name = "E-STEERING")]
     Steering,
-    /// the card says late that frames have come
+    /// the card delays its interrupts
     #[value(name = "E-INTERRUPTS")]
     Interrupts,
-    /// the card hands over what it should not
+    /// the card passes on damaged frames, or frames that nobody sent
     #[value(name = "E-OFFLOAD")]
     Offload,
-    /// the interface takes every frame that passes
+    /// the interface accepts frames for other hosts
     #[value(name = "E-PROMISC")]
     Promiscuous,
     /// a queueing discipline holds frames back, or loses them
     #[value(name = "E-SHAPER")]
     Shaper,
-    /// the kernel lacks something
+    /// the kernel lacks a feature
     #[value(name = "E-KERNEL")]
     Kernel,
-    /// there is no memory for the receive ring
+    /// there is too little memory for the receive ring
     #[value(name = "E-MEMORY")]
     Memory,
     /// a limit of the process or the system is too low
     #[value(name = "E-LIMIT")]
     Limit,
-    /// the process that hands over packet sockets does not
+    /// the server of packet sockets does not reply
     #[value(name = "E-PORT")]
     Port,
     /// another process has the port of UDP
@@ -79,7 +79,7 @@ pub enum Fault {
     /// DEST has too little room
     #[value(name = "E-SPACE")]
     Space,
-    /// DEST's disk is slower than any network
+    /// DEST's disk is slower than the network
     #[value(name = "E-DISK")]
     Disk,
     /// the clock is wrong by years
@@ -88,7 +88,7 @@ pub enum Fault {
     /// the network of this cloud carries IP alone
     #[value(name = "E-CLOUD")]
     Cloud,
-    /// nobody is heard, or not everybody
+    /// no host replies, or some do not
     #[value(name = "E-NOBODY")]
     Nobody,
     /// long frames are lost on the way, short ones are not
@@ -118,7 +118,7 @@ pub enum Fault {
     /// the sender has asked for other hosts
     #[value(name = "E-UNWANTED")]
     Unwanted,
-    /// the sender is not heard any more
+    /// the sender has fallen silent
     #[value(name = "E-SILENT")]
     Silent,
     /// the bytes are not the sender's
@@ -130,7 +130,7 @@ pub enum Fault {
     /// two hosts have different keys
     #[value(name = "E-KEY")]
     Key,
-    /// somebody with the cluster's key sends, and may not
+    /// a host with the cluster's key sends without permission
     #[value(name = "E-SENDER")]
     Sender,
     /// the key of this host gives no right to send

@@ -122,7 +122,7 @@ fn check_arrival(speaker: &mut Port, listener: &mut Port, args: &WireArgs, findi
     }
 }
 
-/// Checks that what goes to the interface's own network leaves there: else what comes from it is dropped, too, where
+/// Checks that datagrams to the interface's own network leave there: else replies from it are dropped, too, where
 /// the system checks that (rp_filter).
 fn check_way(interface: &Interface, findings: &mut Findings) {
     let (Some(own), Some(bits)) = (address_of(interface.mac), interface.prefix_bits()) else { return };

@@ -102,7 +102,7 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
         RootEvent::Refused { host, mac, text } => {
             ("refused", json!({ "host": host, "mac": mac.to_string(), "reason": text }))
         }
-        RootEvent::Rival { host, mac } => ("rival", json!({ "host": host, "mac": mac.to_string() })),
+        RootEvent::CompetingSender { host, mac } => ("rival", json!({ "host": host, "mac": mac.to_string() })),
         RootEvent::Started { receivers, via, size, selective } => (
             "planned",
             json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),

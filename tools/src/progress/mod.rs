@@ -218,7 +218,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other_build(other),
         RootEvent::OwnAddress(mac) => own_address(*mac),
-        RootEvent::Rival { host, mac } => {
+        RootEvent::CompetingSender { host, mac } => {
             format!("{host} ({mac}) wants to send to this group, too: it was refused, as the group is taken")
         }
         RootEvent::Started { receivers, via, size, selective } => {

@@ -206,9 +206,9 @@ mod tests {
     #[test]
     fn a_user_who_is_not_served_is_answered_without_being_waited_for() {
         let (client, server) = UnixStream::pair().expect("sockets");
-        let stranger = Uid::from_raw(Uid::effective().as_raw() + 1);
+        let non_member = Uid::from_raw(Uid::effective().as_raw() + 1);
         // The client sends nothing, and does not end.
-        answer(server, stranger, |_| unreachable!("nothing is asked")).expect("answered");
+        answer(server, non_member, |_| unreachable!("nothing is asked")).expect("answered");
         assert_eq!(read_all(&client, REPLY_LIMIT).expect("a reply"), format!("no {FOREIGN}"));
     }
 

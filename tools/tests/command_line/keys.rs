@@ -51,7 +51,7 @@ fn a_new_key_is_its_owners_alone_and_receivers_get_it_without_the_right_to_send(
     let receivers = directory.path().join("receivers");
     key(&["receivers", &path.to_string_lossy(), &receivers.to_string_lossy()]);
     assert_eq!(mode(&receivers), 0o600);
-    // Who has opened the file behind `>` before its mode was changed would read on.
+    // A process that opened the file behind `>` before its mode was changed could still read it.
     for (open, code) in [(0o644, 2), (0o600, 0)] {
         let behind = directory.path().join(format!("{open:o}"));
         let stdout = fs::File::create(&behind).expect("made");

@@ -280,13 +280,13 @@ impl Part for Mailbox {
                 channel.on_frame(now, frame, &mut self.endpoint);
                 self.touch(header.rank);
             }
-            None => self.endpoint.stats.strangers += 1,
+            None => self.endpoint.stats.non_members += 1,
         }
     }
 
     fn handle_reject(&mut self, reject: Reject) {
         let stats = &mut self.endpoint.stats;
-        *(if reject.is_stranger() { &mut stats.strangers } else { &mut stats.malformed }) += 1;
+        *(if reject.is_non_member() { &mut stats.non_members } else { &mut stats.malformed }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {

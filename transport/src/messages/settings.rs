@@ -109,7 +109,7 @@ summed! {
         /// Acknowledgements, grants and refusals of messages never sent.
         pub forged_acks: u64,
         /// Frames of another session, or from a host that is no peer or has been given up.
-        pub strangers: u64,
+        pub non_members: u64,
         /// Frames whose body did not parse or contradicts an earlier one.
         pub malformed: u64,
     }

@@ -192,7 +192,7 @@ mod tests {
         let [whole, _] = programs();
         let other = Given { to: MacAddr::new(2, 0, 0, 0, 0, 2), packet_type: libc::PACKET_MULTICAST, ..OWN };
         let elsewhere = Given { packet_type: libc::PACKET_OTHERHOST, ..OWN };
-        let strangers = [other, elsewhere, Given { tagged: true, ..OWN }, Given { ether_type: 0x0800, ..OWN }];
-        assert_eq!(strangers.map(|one| takes(&whole, one)), [false; 4]);
+        let non_members = [other, elsewhere, Given { tagged: true, ..OWN }, Given { ether_type: 0x0800, ..OWN }];
+        assert_eq!(non_members.map(|one| takes(&whole, one)), [false; 4]);
     }
 }

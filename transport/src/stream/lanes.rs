@@ -78,7 +78,7 @@ impl Readers for Lanes {
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
         let Some(lane) = self.lanes.iter_mut().find(|lane| lane.peer == context.from) else {
-            return AckFrom::Stranger;
+            return AckFrom::NonMember;
         };
         let next = lane.next;
         let heard = lane.on_ack(context);

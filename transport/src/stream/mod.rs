@@ -392,7 +392,7 @@ impl Stream {
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
-        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.strangers += 1 };
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.non_members += 1 };
         let (header, payload) = (&frame.header, frame.payload);
         let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
         let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
@@ -411,7 +411,7 @@ impl Stream {
     fn on_parity(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
-        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.strangers += 1 };
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.non_members += 1 };
         let parity = Parity::of(&frame.header).filter(|parity| self.boundaries.has_none(parity.frames()));
         let Some(parity) = parity else { return self.stats.malformed += 1 };
         let received = Received { header: &frame.header, payload: frame.payload, from_parent, pushed: false };
@@ -438,7 +438,7 @@ impl Stream {
             // In a cast the origin's frames also reach receivers that acknowledge to another
             // receiver.
             Some(_) if self.upstream.is_origin(frame) => {}
-            _ => self.stats.strangers += 1,
+            _ => self.stats.non_members += 1,
         }
     }
 
@@ -473,7 +473,7 @@ impl Stream {
 impl Part for Stream {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         if frame.header.session != self.identity.session {
-            return self.stats.strangers += 1;
+            return self.stats.non_members += 1;
         }
         if frame.header.stream != self.identity.stream {
             return;
@@ -488,7 +488,7 @@ impl Part for Stream {
     }
 
     fn handle_reject(&mut self, reject: Reject) {
-        *(if reject.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+        *(if reject.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {

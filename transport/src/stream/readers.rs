@@ -87,7 +87,7 @@ pub(super) enum AckFrom {
     Orphan(Orphan),
     /// Sender is a reader, and the contents are or were impossible; the possible part was used.
     Forged,
-    Stranger,
+    NonMember,
 }
 
 impl AckFrom {
@@ -102,7 +102,7 @@ impl AckFrom {
         match self {
             AckFrom::Orphan(orphan) => Some(Some(orphan)),
             AckFrom::Known => Some(None),
-            AckFrom::Forged | AckFrom::Stranger => None,
+            AckFrom::Forged | AckFrom::NonMember => None,
         }
     }
 
@@ -114,7 +114,7 @@ impl AckFrom {
         match self {
             AckFrom::Known | AckFrom::Orphan(_) => &mut stats.acks_received,
             AckFrom::Forged => &mut stats.forged_acks,
-            AckFrom::Stranger => &mut stats.strangers,
+            AckFrom::NonMember => &mut stats.non_members,
         }
     }
 }

@@ -115,7 +115,7 @@ summed! {
         /// Acknowledgements for frames or stamps that were never sent.
         pub forged_acks: u64,
         /// Frames of this stream from a host that is neither parent nor child.
-        pub strangers: u64,
+        pub non_members: u64,
         /// Frames whose body did not parse or did not fit.
         pub malformed: u64,
     }

@@ -277,7 +277,9 @@ mod tests {
         assert_eq!(guard(1, PayloadHash::Polyval).parse(&tagged).err(), Some(Reject::Damaged), "another secret");
         assert!(parse(&plain).is_ok() && keyed.parse(&tagged).is_ok());
         assert!(
-            Reject::Tagged(other(7)).is_stranger() && Reject::Stranger.is_stranger() && !Reject::Damaged.is_stranger()
+            Reject::Tagged(other(7)).is_non_member()
+                && Reject::NonMember.is_non_member()
+                && !Reject::Damaged.is_non_member()
         );
     }
 
@@ -294,7 +296,7 @@ mod tests {
         assert_eq!(seen, Some((host(1), host(2), header(), b"text".to_vec())));
         assert_eq!(found.map(|frame| frame.payload), Ok(&b"text"[..]));
         for none in [None, Some(&Guard::Plain)] {
-            assert_eq!(parse_keyed(&frame, |_| none).err(), Some(Reject::Stranger));
+            assert_eq!(parse_keyed(&frame, |_| none).err(), Some(Reject::NonMember));
         }
         assert_eq!(parse_keyed(&frame[..OVERHEAD + 3], |_| unreachable!("it is cut")).err(), Some(Reject::Short));
     }
@@ -330,9 +332,9 @@ mod tests {
         #[test]
         fn what_is_sealed_parses_to_the_same_even_behind_padding(
             guard in any_guard(), payload in prop::collection::vec(any::<u8>(), 0..2000), padding in 0..50_usize,
-            stamp in any::<u32>(), seats in any::<[u8; 2]>(),
+            stamp in any::<u32>(), port_ids in any::<[u8; 2]>(),
         ) {
-            let (source, destination) = (host(1).with_port_id(seats[0]), host(2).with_port_id(seats[1]));
+            let (source, destination) = (host(1).with_port_id(port_ids[0]), host(2).with_port_id(port_ids[1]));
             let link = EthernetHeader { source, destination, ..link(1, 2) };
             let mut frame = [&[0; OVERHEAD], &payload[..], &vec![0xAA; padding]].concat();
             let written = Header { stamp, ..header() };

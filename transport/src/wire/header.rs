@@ -43,7 +43,7 @@ struct RawHop {
     version: u8,
     kind: u8,
     rank: U16,
-    seats: [u8; 2],
+    port_ids: [u8; 2],
     stamp: U32,
     epoch: u8,
     flags: u8,
@@ -149,15 +149,15 @@ pub enum Reject {
     /// A frame with a tag, at a host without a key.
     Tagged(OtherVersion),
     /// A tag under a secret that this host does not have.
-    Stranger,
+    NonMember,
     /// The checksum or the tag does not match: damaged on the way, or forged.
     Damaged,
 }
 
 impl Reject {
     /// Whether the frame is not meant for this host, rather than malformed.
-    pub const fn is_stranger(self) -> bool {
-        matches!(self, Reject::Untagged(_) | Reject::Tagged(_) | Reject::Stranger)
+    pub const fn is_non_member(self) -> bool {
+        matches!(self, Reject::Untagged(_) | Reject::Tagged(_) | Reject::NonMember)
     }
 }
 
@@ -287,7 +287,7 @@ impl<'a, const CHECK: usize> HeaderBytes<'a, CHECK> {
             version,
             kind: header.kind.0,
             rank: U16::new(header.rank.0),
-            seats: [ethernet.destination.port_id(), ethernet.source.port_id()],
+            port_ids: [ethernet.destination.port_id(), ethernet.source.port_id()],
             stamp: U32::new(header.stamp),
             epoch: header.epoch,
             flags: header.flags.0,
@@ -365,7 +365,7 @@ pub fn parse_keyed<'a, 'k>(
     let payload = raw.payload()?;
     let (source, header) = (raw.source(), raw.header());
     let unproven = UnprovenFrame { source, destination: raw.destination(), header, payload };
-    let Some(Guard::Keyed(secret)) = find(&unproven) else { return Err(Reject::Stranger) };
+    let Some(Guard::Keyed(secret)) = find(&unproven) else { return Err(Reject::NonMember) };
     let content = secret.content(payload);
     let (link, hop) = raw.hop.as_bytes().split_at(ETHERNET_BYTES);
     let tag = secret.tag(link, hop, raw.sealed.as_bytes(), content);
@@ -446,12 +446,12 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
 
     #[inline]
     fn source(&self) -> MacAddr {
-        MacAddr::from(self.hop.source).with_port_id(self.hop.seats[1])
+        MacAddr::from(self.hop.source).with_port_id(self.hop.port_ids[1])
     }
 
     #[inline]
     fn destination(&self) -> MacAddr {
-        MacAddr::from(self.hop.destination).with_port_id(self.hop.seats[0])
+        MacAddr::from(self.hop.destination).with_port_id(self.hop.port_ids[0])
     }
 }
 

@@ -68,7 +68,7 @@ pub fn broadcast(case: &Case, faults: impl Faults, replay: &str) -> Price {
         .map(|machine| machine.part.stats())
         .fold(StreamStats::default(), |sum, one| sum + one);
     // Damage can make one version of another.
-    assert!(totals.forged_acks == 0 && totals.strangers <= totals.malformed + 1, "{replay}: {totals:?}");
+    assert!(totals.forged_acks == 0 && totals.non_members <= totals.malformed + 1, "{replay}: {totals:?}");
     let cable_frames = (0..case.hosts).map(|host| simulation.stats().hosts[host].sent_frames).sum();
     Price { quiesced_at: at.since(Instant::START), totals, cable_frames }
 }

@@ -292,7 +292,7 @@ fn a_receive_whose_deadline_passes_in_the_middle_of_a_message_ends_it_and_notifi
 }
 
 #[test]
-fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
+fn a_frame_of_another_session_or_from_another_address_is_a_non_members() {
     let [mut mailbox, _] = pair(&small());
     let frame = made_up(Kind::ASK, 0, 1, &[]);
     let mut header = key::parse(&frame).expect("own frames parse").header;
@@ -301,7 +301,7 @@ fn a_frame_of_another_session_or_from_another_address_is_a_stranger() {
     mailbox.handle_frame(Instant::START, &key::sealed(link(3), &header, &[]));
     (header.session, header.rank) = (78, Rank(1));
     mailbox.handle_frame(Instant::START, &key::sealed(link(1), &header, &[]));
-    assert_eq!(mailbox.part.stats().strangers, 2);
+    assert_eq!(mailbox.part.stats().non_members, 2);
     let mut buffer = [0; FRAME_BYTES];
     assert_eq!(mailbox.poll_transmit(Instant::START, &mut buffer), None);
 }

@@ -166,7 +166,7 @@ pub fn assert_delivered(price: &Price, messages: &[Message], replay: &str) {
         let expected = RecvOutcome::Received { bytes: content(number, message.length) };
         assert!(price.receives.get(&number) == Some(&expected), "{replay}: message {number} {message:?} differs");
     }
-    let MailboxStats { forged_acks, strangers, malformed, .. } = price.totals;
+    let MailboxStats { forged_acks, non_members, malformed, .. } = price.totals;
     // Damage can make one version of another.
-    assert!(forged_acks == 0 && strangers <= malformed + 1, "{replay}: {:?}", price.totals);
+    assert!(forged_acks == 0 && non_members <= malformed + 1, "{replay}: {:?}", price.totals);
 }

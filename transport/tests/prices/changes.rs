@@ -3,7 +3,7 @@
 use crate::case::{Path, peer};
 use crate::host::Host;
 use crate::scenario::{Scenario, cut_off, lose_new, scenario};
-use crate::world::{SIDE, serve_alone};
+use crate::world::{CATCH_UP, serve_alone};
 use ethbcast_transport::stream::Outlet;
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{Instant, Tuning};
@@ -89,7 +89,7 @@ pub fn moves() -> Vec<Scenario> {
     };
     let late = |scenario: Scenario, host: usize, first| {
         let mut scenario = view(scenario, 1_500, &[(0, Adopt(host))]);
-        scenario.strangers.push(host);
+        scenario.non_members.push(host);
         scenario.begin_at.insert(host, first);
         scenario
     };
@@ -173,5 +173,5 @@ fn alone(scenario: Scenario, host: usize, first: u64) -> Scenario {
     scenario
         .then(3_000, 0, move |root, now| root.streams[0].remove_reader(now, Rank(host as u16)))
         .then(4_000, 0, move |root, _| serve_alone(root, host, first))
-        .then(5_000, host, move |host, now| host.streams[0].set_number(now, SIDE))
+        .then(5_000, host, move |host, now| host.streams[0].set_number(now, CATCH_UP))
 }

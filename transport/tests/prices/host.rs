@@ -212,7 +212,7 @@ impl Role {
             stats.acks_received,
             stats.heartbeats_received,
             stats.nacks_sent,
-            stats.strangers,
+            stats.non_members,
             stats.malformed + stats.forged_acks,
         ];
         let kept = [peaks.kept_bytes, peaks.readers_bytes, peaks.repairs_bytes, peaks.words_bytes];
@@ -253,7 +253,7 @@ impl Price {
     }
 
     pub fn suspected(&self) -> u64 {
-        let suspected = |role: &&Role| role.stats.forged_acks + role.stats.strangers;
+        let suspected = |role: &&Role| role.stats.forged_acks + role.stats.non_members;
         [&self.root, &self.relays, &self.leaves].iter().map(suspected).sum()
     }
 

@@ -39,7 +39,7 @@ pub struct Scenario {
     pub rests: BTreeMap<usize, (u64, Duration)>,
     pub excused: Vec<usize>,
     pub begin_at: BTreeMap<usize, u64>,
-    pub strangers: Vec<usize>,
+    pub non_members: Vec<usize>,
 }
 
 pub fn us(micros: u64) -> Instant {
@@ -66,7 +66,7 @@ pub fn scenario(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
         rests: BTreeMap::new(),
         excused: Vec::new(),
         begin_at: BTreeMap::new(),
-        strangers: Vec::new(),
+        non_members: Vec::new(),
     }
 }
 

@@ -118,11 +118,11 @@ impl World<'_> {
 }
 
 fn machines(scenario: &Scenario) -> Vec<Host> {
-    let strangers = &scenario.strangers;
+    let non_members = &scenario.non_members;
     let host = |host: usize| {
         let mut stream = scenario.case.stream(host);
-        for &stranger in strangers {
-            stream.remove_reader(Instant::START, crate::case::peer(stranger).rank);
+        for &non_member in non_members {
+            stream.remove_reader(Instant::START, crate::case::peer(non_member).rank);
         }
         if let Some(&first) = scenario.begin_at.get(&host) {
             stream.begin_at(first);
@@ -186,9 +186,9 @@ pub fn play(mut scenario: Scenario) -> Price {
 }
 
 pub fn serve_alone(root: &mut Host, host: usize, first: u64) {
-    let identity = ethbcast_transport::wire::Identity { stream: SIDE, ..crate::case::identity(0) };
+    let identity = ethbcast_transport::wire::Identity { stream: CATCH_UP, ..crate::case::identity(0) };
     let tuning = ethbcast_transport::Tuning::default().with_feed_frames(64);
     root.streams.push(Stream::origin_at(identity, PAYLOAD_BYTES, first, crate::case::peer(host), tuning));
 }
 
-pub const SIDE: ethbcast_transport::wire::StreamId = ethbcast_transport::wire::StreamId(0x4001);
+pub const CATCH_UP: ethbcast_transport::wire::StreamId = ethbcast_transport::wire::StreamId(0x4001);

@@ -10,7 +10,7 @@ use ethbcast_transport::{Instant, Tuning};
 use std::time::Duration;
 
 const RUNS: u64 = 300;
-const SIDE: StreamId = StreamId(MAIN.0 | 0x4000);
+const CATCH_UP: StreamId = StreamId(MAIN.0 | 0x4000);
 
 struct ServedAloneWorld {
     hosts: usize,
@@ -98,7 +98,7 @@ impl ServedAloneWorld {
     fn serve_alone(&self, cursor: u64, root: &mut Host) {
         let first = (cursor.saturating_sub(self.further) + self.less).min(self.frames - 1);
         root.streams.push(Stream::origin_at(
-            identity(0, SIDE),
+            identity(0, CATCH_UP),
             PAYLOAD_BYTES,
             first,
             peer(self.deaf),
@@ -151,7 +151,7 @@ fn play(seed: u64) {
         let stream = &mut machine.streams[0];
         if host == deaf {
             if now >= world.learns && !std::mem::replace(&mut learned, true) {
-                stream.set_number(now, SIDE);
+                stream.set_number(now, CATCH_UP);
                 stream.set_parent(peer(0));
             }
             stands_at = if now < world.served { stream.feed().head() } else { stands_at };

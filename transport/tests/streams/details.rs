@@ -85,7 +85,7 @@ fn received_frames_are_counted_by_sender() {
     acknowledge(&mut stream, at(2), 2, 1, 0, 0);
     acknowledge(&mut stream, at(2), 3, 1, 0, 0);
     let stats = stream.stats();
-    assert_eq!((stats.acks_received, stats.strangers, stats.forged_acks), (2, 1, 0));
+    assert_eq!((stats.acks_received, stats.non_members, stats.forged_acks), (2, 1, 0));
     acknowledge(&mut stream, at(2), 1, 9, 0, 0);
     assert_eq!(stream.stats().forged_acks, 1);
     tell(&mut stream, at(2), 1, identity(1).header(Kind::ACK), &[]);
@@ -93,7 +93,7 @@ fn received_frames_are_counted_by_sender() {
     let mut receiver = receiver();
     let heartbeat = |from: usize| Header { stamp: 5, ..identity(from).header(Kind::HEARTBEAT) };
     [0, 1, 1].into_iter().for_each(|from| tell(&mut receiver, at(1), from, heartbeat(from), &[]));
-    assert_eq!((receiver.stats().heartbeats_received, receiver.stats().strangers), (1, 2));
+    assert_eq!((receiver.stats().heartbeats_received, receiver.stats().non_members), (1, 2));
 }
 
 fn receiver() -> Stream {

@@ -48,12 +48,12 @@ fn what_was_altered_or_made_without_the_key_is_counted_and_does_nothing() {
         leaf.handle_frame(at(2), &altered);
     }
     let stats = leaf.part.stats();
-    assert_eq!((stats.malformed, stats.strangers), (frames[1].len() as u64 - 1, 1), "one is of version 6");
+    assert_eq!((stats.malformed, stats.non_members), (frames[1].len() as u64 - 1, 1), "one is of version 6");
     for guard in [keyed(2), Guard::Plain] {
         leaf.handle_frame(at(2), &sealed_again(&frames[1], &guard, |header| header));
     }
     let stats = leaf.part.stats();
-    assert_eq!((stats.malformed, stats.strangers), (frames[1].len() as u64, 2));
+    assert_eq!((stats.malformed, stats.non_members), (frames[1].len() as u64, 2));
     assert_eq!((leaf.part.feed().head(), leaf.part.feed().highest(), stats.data_received), (1, 1, 1));
     leaf.handle_frame(at(3), &frames[1]);
     assert_eq!(leaf.part.feed().head(), 2);

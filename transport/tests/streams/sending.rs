@@ -155,5 +155,5 @@ fn frames_that_came_before_that_do_not_fit_and_that_there_is_no_room_for_are_cou
     tell(&mut stream, at(1), 5, data(1), &PAYLOAD);
     let stats = stream.stats();
     assert_eq!((stats.data_received, stats.duplicates, stats.beyond_credit), (1, 2, 3), "{stats:?}");
-    assert_eq!((stats.malformed, stats.strangers), (2, 2), "{stats:?}");
+    assert_eq!((stats.malformed, stats.non_members), (2, 2), "{stats:?}");
 }

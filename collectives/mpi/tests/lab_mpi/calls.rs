@@ -202,8 +202,8 @@ fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
                 let seen = seen.unwrap_or_else(|| {
                     panic!("{dies} dies, {mpi:?}: {:?}\n{}", names_in(&told), run.stderr());
                 });
-                let stranger = seen.iter().find(|told| !others.clone().any(|rank| name(rank) == **told));
-                assert_eq!(stranger, None, "{dies} dies, {mpi:?}: {seen:?}");
+                let non_member = seen.iter().find(|told| !others.clone().any(|rank| name(rank) == **told));
+                assert_eq!(non_member, None, "{dies} dies, {mpi:?}: {seen:?}");
                 // The launcher's exit after losing a rank does not matter; everything that it
                 // started ends now.
                 drop(run);

@@ -387,7 +387,7 @@ impl Machine for Member {
         }
         match &mut self.group {
             Some(group) => group.handle_frame(now, &frame, &mut self.stats),
-            None => self.stats.strangers += 1,
+            None => self.stats.non_members += 1,
         }
     }
 

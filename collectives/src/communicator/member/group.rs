@@ -129,7 +129,7 @@ impl Group {
             if is_sign { calls.on_frame_from(now, header.rank) } else { calls.counts(header.rank) }
         };
         if !member || !counts(&mut self.calls) {
-            stats.strangers += 1;
+            stats.non_members += 1;
             return;
         }
         let is_notice = matches!(header.kind, kind::ALIVE | kind::BYE);
@@ -155,7 +155,7 @@ impl Group {
             PROBE | ECHO | REPORT if self.probing.is_some() => {
                 self.probing.iter_mut().for_each(|probing| probing.handle_frame(now, frame));
             }
-            _ => stats.strangers += 1,
+            _ => stats.non_members += 1,
         }
         self.measure_on();
     }

@@ -59,7 +59,7 @@ impl Member {
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
         let seals = config.keys.clone().map(|keys| Box::new(Seals::new(keys, config.size)));
-        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.door_guard());
+        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.cluster_guard());
         let config = Config { station: Station { guard, ..config.station }, ..config };
         let mut member = Member {
             assembly: Assembly::new(now, config),
@@ -126,7 +126,7 @@ impl Member {
         if group.is_some_and(|group| group.on_shrink_message(now, frame, word)) {
             self.shrink_on(now);
         } else {
-            self.stats.strangers += 1;
+            self.stats.non_members += 1;
         }
     }
 
@@ -327,14 +327,14 @@ impl Member {
         };
         let station = &self.assembly.config().station;
         if call.group != station.group || frame.source == station.mac {
-            self.stats.strangers += 1;
+            self.stats.non_members += 1;
             return;
         }
         let is_listed = |mac, nonce| self.assembly.is_caller(mac, nonce);
         if let Some(seals) = &mut self.seals
             && !seals.take_call((frame.source, call.nonce), frame.header.sequence, is_listed)
         {
-            self.stats.strangers += 1;
+            self.stats.non_members += 1;
             return;
         }
         match &self.group {
@@ -367,7 +367,7 @@ impl Member {
     }
 
     fn on_reject(&mut self, now: Instant, frame: &[u8], why: Reject) {
-        *(if why.is_stranger() { &mut self.stats.strangers } else { &mut self.stats.malformed }) += 1;
+        *(if why.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
         if self.refusal.is_some() || self.given_up {
             return;
         }
@@ -405,7 +405,7 @@ pub struct MemberStats {
     /// Keepalives.
     pub signs_sent: u64,
     /// Frames of another group or session, or from a non-member or a member that is gone.
-    pub strangers: u64,
+    pub non_members: u64,
     /// Frames that did not parse.
     pub malformed: u64,
     /// Streams together.

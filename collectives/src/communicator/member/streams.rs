@@ -28,12 +28,12 @@ pub(in crate::communicator) struct Streams {
     slots: BTreeMap<StreamName, Box<Slot>>,
     agenda: Agenda,
     forged_acks: u64,
-    strangers: u64,
+    non_members: u64,
 }
 
 impl Streams {
     pub(super) fn new(neighbours: Neighbours) -> Streams {
-        Streams { neighbours, slots: BTreeMap::new(), agenda: Agenda::default(), forged_acks: 0, strangers: 0 }
+        Streams { neighbours, slots: BTreeMap::new(), agenda: Agenda::default(), forged_acks: 0, non_members: 0 }
     }
 
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
@@ -173,7 +173,7 @@ impl Streams {
 
     pub(super) fn stats(&self) -> StreamStats {
         let mut counted = StreamStats::default();
-        (counted.forged_acks, counted.strangers) = (self.forged_acks, self.strangers);
+        (counted.forged_acks, counted.non_members) = (self.forged_acks, self.non_members);
         self.existing().map(|(_, slot)| slot.stream.stats()).fold(counted, |sum, stats| sum + stats)
     }
 
@@ -191,7 +191,7 @@ impl Streams {
 impl Part for Streams {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let Some(name) = self.neighbours.name_of(frame.header.stream) else {
-            self.strangers += 1;
+            self.non_members += 1;
             return;
         };
         if !self.slots.contains_key(&name) {
@@ -200,7 +200,7 @@ impl Part for Streams {
             match frame.header.kind {
                 Kind::ACK if name.origin == self.neighbours.rank() => self.forged_acks += 1,
                 Kind::ACK => {}
-                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.strangers += 1,
+                _ if !self.neighbours.can_begin(name, frame.header.rank) => self.non_members += 1,
                 _ => {
                     self.open(name);
                 }

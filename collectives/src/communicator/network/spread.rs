@@ -169,10 +169,11 @@ impl SpreadState {
 
 pub(in crate::communicator) fn contradiction<'a>(
     list: u64,
-    mut tellers: impl Iterator<Item = SpreadSource<'a>>,
+    mut sources: impl Iterator<Item = SpreadSource<'a>>,
 ) -> Option<(&'a str, &'a str)> {
-    let mut told =
-        tellers.by_ref().filter(|teller| teller.word.told && teller.word.list == list && teller.word.network != 0);
+    let mut told = sources
+        .by_ref()
+        .filter(|configured| configured.word.told && configured.word.list == list && configured.word.network != 0);
     let first = told.next()?;
     told.find(|other| other.word.network != first.word.network).map(|other| (first.host, other.host))
 }
@@ -187,22 +188,22 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let told = Config { casts: false, ..Config::new(station, 2, 1) };
         let untold = Config { casts: true, ..told.clone() };
-        let (mut teller, mut learner) = (Spread::default(), Spread::default());
-        teller.restart(7, &told, &["n0", "n1"]);
+        let (mut configured, mut learner) = (Spread::default(), Spread::default());
+        configured.restart(7, &told, &["n0", "n1"]);
         learner.restart(7, &untold, &["n0", "n1"]);
-        (teller, learner)
+        (configured, learner)
     }
 
     #[test]
     fn a_description_is_learnt_in_pieces_and_one_that_was_made_up_is_forgotten() {
-        let (mut teller, mut learner) = pair();
-        let network = teller.known().expect("it was told").1;
+        let (mut configured, mut learner) = pair();
+        let network = configured.known().expect("it was told").1;
         let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
         assert!(
             learner.take(&other.next_message(true, true, 100), false, 2),
             "nobody can tell that it is not the teller's"
         );
-        let words: Vec<SpreadMessage> = (0..4).map(|_| teller.next_message(true, true, 1)).collect();
+        let words: Vec<SpreadMessage> = (0..4).map(|_| configured.next_message(true, true, 1)).collect();
         assert!(!learner.take(&words[0], false, 2) && learner.known().is_some_and(|(_, known)| known != network));
         assert!(learner.take(&words[0], true, 2) && learner.known().is_none(), "it says so again");
         assert!(learner.take(&words[1], true, 2));
@@ -212,10 +213,10 @@ mod tests {
 
     #[test]
     fn two_ranks_with_different_configurations_are_found() {
-        let (mut teller, _) = pair();
+        let (mut configured, _) = pair();
         let mut other = Spread { list: 7, known: Some(SpreadState::new(Network::unknown())), ..Spread::default() };
         let words = [
-            teller.next_message(true, false, 1),
+            configured.next_message(true, false, 1),
             other.next_message(true, false, 1),
             other.next_message(false, false, 1),
         ];

@@ -115,8 +115,8 @@ fn a_survey_ends_where_a_host_is_silent_and_when_time_is_up() {
 }
 
 fn search(wanted: Search, faults: impl Faults) -> (Vec<String>, Vec<String>, Duration) {
-    let stranger = HostInfo { group: "other".to_owned(), host: "n3".to_owned() };
-    let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(stranger))];
+    let non_member = HostInfo { group: "other".to_owned(), host: "n3".to_owned() };
+    let others = [responder(1), responder(2), Responder::new(identity(3), MTU_BYTES, Some(non_member))];
     let finder = Host::Finder(Finder::new(Instant::START, identity(0), "test", wanted));
     let machines = std::iter::once(finder).chain(others.map(Host::Responder)).map(Alone::new).collect();
     let mut simulation = Simulation::new(&star(4, 100_000_000), machines, faults);

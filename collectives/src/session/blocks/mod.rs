@@ -9,7 +9,7 @@
 
 mod stream;
 
-pub(super) use stream::{Dealing, FIRST_STREAM, SIDE, alone, is_of_stream, most_block_frames};
+pub(super) use stream::{CATCH_UP, Dealing, FIRST_STREAM, alone, is_of_stream, most_block_frames};
 
 use super::view::{Standing, View};
 use ethbcast_planning::plan::Via;
@@ -247,7 +247,7 @@ impl Blocks {
     }
 
     fn place_followed(&self, number: StreamId) -> Option<usize> {
-        self.place(StreamId(number.0 ^ if self.is_demoted { SIDE } else { 0 }))
+        self.place(StreamId(number.0 ^ if self.is_demoted { CATCH_UP } else { 0 }))
     }
 
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
@@ -340,7 +340,7 @@ impl Blocks {
         if std::mem::replace(&mut self.is_demoted, true) {
             return;
         }
-        let number = StreamId(FIRST_STREAM | SIDE);
+        let number = StreamId(FIRST_STREAM | CATCH_UP);
         if let [stream] = &mut self.streams[..] {
             stream.set_parent(view.peer(Rank::ROOT));
             return stream.set_number(now, number);

@@ -126,7 +126,7 @@ pub(in crate::session) fn is_of_stream(frame: &Frame<'_>) -> bool {
 pub(in crate::session) const FIRST_STREAM: u16 = 1;
 
 /// Flag in the stream number of a catch-up stream.
-pub(in crate::session) const SIDE: u16 = 0x4000;
+pub(in crate::session) const CATCH_UP: u16 = 0x4000;
 
 /// Round-robin distribution of frames: a block of consecutive frames to each stream in turn.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

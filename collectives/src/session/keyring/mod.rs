@@ -77,27 +77,27 @@ impl Keyring {
     }
 
     /// Returns the guard of frames of hosts that are in no session yet.
-    pub fn door_guard(&self) -> Guard {
-        self.doors().secrets.protection(0).map(|door| door.guard().clone()).unwrap_or_default()
+    pub fn cluster_guard(&self) -> Guard {
+        self.clusters().secrets.protection(0).map(|cluster| cluster.guard().clone()).unwrap_or_default()
     }
 
-    fn doors(&self) -> &Doors {
+    fn clusters(&self) -> &Clusters {
         match self {
-            Keyring::Root(root) => root.doors(),
-            Keyring::Receiver(receiver) => receiver.doors(),
+            Keyring::Root(root) => root.clusters(),
+            Keyring::Receiver(receiver) => receiver.clusters(),
         }
     }
 
     pub fn name(&self) -> KeyName {
-        self.doors().secrets.keys().name()
+        self.clusters().secrets.keys().name()
     }
 
     pub fn difference(&self, other: MacAddr, theirs: KeyName) -> Option<KeyDifference> {
-        let doors = self.doors();
-        if !doors.secrets.has(theirs) {
+        let clusters = self.clusters();
+        if !clusters.secrets.has(theirs) {
             return Some(KeyDifference::Both { theirs, own: self.name() });
         }
-        (doors.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
+        (clusters.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
     }
 
     pub fn bind(&mut self, root: MacAddr, session: u32) {
@@ -123,10 +123,10 @@ impl Keyring {
     }
 
     /// Protects the reply to a census query by the secret that authenticated the query.
-    pub fn seal_reply(&mut self, door: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
+    pub fn seal_reply(&mut self, cluster_index: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match self {
             Keyring::Root(_) => None,
-            Keyring::Receiver(receiver) => receiver.seal_reply(door, header, body),
+            Keyring::Receiver(receiver) => receiver.seal_reply(cluster_index, header, body),
         }
     }
 
@@ -162,10 +162,10 @@ impl Keyring {
                 self.guard(slot?, unproven.source)
             });
             match parsed {
-                Ok(frame) => break (frame, slot.ok_or(Reject::Stranger)?),
+                Ok(frame) => break (frame, slot.ok_or(Reject::NonMember)?),
                 // Either of two runs at one address may have sent it.
                 Err(Reject::Damaged) => tried += 1,
-                Err(Reject::Stranger) if tried > 0 => return Err(Reject::Damaged),
+                Err(Reject::NonMember) if tried > 0 => return Err(Reject::Damaged),
                 Err(why) => return Err(why),
             }
         };
@@ -176,7 +176,7 @@ impl Keyring {
             Keyring::Root(root) => root.admit(slot, &frame),
             Keyring::Receiver(receiver) => receiver.admit(slot, &frame),
         };
-        *plain = body.ok_or(Reject::Stranger)?;
+        *plain = body.ok_or(Reject::NonMember)?;
         Ok(Frame { payload: plain, ..frame })
     }
 
@@ -206,14 +206,14 @@ pub fn is_numbered(kind: Kind) -> bool {
 /// or the group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
-    Door(usize),
+    Cluster(usize),
     Pair(usize),
     Group,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Secrecy {
-    Door,
+    Cluster,
     Pair,
     Group,
 }
@@ -221,7 +221,7 @@ enum Secrecy {
 fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
     let is_of_root = header.rank == Rank::ROOT;
     match header.kind {
-        kind::ANNOUNCE | kind::JOIN | kind::REFUSE | WHO | HERE => Secrecy::Door,
+        kind::ANNOUNCE | kind::JOIN | kind::REFUSE | WHO | HERE => Secrecy::Cluster,
         kind::STATUS if is_of_root => Secrecy::Group,
         kind::RESPONSE if to.is_multicast() => Secrecy::Group,
         kind::VIEW | kind::VERDICT | kind::ABORT => Secrecy::Group,
@@ -233,15 +233,15 @@ fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
 /// The cluster's secrets, at one end of sessions of a group. `unknown_sender` is the host that sent the last
 /// announcement under the right secret without being one of the senders.
 #[derive(Clone, Debug)]
-struct Doors {
+struct Clusters {
     secrets: ClusterSecrets,
     group: String,
     unknown_sender: Option<MacAddr>,
 }
 
-impl Doors {
-    fn new(keys: Arc<Keys>, group: &str) -> Doors {
-        Doors { secrets: ClusterSecrets::new(keys), group: group.to_owned(), unknown_sender: None }
+impl Clusters {
+    fn new(keys: Arc<Keys>, group: &str) -> Clusters {
+        Clusters { secrets: ClusterSecrets::new(keys), group: group.to_owned(), unknown_sender: None }
     }
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
@@ -249,11 +249,11 @@ impl Doors {
     /// Returns whether it is of this group.
     fn invitation(
         &mut self,
-        door: usize,
+        cluster_index: usize,
         frame: &Frame<'_>,
         (heard, others): (&KnownSessions, Option<&KnownSessions>),
     ) -> Option<(SessionKeys, Vec<u8>, bool)> {
-        let plain = self.secrets.lift(door, &frame.header, frame.payload)?;
+        let plain = self.secrets.lift(cluster_index, &frame.header, frame.payload)?;
         let (signature, signed) = plain.split_first_chunk()?;
         let (random, rest) = signed.split_first_chunk()?;
         let (exchange, rest) = rest.split_first_chunk()?;
@@ -272,7 +272,7 @@ impl Doors {
         let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
         let sender = PublicKey::new(sender).filter(|_| heard.is_new(&name, number))?;
         let is_signed = sender.has_signed(Signed::Announce, &name, &[signed, &numbered(number)], signature);
-        let keys = SessionKeys { root, session, name, exchange: *exchange, sender, door };
+        let keys = SessionKeys { root, session, name, exchange: *exchange, sender, cluster_index };
         is_signed.then(|| (keys, body.to_vec(), other.is_none()))
     }
 }
@@ -285,7 +285,7 @@ struct SessionKeys {
     name: SessionName,
     exchange: [u8; 32],
     sender: PublicKey,
-    door: usize,
+    cluster_index: usize,
 }
 
 impl SessionKeys {

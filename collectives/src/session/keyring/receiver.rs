@@ -1,6 +1,6 @@
 //! Keys of a receiver in an encrypted or authenticated transfer.
 
-use super::{Doors, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, end_of, is_numbered, secrecy};
+use super::{Clusters, KnownSessions, SUITES, Secrecy, SessionKeys, Slot, end_of, is_numbered, secrecy};
 use crate::census::kind::WHO;
 use crate::keys::{
     ContentCipher, ExchangePair, Keys, Protection, SIGNATURE_BYTES, SealedMessage, Secret, Signed, pair_secret,
@@ -41,7 +41,7 @@ struct RequestedSession {
 
 #[derive(Clone, Debug)]
 pub struct ReceiverRing {
-    doors: Doors,
+    clusters: Clusters,
     exchange: ExchangePair,
     mac: MacAddr,
     heard: KnownSessions,
@@ -53,9 +53,9 @@ pub struct ReceiverRing {
 
 impl ReceiverRing {
     pub(super) fn new(own: ReceiverKeys, station: &Station) -> ReceiverRing {
-        let doors = Doors::new(own.keys, &station.group);
+        let clusters = Clusters::new(own.keys, &station.group);
         let (heard, asked, bound) = (KnownSessions::default(), Vec::new(), None);
-        ReceiverRing { doors, exchange: own.exchange, mac: station.mac, heard, asked, bound, asked_by: 0 }
+        ReceiverRing { clusters, exchange: own.exchange, mac: station.mac, heard, asked, bound, asked_by: 0 }
     }
 
     pub(super) fn bind(&mut self, root: MacAddr, session: u32) {
@@ -82,8 +82,8 @@ impl ReceiverRing {
         self.asked_by
     }
 
-    pub(super) fn seal_reply(&mut self, door: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
-        self.doors.secrets.close(door, header, body.to_vec())
+    pub(super) fn seal_reply(&mut self, cluster_index: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
+        self.clusters.secrets.close(cluster_index, header, body.to_vec())
     }
 
     fn bound_mut(&mut self) -> Option<&mut RequestedSession> {
@@ -91,8 +91,8 @@ impl ReceiverRing {
         self.asked.first_mut().filter(|asked| asked.keys.is_of(root, session))
     }
 
-    pub(super) fn doors(&self) -> &Doors {
-        &self.doors
+    pub(super) fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 
     pub(super) fn group(&self) -> Option<&Protection> {
@@ -113,7 +113,7 @@ impl ReceiverRing {
 
     pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
-            (Secrecy::Door, JOIN) => self.seal_request(to, header, body),
+            (Secrecy::Cluster, JOIN) => self.seal_request(to, header, body),
             (Secrecy::Pair, _) => {
                 // Not only the bound session: a host that asks another root also says goodbye to the first.
                 let asked = self.asked.iter_mut().find(|asked| asked.keys.is_of(to, header.session))?;
@@ -136,7 +136,7 @@ impl ReceiverRing {
             Some(request) => request,
             None => self.ask(keys, body)?,
         };
-        self.doors.secrets.close(keys.door, header, request)
+        self.clusters.secrets.close(keys.cluster_index, header, request)
     }
 
     /// Makes the join request and the pair's secret; `None` for a root whose exchange key would decide the secret.
@@ -144,7 +144,7 @@ impl ReceiverRing {
         let request = [&keys.name.0[..], self.exchange.public(), body].concat();
         let exchanged = self.exchange.agree(&keys.exchange)?;
         let digest = request_digest(&request, self.mac);
-        let secret = pair_secret(self.doors.secrets.secret(keys.door), &exchanged, &keys.name, &digest);
+        let secret = pair_secret(self.clusters.secrets.secret(keys.cluster_index), &exchanged, &keys.name, &digest);
         let session = RequestedSession {
             keys,
             request: request.clone(),
@@ -167,7 +167,7 @@ impl ReceiverRing {
         let is_of_root = self.bound == Some((frame.source, session)) && rank == Rank::ROOT;
         match secrecy(&frame.header, frame.destination) {
             _ if tried > 0 => None,
-            Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
+            Secrecy::Cluster => self.clusters.secrets.named(frame.payload).map(Slot::Cluster),
             Secrecy::Pair => is_of_root.then_some(Slot::Pair(0)),
             Secrecy::Group if is_numbered(kind) => is_of_root.then_some(Slot::Group),
             Secrecy::Group => self.bound.is_some_and(|(_, bound)| bound == session).then_some(Slot::Group),
@@ -176,7 +176,7 @@ impl ReceiverRing {
 
     pub(super) fn protection(&self, slot: Slot) -> Option<&Protection> {
         match slot {
-            Slot::Door(door) => self.doors.secrets.protection(door),
+            Slot::Cluster(cluster_index) => self.clusters.secrets.protection(cluster_index),
             Slot::Pair(_) => self.bound().map(|session| &session.pair),
             Slot::Group => self.group(),
         }
@@ -187,21 +187,21 @@ impl ReceiverRing {
     pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
-            (Slot::Door(door), ANNOUNCE) => {
-                let (keys, body, _) = self.doors.invitation(door, frame, (&self.heard, None))?;
+            (Slot::Cluster(cluster_index), ANNOUNCE) => {
+                let (keys, body, _) = self.clusters.invitation(cluster_index, frame, (&self.heard, None))?;
                 let kept = self.bound().map(|asked| asked.keys.name);
                 self.heard.hear(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
             }
-            (Slot::Door(door), REFUSE) => {
-                let plain = self.doors.secrets.lift(door, &header, payload)?;
+            (Slot::Cluster(cluster_index), REFUSE) => {
+                let plain = self.clusters.secrets.lift(cluster_index, &header, payload)?;
                 self.heard.take_refusal(source, &header, &plain)
             }
             // A repeated census query gets a repeated reply, within the limits of the census.
-            (Slot::Door(door), WHO) => {
-                self.asked_by = door;
-                self.doors.secrets.lift(door, &header, payload)
+            (Slot::Cluster(cluster_index), WHO) => {
+                self.asked_by = cluster_index;
+                self.clusters.secrets.lift(cluster_index, &header, payload)
             }
-            (Slot::Door(_), _) => None,
+            (Slot::Cluster(_), _) => None,
             (Slot::Pair(_), kind) => self.bound_mut()?.admit_alone(kind, &header, payload),
             (Slot::Group, _) => self.bound_mut()?.admit_to_all(&header, payload),
         }

@@ -1,6 +1,6 @@
 //! Keys of the sender (root) in an encrypted or authenticated transfer.
 
-use super::{Doors, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed};
+use super::{Clusters, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed};
 use crate::keys::{ContentCipher, ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName};
 use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
@@ -41,7 +41,7 @@ struct Run {
     nonce: u64,
     exchange: [u8; 32],
     request: [u8; 32],
-    door: usize,
+    cluster_index: usize,
     asked: CounterWindow,
     said: Counter,
     window: CounterWindow,
@@ -56,7 +56,7 @@ struct Run {
 /// links.
 #[derive(Clone, Debug)]
 pub struct RootRing {
-    doors: Doors,
+    clusters: Clusters,
     own: RootKeys,
     name: SessionName,
     mac: MacAddr,
@@ -77,7 +77,7 @@ impl RootRing {
         let (root, group) = (station.mac, &*station.group);
         let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
         RootRing {
-            doors: Doors::new(own.keys.clone(), group),
+            clusters: Clusters::new(own.keys.clone(), group),
             name,
             mac: station.mac,
             session,
@@ -90,8 +90,8 @@ impl RootRing {
         }
     }
 
-    pub(super) fn doors(&self) -> &Doors {
-        &self.doors
+    pub(super) fn clusters(&self) -> &Clusters {
+        &self.clusters
     }
 
     #[cfg(test)]
@@ -123,7 +123,8 @@ impl RootRing {
         if run.pair.is_none() {
             // The nonce of another root, which only probes this one, does not follow from its key.
             let exchange = Some(&run.exchange).filter(|exchange| ExchangePair::nonce(exchange) == nonce)?;
-            let (exchanged, cluster) = (self.own.exchange.agree(exchange)?, self.doors.secrets.secret(run.door));
+            let (exchanged, cluster) =
+                (self.own.exchange.agree(exchange)?, self.clusters.secrets.secret(run.cluster_index));
             let secret = pair_secret(cluster, &exchanged, &self.name, &run.request);
             run.pair = Some(Box::new(Protection::new(&secret, PayloadHash::Blake3)));
         }
@@ -138,24 +139,24 @@ impl RootRing {
 
     pub(super) fn seal(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
-            (Secrecy::Door, ANNOUNCE) => {
+            (Secrecy::Cluster, ANNOUNCE) => {
                 let sender = self.own.keys.signer()?.public();
                 let fields = [&self.own.random[..], self.own.exchange.public(), sender.bytes(), body].concat();
-                let header = self.doors.secrets.number(0, header)?;
+                let header = self.clusters.secrets.number(0, header)?;
                 let plain = self.with_signature(Signed::Announce, &header, &fields)?;
-                self.doors.secrets.close_numbered(0, header, plain)
+                self.clusters.secrets.close_numbered(0, header, plain)
             }
-            (Secrecy::Door, JOIN) => {
+            (Secrecy::Cluster, JOIN) => {
                 let other = self.competing_sessions.of(to, header.session)?;
                 let plain = [&other.name.0[..], self.own.exchange.public(), body].concat();
-                self.doors.secrets.close(other.door, header, plain)
+                self.clusters.secrets.close(other.cluster_index, header, plain)
             }
-            (Secrecy::Door, REFUSE) => {
-                let header = self.doors.secrets.number(0, header)?;
+            (Secrecy::Cluster, REFUSE) => {
+                let header = self.clusters.secrets.number(0, header)?;
                 let signed = self.with_signature(Signed::Refuse, &header, body)?;
-                self.doors.secrets.close_numbered(0, header, [&self.name.0[..], &signed].concat())
+                self.clusters.secrets.close_numbered(0, header, [&self.name.0[..], &signed].concat())
             }
-            (Secrecy::Door, _) => None,
+            (Secrecy::Cluster, _) => None,
             (Secrecy::Pair, _) => {
                 let run = self.runs.get_mut(&to)?.first_mut()?;
                 let pair = run.pair.as_ref()?;
@@ -187,10 +188,10 @@ impl RootRing {
                 pairs.map(|(at, _)| Slot::Pair(at)).nth(tried)
             }
             _ if tried > 0 => None,
-            Secrecy::Door if kind == JOIN && session != self.session => None,
+            Secrecy::Cluster if kind == JOIN && session != self.session => None,
             // This root's own announcement, replayed by another host.
-            Secrecy::Door if kind == ANNOUNCE && (frame.source, session) == (self.mac, self.session) => None,
-            Secrecy::Door => self.doors.secrets.named(frame.payload).map(Slot::Door),
+            Secrecy::Cluster if kind == ANNOUNCE && (frame.source, session) == (self.mac, self.session) => None,
+            Secrecy::Cluster => self.clusters.secrets.named(frame.payload).map(Slot::Cluster),
             // Only streams and measurements: of control messages to all, only those of the root use this secret.
             Secrecy::Group => (session == self.session && !is_numbered(kind)).then_some(Slot::Group),
         }
@@ -198,7 +199,7 @@ impl RootRing {
 
     pub(super) fn protection(&self, slot: Slot, source: MacAddr) -> Option<&Protection> {
         match slot {
-            Slot::Door(door) => self.doors.secrets.protection(door),
+            Slot::Cluster(cluster_index) => self.clusters.secrets.protection(cluster_index),
             Slot::Pair(at) => self.runs.get(&source)?.get(at)?.pair.as_deref(),
             Slot::Group => Some(&self.group),
         }
@@ -208,18 +209,18 @@ impl RootRing {
     pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
-            (Slot::Door(door), ANNOUNCE) => {
+            (Slot::Cluster(cluster_index), ANNOUNCE) => {
                 let known = (&self.competing_sessions, Some(&self.other_groups));
-                let (keys, body, is_of_group) = self.doors.invitation(door, frame, known)?;
+                let (keys, body, is_of_group) = self.clusters.invitation(cluster_index, frame, known)?;
                 let heard = if is_of_group { &mut self.competing_sessions } else { &mut self.other_groups };
                 heard.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
             }
-            (Slot::Door(door), JOIN) => self.admit_request(door, frame),
-            (Slot::Door(door), REFUSE) => {
-                let plain = self.doors.secrets.lift(door, &header, payload)?;
+            (Slot::Cluster(cluster_index), JOIN) => self.admit_request(cluster_index, frame),
+            (Slot::Cluster(cluster_index), REFUSE) => {
+                let plain = self.clusters.secrets.lift(cluster_index, &header, payload)?;
                 self.competing_sessions.take_refusal(source, &header, &plain)
             }
-            (Slot::Door(_), _) => None,
+            (Slot::Cluster(_), _) => None,
             (Slot::Pair(at), _) => {
                 let runs = self.runs.get_mut(&source)?;
                 let run = runs.get_mut(at)?;
@@ -234,9 +235,9 @@ impl RootRing {
 
     /// Reads a join request: for this session, from a run whose nonce follows from its exchange key. A run's request
     /// never changes.
-    fn admit_request(&mut self, door: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
+    fn admit_request(&mut self, cluster_index: usize, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
-        let plain = self.doors.secrets.lift(door, &header, payload)?;
+        let plain = self.clusters.secrets.lift(cluster_index, &header, payload)?;
         let (name, rest) = plain.split_first_chunk::<32>()?;
         let (exchange, body) = rest.split_first_chunk::<32>()?;
         let nonce = u64::from_be_bytes(*body.first_chunk()?);
@@ -256,7 +257,8 @@ impl RootRing {
         let (said, window) = (Counter::default(), CounterWindow::default());
         let (exchange, heard) = (*exchange, self.heard);
         self.heard += 1;
-        let run = Run { nonce, exchange, request, door, asked, said, window, pair: None, heard, is_over: false };
+        let run =
+            Run { nonce, exchange, request, cluster_index, asked, said, window, pair: None, heard, is_over: false };
         let runs = self.runs.entry(source).or_default();
         if runs.len() >= MAX_RUNS {
             // The first run stays: messages go to it.

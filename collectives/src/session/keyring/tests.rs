@@ -104,7 +104,7 @@ fn every_message_is_heard_once_and_by_whom_it_is_for() {
         let said = root.says(to, kind, body);
         for member in [&mut one, &mut two] {
             assert_eq!(member.hears(&said).as_deref(), Ok(body));
-            assert_eq!(member.hears(&said), Err(Reject::Stranger), "{kind:?}");
+            assert_eq!(member.hears(&said), Err(Reject::NonMember), "{kind:?}");
         }
     }
     for kind in [READY, STATUS, DONE] {
@@ -147,7 +147,7 @@ fn a_member_that_lies_speaks_neither_as_the_root_nor_as_another_member() {
         for body in [vec![0; 60], vec![0; 124], Vec::new()] {
             let sealed = group_secret.close(as_root.header(kind), body);
             let frame = root.frame(group(), sealed);
-            assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}: its signature is the sender's alone");
+            assert_eq!(one.hears(&frame), Err(Reject::NonMember), "{kind:?}: its signature is the sender's alone");
         }
     }
     liar.identity = Identity { mac: one.mac(), rank: Rank(1), ..liar.identity.clone() };
@@ -161,7 +161,8 @@ fn a_member_that_lies_uses_up_no_number_of_the_root() {
     let announced = join(&mut root, &mut one, nonce).swap_remove(0);
     join(&mut root, &mut liar, other);
     let Keyring::Receiver(ring) = &liar.ring else { unreachable!("it is a receiver") };
-    let (group_secret, door) = (ring.group().expect("it has joined").clone(), ring.doors().secrets.clone());
+    let (group_secret, cluster_secrets) =
+        (ring.group().expect("it has joined").clone(), ring.clusters().secrets.clone());
     let as_root = station(0).identity(SESSION, Rank::ROOT);
     // What the root has signed, said again under the last of all numbers.
     let said = root.says(group(), VIEW, &[0; 60]);
@@ -170,17 +171,17 @@ fn a_member_that_lies_uses_up_no_number_of_the_root() {
     for (kind, body) in [(VIEW, signed), (STATUS, b"s".to_vec()), (RESPONSE, vec![0; 80]), (ABORT, vec![0; 80])] {
         let header = Header { sequence: FINAL_NUMBER, ..as_root.header(kind) };
         let frame = root.frame(group(), group_secret.close_numbered(header, body));
-        assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
+        assert_eq!(one.hears(&frame), Err(Reject::NonMember), "{kind:?}");
     }
-    let parsed =
-        wire::parse_keyed(&announced, |_| door.protection(0).map(Protection::guard)).expect("its tag is right");
-    let signed = door.lift(0, &parsed.header, parsed.payload).expect("it is veiled for the cluster");
+    let parsed = wire::parse_keyed(&announced, |_| cluster_secrets.protection(0).map(Protection::guard))
+        .expect("its tag is right");
+    let signed = cluster_secrets.lift(0, &parsed.header, parsed.payload).expect("it is veiled for the cluster");
     let name = root_name(&root);
     let refusals = [[&name[..], b"no"].concat(), [&name[..], &[0; SIGNATURE_BYTES], b"no"].concat()];
     for (kind, body) in [(ANNOUNCE, signed)].into_iter().chain(refusals.map(|body| (REFUSE, body))) {
         let header = Header { sequence: FINAL_NUMBER, ..as_root.header(kind) };
-        let frame = root.frame(group(), door.close_numbered(0, header, body).expect("a secret"));
-        assert_eq!(one.hears(&frame), Err(Reject::Stranger), "{kind:?}");
+        let frame = root.frame(group(), cluster_secrets.close_numbered(0, header, body).expect("a secret"));
+        assert_eq!(one.hears(&frame), Err(Reject::NonMember), "{kind:?}");
     }
     for (to, kind) in [(group(), VIEW), (group(), STATUS), (group(), RESPONSE), (one.mac(), REFUSE), (group(), ABORT)] {
         let said = root.says(to, kind, &[0; 60]);
@@ -289,10 +290,10 @@ fn last_words_are_heard_whatever_came_before_and_nothing_after_them() {
 
 #[test]
 fn who_has_the_cluster_key_and_is_no_sender_invites_nobody() {
-    let stranger = Keys::new(secret(1), Signer::new(&secret(9)), "n9").expect("a name");
-    let (mut root, (mut one, _)) = (root(Arc::new(stranger), 3), receiver(keys(), 11));
+    let non_member = Keys::new(secret(1), Signer::new(&secret(9)), "n9").expect("a name");
+    let (mut root, (mut one, _)) = (root(Arc::new(non_member), 3), receiver(keys(), 11));
     let announced = root.says(group(), ANNOUNCE, b"invitation");
-    assert_eq!(one.hears(&announced), Err(Reject::Stranger));
+    assert_eq!(one.hears(&announced), Err(Reject::NonMember));
     let name = one.ring.name();
     assert_eq!(one.ring.difference(root.mac(), name), Some(KeyDifference::NoSender));
     let other = KeyName([5; 8]);
@@ -359,13 +360,13 @@ fn a_root_hears_sessions_of_other_groups_once_and_nobody_else_does() {
     };
     let mut others = of(keys(), "others");
     let said = others.says(MacAddr::BROADCAST, ANNOUNCE, &body("others"));
-    assert_eq!((ours.hears(&said), ours.hears(&said)), (Ok(body("others")), Err(Reject::Stranger)));
-    assert_eq!(receiver.hears(&said), Err(Reject::Stranger), "it is invited to nothing");
+    assert_eq!((ours.hears(&said), ours.hears(&said)), (Ok(body("others")), Err(Reject::NonMember)));
+    assert_eq!(receiver.hears(&said), Err(Reject::NonMember), "it is invited to nothing");
     let asks = ours.identity.header(JOIN);
     assert!(ours.ring.seal(others.mac(), asks, b"joins").is_none(), "it is no rival for the group");
     let lie = others.says(MacAddr::BROADCAST, ANNOUNCE, &body("a third"));
-    assert_eq!(ours.hears(&lie), Err(Reject::Stranger), "it is signed for another group");
-    let stranger = Arc::new(Keys::new(secret(1), Signer::new(&secret(7)), "n9").expect("a name"));
-    let said = of(stranger, "others").says(MacAddr::BROADCAST, ANNOUNCE, &body("others"));
-    assert_eq!(ours.hears(&said), Err(Reject::Stranger), "it is none of the senders");
+    assert_eq!(ours.hears(&lie), Err(Reject::NonMember), "it is signed for another group");
+    let non_member = Arc::new(Keys::new(secret(1), Signer::new(&secret(7)), "n9").expect("a name"));
+    let said = of(non_member, "others").says(MacAddr::BROADCAST, ANNOUNCE, &body("others"));
+    assert_eq!(ours.hears(&said), Err(Reject::NonMember), "it is none of the senders");
 }

@@ -277,10 +277,10 @@ mod abort_notice_tests {
     fn only_what_is_new_is_told_and_nobody_is_asked_if_nobody_listens() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&heard);
-        let mut teller =
+        let mut abort_notifier =
             AbortNotifier::new(Some(AbortNotice::new(move |frame| list.lock().push(frame.map(<[u8]>::to_vec)))));
         for frame in [None, Some(vec![1]), Some(vec![1]), Some(vec![2]), None, None] {
-            teller.update(|| frame);
+            abort_notifier.update(|| frame);
         }
         assert_eq!(*heard.lock(), [Some(vec![1]), Some(vec![2]), None]);
         AbortNotifier::new(None).update(|| panic!("nobody listens"));

@@ -337,7 +337,7 @@ impl Session {
         self.port.begin_anew();
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
-        let mut teller = Notifier::new(&options.run, form, &self.port);
+        let mut notifier = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
         watcher.update(|| root.final_frame(ROOT_ENDED));
         let (mut stopped, mut given_up, hop, link) = (false, None, self.port.first_hop_flag(), self.port.meter());
@@ -350,12 +350,12 @@ impl Session {
             link.take().into_iter().for_each(|reading| root.note_link(now, reading));
             options.steer(root, now);
             while let Some(event) = root.poll_event() {
-                teller.root_event(now, &event);
+                notifier.root_event(now, &event);
                 sending.handle_event(root, now, &event);
                 watcher.update(|| root.final_frame(ROOT_ENDED));
             }
             sending.turn(root, now);
-            teller.root_moved(root, |stream| sending.source().covered(stream), now);
+            notifier.root_moved(root, |stream| sending.source().covered(stream), now);
             until(root.is_over())
         });
         watcher.finish(driven, |error| root.final_frame(&format!("at the sender, {error}")))?;
@@ -376,8 +376,8 @@ impl Session {
             turned_away: root.turned_away().cloned().collect(),
             damages: root.damages(),
             demoted: demoted(&root),
-            held_up_by: teller.held_up_by(&root),
-            history: teller.take_history(),
+            held_up_by: notifier.held_up_by(&root),
+            history: notifier.take_history(),
             rate: root.rate(),
             other_traffic: root.other_traffic(),
             cut_off: self.port.cut_off(self.clock.now()),
@@ -428,7 +428,7 @@ impl Session {
         let began = self.clock.now();
         self.port.begin_anew();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
-        let mut teller = Notifier::new(&options.run, form, &self.port);
+        let mut notifier = Notifier::new(&options.run, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
@@ -458,7 +458,7 @@ impl Session {
             }
             hooked.turn(receiver, now);
             receiving.turn(receiver, now);
-            teller.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
+            notifier.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
             is_outdated = options.admission_hook.is_some()
                 && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
             until(receiver.is_over() || is_outdated || has_own_sender)

@@ -115,67 +115,68 @@ mod tests {
         Instant::START + Duration::from_millis(millis)
     }
 
-    fn proof(limit: Duration, secret: u64) -> LivenessChallenge {
+    fn challenge(limit: Duration, secret: u64) -> LivenessChallenge {
         let dead = Duration::from_millis(1500);
         LivenessChallenge::new(at(0), secret, &Timing { dead, patience: limit - dead, ..Timing::default() })
     }
 
-    fn asked(proof: &mut LivenessChallenge, millis: std::ops::Range<u64>) -> Vec<(u64, Challenge)> {
-        millis.filter_map(|millis| Some((millis, proof.poll(at(millis))?))).collect()
+    fn asked(challenge: &mut LivenessChallenge, millis: std::ops::Range<u64>) -> Vec<(u64, Challenge)> {
+        millis.filter_map(|millis| Some((millis, challenge.poll(at(millis))?))).collect()
     }
 
     #[test]
     fn a_root_is_asked_when_nothing_new_has_come_for_a_while_and_again_until_it_answers() {
-        let mut proof = proof(Duration::from_secs(32), 7);
-        assert_eq!(asked(&mut proof, 0..8000), []);
-        proof.on_frames(at(7999), 3);
-        proof.on_frames(at(9000), 3);
-        assert_eq!(asked(&mut proof, 8000..15_999), [], "new frames are a proof, and old ones are none");
-        let questions = asked(&mut proof, 15_999..20_000);
+        let mut challenge = challenge(Duration::from_secs(32), 7);
+        assert_eq!(asked(&mut challenge, 0..8000), []);
+        challenge.on_frames(at(7999), 3);
+        challenge.on_frames(at(9000), 3);
+        assert_eq!(asked(&mut challenge, 8000..15_999), [], "new frames are a proof, and old ones are none");
+        let questions = asked(&mut challenge, 15_999..20_000);
         let (first, again) = (questions[0], questions[1]);
         assert!(first.0 < 16_500 && (500..=626).contains(&(again.0 - first.0)), "{questions:?}");
         assert!(questions.iter().all(|(_, asked)| asked.word == first.1.word));
         assert_eq!((first.1.unanswered, again.1.unanswered), (0, 1));
-        let since = proof.pending_since().expect("nobody has answered");
+        let since = challenge.pending_since().expect("nobody has answered");
         assert!(since >= at(first.0) && since < at(first.0 + 10), "the limit counts from the first time");
-        proof.on_response(at(20_000), &[first.1.word ^ 1]);
-        assert!(proof.pending_since().is_some(), "it is another word");
-        proof.on_response(at(20_000), &[1, first.1.word]);
-        assert_eq!(proof.pending_since(), None);
-        let second = asked(&mut proof, 20_000..28_500)[0];
+        challenge.on_response(at(20_000), &[first.1.word ^ 1]);
+        assert!(challenge.pending_since().is_some(), "it is another word");
+        challenge.on_response(at(20_000), &[1, first.1.word]);
+        assert_eq!(challenge.pending_since(), None);
+        let second = asked(&mut challenge, 20_000..28_500)[0];
         assert!(second.0 >= 28_000 && second.1.word != first.1.word, "{second:?}");
-        proof.on_response(at(28_500), &[first.1.word]);
-        assert!(proof.pending_since().is_some(), "an answer counts once");
+        challenge.on_response(at(28_500), &[first.1.word]);
+        assert!(challenge.pending_since().is_some(), "an answer counts once");
     }
 
     #[test]
     fn without_patience_challenges_are_no_more_frequent_than_signs_of_life() {
-        let mut proof = proof(Duration::from_millis(1500), 7);
-        let asked = asked(&mut proof, 0..1875);
+        let mut challenge = challenge(Duration::from_millis(1500), 7);
+        let asked = asked(&mut challenge, 0..1875);
         assert!((10..=15).contains(&asked.len()), "{asked:?}");
         assert!(asked.windows(2).all(|pair| (100..=126).contains(&(pair[1].0 - pair[0].0))), "{asked:?}");
     }
 
     #[test]
     fn however_long_it_is_waited_for_an_answer_that_is_lost_is_asked_for_again_soon() {
-        let mut proof = proof(Duration::from_secs(24 * 3600), 7);
-        let asked = asked(&mut proof, 6 * 3_600_000..6 * 3_600_000 + 3000);
+        let mut challenge = challenge(Duration::from_secs(24 * 3600), 7);
+        let asked = asked(&mut challenge, 6 * 3_600_000..6 * 3_600_000 + 3000);
         assert!(asked.len() >= 4, "{asked:?}");
     }
 
     #[test]
     fn a_thousand_who_have_heard_the_same_do_not_ask_together() {
-        let mut first: Vec<Instant> = (0..1000_u64).map(|one| proof(Duration::from_secs(32), one).due_at()).collect();
+        let mut first: Vec<Instant> =
+            (0..1000_u64).map(|one| challenge(Duration::from_secs(32), one).due_at()).collect();
         first.sort();
         assert!(first.windows(50).all(|some| some[49].since(some[0]) > Duration::from_millis(5)));
     }
 
     #[test]
     fn a_host_that_slept_does_not_take_that_for_silence() {
-        let mut proof = proof(Duration::from_secs(32), 7);
-        let questions = asked(&mut proof, 0..10_000);
-        proof.poll(at(100_000));
-        let owed = at(100_000).since(proof.pending_since().expect("nobody has answered"));
+        let mut challenge = challenge(Duration::from_secs(32), 7);
+        let questions = asked(&mut challenge, 0..10_000);
+        challenge.poll(at(100_000));
+        let owed = at(100_000).since(challenge.pending_since().expect("nobody has answered"));
         assert!(owed < Duration::from_secs(3), "{owed:?} {questions:?}");
     }
 }

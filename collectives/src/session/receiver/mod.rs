@@ -63,7 +63,7 @@ impl Receiver {
             config.nonce = keys.nonce();
             Keyring::of_receiver(keys, &config.station)
         });
-        config.station.guard = keyring.as_ref().map(Keyring::door_guard).unwrap_or_default();
+        config.station.guard = keyring.as_ref().map(Keyring::cluster_guard).unwrap_or_default();
         config.form = config.form.signed(keyring.is_some());
         let station = config.station.clone();
         let waiting = Waiting::new(now, keyring.is_some());

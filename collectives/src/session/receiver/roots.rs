@@ -219,7 +219,7 @@ pub(super) struct KnownRoot {
     mac: MacAddr,
     session: u32,
     last_received_at: Instant,
-    proof: LivenessChallenge,
+    challenge: LivenessChallenge,
     spoken_at: Instant,
 }
 
@@ -227,8 +227,8 @@ const MISSED_AFTER: Duration = Duration::from_secs(2);
 
 impl KnownRoot {
     pub(super) fn new(now: Instant, mac: MacAddr, session: u32, config: &ReceiverConfig) -> KnownRoot {
-        let proof = LivenessChallenge::new(now, config.secret, &config.timing);
-        KnownRoot { mac, session, last_received_at: now, proof, spoken_at: now }
+        let challenge = LivenessChallenge::new(now, config.secret, &config.timing);
+        KnownRoot { mac, session, last_received_at: now, challenge, spoken_at: now }
     }
 
     pub(super) fn mac(&self) -> MacAddr {
@@ -250,11 +250,13 @@ impl KnownRoot {
     }
 
     pub(super) fn is_dead(&self, now: Instant) -> bool {
-        self.silence(now) >= self.proof.limit()
+        self.silence(now) >= self.challenge.limit()
     }
 
     fn silent_since(&self) -> Instant {
-        self.proof.pending_since().map_or(self.last_received_at, |requested_at| requested_at.min(self.last_received_at))
+        self.challenge
+            .pending_since()
+            .map_or(self.last_received_at, |requested_at| requested_at.min(self.last_received_at))
     }
 
     fn missed_at(&self) -> Instant {
@@ -262,7 +264,7 @@ impl KnownRoot {
     }
 
     pub(super) fn look_at(&self) -> Instant {
-        self.missed_at().min(self.silent_since() + self.proof.limit()).min(self.proof.due_at())
+        self.missed_at().min(self.silent_since() + self.challenge.limit()).min(self.challenge.due_at())
     }
 
     pub(super) fn on_frame(&mut self, now: Instant) {
@@ -270,19 +272,19 @@ impl KnownRoot {
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
-        self.proof.prove(now);
+        self.challenge.prove(now);
     }
 
     pub(super) fn on_response(&mut self, now: Instant, words: &[u64]) {
-        self.proof.on_response(now, words);
+        self.challenge.on_response(now, words);
     }
 
     pub(super) fn watch(&mut self, now: Instant, frames: u64, endpoint: &mut ReceiverEndpoint) {
-        self.proof.on_frames(now, frames);
-        if let Some(challenge) = self.proof.poll(now) {
+        self.challenge.on_frames(now, frames);
+        if let Some(challenge) = self.challenge.poll(now) {
             endpoint.send(self.mac, &Message::Challenge(challenge));
         }
-        let (silence, limit) = (self.silence(now), self.proof.limit());
+        let (silence, limit) = (self.silence(now), self.challenge.limit());
         if self.missed_at() <= now && silence < limit {
             self.spoken_at = now;
             endpoint.push_event(ReceiverEvent::RootSilent { silence, left: limit - silence });

@@ -18,7 +18,7 @@ use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time before a root is asked again that refused for a lasting reason, because the refusal may be forged.
-const ASK_LATER: Duration = Duration::from_secs(5);
+const JOIN_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Wait for a session. Once there is a root that may be asked, further announcements are waited for until
 /// `decide_at`. The last `proofs` of life of roots that were asked are kept, so that replayed ones do not count when
@@ -257,7 +257,7 @@ impl Waiting {
             // A root that gave up announces nothing: only one that still does by then is asked
             // again.
             End::Aborted(_) => endpoint.config().timing.forgotten,
-            _ => ASK_LATER,
+            _ => JOIN_RETRY_AFTER,
         };
         self.roots.close(joining.root(), now + again);
         (self.decide_at, self.admission, *known) = (None, Admission::None, None);

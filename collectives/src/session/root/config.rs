@@ -284,7 +284,7 @@ pub enum RootEvent {
     /// address, or the network loops frames back.
     OwnAddress(MacAddr),
     /// Another root wanted to send to the group, and was refused because the group is taken.
-    Rival { host: String, mac: MacAddr },
+    CompetingSender { host: String, mac: MacAddr },
     /// Periodic report while the root waits for receivers.
     Waiting {
         /// Receivers that have joined, in rank order.

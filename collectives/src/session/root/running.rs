@@ -226,7 +226,7 @@ impl SessionPhase {
         if is_of_stream(frame) {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
-            if self.storm_control.is_levelling() {
+            if self.storm_control.is_falling_back() {
                 self.follow_up(now, endpoint);
             }
         } else if let Some(message) = endpoint.read(frame) {
@@ -276,7 +276,7 @@ impl SessionPhase {
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
                 self.liveness.on_challenge(rank, challenge);
-                self.timers.set_unless_set(Wait::Proof, now + REPLY_INTERVAL);
+                self.timers.set_unless_set(Wait::LivenessReply, now + REPLY_INTERVAL);
             }
             Message::Needs(word) => {
                 self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
@@ -383,8 +383,8 @@ impl SessionPhase {
         if self.timers.take_due(Wait::Verdict, now) {
             endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
         }
-        if self.timers.take_due(Wait::Proof, now) && self.liveness.send_replies(&self.view, endpoint) {
-            self.timers.set(Wait::Proof, now + REPLY_INTERVAL);
+        if self.timers.take_due(Wait::LivenessReply, now) && self.liveness.send_replies(&self.view, endpoint) {
+            self.timers.set(Wait::LivenessReply, now + REPLY_INTERVAL);
         }
         self.trials_mut().for_each(|trial| trial.handle_timeout(now));
         self.delivery.handle_timeout(now);
@@ -562,7 +562,7 @@ impl SessionPhase {
         let straggler = straggler.map(|straggler| self.slow_hosts.blame(&scene, straggler));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
-        if self.storm_control.is_levelling() {
+        if self.storm_control.is_falling_back() {
             self.delivery.retire();
         }
         drain.into_iter().for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));

@@ -78,7 +78,7 @@ pub(super) fn write_hash_list(place: &SpanPlace, chunks: &[ChunkHash], hash_list
     mask(place, hash_list, cipher);
     let (sealed, signature) = hash_list.split_at_mut(place.list_bytes() + SEAL_BYTES);
     if !signature.is_empty() {
-        // Who lacks a list that nobody can sign asks for it again.
+        // A receiver that lacks a list that no host can sign requests it again.
         signature
             .copy_from_slice(&cipher.sign_hash_list(sealed, place.content_begin()).unwrap_or([0; SIGNATURE_BYTES]));
     }

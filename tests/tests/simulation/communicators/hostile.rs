@@ -52,9 +52,9 @@ fn an_acknowledgement_of_data_that_was_never_sent_is_counted_and_ignored() {
 }
 
 #[test]
-fn frames_of_strangers_are_counted_and_ignored() {
+fn frames_of_non_members_are_counted_and_ignored() {
     let mut play = group();
-    let before = play.stats()[0].strangers;
+    let before = play.stats()[0].non_members;
     let sign = header(&mut play, ethbcast_collectives::communicator::kind::ALIVE, 0, 0);
     let another_session = Header { session: sign.session ^ 1, ..sign };
     let another_rank = Header { rank: Rank(2), ..sign };
@@ -66,7 +66,7 @@ fn frames_of_strangers_are_counted_and_ignored() {
         play.simulation().inject(now, 0, &frame(1, header, &[0; 96]));
     }
     play.run(Duration::from_millis(10));
-    assert_eq!(play.stats()[0].strangers, before + 5);
+    assert_eq!(play.stats()[0].non_members, before + 5);
 }
 
 #[test]

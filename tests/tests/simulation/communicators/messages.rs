@@ -288,12 +288,12 @@ fn everything(ranks: u16, bytes: usize) -> Vec<Step> {
     rooted.chain(messages).chain(rest).collect()
 }
 
-fn ranks(seats: &[usize]) -> u16 {
-    seats.iter().sum::<usize>() as u16
+fn ranks(node_sizes: &[usize]) -> u16 {
+    node_sizes.iter().sum::<usize>() as u16
 }
 
-fn play_on_nodes<F: Faults>(case: &Case, seats: &[usize], faults: F, replay: &str) -> NodePlay<F> {
-    let mut play_on_nodes = NodePlay::new(case, seats, 1, faults, replay);
+fn play_on_nodes<F: Faults>(case: &Case, node_sizes: &[usize], faults: F, replay: &str) -> NodePlay<F> {
+    let mut play_on_nodes = NodePlay::new(case, node_sizes, 1, faults, replay);
     let quiet = play_on_nodes.run(Duration::from_secs(120));
     assert!(play_on_nodes.ends().iter().all(|end| *end == Some(Ok(()))), "{replay}: {:?}", play_on_nodes.ends());
     assert!(quiet, "{replay}");
@@ -302,10 +302,10 @@ fn play_on_nodes<F: Faults>(case: &Case, seats: &[usize], faults: F, replay: &st
 
 #[test]
 fn every_call_delivers_wherever_the_ranks_are() {
-    for seats in [&[1, 1][..], &[2, 1], &[1, 2], &[1, 5, 2], &[4; 4], &[1, 1, 20], &[2; 18]] {
+    for node_sizes in [&[1, 1][..], &[2, 1], &[1, 2], &[1, 5, 2], &[4; 4], &[1, 1, 20], &[2; 18]] {
         for bytes in [0, 1, 256, 2000] {
-            let case = Case::new(ranks(seats), &everything(ranks(seats), bytes));
-            play_on_nodes(&case, seats, NoFaults, &format!("{seats:?}, {bytes} bytes"));
+            let case = Case::new(ranks(node_sizes), &everything(ranks(node_sizes), bytes));
+            play_on_nodes(&case, node_sizes, NoFaults, &format!("{node_sizes:?}, {bytes} bytes"));
         }
     }
 }
@@ -314,11 +314,11 @@ fn every_call_delivers_wherever_the_ranks_are() {
 fn long_messages_arrive_by_all_presets_and_ways_whatever_is_lost() {
     for preset in [Preset::Default, Preset::Paper, Preset::PushPull] {
         for (casts, loss) in [(true, 0.0), (false, 0.0), (true, 0.02), (false, 0.02), (true, 0.1)] {
-            let seats = [3, 1, 2];
+            let node_sizes = [3, 1, 2];
             let mut case = Case { preset, ..Case::new(6, &everything(6, 100_000)) };
             case.told[1] = NetworkKnowledge { casts, ..NetworkKnowledge::default() };
             let faults = RandomFaults::new(7).loss(loss).duplicate(0.01).corrupt(0.005);
-            play_on_nodes(&case, &seats, faults, &format!("{preset:?}, casts {casts}, loss {loss}"));
+            play_on_nodes(&case, &node_sizes, faults, &format!("{preset:?}, casts {casts}, loss {loss}"));
         }
     }
 }
@@ -368,10 +368,10 @@ fn a_long_broadcast_goes_to_each_host_once() {
 fn a_topology_names_hosts_and_ranks_hang_on_theirs() {
     let topology = "schema = 1\nswitch = [{name='a', hosts='n[0-1]', links=['b']}, {name='b', hosts='n2'}]";
     let topology = Topology::parse(topology, "t").expect("a topology");
-    let seats = [2, 3, 1];
+    let node_sizes = [2, 3, 1];
     let mut case = Case::new(6, &everything(6, 20_000));
     case.told[3] = NetworkKnowledge { topology: Some(topology), casts: false, ..NetworkKnowledge::default() };
-    play_on_nodes(&case, &seats, NoFaults, "with a topology");
+    play_on_nodes(&case, &node_sizes, NoFaults, "with a topology");
 }
 
 #[test]

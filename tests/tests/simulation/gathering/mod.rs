@@ -188,7 +188,7 @@ fn the_second_of_two_roots_ends_with_the_name_of_the_first() {
         assert_eq!([2, 3].map(|host| played.has(host)), [Some(0); 2], "{}", played.failure(0));
         let text = played.failure(1);
         assert!(text.starts_with("n0 (") && text.contains("file0") && text.contains("choose another group"), "{text}");
-        let asked = RootEvent::Rival { host: "n1".to_owned(), mac: host_mac(1) };
+        let asked = RootEvent::CompetingSender { host: "n1".to_owned(), mac: host_mac(1) };
         let told = played.scene.root_events.iter().filter(|(_, host, event)| *host == 0 && *event == asked).count();
         assert_eq!(told, 1, "the first is told of the second");
     }

@@ -135,9 +135,9 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     gone.members[to].standing = Standing::Gone;
     views.push((Nothing, gone));
     views.extend([0, 63, 1469, 65_535].map(|payload_bytes| (Nothing, View { payload_bytes, ..view.clone() })));
-    let mut stranger = view;
-    stranger.members[to].nonce ^= 1;
-    views.push((Nothing, stranger));
+    let mut non_member = view;
+    non_member.members[to].nonce ^= 1;
+    views.push((Nothing, non_member));
     views
 }
 

@@ -172,7 +172,7 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
         }
         sender.signal(Signal::SIGTERM);
         let ended = sender.end(LIMIT);
-        // A signal ends the wait for who has been silent: that is a verdict, if it is all.
+        // A signal ends the wait for silent hosts: that is a verdict, if no other host is left.
         if is_away && ended.code() == 1 {
             ended.assert_refusal(1, &["n1 (silent)", "[E-CARRIER]"]);
         } else {

@@ -144,7 +144,7 @@ fn refused(site: &Site, source: &str, options: &[&str], dest: &Path, words: &[&s
     let receiver = site.start("n1", &options, format!("{}/", dest.display()));
     let root = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "10"], source);
     receiver.end(LIMIT).assert_refusal(4, &[words, &["nothing was changed", "[E-DEST]"]].concat());
-    // By what comes, which the list of its entries tells, only who has joined knows it.
+    // Only a host that has joined knows it, from the list of the content's entries.
     root.assert_code(if options.contains(&"--delete") { 1 } else { 3 });
 }
 

@@ -5,7 +5,7 @@
 //! process has a local port id, carried beside the interface's address in every frame (`MacAddr::seat`): on the wire
 //! a node is one address.
 //!
-//! The holder of the receive lock (`Ear`) receives from the wire for all. If it ends, another
+//! The holder of the receive lock (`Receive`) receives from the wire for all. If it ends, another
 //! process takes the lock within 50 ms; frames in between are lost and sent again.
 //!
 //! `board` is the layout of the shared `memory`. `place` is the file where processes meet; its locks show which are

@@ -29,8 +29,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 pub(super) const DIRECTORY: &str = "/dev/shm";
-const DOOR_WITHIN: Duration = Duration::from_secs(5);
-const DOOR_LOOKS_EVERY: Duration = Duration::from_millis(2);
+const LOCK_LIMIT: Duration = Duration::from_secs(5);
+const LOCK_RETRY_INTERVAL: Duration = Duration::from_millis(2);
 const LEAVES_WITHIN: Duration = Duration::from_millis(200);
 
 /// Settings common to the processes of a node, and a random number of this process, the `nonce`. The names of the group
@@ -117,7 +117,7 @@ impl Place {
             failed("make a socket beside")(errno)
         })?;
         board.occupy(port_id, config.nonce);
-        Lock::Door.release(&file);
+        Lock::Membership.release(&file);
         Ok(Place { board, port_id, bell, path, file })
     }
 
@@ -138,11 +138,11 @@ impl Drop for Place {
         // Another process that leaves at the same time may have seen this id taken; one of the
         // two has to look after both have left.
         let end = Instant::now() + LEAVES_WITHIN;
-        while matches!(Lock::Door.take(&self.file), Ok(false)) {
+        while matches!(Lock::Membership.take(&self.file), Ok(false)) {
             if Instant::now() >= end {
                 return;
             }
-            std::thread::sleep(DOOR_LOOKS_EVERY);
+            std::thread::sleep(LOCK_RETRY_INTERVAL);
         }
         if is_there(&self.file, &self.path) && !is_anybody_in(&self.file) {
             let _ = unlink(&self.path);
@@ -154,7 +154,8 @@ pub(super) fn sweep(directory: &Path) {
     for path in names(directory).filter(|name| name.starts_with("ethbcast-")).map(|name| directory.join(name)) {
         let Ok(file) = open_file(&path, OFlag::empty()) else { continue };
         let is_own = fstat(&file).is_ok_and(|found| found.st_uid == geteuid().as_raw());
-        if is_own && matches!(Lock::Door.take(&file), Ok(true)) && is_there(&file, &path) && !is_anybody_in(&file) {
+        if is_own && matches!(Lock::Membership.take(&file), Ok(true)) && is_there(&file, &path) && !is_anybody_in(&file)
+        {
             log::info!("{} is what a run that has ended left: it is removed", path.display());
             let _ = unlink(&path);
         }
@@ -173,7 +174,7 @@ fn open_file(path: &Path, flags: OFlag) -> nix::Result<OwnedFd> {
 
 /// Opens or creates the file and takes the membership lock; the path still names the locked file.
 fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
-    let end = Instant::now() + DOOR_WITHIN;
+    let end = Instant::now() + LOCK_LIMIT;
     let failed = |step, errno| NodeError::System { path: path.to_owned(), step, errno: Errno::new(errno) };
     loop {
         let found = open_file(path, OFlag::O_CREAT);
@@ -194,13 +195,13 @@ fn enter(path: &Path, config: &NodeConfig) -> Result<OwnedFd, NodeError> {
             return Err(NodeError::OtherUser { group, path, uid, own });
         }
         let file = found.map_err(|errno| failed("open", errno))?;
-        if Lock::Door.take(&file).map_err(|errno| failed("lock", errno))? && is_there(&file, path) {
+        if Lock::Membership.take(&file).map_err(|errno| failed("lock", errno))? && is_there(&file, path) {
             return Ok(file);
         }
         if Instant::now() >= end {
             return Err(failed("lock", nix::errno::Errno::ETIMEDOUT));
         }
-        std::thread::sleep(DOOR_LOOKS_EVERY);
+        std::thread::sleep(LOCK_RETRY_INTERVAL);
     }
 }
 
@@ -255,21 +256,21 @@ fn waiting_group(path: &Path) -> Option<String> {
     lines(text).next().filter(|group| !is_complete && !group.is_empty())
 }
 
-/// Locks on parts of a node's file. A process holds the membership lock (`Door`) while it joins, the last one also
-/// while it leaves, for which it waits `LEAVES_WITHIN` at most: the next process that joins finds what is left behind.
-/// The receive lock (`Ear`) is held by the process that receives from the wire for all.
+/// Locks on parts of a node's file. A process holds `Membership` while it joins, the last one also while it leaves, for
+/// which it waits `LEAVES_WITHIN` at most: the next process that joins cleans up the rest. The process that receives
+/// from the wire for all holds `Receive`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Lock {
-    Door,
-    Ear,
+    Membership,
+    Receive,
     Process(u8),
 }
 
 impl Lock {
     fn range(self, kind: libc::c_int) -> libc::flock {
         let at = match self {
-            Lock::Door => 0,
-            Lock::Ear => 1,
+            Lock::Membership => 0,
+            Lock::Receive => 1,
             Lock::Process(port_id) => 16 + i64::from(port_id),
         };
         libc::flock { l_type: kind as i16, l_whence: libc::SEEK_SET as i16, l_start: at as _, l_len: 1, l_pid: 0 }

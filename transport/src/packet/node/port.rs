@@ -1,6 +1,6 @@
 //! The one packet socket that all processes of a group on a host send and receive through.
 //!
-//! The process that holds the receive lock (`Ear`) receives from the wire and passes frames on;
+//! The process that holds the receive lock (`Receive`) receives from the wire and passes frames on;
 //! each process sends by itself. Frames between processes of the node never reach the wire.
 
 use super::NodeError;
@@ -71,7 +71,7 @@ impl NodePort {
             }
             Err(error) => return Err(error),
         };
-        let hears = matches!(Lock::Ear.take(&place.file), Ok(true));
+        let hears = matches!(Lock::Receive.take(&place.file), Ok(true));
         let port = Port::open(interface, PortConfig { hears, ..port })?;
         let mac = interface.mac.with_port_id(place.port_id);
         let producer = Producer::new(&place.board, place.port_id);
@@ -132,7 +132,7 @@ impl NodePort {
         }
         share.looked_at = Some(now);
         share.notice_deaths();
-        if !self.hears && matches!(Lock::Ear.take(&share.place.file), Ok(true)) {
+        if !self.hears && matches!(Lock::Receive.take(&share.place.file), Ok(true)) {
             // If this fails it is tried again: this process keeps the lock.
             self.hears = self.port.open_filter();
             log::info!("{}: this process receives for its host from now on", self.port.name());
@@ -196,8 +196,8 @@ impl Share {
         let board = &self.place.board;
         let others: u64 = self.producer.others(board).map(|port_id| 1 << port_id).sum();
         let wanted = if to.is_multicast() { u64::MAX } else { 1_u64.checked_shl(to.port_id().into()).unwrap_or(0) };
-        let seats = (0..64).filter(move |&port_id| others & wanted & 1 << port_id != 0);
-        self.producer.give(board, frame, seats);
+        let port_ids = (0..64).filter(move |&port_id| others & wanted & 1 << port_id != 0);
+        self.producer.give(board, frame, port_ids);
     }
 
     fn ring(&mut self) {

@@ -49,10 +49,10 @@ fn board(directory: &Directory) -> Board {
     board
 }
 
-fn with_processes(directory: &Directory, seats: u8) -> (Board, Vec<Producer>) {
+fn with_processes(directory: &Directory, places: u8) -> (Board, Vec<Producer>) {
     let board = board(directory);
-    (0..seats).for_each(|port_id| board.occupy(port_id, u64::from(port_id)));
-    let producers = (0..seats).map(|port_id| Producer::new(&board, port_id)).collect();
+    (0..places).for_each(|port_id| board.occupy(port_id, u64::from(port_id)));
+    let producers = (0..places).map(|port_id| Producer::new(&board, port_id)).collect();
     (board, producers)
 }
 
@@ -228,15 +228,15 @@ fn come(directory: &Path, config: &NodeConfig) -> Result<Place, NodeError> {
 }
 
 #[test]
-fn processes_get_seats_in_the_order_in_which_they_come_and_the_last_removes_the_file() {
+fn processes_get_port_ids_in_the_order_in_which_they_come_and_the_last_removes_the_file() {
     let directory = Directory::new("seats");
-    let seats: Vec<Place> = (10..13).map(|nonce| come(&directory.0, &config(nonce)).expect("there is room")).collect();
-    assert_eq!(seats.iter().map(|place| place.port_id).collect::<Vec<_>>(), [0, 1, 2]);
+    let places: Vec<Place> = (10..13).map(|nonce| come(&directory.0, &config(nonce)).expect("there is room")).collect();
+    assert_eq!(places.iter().map(|place| place.port_id).collect::<Vec<_>>(), [0, 1, 2]);
     let file = std::fs::read_dir(&directory.0).expect("it is there").next().expect("a file").expect("an entry");
     let about = file.metadata().expect("it is there");
     assert_eq!((directory.files(), about.permissions().mode() & 0o777), (1, 0o600));
     assert!(about.blocks() * 512 < 3 * Board::area(STRIDE, 0).len() as u64 + 65_536, "no more than three take");
-    let [first, second, third] = <[Place; 3]>::try_from(seats).expect("three");
+    let [first, second, third] = <[Place; 3]>::try_from(places).expect("three");
     drop(second);
     assert_eq!(come(&directory.0, &config(14)).expect("there is room").port_id, 1, "it is free again");
     drop((first, third));

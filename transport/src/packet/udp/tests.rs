@@ -174,7 +174,7 @@ fn a_wait_ends_with_a_frame_of_the_group() {
 }
 
 #[test]
-fn datagrams_of_strangers_too_long_ones_and_empty_ones_harm_nobody() {
+fn datagrams_of_non_members_too_long_ones_and_empty_ones_harm_nobody() {
     let [mut a, mut b] = ports("strangers");
     let to = address_of(b.interface().mac).expect("its address");
     let group = group_address(group_mac("strangers"), EtherType::new(0x9000));

@@ -225,7 +225,7 @@ impl Readers for Cast {
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
         let Some(at) = self.listeners.remotes().position(|remote| remote.peer == context.from) else {
-            return AckFrom::Stranger;
+            return AckFrom::NonMember;
         };
         let (ack, forged) = context.believe(self.listeners.next);
         self.on_believed(at, AckContext { ack: &ack, ..context }).forged_if(forged)

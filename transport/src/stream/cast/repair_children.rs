@@ -46,7 +46,7 @@ impl Readers for RepairChildren {
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
         let child = self.children.iter_mut().find(|child| child.remote.peer == context.from);
-        let Some(child) = child else { return AckFrom::Stranger };
+        let Some(child) = child else { return AckFrom::NonMember };
         // A child may be ahead of this host, but not of the credit that this host gave the root for
         // both.
         let (ack, forged) = context.believe(context.feed.limit());

@@ -12,7 +12,7 @@ pub enum Forgery {
     Data(At, u8, usize),
     /// Data that has arrived, under a stamp this many µs ahead.
     Again(i32),
-    Stranger(At),
+    NonMember(At),
     /// A heartbeat: its number, a stamp this many µs ahead, its body.
     Heartbeat(u64, i32, &'static [u8]),
     /// An acknowledgement: its cursor, its echo, the distances of limit, below and consumed, its
@@ -48,7 +48,7 @@ const ONES: &[u8] = &[0xFF; 1024];
 
 use At::{Highest, Just, Last, Limit, Next};
 use Echo::{Ahead, Newest};
-use Forgery::{Ack, Again, Data, Garbled, Heartbeat, Stranger};
+use Forgery::{Ack, Again, Data, Garbled, Heartbeat, NonMember};
 
 pub const TO_RECEIVERS: &[Forgery] = &[
     Data(Next(0), 0, 30),
@@ -74,8 +74,8 @@ pub const TO_RECEIVERS: &[Forgery] = &[
     Again(i32::MIN),
     Again(1_000_000),
     Again(30_000),
-    Stranger(Next(0)),
-    Stranger(Highest(7)),
+    NonMember(Next(0)),
+    NonMember(Highest(7)),
     Heartbeat(0, 1 << 30, &[]),
     Heartbeat(0, -(1 << 30), &[]),
     Heartbeat(9, 400_000, &[]),
@@ -133,7 +133,7 @@ impl Forgery {
                 let sequence = victim.feed().head().saturating_sub(1);
                 sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &payload(sequence))
             }
-            Stranger(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
+            NonMember(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
             Heartbeat(sequence, ahead, body) => {
                 sealed(from, to, (Kind::HEARTBEAT, Flags(0), sequence, stamp(ahead)), body)
             }

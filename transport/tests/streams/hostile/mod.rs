@@ -143,7 +143,7 @@ impl HostileWorld {
         let stream = &simulation.machines()[victim].part;
         let stamps_of = if TO_SENDERS.contains(&self.forgery) { victim } else { from };
         // Neither the parent nor the origin.
-        let from = if matches!(self.forgery, Forgery::Stranger(_)) { if victim == 3 { 1 } else { 3 } } else { from };
+        let from = if matches!(self.forgery, Forgery::NonMember(_)) { if victim == 3 { 1 } else { 3 } } else { from };
         (self.forgery.frame(stream, from, victim, newest[stamps_of], FRAMES), self.forgery.spoils(stream, FRAMES))
     }
 }

@@ -89,8 +89,8 @@ impl Calibration {
     /// [`CalibrationProblem::OtherHost`], with the line.
     pub fn check_hosts(&self, is_known: impl Fn(&str) -> bool) -> Result<(), CalibrationError> {
         let lines = self.hosts.lines.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let stranger = self.hosts.costs.iter().zip(lines).find(|(host, _)| !is_known(&host.name));
-        let (name, line) = match (stranger, self.measured_from()) {
+        let non_member = self.hosts.costs.iter().zip(lines).find(|(host, _)| !is_known(&host.name));
+        let (name, line) = match (non_member, self.measured_from()) {
             (Some((host, line)), _) => (host.name.as_str(), line),
             (None, Some(root)) if !is_known(root) => (root, None),
             _ => return Ok(()),

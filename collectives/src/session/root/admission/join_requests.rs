@@ -45,7 +45,7 @@ struct CompetingRun {
 
 #[derive(Clone, Debug)]
 struct Candidate {
-    applicant: JoinRequest,
+    request: JoinRequest,
     standing: RequestState,
     last_received_at: Instant,
     competing_run: Option<CompetingRun>,
@@ -89,7 +89,7 @@ impl JoinRequests {
             return JoinDecision::Wait;
         };
         if let Some(candidate) = self.candidates.get_mut(&mac) {
-            if candidate.applicant.nonce == *nonce {
+            if candidate.request.nonce == *nonce {
                 return candidate.on_repeated_join(now, greet_every);
             }
             match candidate.on_competing_run(now, *nonce, host) {
@@ -102,14 +102,14 @@ impl JoinRequests {
             return JoinDecision::Refused(why, text);
         }
         let holds = features & HOLDS != 0;
-        let applicant = JoinRequest { host: host.clone(), mac, nonce: *nonce, holds };
+        let request = JoinRequest { host: host.clone(), mac, nonce: *nonce, holds };
         let (standing, competing_run) = (RequestState::Unreached, None);
         self.tickets += 1;
         let ticket = self.tickets;
         let by_address = offer.knows_by_address(host, mac);
         let (last_received_at, greeted_at, claims) = (now, now, Vec::new());
         let candidate =
-            Candidate { applicant, standing, last_received_at, competing_run, ticket, greeted_at, claims, by_address };
+            Candidate { request, standing, last_received_at, competing_run, ticket, greeted_at, claims, by_address };
         self.candidates.insert(mac, candidate);
         self.unreached.push_back((mac, ticket));
         self.unreached_count += 1;
@@ -158,7 +158,7 @@ impl JoinRequests {
     pub fn admit(&mut self, mac: MacAddr, offer: SessionParameters<'_>) -> Option<Result<String, (TurnedAway, u64)>> {
         let reached = |candidate: &&mut Candidate| candidate.standing == RequestState::Reached;
         let candidate = self.candidates.get_mut(&mac).filter(reached)?;
-        let JoinRequest { host, nonce, .. } = candidate.applicant.clone();
+        let JoinRequest { host, nonce, .. } = candidate.request.clone();
         let (claims, own, name) = (offer.claims(&host, mac), offer.root_claims(), HostClaim::name(&host));
         let taken = claims.iter().any(|claim| own.contains(claim) || self.claims.contains(claim));
         let is_shared = taken || self.namesakes.contains_key(&name) || own.contains(&name);
@@ -188,20 +188,20 @@ impl JoinRequests {
     }
 
     fn name_of(&self, candidate: &Candidate) -> String {
-        let JoinRequest { host, mac, .. } = &candidate.applicant;
+        let JoinRequest { host, mac, .. } = &candidate.request;
         let is_shared = self.namesakes.get(&HostClaim::name(host)).is_some_and(|&count| count > 1);
         if is_shared || candidate.by_address { node_name(host, *mac) } else { host.clone() }
     }
 
     pub fn on_leave(&mut self, mac: MacAddr, nonce: u64) -> Option<Gone> {
-        self.candidates.get(&mac).filter(|candidate| candidate.applicant.nonce == nonce)?;
+        self.candidates.get(&mac).filter(|candidate| candidate.request.nonce == nonce)?;
         self.remove(mac)
     }
 
     pub fn remove(&mut self, mac: MacAddr) -> Option<Gone> {
         let mut host = self.candidates.get(&mac).map(|candidate| self.name_of(candidate))?;
         let candidate = self.candidates.remove(&mac)?;
-        let nonce = candidate.applicant.nonce;
+        let nonce = candidate.request.nonce;
         match candidate.standing {
             RequestState::Unreached => self.unreached_count -= 1,
             RequestState::Reached => {}
@@ -210,7 +210,7 @@ impl JoinRequests {
                 for claim in &candidate.claims {
                     self.claims.remove(claim);
                 }
-                let name = HostClaim::name(&candidate.applicant.host);
+                let name = HostClaim::name(&candidate.request.host);
                 let count = self.namesakes.get_mut(&name).map(|count| std::mem::replace(count, *count - 1));
                 if count == Some(1) {
                     self.namesakes.remove(&name);
@@ -218,7 +218,7 @@ impl JoinRequests {
             }
         }
         if candidate.standing != RequestState::Admitted {
-            host = candidate.applicant.host;
+            host = candidate.request.host;
         }
         Some(Gone { mac, host, nonce, admitted: candidate.standing == RequestState::Admitted })
     }
@@ -232,12 +232,12 @@ impl JoinRequests {
     }
 
     pub fn sample(&self, is_near: impl Fn(MacAddr) -> bool) -> Option<&JoinRequest> {
-        let near: Vec<_> = self.members().filter(|candidate| is_near(candidate.applicant.mac)).collect();
-        near.get(near.len() / 2).map(|candidate| &candidate.applicant)
+        let near: Vec<_> = self.members().filter(|candidate| is_near(candidate.request.mac)).collect();
+        near.get(near.len() / 2).map(|candidate| &candidate.request)
     }
 
     pub fn macs(&self) -> impl Iterator<Item = MacAddr> + '_ {
-        self.members().map(|candidate| candidate.applicant.mac)
+        self.members().map(|candidate| candidate.request.mac)
     }
 
     pub fn drop_silent(&mut self, now: Instant, alive_for: Duration, known_for: Duration) -> Vec<Gone> {
@@ -246,17 +246,17 @@ impl JoinRequests {
             now.since(candidate.last_received_at) >= limit
         };
         let macs: Vec<MacAddr> =
-            self.candidates.values().filter(silent).map(|candidate| candidate.applicant.mac).collect();
+            self.candidates.values().filter(silent).map(|candidate| candidate.request.mac).collect();
         macs.into_iter().filter_map(|mac| self.remove(mac)).collect()
     }
 
     pub fn names(&self) -> Vec<String> {
-        self.ranked().into_iter().map(|applicant| applicant.host).collect()
+        self.ranked().into_iter().map(|request| request.host).collect()
     }
 
     /// Admitted hosts in rank order: by name, comparing numbers in names by value.
     pub fn ranked(&self) -> Vec<JoinRequest> {
-        let named = |one: &Candidate| JoinRequest { host: self.name_of(one), ..one.applicant.clone() };
+        let named = |one: &Candidate| JoinRequest { host: self.name_of(one), ..one.request.clone() };
         let mut admitted: Vec<JoinRequest> = self.members().map(named).collect();
         admitted.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         admitted
@@ -303,7 +303,7 @@ impl Candidate {
             .unwrap_or(CompetingRun { nonce, since: now });
         self.competing_run = Some(competing_run);
         if self.last_received_at > competing_run.since {
-            return CompetingRunFate::Loses(twin_text(host, &self.applicant.host, self.applicant.mac));
+            return CompetingRunFate::Loses(twin_text(host, &self.request.host, self.request.mac));
         }
         if now.since(self.last_received_at) >= REBOOT_SILENCE {
             CompetingRunFate::Wins
@@ -343,90 +343,92 @@ mod tests {
     }
 
     fn enter(
-        applicants: &mut JoinRequests,
+        join_requests: &mut JoinRequests,
         last: u8,
         host: &str,
         nonce: u64,
         offer: SessionParameters<'_>,
     ) -> Result<String, Refusal> {
-        match applicants.on_join(at(0), mac(last), &join(host, nonce), offer, GREET) {
-            JoinDecision::Check => assert!(applicants.set_reached(mac(last))),
+        match join_requests.on_join(at(0), mac(last), &join(host, nonce), offer, GREET) {
+            JoinDecision::Check => assert!(join_requests.set_reached(mac(last))),
             JoinDecision::Refused(why, _) => return Err(why),
             answer => panic!("{answer:?}"),
         }
-        applicants.admit(mac(last), offer).expect("reached").map_err(|(away, _)| away.why)
+        join_requests.admit(mac(last), offer).expect("reached").map_err(|(away, _)| away.why)
     }
 
     #[test]
     fn ranks_follow_the_numbers_in_the_names() {
-        let mut applicants = JoinRequests::default();
+        let mut join_requests = JoinRequests::default();
         for (host, last) in [("n10", 1), ("n2", 2), ("n1", 3), ("m7", 4)] {
-            assert_eq!(enter(&mut applicants, last, host, 9, OFFER).as_deref(), Ok(host));
+            assert_eq!(enter(&mut join_requests, last, host, 9, OFFER).as_deref(), Ok(host));
         }
-        assert_eq!(applicants.names(), ["m7", "n1", "n2", "n10"]);
+        assert_eq!(join_requests.names(), ["m7", "n1", "n2", "n10"]);
     }
 
     #[test]
     fn a_restarted_receiver_takes_the_place_of_its_silent_former_self_only() {
-        let mut applicants = JoinRequests::default();
-        enter(&mut applicants, 1, "n1", 1, OFFER).expect("the first");
-        let ask = |applicants: &mut JoinRequests, millis, host: &str, nonce| {
-            applicants.on_join(at(millis), mac(1), &join(host, nonce), OFFER, GREET)
+        let mut join_requests = JoinRequests::default();
+        enter(&mut join_requests, 1, "n1", 1, OFFER).expect("the first");
+        let ask = |join_requests: &mut JoinRequests, millis, host: &str, nonce| {
+            join_requests.on_join(at(millis), mac(1), &join(host, nonce), OFFER, GREET)
         };
-        assert_eq!(ask(&mut applicants, 50, "n1", 2), JoinDecision::Wait);
-        assert_eq!(ask(&mut applicants, 120, "n1", 1), JoinDecision::Wait, "both speak");
-        let JoinDecision::Refused(Refusal::Twin, text) = ask(&mut applicants, 130, "n1", 2) else { panic!("a twin") };
+        assert_eq!(ask(&mut join_requests, 50, "n1", 2), JoinDecision::Wait);
+        assert_eq!(ask(&mut join_requests, 120, "n1", 1), JoinDecision::Wait, "both speak");
+        let JoinDecision::Refused(Refusal::Twin, text) = ask(&mut join_requests, 130, "n1", 2) else {
+            panic!("a twin")
+        };
         assert!(text.contains("another receiver of this group already runs on n1"), "{text}");
-        assert_eq!(ask(&mut applicants, 140, "n7", 3), JoinDecision::Wait);
-        assert_eq!(ask(&mut applicants, 150, "n1", 1), JoinDecision::Wait);
-        let JoinDecision::Refused(Refusal::Twin, text) = ask(&mut applicants, 160, "n7", 3) else {
+        assert_eq!(ask(&mut join_requests, 140, "n7", 3), JoinDecision::Wait);
+        assert_eq!(ask(&mut join_requests, 150, "n1", 1), JoinDecision::Wait);
+        let JoinDecision::Refused(Refusal::Twin, text) = ask(&mut join_requests, 160, "n7", 3) else {
             panic!("one address")
         };
         assert!(text.contains("two hosts use the address 02:00:00:00:00:01, n1 and n7"), "{text}");
         // The first one is silent from here on.
-        assert_eq!(ask(&mut applicants, 200, "n1", 4), JoinDecision::Wait);
-        assert_eq!(ask(&mut applicants, 400, "n1", 4), JoinDecision::Wait);
-        assert_eq!((applicants.len(), ask(&mut applicants, 450, "n1", 4)), (1, JoinDecision::Check));
-        assert_eq!(applicants.len(), 0, "it has to be reached first");
+        assert_eq!(ask(&mut join_requests, 200, "n1", 4), JoinDecision::Wait);
+        assert_eq!(ask(&mut join_requests, 400, "n1", 4), JoinDecision::Wait);
+        assert_eq!((join_requests.len(), ask(&mut join_requests, 450, "n1", 4)), (1, JoinDecision::Check));
+        assert_eq!(join_requests.len(), 0, "it has to be reached first");
     }
 
     #[test]
     fn a_candidate_that_ended_frees_its_own_place_only() {
-        let mut applicants = JoinRequests::default();
-        enter(&mut applicants, 1, "n1", 1, OFFER).expect("the first");
-        assert_eq!(applicants.on_leave(mac(1), 2), None, "another run");
-        assert_eq!(applicants.on_leave(mac(2), 1), None, "another address");
+        let mut join_requests = JoinRequests::default();
+        enter(&mut join_requests, 1, "n1", 1, OFFER).expect("the first");
+        assert_eq!(join_requests.on_leave(mac(1), 2), None, "another run");
+        assert_eq!(join_requests.on_leave(mac(2), 1), None, "another address");
         let gone = Gone { mac: mac(1), host: "n1".to_owned(), nonce: 1, admitted: true };
-        assert_eq!((applicants.on_leave(mac(1), 1), applicants.len()), (Some(gone), 0));
-        assert_eq!(enter(&mut applicants, 1, "n1", 2, OFFER).as_deref(), Ok("n1"));
-        let gone = applicants.drop_silent(at(1500), Duration::from_millis(500), Duration::from_millis(1500));
+        assert_eq!((join_requests.on_leave(mac(1), 1), join_requests.len()), (Some(gone), 0));
+        assert_eq!(enter(&mut join_requests, 1, "n1", 2, OFFER).as_deref(), Ok("n1"));
+        let gone = join_requests.drop_silent(at(1500), Duration::from_millis(500), Duration::from_millis(1500));
         assert_eq!(gone.len(), 1);
     }
 
     #[test]
     fn namesakes_are_distinguished_by_address_unless_they_are_known_by_name() {
-        let mut applicants = JoinRequests::default();
-        assert_eq!(enter(&mut applicants, 1, "n1", 1, OFFER).as_deref(), Ok("n1"));
-        assert_eq!(enter(&mut applicants, 2, "n1", 1, OFFER).as_deref(), Ok("n1@02:00:00:00:00:02"));
+        let mut join_requests = JoinRequests::default();
+        assert_eq!(enter(&mut join_requests, 1, "n1", 1, OFFER).as_deref(), Ok("n1"));
+        assert_eq!(enter(&mut join_requests, 2, "n1", 1, OFFER).as_deref(), Ok("n1@02:00:00:00:00:02"));
         let long = "n".repeat(250);
-        assert_eq!(enter(&mut applicants, 3, &long, 1, OFFER).as_deref(), Ok(long.as_str()), "whole");
-        assert_eq!(enter(&mut applicants, 4, &long, 1, OFFER), Err(Refusal::Twin), "no room for the address");
+        assert_eq!(enter(&mut join_requests, 3, &long, 1, OFFER).as_deref(), Ok(long.as_str()), "whole");
+        assert_eq!(enter(&mut join_requests, 4, &long, 1, OFFER), Err(Refusal::Twin), "no room for the address");
         let known = HostNames::new(["n0", "n1"]);
         let offer = SessionParameters { known_hosts: Some(&known), ..OFFER };
-        assert_eq!(enter(&mut applicants, 9, "n0", 1, offer), Err(Refusal::Twin), "the root");
-        assert_eq!(enter(&mut applicants, 8, "n1", 1, offer).as_deref(), Ok("n1@02:00:00:00:00:08"));
-        assert_eq!(enter(&mut applicants, 9, "N1.lab", 1, offer), Err(Refusal::Twin));
+        assert_eq!(enter(&mut join_requests, 9, "n0", 1, offer), Err(Refusal::Twin), "the root");
+        assert_eq!(enter(&mut join_requests, 8, "n1", 1, offer).as_deref(), Ok("n1@02:00:00:00:00:08"));
+        assert_eq!(enter(&mut join_requests, 9, "N1.lab", 1, offer), Err(Refusal::Twin));
         // Once they are known to share a name, all of them are named by their addresses.
-        let names = applicants.names();
+        let names = join_requests.names();
         assert!(names.contains(&"n1@02:00:00:00:00:01".to_owned()) && !names.contains(&"n1".to_owned()), "{names:?}");
     }
 
     #[test]
     fn a_host_is_wanted_by_its_short_name_its_full_one_or_its_address_and_each_place_is_one_host_s() {
-        let mut applicants = JoinRequests::default();
+        let mut join_requests = JoinRequests::default();
         let wanted = HostNames::new(["n1", "n2.lab", "pc@02:00:00:00:00:05", "pc@02:00:00:00:00:06"]);
         let offer = SessionParameters { wanted_hosts: Some(&wanted), ..OFFER };
-        let mut enter = |last, host| enter(&mut applicants, last, host, 1, offer);
+        let mut enter = |last, host| enter(&mut join_requests, last, host, 1, offer);
         assert_eq!(enter(1, "N1.lab").as_deref(), Ok("N1.lab"));
         assert_eq!(enter(2, "n1.other"), Err(Refusal::Twin), "it would be n1, too");
         assert_eq!(enter(3, "n2").as_deref(), Ok("n2"));
@@ -438,10 +440,10 @@ mod tests {
 
     #[test]
     fn a_refused_host_gets_the_reason_and_the_remedy() {
-        let mut applicants = JoinRequests::default();
+        let mut join_requests = JoinRequests::default();
         let known = HostNames::new(["n1", "n2"]);
         let offer = SessionParameters { mtu_bytes: 9000, size: Some(2000), known_hosts: Some(&known), ..OFFER };
-        let mut refused = |host: &str, offer: SessionParameters<'_>| match applicants.on_join(
+        let mut refused = |host: &str, offer: SessionParameters<'_>| match join_requests.on_join(
             at(0),
             mac(1),
             &join(host, 1),
@@ -462,39 +464,41 @@ mod tests {
         let wanted = HostNames::new(["n2"]);
         let (why, text) = refused("n1", SessionParameters { wanted_hosts: Some(&wanted), ..offer });
         assert!(why == Refusal::NotWanted && text.contains("n1"), "{text}");
-        assert_eq!(enter(&mut applicants, 1, "n1", 1, offer).as_deref(), Ok("n1"));
-        assert_eq!(enter(&mut applicants, 2, "n2", 1, SessionParameters { most: 1, ..offer }), Err(Refusal::Late));
+        assert_eq!(enter(&mut join_requests, 1, "n1", 1, offer).as_deref(), Ok("n1"));
+        assert_eq!(enter(&mut join_requests, 2, "n2", 1, SessionParameters { most: 1, ..offer }), Err(Refusal::Late));
     }
 
     #[test]
     fn a_hundred_thousand_forged_requests_take_no_more_room_than_some_thousands_and_keep_nobody_out() {
-        let mut applicants = JoinRequests::default();
+        let mut join_requests = JoinRequests::default();
         let mut checked = 0;
         for number in 0..100_000_u32 {
             let [a, b, c, d] = number.to_be_bytes();
-            let answer = applicants.on_join(at(0), MacAddr::new(2, 1, a, b, c, d), &join("x", 1), OFFER, GREET);
+            let answer = join_requests.on_join(at(0), MacAddr::new(2, 1, a, b, c, d), &join("x", 1), OFFER, GREET);
             checked += usize::from(answer == JoinDecision::Check);
-            applicants.evict();
+            join_requests.evict();
         }
-        assert!(applicants.candidates.len() <= MAX_UNREACHED && checked == FEW_UNREACHED, "{checked}");
+        assert!(join_requests.candidates.len() <= MAX_UNREACHED && checked == FEW_UNREACHED, "{checked}");
         // A host with an earlier join request repeats it and is reached.
-        assert_eq!(applicants.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Wait);
-        assert_eq!(applicants.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Check);
-        assert!(applicants.set_reached(mac(1)) && applicants.admit(mac(1), OFFER).is_some_and(|entry| entry.is_ok()));
-        applicants.drop_silent(at(550), Duration::from_millis(500), Duration::from_millis(1500));
-        assert_eq!((applicants.candidates.len(), applicants.unreached_count), (1, 0));
+        assert_eq!(join_requests.on_join(at(1), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Wait);
+        assert_eq!(join_requests.on_join(at(90), mac(1), &join("n1", 1), OFFER, GREET), JoinDecision::Check);
+        assert!(
+            join_requests.set_reached(mac(1)) && join_requests.admit(mac(1), OFFER).is_some_and(|entry| entry.is_ok())
+        );
+        join_requests.drop_silent(at(550), Duration::from_millis(500), Duration::from_millis(1500));
+        assert_eq!((join_requests.candidates.len(), join_requests.unreached_count), (1, 0));
     }
 
     #[test]
     fn the_queue_of_those_who_wait_to_be_reached_does_not_remember_who_came_and_went() {
-        let mut applicants = JoinRequests::default();
+        let mut join_requests = JoinRequests::default();
         // Each request from a new run of the receiver, or always from the same one.
         for nonce in (0..1000).chain([7; 1000]) {
-            assert_eq!(applicants.on_join(at(nonce), mac(1), &join("n1", nonce), OFFER, GREET), JoinDecision::Check);
-            applicants.on_leave(mac(1), nonce).expect("it was there");
-            assert!(applicants.entries() <= SPARE_PLACES + 2, "{}", applicants.entries());
+            assert_eq!(join_requests.on_join(at(nonce), mac(1), &join("n1", nonce), OFFER, GREET), JoinDecision::Check);
+            join_requests.on_leave(mac(1), nonce).expect("it was there");
+            assert!(join_requests.entries() <= SPARE_PLACES + 2, "{}", join_requests.entries());
         }
-        applicants.on_join(at(1000), mac(1), &join("n1", 1000), OFFER, GREET);
-        assert!(applicants.set_reached(mac(1)), "who waits is still known");
+        join_requests.on_join(at(1000), mac(1), &join("n1", 1000), OFFER, GREET);
+        assert!(join_requests.set_reached(mac(1)), "who waits is still known");
     }
 }

@@ -47,7 +47,7 @@ const SIMULTANEOUS: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
-    applicants: JoinRequests,
+    join_requests: JoinRequests,
     checks: PathChecks,
     reached: VecDeque<MacAddr>,
     names: Names,
@@ -78,7 +78,7 @@ impl Gathering {
         let identity = config.station.identity(config.session, Rank::ROOT);
         Gathering {
             began: now,
-            applicants: JoinRequests::default(),
+            join_requests: JoinRequests::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes()))
                 .proving(config.address_secret),
             reached: VecDeque::new(),
@@ -96,7 +96,7 @@ impl Gathering {
     }
 
     pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
-        first_view(config, &self.applicants.ranked(), self.calibration.take())
+        first_view(config, &self.join_requests.ranked(), self.calibration.take())
     }
 
     pub(super) fn take_timers(&mut self) -> TimerTable {
@@ -106,11 +106,11 @@ impl Gathering {
     /// Takes those that asked in time and could be reached, when enough others had joined.
     pub(super) fn take_rest(&mut self) -> Vec<JoinRequest> {
         let rest = std::mem::take(&mut self.reached);
-        rest.into_iter().filter_map(|mac| self.applicants.reached(mac).cloned()).collect()
+        rest.into_iter().filter_map(|mac| self.join_requests.reached(mac).cloned()).collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.applicants.len() == 0
+        self.join_requests.len() == 0
     }
 
     pub(super) fn age(&self, now: Instant) -> Duration {
@@ -122,7 +122,7 @@ impl Gathering {
     }
 
     pub(super) fn entries(&self) -> usize {
-        self.applicants.entries() + self.checks.entries() + self.reached.len()
+        self.join_requests.entries() + self.checks.entries() + self.reached.len()
     }
 
     pub(super) fn on_join(
@@ -135,7 +135,7 @@ impl Gathering {
     ) {
         let Message::Join { nonce, host, .. } = join else { return };
         let offer = self.names.offer(endpoint.config());
-        let answer = self.applicants.on_join(now, from, join, offer, GREET_EVERY);
+        let answer = self.join_requests.on_join(now, from, join, offer, GREET_EVERY);
         match answer {
             JoinDecision::Wait => {}
             JoinDecision::Check => self.checks.begin(from, *nonce),
@@ -146,7 +146,7 @@ impl Gathering {
                 refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
             }
         }
-        if let Some(evicted) = self.applicants.evict() {
+        if let Some(evicted) = self.join_requests.evict() {
             self.checks.forget(evicted);
             endpoint.forget(evicted);
         }
@@ -164,7 +164,7 @@ impl Gathering {
         refusals: &mut Refusals,
         endpoint: &mut RootEndpoint,
     ) {
-        let Some(gone) = self.applicants.on_leave(from, nonce) else { return };
+        let Some(gone) = self.join_requests.on_leave(from, nonce) else { return };
         let (status, reason) = Outcome::WriteFailed.status_and_reason(text);
         let host = gone.host.clone();
         self.forget(gone, reason, endpoint);
@@ -211,7 +211,7 @@ impl Gathering {
     }
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
-        if frame.header.kind == CHALLENGE && self.applicants.knows(frame.source) {
+        if frame.header.kind == CHALLENGE && self.join_requests.knows(frame.source) {
             // Another host has sent it a forged view, so it considers itself a member.
             if let Some(Message::Challenge(question)) = endpoint.read(frame) {
                 endpoint.reply(frame.source, &Message::Response(vec![question.word]));
@@ -219,7 +219,7 @@ impl Gathering {
         } else if !matches!(frame.header.kind, kind::ECHO | kind::REPORT) {
             endpoint.count_non_member();
         } else if let Some(host) = self.checks.on_echo(frame) {
-            if self.applicants.set_reached(host) {
+            if self.join_requests.set_reached(host) {
                 self.reached.push_back(host);
             }
         } else if let Some(prober) = &mut self.prober {
@@ -254,19 +254,19 @@ impl Gathering {
 
     fn drop_silent(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
-        for gone in self.applicants.drop_silent(now, timing.join * 5, timing.forgotten) {
+        for gone in self.join_requests.drop_silent(now, timing.join * 5, timing.forgotten) {
             self.forget(gone, "nothing was heard of it any more", endpoint);
         }
     }
 
     fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
-        let (joined, config) = (self.applicants.names(), endpoint.config());
+        let (joined, config) = (self.join_requests.names(), endpoint.config());
         let (missing, wanted) = (missing(&joined, [], config), config.wanted.enough);
         endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
     }
 
     fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
-        let Some(gone) = self.applicants.remove(to) else { return };
+        let Some(gone) = self.join_requests.remove(to) else { return };
         endpoint.forget(to);
         let text = self.checks.why_unreached(endpoint.station(), &gone.host);
         let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
@@ -310,7 +310,7 @@ impl Gathering {
             return GatheringStep::Wait;
         }
         let wanted = endpoint.config().wanted;
-        let there = self.applicants.len();
+        let there = self.join_requests.len();
         let is_over = self.age(now) >= wanted.patience;
         let is_over = is_over || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
@@ -321,7 +321,7 @@ impl Gathering {
         if !is_over {
             return GatheringStep::Wait;
         }
-        let joined = self.applicants.names();
+        let joined = self.join_requests.names();
         GatheringStep::GiveUp(RootFailure::TooFew {
             missing: missing(&joined, refusals.all(), endpoint.config()),
             joined,
@@ -334,7 +334,7 @@ impl Gathering {
     fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
         let mut declined = refusals.all().filter(|away| away.why == Refusal::Declined).peekable();
         let is_known = !config.hosts.is_empty() && declined.peek().is_some();
-        is_known && missing(&self.applicants.names(), declined, config).is_empty()
+        is_known && missing(&self.join_requests.names(), declined, config).is_empty()
     }
 
     fn let_in(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
@@ -342,14 +342,14 @@ impl Gathering {
             return;
         }
         let enough = endpoint.config().wanted.enough.unwrap_or(usize::MAX);
-        while self.applicants.len() < enough
+        while self.join_requests.len() < enough
             && let Some(mac) = self.reached.pop_front()
         {
-            match self.applicants.admit(mac, self.names.offer(endpoint.config())) {
+            match self.join_requests.admit(mac, self.names.offer(endpoint.config())) {
                 Some(Ok(host)) => {
                     log::info!("{host} ({mac}) joined");
                     refusals.forget(mac);
-                    endpoint.push_event(RootEvent::Joined { host, receivers: self.applicants.len() });
+                    endpoint.push_event(RootEvent::Joined { host, receivers: self.join_requests.len() });
                 }
                 Some(Err((away, nonce))) => refusals.refuse(now, mac, nonce, away, endpoint),
                 None => {}
@@ -373,7 +373,7 @@ impl Gathering {
         let mtu_bytes = usize::from(config.station.mtu_bytes);
         // A probe fills its path, so it passes no router.
         let is_near = |mac| config.network(mac) == config.network(config.station.mac);
-        let speaker = self.applicants.sample(is_near).filter(|_| config.probe && !config.is_cheaper_sent())?;
+        let speaker = self.join_requests.sample(is_near).filter(|_| config.probe && !config.is_cheaper_sent())?;
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
             // buffer would be mistaken for the link's rate.
@@ -384,7 +384,7 @@ impl Gathering {
         let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
         let unicast = Unicast { frame_gap, loss: calibration.loss() };
         untried.then(|| {
-            let all = self.applicants.macs().map(peer).collect();
+            let all = self.join_requests.macs().map(peer).collect();
             (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast).guarded(&config.station.guard))
         })
     }
@@ -432,7 +432,7 @@ pub(super) fn first_view(
     calibration: Option<Calibration>,
 ) -> Result<(View, Choice, Planner), NoPlan> {
     let root = (config.station.host.as_str(), config.station.mac, 0);
-    let others = joined.iter().map(|applicant| (applicant.host.as_str(), applicant.mac, applicant.nonce));
+    let others = joined.iter().map(|request| (request.host.as_str(), request.mac, request.nonce));
     let hosts: Vec<_> = std::iter::once(root).chain(others).collect();
     let names: Vec<&str> = hosts.iter().map(|(name, ..)| *name).collect();
     let networks: Option<Vec<u32>> = hosts.iter().map(|&(_, mac, _)| config.network(mac)).collect();
@@ -440,7 +440,7 @@ pub(super) fn first_view(
     let mut choice = planner.choose(config, &names)?;
     log::info!("{}", choice.reason);
     let policy = config.tuning.policy;
-    let selective = config.selects && config.size.is_some() && joined.iter().any(|applicant| applicant.holds);
+    let selective = config.selects && config.size.is_some() && joined.iter().any(|request| request.holds);
     let apart = if selective { Vec::new() } else { known_slow(config, &choice, &planner) };
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);

@@ -79,7 +79,7 @@ impl NonMembers {
         let text = format!("{} sends to this group already", endpoint.station().host);
         endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
         if self.competitors.len() < MAX_COMPETITORS && self.competitors.insert(to) {
-            endpoint.push_event(RootEvent::Rival { host: host.to_owned(), mac: to });
+            endpoint.push_event(RootEvent::CompetingSender { host: host.to_owned(), mac: to });
         }
     }
 

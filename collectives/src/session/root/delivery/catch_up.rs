@@ -1,6 +1,6 @@
 //! Catch-up streams for receivers that lack data, beside the main stream.
 
-use crate::session::blocks::{Blocks, Dealing, FIRST_STREAM, LackingFrame, SIDE, alone};
+use crate::session::blocks::{Blocks, CATCH_UP, Dealing, FIRST_STREAM, LackingFrame, alone};
 use crate::session::message::Trailer;
 use crate::session::throttle::Share;
 use crate::session::view::View;
@@ -163,13 +163,13 @@ impl CatchUpStreams {
 
     pub fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let idle = self.share.free_at(now).filter(|_| !self.sides.is_empty());
-        let idle = idle.map(|at| crate::membership::timers::Wait::Side.at(at));
+        let idle = idle.map(|at| crate::membership::timers::Wait::CatchUp.at(at));
         self.sides.iter().filter_map(|side| side.stream.poll_timeout(now)).chain(idle).min()
     }
 }
 
 fn stream(identity: &Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
-    alone(Identity { stream: StreamId(FIRST_STREAM | SIDE), ..identity.clone() }, view, rank, first, tuning)
+    alone(Identity { stream: StreamId(FIRST_STREAM | CATCH_UP), ..identity.clone() }, view, rank, first, tuning)
 }
 
 const GAP_WINDOW: u64 = 512;
@@ -269,7 +269,7 @@ impl Backfills {
 
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let forgotten = self.gaps.iter().map(|gap| gap.reported_at + GAP_FORGOTTEN_AFTER).min();
-        forgotten.map(|at| crate::membership::timers::Wait::Side.at(at))
+        forgotten.map(|at| crate::membership::timers::Wait::CatchUp.at(at))
     }
 }
 

@@ -5,7 +5,7 @@ pub mod catch_up;
 
 use super::config::{RootConfig, RootEndpoint};
 use crate::membership::timers::Wait;
-use crate::session::blocks::{Blocks, Dealing, SIDE};
+use crate::session::blocks::{Blocks, CATCH_UP, Dealing};
 use crate::session::fetch::Answering;
 use crate::session::message::{Fetch, FetchedPiece, Message, Trailer};
 use crate::session::view::{Standing, View};
@@ -242,7 +242,7 @@ impl Delivery {
     }
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
-        if frame.header.stream.0 & SIDE != 0 {
+        if frame.header.stream.0 & CATCH_UP != 0 {
             self.catch_ups.handle_frame(now, frame, &self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);

@@ -125,10 +125,10 @@ mod tests {
 
     const MTU_BYTES: u16 = 1500;
 
-    fn said(proofs: &mut LivenessReplies, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
+    fn said(replies: &mut LivenessReplies, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), MTU_BYTES);
         let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
-        let waits = proofs.send_replies(&chain(members), &mut endpoint);
+        let waits = replies.send_replies(&chain(members), &mut endpoint);
         let mut buffer = [0; MTU_BYTES as usize + OVERHEAD_BYTES];
         let frames = std::iter::from_fn(|| {
             let length = endpoint.poll_transmit(Instant::START, &mut buffer)?;
@@ -143,27 +143,28 @@ mod tests {
 
     #[test]
     fn all_challenges_are_answered_and_a_flood_of_them_gets_few_replies() {
-        let mut proofs = LivenessReplies::default();
+        let mut replies = LivenessReplies::default();
         let of = |word, unanswered| Challenge { word, unanswered };
         for time in 0..10_000 {
-            proofs.on_challenge(Rank(1), of(time, 255));
+            replies.on_challenge(Rank(1), of(time, 255));
         }
-        proofs.on_challenge(Rank(2), of(7, 2));
-        proofs.on_challenge(Rank(3), of(8, 0));
-        assert_eq!(said(&mut proofs, 4), (vec![(false, vec![8]), (true, vec![9999, 7])], false));
-        assert_eq!(said(&mut proofs, 4), (vec![], false));
+        replies.on_challenge(Rank(2), of(7, 2));
+        replies.on_challenge(Rank(3), of(8, 0));
+        assert_eq!(said(&mut replies, 4), (vec![(false, vec![8]), (true, vec![9999, 7])], false));
+        assert_eq!(said(&mut replies, 4), (vec![], false));
     }
 
     #[test]
     fn all_of_a_thousand_members_get_a_turn() {
         for unanswered in [0, 2] {
-            let mut proofs = LivenessReplies::default();
+            let mut replies = LivenessReplies::default();
             let (mut left, mut rounds) = (900, 0);
-            (1..=1000).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
+            (1..=1000).for_each(|rank| replies.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
             while left > 0 {
                 // Members that got the first replies send further challenges.
-                (1..=100).for_each(|rank| proofs.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
-                let words = said(&mut proofs, 1001).0.into_iter().flat_map(|(_, words)| words);
+                (1..=100)
+                    .for_each(|rank| replies.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
+                let words = said(&mut replies, 1001).0.into_iter().flat_map(|(_, words)| words);
                 left -= words.filter(|&word| word > 100).count().min(left);
                 rounds += 1;
             }

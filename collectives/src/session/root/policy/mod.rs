@@ -58,7 +58,7 @@ struct StormControlMark {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StormControlStage {
     Watching,
-    Levelling(&'static str, f64),
+    Fallback(&'static str, f64),
     Settled,
 }
 
@@ -94,8 +94,8 @@ impl StormControl {
         }
     }
 
-    pub(super) fn is_levelling(&self) -> bool {
-        matches!(self.stage, StormControlStage::Levelling(..))
+    pub(super) fn is_falling_back(&self) -> bool {
+        matches!(self.stage, StormControlStage::Fallback(..))
     }
 
     pub(super) fn trial_mut(&mut self) -> Option<&mut RateComparison> {
@@ -143,7 +143,7 @@ impl StormControl {
         if losers.len() * 2 > listeners {
             if is_worth_it(scene, rate, planner.frame_time(), listeners) {
                 log::info!("{MANY_RECEIVERS_TEXT}: {rate:.0} frames a second");
-                self.stage = StormControlStage::Levelling(MANY_RECEIVERS_TEXT, rate);
+                self.stage = StormControlStage::Fallback(MANY_RECEIVERS_TEXT, rate);
             }
             return Vec::new();
         }
@@ -175,7 +175,7 @@ impl StormControl {
             log::info!("frames to one take {gap:?}, to all {:?}", Duration::from_secs_f64(1.0 / rate.max(1.0)));
             let is_worse = |gap: &Duration| rate * gap.as_secs_f64() * WORSE < 1.0;
             if gap.filter(is_worse).is_some_and(|gap| is_worth_it(scene, rate, gap, listeners.len())) {
-                self.stage = StormControlStage::Levelling(SLOW_TEXT, rate);
+                self.stage = StormControlStage::Fallback(SLOW_TEXT, rate);
             }
             self.slow_looks = 0;
         }
@@ -217,7 +217,7 @@ impl StormControl {
         delivery: &mut Delivery,
         replanning: &mut Replanning,
     ) -> Option<(RootEvent, f64)> {
-        let StormControlStage::Levelling(why, rate) = self.stage else { return None };
+        let StormControlStage::Fallback(why, rate) = self.stage else { return None };
         if !delivery.blocks().is_level() {
             return None;
         }
