@@ -114,9 +114,10 @@ impl Sender {
             }
             let Sender { staging, datagrams, .. } = self;
             let sent = staging.waiting(run, payload, |waiting| match datagrams {
-                Some(datagrams) => datagrams.send(socket, waiting, now),
+                Some(datagrams) => datagrams.send(socket, interface, waiting, now),
                 None => syscall::send_many(socket, waiting),
             });
+            self.backlog.held_bytes = self.datagrams.as_ref().map_or(0, |datagrams| datagrams.held_bytes(now));
             match sent {
                 Ok(sent) => {
                     frames += sent;
@@ -378,7 +379,7 @@ const HOLD: Duration = Duration::from_millis(4);
 const INTERVAL: Duration = Duration::from_millis(20);
 const START_FRAMES: usize = 32;
 const MIN_BUFFERED_FRAMES: usize = 8;
-const CHARGE_BYTES: usize = 790;
+pub(super) const CHARGE_BYTES: usize = 790;
 
 /// Send buffer of a socket. It has room for the frames of `HOLD`: half of it is left when the kernel reports room
 /// again, which must outlast the wake-up of a busy host. The kernel charges `CHARGE_BYTES` for a frame beside its own
@@ -388,6 +389,10 @@ pub(super) struct SendBuffer {
     frame_bytes: usize,
     max_bytes: usize,
     pub(super) present_bytes: usize,
+    /// Bytes of frames that the kernel keeps for hosts it does not find: they take room, but no time of the link.
+    pub(super) held_bytes: usize,
+    /// What the socket has been given.
+    set_bytes: usize,
     since: Instant,
     sent_bytes: u64,
     blocked: bool,
@@ -397,6 +402,7 @@ impl SendBuffer {
     pub(super) fn new(frame_bytes: usize, max_bytes: usize) -> SendBuffer {
         let mut backlog = SendBuffer { frame_bytes, max_bytes, ..SendBuffer::default() };
         backlog.present_bytes = backlog.buffer(START_FRAMES);
+        backlog.set_bytes = backlog.present_bytes;
         backlog
     }
 
@@ -411,27 +417,36 @@ impl SendBuffer {
     }
 
     pub(super) fn blocked(&mut self) {
-        self.blocked = true;
+        self.blocked |= self.held_bytes == 0;
     }
 
+    /// Returns the size that the socket shall get, if that is another.
     pub(super) fn resize(&mut self, now: Instant) -> Option<usize> {
+        self.follow_link(now);
+        // The kernel reports room when half of the buffer is free, and gives twice what it is asked for.
+        let wanted = self.present_bytes + self.held_bytes;
+        (wanted != self.set_bytes).then(|| {
+            self.set_bytes = wanted;
+            wanted
+        })
+    }
+
+    fn follow_link(&mut self, now: Instant) {
         let interval = now.since(self.since);
         if interval < INTERVAL {
-            return None;
+            return;
         }
         let (sent, blocked) = (self.sent_bytes, self.blocked);
         (self.since, self.sent_bytes, self.blocked) = (now, 0, false);
         // The link's rate shows only if the buffer was full and the interval had no long pause.
         if !blocked || interval > INTERVAL * 5 {
-            return None;
+            return;
         }
         let held_bytes = sent as f64 * HOLD.as_secs_f64() / interval.as_secs_f64();
         let wanted = self.buffer((held_bytes / self.frame_bytes as f64).ceil() as usize);
-        if wanted.abs_diff(self.present_bytes) * 4 <= self.present_bytes {
-            return None;
+        if wanted.abs_diff(self.present_bytes) * 4 > self.present_bytes {
+            self.present_bytes = wanted;
         }
-        self.present_bytes = wanted;
-        Some(wanted)
     }
 }
 
@@ -529,5 +544,19 @@ mod tests {
     #[test]
     fn a_link_that_never_blocks_leaves_the_buffer_alone() {
         assert_eq!(settled_frames(1_000_000, false), START_FRAMES);
+    }
+
+    #[test]
+    fn frames_for_absent_hosts_say_nothing_of_the_links_rate_and_get_room_of_their_own() {
+        let mut backlog = SendBuffer { held_bytes: 50_000, ..SendBuffer::new(1514, 256 << 10) };
+        let present_bytes = backlog.present_bytes;
+        for round in 1..=100 {
+            backlog.sent(10);
+            backlog.blocked();
+            let first = (round == 1).then_some(present_bytes + 50_000);
+            assert_eq!(backlog.resize(Instant::from_nanos(round * 1_000_000)), first);
+        }
+        backlog.held_bytes = 0;
+        assert_eq!(backlog.resize(Instant::from_nanos(101_000_000)), Some(present_bytes));
     }
 }

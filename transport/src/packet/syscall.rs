@@ -352,6 +352,30 @@ pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
 }
 
+/// Whether the kernel does not know the Ethernet address of a host on the interface's network, and so keeps what is
+/// sent there; for hosts elsewhere it is not.
+pub(super) fn is_unresolved(fd: BorrowedFd, interface: &str, ip: Ipv4Addr) -> bool {
+    /// From `linux/sockios.h`.
+    const SIOCGARP: libc::Ioctl = 0x8954;
+    // SAFETY: all bytes zero is a valid `arpreq`.
+    let mut request: libc::arpreq = unsafe { zeroed() };
+    if interface.len() >= request.arp_dev.len() {
+        return false;
+    }
+    for (to, from) in request.arp_dev.iter_mut().zip(interface.bytes()) {
+        *to = from as libc::c_char;
+    }
+    request.arp_pa.sa_family = libc::AF_INET as libc::sa_family_t;
+    // Behind the port.
+    for (to, from) in request.arp_pa.sa_data[2..].iter_mut().zip(ip.octets()) {
+        *to = from as libc::c_char;
+    }
+    // SAFETY: SIOCGARP reads and writes one `arpreq`, which outlives the call.
+    let found = unsafe { libc::ioctl(fd.as_raw_fd(), SIOCGARP, &raw mut request) };
+    // A known address has a flag.
+    found == 0 && request.arp_flags == 0
+}
+
 fn query_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Result<libc::ifreq> {
     // SAFETY: all bytes zero is a valid `ifreq`.
     let mut request: libc::ifreq = unsafe { zeroed() };

@@ -5,10 +5,12 @@
 //! other hosts. If none leaves for long, that is an error.
 //!
 //! Frames for all are copied to each peer where no multicast goes. Without room for the next copy such a frame
-//! waits, and goes on with that peer.
+//! waits, and goes on with that peer. For a peer on its own network that answers no ARP request, the kernel holds the
+//! copies for seconds, in the socket's buffer: so it gets few.
 
 use super::address::{address_of, group_address};
-use crate::packet::syscall::{SEND_MANY_FRAMES, multicast_by};
+use crate::packet::sender::CHARGE_BYTES;
+use crate::packet::syscall::{SEND_MANY_FRAMES, is_unresolved, multicast_by};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno;
@@ -16,7 +18,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt, recvmsg, sendmsg,
     socket, sockopt,
 };
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::io::IoSlice;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -27,6 +29,12 @@ const ERRORS: usize = 64;
 /// Tries of a frame. An error may be that of an earlier datagram, reported late.
 const TRIES: usize = 3;
 const MAX_WARNED: usize = 1024;
+/// Time for which the kernel holds frames for a host that it does not find: three ARP requests, one a second.
+const HELD_FOR: Duration = Duration::from_secs(3);
+/// Most copies that are held for a peer when it is first looked for, which may take a while; then one.
+const FIRST_HELD: usize = 4;
+/// Number of peers that are looked for again at the same time.
+const LOOKED_FOR: usize = 128;
 
 /// Sender of frames as datagrams. Each of the `peers` gets its own copy of what is for all, and `copies` of them have
 /// theirs of the first such frame that waits; the multicast address gets it if there is no list of peers.
@@ -38,11 +46,21 @@ pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
     peers: Option<Vec<SockaddrIn>>,
     copies: usize,
+    /// Copies for peers that the kernel has not found.
+    held: BTreeMap<Ipv4Addr, Held>,
     joins: bool,
     left: u64,
     lost: u64,
     refusal: Option<(Errno, Instant, Instant)>,
     warned: HashSet<Option<SockaddrIn>>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Held {
+    since: Instant,
+    copies: usize,
+    most: usize,
+    bytes: usize,
 }
 
 struct Run {
@@ -55,8 +73,8 @@ struct Run {
 impl DatagramSender {
     pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
         let peers = unicast.then(Vec::new);
-        let warned = HashSet::new();
-        DatagramSender { ether_type, peers, copies: 0, joins: true, left: 0, lost: 0, refusal: None, warned }
+        let (held, warned) = (BTreeMap::new(), HashSet::new());
+        DatagramSender { ether_type, peers, copies: 0, held, joins: true, left: 0, lost: 0, refusal: None, warned }
     }
 
     pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
@@ -71,6 +89,11 @@ impl DatagramSender {
     pub(in crate::packet) fn forget_refusal(&mut self) {
         self.refusal = None;
         self.warned.clear();
+    }
+
+    /// Returns the bytes charged for copies that the kernel holds for peers it has not found.
+    pub(in crate::packet) fn held_bytes(&self, now: Instant) -> usize {
+        self.held.values().filter(|held| now.since(held.since) < HELD_FOR).map(|held| held.bytes).sum()
     }
 
     pub(in crate::packet) fn take_lost(&mut self) -> u64 {
@@ -99,6 +122,7 @@ impl DatagramSender {
     pub(in crate::packet) fn send(
         &mut self,
         socket: BorrowedFd,
+        interface: &str,
         frames: &[[IoSlice<'_>; 2]],
         now: Instant,
     ) -> nix::Result<usize> {
@@ -107,7 +131,7 @@ impl DatagramSender {
             if self.left >> first & 1 == 1 {
                 continue;
             }
-            match self.send_run(socket, frames, first, now) {
+            match self.send_run(socket, interface, frames, first, now) {
                 Ok(run) => self.left |= run,
                 Err(errno) if self.left & 1 == 0 => return Err(errno),
                 Err(_) => break,
@@ -119,6 +143,7 @@ impl DatagramSender {
     fn send_run(
         &mut self,
         socket: BorrowedFd,
+        interface: &str,
         frames: &[[IoSlice<'_>; 2]],
         first: usize,
         now: Instant,
@@ -129,11 +154,38 @@ impl DatagramSender {
             return self.send_to(self.address(mac), socket, frames, run, now);
         }
         while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
-            self.send_to(Some(peer), socket, frames, Run::of_one(frames, first), now)?;
+            let is_unresolved = || is_unresolved(socket, interface, peer.ip());
+            if self.may_get_copy(peer.ip(), is_unresolved, now) {
+                let run = Run::of_one(frames, first);
+                let bytes = run.bytes + CHARGE_BYTES;
+                self.send_to(Some(peer), socket, frames, run, now)?;
+                if is_unresolved() {
+                    self.hold(peer.ip(), bytes, now);
+                }
+            }
             self.copies += 1;
         }
         self.copies = 0;
         Ok(1 << first)
+    }
+
+    fn may_get_copy(&mut self, peer: Ipv4Addr, is_unresolved: impl FnOnce() -> bool, now: Instant) -> bool {
+        let Some(&held) = self.held.get(&peer) else { return true };
+        if !is_unresolved() {
+            self.held.remove(&peer);
+            return true;
+        }
+        let turns = 1 + self.held.len() as u32 / LOOKED_FOR as u32;
+        held.copies < held.most || now.since(held.since) >= HELD_FOR * turns
+    }
+
+    fn hold(&mut self, peer: Ipv4Addr, bytes: usize, now: Instant) {
+        let first = Held { since: now, copies: 0, most: FIRST_HELD, bytes: 0 };
+        let held = self.held.entry(peer).or_insert(first);
+        if now.since(held.since) >= HELD_FOR {
+            *held = Held { most: 1, ..first };
+        }
+        (held.copies, held.bytes) = (held.copies + 1, held.bytes + bytes);
     }
 
     fn send_to(
@@ -288,5 +340,5 @@ pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Res
     if !peers.is_empty() {
         sender.name_peers(peers);
     }
-    sender.send(socket.as_fd(), &frames, Instant::START).map(drop)
+    sender.send(socket.as_fd(), "", &frames, Instant::START).map(drop)
 }
