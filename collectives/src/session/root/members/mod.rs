@@ -15,6 +15,8 @@ use progress::{Advance, Pace, Rates, phase};
 use std::time::Duration;
 
 const KEPT_REPORTS: u32 = 10;
+/// Reports below which nothing is said of most of them.
+const LEAST_REPORTS: u32 = 3;
 
 /// State of a member. The `mute_child`, from which it reports that it never received a frame, and the final outcome
 /// that it has `claimed` each stand with the time of the first such report. The bits of `waits` tell for each of the
@@ -29,6 +31,8 @@ pub(super) struct MemberEntry {
     status: Status,
     mute_child: Option<(Rank, Instant)>,
     waits: u16,
+    /// The number of reports so far, ten at most.
+    reports: u32,
     advance: Advance,
     pace: Pace,
     accepted: bool,
@@ -49,6 +53,7 @@ impl MemberEntry {
             status: Status::default(),
             mute_child: None,
             waits: 0,
+            reports: 0,
             advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
@@ -77,8 +82,9 @@ impl MemberEntry {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
-    pub(super) fn mostly_waits(&self) -> bool {
-        self.waits.count_ones() > KEPT_REPORTS / 2
+    /// Whether it waits for a child by most reports of the last second; `None` while there are too few of them.
+    pub(super) fn mostly_waits(&self) -> Option<bool> {
+        (self.reports >= LEAST_REPORTS).then_some(self.waits.count_ones() * 2 > self.reports)
     }
 
     pub(super) fn pace(&self) -> &Pace {
@@ -268,6 +274,7 @@ impl Members {
         entry.status = status;
         let waits = status.state == MemberState::WaitsForChild;
         entry.waits = (entry.waits << 1 | u16::from(waits)) & ((1 << KEPT_REPORTS) - 1);
+        entry.reports = KEPT_REPORTS.min(entry.reports + 1);
         let known = entry.mute_child.take();
         let mute = status.waits_for.filter(|_| status.is_mute);
         entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
