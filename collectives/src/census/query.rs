@@ -7,7 +7,7 @@ use crate::keys::{ClusterSecrets, Keys};
 use crate::membership::Station;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::membership::timers::{Wait, jitter};
-use ethbcast_transport::wire::{self, Fields, Frame, Identity, Spelled};
+use ethbcast_transport::wire::{self, Fields, Frame, HEADER_BYTES, Identity, Spelled};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,6 +19,8 @@ const QUERY_INTERVAL: Duration = Duration::from_millis(300);
 const MIN_SPREAD: Duration = Duration::from_millis(50);
 /// Time added to the shortest spread of replies for each known receiver.
 const SPREAD_EACH: Duration = Duration::from_micros(200);
+/// A third of the longest reply.
+const PADDED_BYTES: usize = 200;
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
 
@@ -45,6 +47,8 @@ pub struct CensusQuery {
     found: BTreeMap<(MacAddr, String), Present>,
     lost: u64,
     secrets: Option<ClusterSecrets>,
+    /// Least length of a query's body.
+    least_bytes: usize,
 }
 
 impl CensusQuery {
@@ -64,6 +68,7 @@ impl CensusQuery {
             found: BTreeMap::new(),
             lost: 0,
             secrets: None,
+            least_bytes: 0,
         }
     }
 
@@ -74,6 +79,11 @@ impl CensusQuery {
     /// Sends the query to the broadcast address, as a port by unicast needs it.
     pub fn by_broadcast(self) -> CensusQuery {
         CensusQuery { to: MacAddr::BROADCAST, ..self }
+    }
+
+    /// Makes queries as long as they must be to get whole replies where addresses may be forged, as over UDP.
+    pub fn padded(self) -> CensusQuery {
+        CensusQuery { least_bytes: PADDED_BYTES, ..self }
     }
 
     pub fn rounds(&self) -> u32 {
@@ -137,7 +147,9 @@ impl Machine for CensusQuery {
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.asks = self.asks.checked_sub(1)?;
         let question = CensusRequest { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
-        let (header, body) = (self.identity.header(WHO), question.encode());
+        let (header, mut body) = (self.identity.header(WHO), question.encode());
+        // Bytes after the last field are ignored.
+        body.resize(body.len().max(self.least_bytes), 0);
         let Some(secrets) = &mut self.secrets else {
             return Some(self.identity.write(buffer, self.to, &header, &body));
         };
@@ -170,6 +182,7 @@ struct PendingReply {
     to: MacAddr,
     nonce: u64,
     asked_by: usize,
+    asked_bytes: usize,
 }
 
 impl CensusResponder {
@@ -187,7 +200,8 @@ impl CensusResponder {
         let own = station.mac.octets().into_iter().fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
         let of_group = station.group_mac.octets()[5];
         let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
-        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by };
+        let asked_bytes = HEADER_BYTES + frame.payload.len();
+        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by, asked_bytes };
         // From one asker, in this round or the one before: an older query may be replayed.
         let is_same = |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
         match self.due.iter_mut().find(|one| is_same(one)) {
@@ -203,17 +217,17 @@ impl CensusResponder {
         true
     }
 
-    /// Returns the address and nonce of a reply that is due, and the index of the secret that
-    /// authenticated its query.
-    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, usize)> {
+    /// Returns the address and nonce of a reply that is due, the index of the secret that authenticated its query, and
+    /// the query's bytes.
+    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, (usize, usize))> {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
         let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
         let (at, _) = first.filter(|(_, due)| due.at <= now)?;
-        let PendingReply { to, nonce, asked_by, .. } = self.due.remove(at);
+        let PendingReply { to, nonce, asked_by, asked_bytes, .. } = self.due.remove(at);
         self.next = Some(now + REPLY_INTERVAL);
-        Some((to, nonce, asked_by))
+        Some((to, nonce, (asked_by, asked_bytes)))
     }
 
     pub fn next(&self) -> Option<Deadline> {
@@ -306,6 +320,16 @@ impl CensusRequest {
 }
 
 impl CensusReply {
+    /// Returns the reply without the parts that nothing depends on if it is longer than `most_bytes`; `None` if it is
+    /// still.
+    pub fn within(mut self, most_bytes: usize) -> Option<CensusReply> {
+        if self.encode().len() > most_bytes {
+            self.about.version.clear();
+            self.about.last.iter_mut().for_each(|last| last.source.clear());
+        }
+        (self.encode().len() <= most_bytes).then_some(self)
+    }
+
     pub fn encode(&self) -> Vec<u8> {
         let About { version, megabits_per_second, last } = &self.about;
         let mut out = BodyWriter::default();

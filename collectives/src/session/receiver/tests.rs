@@ -1,7 +1,7 @@
 //! Tests of a receiver: its replies to queries, and how little it sends to unproved addresses.
 
 use super::*;
-use crate::census::{About, CensusRequest, LastSession, address};
+use crate::census::{About, CensusQuery, CensusRequest, LastSession, address};
 use crate::membership::Station;
 use crate::session::receiver::config::ReceiverConfig;
 use crate::session::root::{Root, RootConfig, RootEvent};
@@ -29,6 +29,47 @@ fn asked(about: Option<About>, seconds: u64) -> Option<CensusReply> {
     assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
     assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
     CensusReply::decode(answer.payload)
+}
+
+/// Returns the bytes of a query, and the reply of a receiver whose names have this length.
+fn replied(sources_unproved: bool, is_padded: bool, name_bytes: usize) -> (usize, Option<(usize, CensusReply)>) {
+    let name = "n".repeat(name_bytes);
+    let station = Station::new(&name, &name, MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+    let last = LastSession { is_delivered: true, source: "s".repeat(100), seconds_ago: 10 };
+    let about = Some(About { version: "v".repeat(32), last: Some(last), ..About::default() });
+    let config = ReceiverConfig { about, sources_unproved, ..ReceiverConfig::new(station.clone(), 1) };
+    let mut receiver = Receiver::new(Instant::START, config);
+    let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
+    let asker = CensusQuery::new(Instant::START, identity, "", Duration::from_secs(1), 5);
+    let mut asker = if is_padded { asker.padded() } else { asker };
+    let mut buffer = [0; 1514];
+    asker.handle_timeout(Instant::START);
+    let asked = asker.poll_transmit(Instant::START, &mut buffer).expect("it asks");
+    receiver.handle_frame(Instant::START, &buffer[..asked]);
+    let replied = receiver.poll_transmit(Instant::START + Duration::from_secs(1), &mut buffer);
+    let reply = |bytes: usize| {
+        let frame = wire::parse(&buffer[..bytes]).expect("a frame");
+        (bytes - ETHERNET_BYTES, CensusReply::decode(frame.payload).expect("a reply"))
+    };
+    (asked - ETHERNET_BYTES, replied.map(reply))
+}
+
+#[test]
+fn a_query_from_an_unproved_address_gets_at_most_three_times_its_bytes() {
+    for name_bytes in [7, 64] {
+        let (_, whole) = replied(false, false, name_bytes);
+        let whole = whole.expect("it is on one Ethernet").1;
+        assert!(whole.about.version.len() == 32 && whole.about.last.is_some());
+        for is_padded in [false, true] {
+            let (asked, reply) = replied(true, is_padded, name_bytes);
+            let bytes = reply.as_ref().map_or(0, |(bytes, _)| *bytes);
+            assert!(bytes <= 3 * asked, "{bytes} for {asked}");
+            assert_eq!(reply.is_some_and(|(_, reply)| reply == whole), is_padded, "{name_bytes}");
+        }
+    }
+    let (_, short) = replied(true, false, 7);
+    let short = short.expect("without what nothing depends on").1;
+    assert!(short.about.version.is_empty() && short.about.last.is_some_and(|last| last.source.is_empty()));
 }
 
 /// Returns the bytes of announcements that a receiver gets, one each 100 ms, and those of the frames that it sends
