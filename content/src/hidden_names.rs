@@ -52,6 +52,11 @@ impl HiddenNames {
         self.tree.with_extension(&OLD[1..])
     }
 
+    /// Returns the name of an old entry whose successor is in place.
+    pub(crate) fn succeeded(old: &Path) -> PathBuf {
+        old.with_extension(&PART[1..])
+    }
+
     fn with(stem: &str) -> HiddenNames {
         let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
         HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
@@ -191,12 +196,11 @@ pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> b
 fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
     directory.has_directory(&names.tree).ok().filter(|there| *there)?;
     let tree = directory.directory(&names.tree).ok().filter(Directory::try_lock)?;
-    // Old entries among the built ones have no successor yet: the next run with the same journal completes them.
-    let is_needed = || directory.kind(&names.journal).map_or(true, |journal| journal.is_some()) && holds_old(&tree);
-    (directory.is_own(&tree, &names.tree) && is_old(directory, names) && !is_needed()).then_some(tree)
+    (directory.is_own(&tree, &names.tree) && is_old(directory, names) && !holds_old(&tree)).then_some(tree)
 }
 
-fn holds_old<D: Directory>(tree: &D) -> bool {
+/// Whether an old entry is among the built ones, for which no successor is in place yet: the next run completes it.
+pub(crate) fn holds_old<D: Directory>(tree: &D) -> bool {
     tree.names().map_or(true, |names| names.iter().any(|name| with_suffix(name, OLD).is_some()))
 }
 

@@ -2,7 +2,7 @@
 
 use super::building::{Remains, remove_others};
 use crate::disk::{Accept, Beneath, Directory, Lack, Setter, is_taken};
-use crate::hidden_names::{HiddenNames, TakenUp, lock_tree, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, holds_old, lock_tree, take_up_tree};
 use crate::manifest::Manifest;
 use crate::{mounts, name, trial};
 use ethbcast_collectives::session::Outcome;
@@ -269,10 +269,11 @@ impl<D: Directory> Place<D> {
                 true => Ok(()),
                 false => from.rename(&own, to, &own),
             };
-            put.map_err(|error| match displaced {
-                Some(displaced) => displaced.bring_back(named(manifest, at, &error)),
-                None => named(manifest, at, &error),
-            })?;
+            match (put, displaced) {
+                (Ok(()), displaced) => displaced.into_iter().for_each(|displaced| displaced.conclude()),
+                (Err(error), Some(displaced)) => return Err(displaced.bring_back(named(manifest, at, &error))),
+                (Err(error), None) => return Err(named(manifest, at, &error)),
+            }
         }
         let mut remains = Vec::new();
         if self.target.delete {
@@ -390,6 +391,11 @@ impl<'a, D: Directory> Displaced<'a, D> {
         let hidden = HiddenNames::fleeting().old();
         holder.rename(name, built, &hidden)?;
         Ok(Displaced { built, hidden, holder, name })
+    }
+
+    /// Gives the entry the name of one that may be removed with the built ones.
+    pub(super) fn conclude(self) {
+        drop(self.built.rename(&self.hidden, self.built, &HiddenNames::succeeded(&self.hidden)));
     }
 
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
@@ -565,7 +571,7 @@ impl<D: Directory> HiddenTree<D> {
 
 impl<D: Directory> Drop for HiddenTree<D> {
     fn drop(&mut self) {
-        if self.is_kept.load(Ordering::Relaxed) {
+        if self.is_kept.load(Ordering::Relaxed) || holds_old(&*self.root) {
             return;
         }
         if let Ok(Some(_)) = self.holder.kind(&self.names.tree)
