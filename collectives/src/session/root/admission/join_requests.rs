@@ -150,7 +150,7 @@ impl JoinRequests {
     /// Returns the request of a host that a full-length frame has reached, if it waits to be admitted.
     pub fn reached(&self, mac: MacAddr) -> Option<&JoinRequest> {
         let candidate = self.candidates.get(&mac).filter(|candidate| candidate.standing == RequestState::Reached);
-        candidate.map(|candidate| &candidate.applicant)
+        candidate.map(|candidate| &candidate.request)
     }
 
     /// Admits a host that a full-length frame has reached, and returns its name in the session; `None` if there is no
