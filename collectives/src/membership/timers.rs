@@ -120,7 +120,8 @@ impl Timing {
     /// Returns these times among `receivers`. The root gets 8000 status reports a second at most, so with more than
     /// 800 receivers each reports less often: three reports must be lost until it is suspected, seven until it is
     /// demoted, and progress is judged over seven.
-    pub(crate) fn among(self, receivers: usize) -> Timing {
+    #[must_use]
+    pub fn among(self, receivers: usize) -> Timing {
         let status = REPORT_SPACING * receivers as u32;
         if status <= self.status {
             return self;
@@ -134,6 +135,16 @@ impl Timing {
             slow: self.slow.max(seven),
             ..self
         }
+    }
+
+    /// Returns `time`, or that of so many reports of one member if it is longer: a single report may be old or forged.
+    pub(crate) fn or_reports(&self, time: Duration, reports: u32) -> Duration {
+        time.max(self.status * reports)
+    }
+
+    /// Returns the time by which the newest report of a member may be older than among 800 receivers.
+    pub(crate) fn lag(&self) -> Duration {
+        self.status.saturating_sub(Timing::default().status)
     }
 }
 

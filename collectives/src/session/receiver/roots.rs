@@ -2,6 +2,7 @@
 
 use super::config::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::liveness::LivenessChallenge;
+use crate::membership::Timing;
 use crate::session::message::{ContentKind, Message, Stage};
 use crate::session::verified::ChunkSize;
 use ethbcast_transport::wire::Frame;
@@ -271,7 +272,8 @@ impl KnownRoot {
         self.last_received_at = now;
     }
 
-    pub(super) fn begin(&mut self, now: Instant) {
+    pub(super) fn begin(&mut self, now: Instant, timing: &Timing) {
+        self.challenge.scale(timing);
         self.challenge.prove(now);
     }
 

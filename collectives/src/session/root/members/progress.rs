@@ -78,6 +78,9 @@ pub fn phase(state: MemberState) -> u8 {
     }
 }
 
+/// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
+pub const RATE_OVER: Duration = Duration::from_millis(800);
+
 const MARK_SPACING: Duration = Duration::from_millis(90);
 
 const MAX_MARKS: u32 = 20;
@@ -144,10 +147,13 @@ impl Pace {
         Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
     }
 
-    pub fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {
+    /// Consumption rate over the last `period` in frames per second; `None` if less history is known. A last report
+    /// that is not older than `lag` counts as new.
+    pub fn consuming(&self, now: Instant, period: Duration, lag: Duration) -> Option<f64> {
         let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
         let last = self.marks.back()?;
-        Some(last.consumed.saturating_sub(mark.consumed) as f64 / now.since(mark.at).as_secs_f64())
+        let end = last.at.max(now - lag);
+        Some(last.consumed.saturating_sub(mark.consumed) as f64 / end.since(mark.at).as_secs_f64())
     }
 }
 
@@ -284,9 +290,9 @@ mod pace_tests {
         told(&mut pace, 2310, 2310);
         let rate = pace.arriving().expect("it has spoken");
         assert!(rate < 1001.0, "{rate}");
-        let rate = pace.consuming(at(2310), Duration::from_secs(1)).expect("it is known for so long");
+        let rate = pace.consuming(at(2310), Duration::from_secs(1), Duration::ZERO).expect("it is known for so long");
         assert!((900.0..1001.0).contains(&rate), "{rate}");
-        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3)), None);
+        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3), Duration::ZERO), None);
         assert!(pace.marks.len() <= 24, "{}", pace.marks.len());
     }
 

@@ -413,3 +413,6 @@ impl ExcessChildren {
         worth.then_some(drain + periods(timing))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -69,12 +69,12 @@ impl WatchContext<'_> {
             .entries()
             .iter()
             .filter(|entry| is_tree && entry.standing() == Standing::InPlace && !entry.is_reported())
-            .map(|entry| (entry.status().arrived, entry.rank()))
+            .map(|entry| (entry.arrived_by(self.now, self.timing), entry.rank()))
             .collect();
         arrivals.sort_unstable();
         for (arrived, rank) in arrivals {
             let parent = self.parent(rank);
-            let ahead = members.in_place(parent).map_or(0, |parent| parent.status().arrived);
+            let ahead = members.in_place(parent).map_or(0, |parent| parent.arrived_by(self.now, self.timing));
             if arrived + self.delivery.blocks().slots() / 2 <= ahead {
                 found.entry(parent).or_insert(rank);
             }
@@ -90,9 +90,10 @@ impl WatchContext<'_> {
             let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
             blocked * 2 < in_place.len()
         } else if self.view.via == Via::Cast {
-            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
+            let by_now = |entry: &MemberEntry| entry.arrived_by(self.now, self.timing);
+            let mut arrived: Vec<u64> = in_place.iter().copied().map(by_now).collect();
             arrived.sort_unstable();
-            let ahead = members.entry(straggler.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            let ahead = by_now(members.entry(straggler.rank)?) + self.delivery.blocks().slots() / 4;
             ahead < arrived[arrived.len() / 2]
         } else {
             true
@@ -101,7 +102,7 @@ impl WatchContext<'_> {
     }
 
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
-        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
+        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period, self.timing.lag()));
         rate.is_some_and(|rate| rate < best * SLOW_BELOW)
     }
 
@@ -124,7 +125,8 @@ impl WatchContext<'_> {
     }
 
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
-        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= NOTICE_AFTER / 2);
+        let least = self.timing.or_reports(NOTICE_AFTER / 2, 3);
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= least);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }
@@ -155,7 +157,8 @@ impl Stragglers {
         on_slow: OnSlow,
     ) -> Vec<StallFinding> {
         let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else { return Vec::new() };
-        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, scene.timing.slow));
+        let (slow_after, lag) = (scene.timing.slow, scene.timing.lag());
+        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, slow_after, lag));
         let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_text(scene.view, rate));
         let text = format!("holds up the others: {} ({rate} of {best})", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
