@@ -45,6 +45,9 @@ pub(in crate::packet) struct DatagramSender {
     peers: Option<Vec<SockaddrIn>>,
     /// Peers that have their copy of the first frame for all that waits.
     copies: usize,
+    /// Copies of it that have left, and copies of earlier ones beyond the first of each, with their bytes.
+    given: u64,
+    more: (u64, u64),
     /// Copies for peers that the kernel has not found.
     held: BTreeMap<Ipv4Addr, Held>,
     joins: bool,
@@ -77,7 +80,19 @@ impl DatagramSender {
     pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
         let peers = unicast.then(Vec::new);
         let (held, warned) = (BTreeMap::new(), HashSet::new());
-        DatagramSender { ether_type, peers, copies: 0, held, joins: true, left: 0, lost: 0, refusal: None, warned }
+        DatagramSender {
+            ether_type,
+            peers,
+            copies: 0,
+            given: 0,
+            more: (0, 0),
+            held,
+            joins: true,
+            left: 0,
+            lost: 0,
+            refusal: None,
+            warned,
+        }
     }
 
     /// Sends what is for all to these hosts.
@@ -105,11 +120,16 @@ impl DatagramSender {
         std::mem::take(&mut self.lost)
     }
 
+    /// Returns how many frames, and bytes of them, have left more than there were frames.
+    pub(in crate::packet) fn take_copies(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.more)
+    }
+
     /// Takes note that the oldest frames are no longer waiting.
     pub(in crate::packet) fn removed(&mut self, count: usize) {
         if self.left & 1 == 0 {
             // It was given up.
-            self.copies = 0;
+            (self.copies, self.given) = (0, 0);
         }
         self.left = self.left.checked_shr(count as u32).unwrap_or_default();
     }
@@ -165,12 +185,16 @@ impl DatagramSender {
                 let run = Run::of_one(frames, first);
                 let bytes = run.bytes + CHARGE_BYTES;
                 self.send_to(Some(peer), socket, frames, run, now)?;
+                self.given += 1;
                 if is_unresolved() {
                     self.hold(peer.ip(), bytes, now);
                 }
             }
             self.copies += 1;
         }
+        let more = std::mem::take(&mut self.given).saturating_sub(1);
+        let frame_bytes = ETHERNET_BYTES + datagram_bytes(&frames[first]);
+        self.more = (self.more.0 + more, self.more.1 + more * frame_bytes as u64);
         self.copies = 0;
         Ok(1 << first)
     }
