@@ -8,9 +8,9 @@
 //! waits, and goes on with that peer. For a peer on its own network that answers no ARP request, the kernel holds the
 //! copies for seconds, in the socket's buffer: so it gets few.
 
-use super::address::{address_of, group_address};
+use super::address::{IP_UDP_BYTES, address_of, group_address};
 use crate::packet::sender::CHARGE_BYTES;
-use crate::packet::syscall::{SEND_MANY_FRAMES, is_unresolved, multicast_by};
+use crate::packet::syscall::{SEND_MANY_FRAMES, interface_state, is_unresolved, multicast_by};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno;
@@ -177,14 +177,14 @@ impl DatagramSender {
         let mac = destination(&frames[first][0]);
         if self.peers.is_none() || !mac.is_multicast() {
             let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
-            return self.send_to(self.address(mac), socket, frames, run, now);
+            return self.send_to(self.address(mac), socket, interface, frames, run, now);
         }
         while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
             let is_unresolved = || is_unresolved(socket, interface, peer.ip());
             if self.may_get_copy(peer.ip(), is_unresolved, now) {
                 let run = Run::of_one(frames, first);
                 let bytes = run.bytes + CHARGE_BYTES;
-                self.send_to(Some(peer), socket, frames, run, now)?;
+                self.send_to(Some(peer), socket, interface, frames, run, now)?;
                 self.given += 1;
                 if is_unresolved() {
                     self.hold(peer.ip(), bytes, now);
@@ -222,6 +222,7 @@ impl DatagramSender {
         &mut self,
         to: Option<SockaddrIn>,
         socket: BorrowedFd,
+        interface: &str,
         frames: &[[IoSlice<'_>; 2]],
         run: Run,
         now: Instant,
@@ -240,11 +241,14 @@ impl DatagramSender {
             }
             sent => (run, sent),
         };
+        // Then the way to that host is narrower, or a router says so, truly or not.
+        let fits = || interface_state(socket, interface).is_ok_and(|is| run.each_bytes + IP_UDP_BYTES <= is.mtu_bytes);
+        let is_of_path = |errno| errno == Errno::EMSGSIZE && fits();
         match sent {
             Ok(()) => self.refusal = None,
-            Err(errno) if is_loss(errno) => {
+            Err(errno) if is_loss(errno) || is_of_path(errno) => {
                 self.lost += run.count as u64;
-                if !of_this_host(errno) {
+                if !of_this_host(errno) && !is_of_path(errno) {
                     return Ok(run.frames);
                 }
                 if self.warned.len() < MAX_WARNED && self.warned.insert(to) {
