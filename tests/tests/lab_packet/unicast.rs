@@ -134,3 +134,19 @@ fn a_frame_too_long_for_the_way_to_one_host_is_lost_and_those_for_others_arrive(
     assert_eq!(received(&socket, 10), (0..10).collect::<Vec<_>>());
     assert_eq!(port.counters().frames_given_up, 10);
 }
+
+#[test]
+fn peers_that_are_named_anew_get_the_frame_that_had_to_wait() {
+    let cable = lay();
+    cable.shape("10mbit", "16kb", "1mb");
+    let peers = hosts(1, 0..=249);
+    let sockets = hearing(&cable, &peers[247..]);
+    let mut port = open(&cable);
+    port.name_peers(&peers);
+    let mut script = Script::sending([frame(MacAddr::BROADCAST, 7, 200)]);
+    port.transmit(Instant::START, &mut script).expect("the interface is up");
+    assert!(port.blocked().is_some(), "there is room for fewer");
+    port.name_peers(&peers[247..]);
+    send_through(&mut port, &mut script);
+    sockets.iter().for_each(|socket| assert_eq!(received(socket, 1), [7]));
+}

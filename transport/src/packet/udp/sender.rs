@@ -99,6 +99,9 @@ impl DatagramSender {
     pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
         let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
         self.peers = Some(peers.iter().map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port))).collect());
+        // A frame that waits is for each of them.
+        self.copies = 0;
+        self.held.clear();
     }
 
     /// Returns why this host lets nothing leave, and for how long it has not.
