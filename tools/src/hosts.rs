@@ -67,6 +67,7 @@ impl<'a> Census<'a> {
         let wait = search.wait.max(MIN_WAIT);
         let asker = CensusQuery::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
         let asker = if search.over.is_unicast() { asker.by_broadcast() } else { asker };
+        let asker = if search.over.is_udp() { asker.over_udp() } else { asker };
         let asker = match &search.keys {
             Some(keys) => asker.with_keys(Arc::clone(keys)),
             None => asker,

@@ -7,7 +7,7 @@ use crate::keys::{ClusterSecrets, Keys};
 use crate::membership::Station;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::membership::timers::{Wait, jitter};
-use ethbcast_transport::wire::{self, Fields, Frame, Identity, Spelled};
+use ethbcast_transport::wire::{self, Fields, Frame, HEADER_BYTES, Identity, Spelled};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ const MIN_SPREAD: Duration = Duration::from_millis(50);
 const SPREAD_EACH: Duration = Duration::from_micros(200);
 /// Rounds without a reply after which a receiver is forgotten.
 const FORGOTTEN_AFTER: u32 = 2;
+/// Bytes of a query's body over UDP: a third of the longest reply.
+const OVER_UDP_BYTES: usize = 192;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Present {
@@ -46,6 +48,7 @@ pub struct CensusQuery {
     found: BTreeMap<(MacAddr, String), Present>,
     lost: u64,
     secrets: Option<ClusterSecrets>,
+    least_bytes: usize,
 }
 
 impl CensusQuery {
@@ -65,6 +68,7 @@ impl CensusQuery {
             found: BTreeMap::new(),
             lost: 0,
             secrets: None,
+            least_bytes: 0,
         }
     }
 
@@ -76,6 +80,11 @@ impl CensusQuery {
     /// Sends the query to the broadcast address, as a port by unicast needs it.
     pub fn by_broadcast(self) -> CensusQuery {
         CensusQuery { to: MacAddr::BROADCAST, ..self }
+    }
+
+    /// Makes the query as long as it must be over UDP: a reply has at most three times its bytes.
+    pub fn over_udp(self) -> CensusQuery {
+        CensusQuery { least_bytes: OVER_UDP_BYTES, ..self }
     }
 
     /// Returns the number of complete rounds.
@@ -141,7 +150,8 @@ impl Machine for CensusQuery {
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.asks = self.asks.checked_sub(1)?;
         let question = CensusRequest { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
-        let (header, body) = (self.identity.header(WHO), question.encode());
+        let (header, mut body) = (self.identity.header(WHO), question.encode());
+        body.resize(body.len().max(self.least_bytes), 0);
         let Some(secrets) = &mut self.secrets else {
             return Some(self.identity.write(buffer, self.to, &header, &body));
         };
@@ -175,6 +185,7 @@ struct PendingReply {
     to: MacAddr,
     nonce: u64,
     asked_by: usize,
+    query_bytes: usize,
 }
 
 impl CensusResponder {
@@ -192,7 +203,8 @@ impl CensusResponder {
         let own = station.mac.octets().into_iter().fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
         let of_group = station.group_mac.octets()[5];
         let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
-        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by };
+        let query_bytes = HEADER_BYTES + frame.payload.len();
+        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by, query_bytes };
         // From one asker, in this round or the one before: an older query may be replayed.
         let is_same = |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
         match self.due.iter_mut().find(|one| is_same(one)) {
@@ -208,17 +220,17 @@ impl CensusResponder {
         true
     }
 
-    /// Returns the address and nonce of a reply that is due, and the index of the secret that
-    /// authenticated its query.
-    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, usize)> {
+    /// Returns the address and nonce of a reply that is due, the index of the secret that
+    /// authenticated its query, and the query's bytes.
+    pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, usize, usize)> {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
         let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
         let (at, _) = first.filter(|(_, due)| due.at <= now)?;
-        let PendingReply { to, nonce, asked_by, .. } = self.due.remove(at);
+        let PendingReply { to, nonce, asked_by, query_bytes, .. } = self.due.remove(at);
         self.next = Some(now + REPLY_INTERVAL);
-        Some((to, nonce, asked_by))
+        Some((to, nonce, asked_by, query_bytes))
     }
 
     pub fn next(&self) -> Option<Deadline> {

@@ -27,9 +27,9 @@ use crate::membership::timers::Wait;
 use crate::membership::{ControlStats, KeyDifference};
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
-use ethbcast_transport::wire::{self, Rank, Reject};
+use ethbcast_transport::wire::{self, HEADER_BYTES, Rank, Reject};
 use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame};
-use roots::KnownRoot;
+use roots::{AMPLIFICATION, KnownRoot};
 use running::MemberPhase;
 use std::ops::Range;
 use waiting::{Waiting, WaitingStep};
@@ -362,8 +362,12 @@ impl Receiver {
     }
 
     fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let (to, nonce, asked_by) = self.responder.poll(now)?;
+        let (to, nonce, asked_by, query_bytes) = self.responder.poll(now)?;
         let body = self.describe(now, nonce)?.encode();
+        let is_long = HEADER_BYTES + body.len() > AMPLIFICATION * query_bytes;
+        if is_long && self.endpoint.config().sources_unproved {
+            return None;
+        }
         self.endpoint.write_reply(buffer, (to, asked_by), HERE, &body)
     }
 

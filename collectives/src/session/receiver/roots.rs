@@ -19,7 +19,7 @@ const MAX_IN_VAIN: usize = 256;
 const IN_VAIN: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(64)];
 
 /// Bytes that may go to a root for each byte from it while its address is unproved (RFC 9000 §8.1).
-const AMPLIFICATION: usize = 3;
+pub(super) const AMPLIFICATION: usize = 3;
 
 /// Minimum time between join requests to a root whose session is running.
 const JOIN_INTERVAL: Duration = Duration::from_millis(400);

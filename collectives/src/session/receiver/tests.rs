@@ -1,7 +1,7 @@
 //! Tests of a receiver: its replies to queries, and how little it sends to unproved addresses.
 
 use super::*;
-use crate::census::{About, CensusRequest, LastSession, address};
+use crate::census::{About, CensusQuery, CensusRequest, LastSession, address};
 use crate::membership::Station;
 use crate::session::receiver::config::ReceiverConfig;
 use crate::session::root::{Root, RootConfig, RootEvent};
@@ -66,6 +66,41 @@ fn a_root_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_t
     assert!(sent.iter().sum::<usize>() > 100 * heard, "on one Ethernet it is asked for long");
     // What a root that announces itself gets is the same.
     assert_eq!(heard_and_sent(true, 1000), heard_and_sent(false, 1000));
+}
+
+/// Returns the bytes that a receiver sends within a second of a frame, and those of the frame.
+fn answered(config: ReceiverConfig, frame: &[u8]) -> (usize, usize) {
+    let (mut receiver, mut buffer, mut sent) = (Receiver::new(Instant::START, config), [0; 1514], 0);
+    receiver.handle_frame(Instant::START, frame);
+    for now in (0..1000).map(|millis| Instant::START + Duration::from_millis(millis)) {
+        sent += receiver.poll_transmit(now, &mut buffer).map_or(0, |bytes| bytes - ETHERNET_BYTES);
+    }
+    (sent, frame.len() - ETHERNET_BYTES)
+}
+
+#[test]
+fn an_asker_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_over_udp_a_reply() {
+    let station = Station::new(&"g".repeat(64), &"h".repeat(255), MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+    let last = LastSession { is_delivered: true, source: "s".repeat(100), seconds_ago: 10 };
+    let about = About { version: "v".repeat(32), last: Some(last), ..About::default() };
+    let identity = Station { mac: ASKER, ..station.clone() }.identity(0, Rank::NONE);
+    let query = || CensusQuery::new(Instant::START, identity.clone(), "", Duration::from_secs(1), 5);
+    let ask = |mut query: CensusQuery| {
+        let mut frame = vec![0; 1514];
+        query.handle_timeout(Instant::START);
+        let length = query.poll_transmit(Instant::START, &mut frame).expect("a query");
+        frame.truncate(length);
+        frame
+    };
+    for (sources_unproved, frame, is_answered) in
+        [(false, ask(query()), true), (true, ask(query()), false), (true, ask(query().over_udp()), true)]
+    {
+        let about = Some(about.clone());
+        let config = ReceiverConfig { sources_unproved, about, ..ReceiverConfig::new(station.clone(), 1) };
+        let (sent, heard) = answered(config, &frame);
+        assert_eq!(sent > 0, is_answered, "{sent} bytes for {heard}");
+        assert!(sent <= 3 * heard || !sources_unproved, "{sent} bytes for {heard}");
+    }
 }
 
 #[test]
