@@ -104,7 +104,7 @@ mod tests {
                     .for_each(|(station, responder)| assert!(responder.on_frame(now, &question, station, 0)));
             }
             for (number, (station, responder)) in hosts.iter_mut().enumerate() {
-                let Some((to, nonce, _)) = responder.poll(now) else { continue };
+                let Some((to, nonce, ..)) = responder.poll(now) else { continue };
                 assert_eq!(to, MacAddr::new(2, 0, 0, 0, 0x27, 0x0f));
                 moments.push(micros);
                 if passes(number, micros) {
@@ -155,7 +155,7 @@ mod tests {
         };
         [700, 5, 701, 5].into_iter().for_each(&mut asks);
         let answered: BTreeSet<u64> =
-            (0..20).filter_map(|tick| responder.poll(at(10_000 * tick))).map(|(_, nonce, _)| nonce).collect();
+            (0..20).filter_map(|tick| responder.poll(at(10_000 * tick))).map(|(_, nonce, ..)| nonce).collect();
         assert_eq!(answered, [5, 701].into(), "the next round's question stands for both");
     }
 

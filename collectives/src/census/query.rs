@@ -47,7 +47,6 @@ pub struct CensusQuery {
     found: BTreeMap<(MacAddr, String), Present>,
     lost: u64,
     secrets: Option<ClusterSecrets>,
-    /// Least length of a query's body.
     least_bytes: usize,
 }
 

@@ -163,7 +163,9 @@ impl Sender {
         counters.send_batches += 1;
         counters.frames_sent += sent as u64;
         self.refusals.left(self.staging.lengths().take(sent).max().unwrap_or_default());
-        let bytes = self.remove(sent) as u64;
+        let (more, more_bytes) = self.datagrams.as_mut().map_or((0, 0), DatagramSender::take_copies);
+        counters.frames_sent += more;
+        let bytes = self.remove(sent) as u64 + more_bytes;
         counters.frames_given_up += self.datagrams.as_mut().map_or(0, DatagramSender::take_lost);
         counters.bytes_sent += bytes;
         self.backlog.sent(bytes);

@@ -27,7 +27,7 @@ use crate::membership::timers::Wait;
 use crate::membership::{ControlStats, KeyDifference};
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
-use ethbcast_transport::wire::{self, HEADER_BYTES, Rank, Reject};
+use ethbcast_transport::wire::{self, ETHERNET_BYTES, HEADER_BYTES, Rank, Reject};
 use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame};
 use roots::{AMPLIFICATION, KnownRoot};
 use running::MemberPhase;
@@ -308,8 +308,12 @@ impl Receiver {
         let Some(other) = self.other_builds.on_reject(frame, why, self.endpoint.keyring()) else { return };
         // A root with a key believes nothing of a host without one, but its user learns who lacks it.
         if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) = (other.keys, wire::parse_headers(frame)) {
-            let request = self.endpoint.config().request();
-            self.endpoint.send_in(headers.header.session, other.mac, &request);
+            let config = self.endpoint.config();
+            let (request, heard_bytes) = (config.request(), frame.len() - ETHERNET_BYTES);
+            // The frame may be anybody's.
+            if !config.sources_unproved || self.endpoint.frame_bytes(&request) <= AMPLIFICATION * heard_bytes {
+                self.endpoint.send_in(headers.header.session, other.mac, &request);
+            }
         }
         self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
     }

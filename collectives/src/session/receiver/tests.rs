@@ -2,11 +2,14 @@
 
 use super::*;
 use crate::census::{About, CensusQuery, CensusRequest, LastSession, address};
+use crate::keys::{ClusterSecrets, Keys, Secret, Signer};
 use crate::membership::Station;
+use crate::session::kind::ANNOUNCE;
 use crate::session::receiver::config::ReceiverConfig;
 use crate::session::root::{Root, RootConfig, RootEvent};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, ETHERNET_BYTES, OVERHEAD_BYTES, Rank};
+use ethbcast_transport::wire::{self, ETHERNET_BYTES, Identity, OVERHEAD_BYTES, Rank};
+use std::sync::Arc;
 use std::time::Duration;
 
 const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
@@ -164,6 +167,36 @@ fn a_receiver_that_hears_several_sessions_of_one_address_soon_asks_the_next_of_t
     let every = Duration::from_millis(30);
     let joined: Vec<_> = (1..=20).map(|nonce| joined_despite(nonce, false, Duration::from_millis(10), every)).collect();
     assert!(joined.iter().all(|at| at.is_some_and(|at| at < Duration::from_secs(4))), "{joined:?}");
+}
+
+/// Returns the bytes that a receiver sends within a second of a frame, and those of the frame.
+fn answered(config: ReceiverConfig, frame: &[u8]) -> (usize, usize) {
+    let (mut receiver, mut buffer, mut sent) = (Receiver::new(Instant::START, config), [0; 1514], 0);
+    receiver.handle_frame(Instant::START, frame);
+    for now in (0..1000).map(|millis| Instant::START + Duration::from_millis(millis)) {
+        sent += receiver.poll_transmit(now, &mut buffer).map_or(0, |bytes| bytes - ETHERNET_BYTES);
+    }
+    (sent, frame.len() - ETHERNET_BYTES)
+}
+
+#[test]
+fn a_host_with_a_key_whose_address_is_unproved_learns_who_has_none_if_that_takes_three_times_its_bytes_at_most() {
+    let keys = Keys::new(Secret::new([1; 32]), Signer::new(&Secret::new([2; 32])), "n0").expect("a name");
+    for (sources_unproved, host, is_told) in
+        [(true, "n1".to_owned(), true), (true, "h".repeat(255), false), (false, "h".repeat(255), true)]
+    {
+        let station = Station::new("g", &host, MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let identity = Station { mac: ASKER, ..station.clone() }.identity(7, Rank::ROOT);
+        let mut secrets = ClusterSecrets::new(Arc::new(keys.clone()));
+        let closed = secrets.close(0, identity.header(ANNOUNCE), Vec::new());
+        let (guard, header, body) = closed.expect("there is one secret");
+        let mut frame = [0; 1514];
+        let length = Identity { guard, ..identity }.write(&mut frame, station.group_mac, &header, &body);
+        let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station, 1) };
+        let (sent, heard) = answered(config, &frame[..length]);
+        assert_eq!(sent > 0, is_told, "{sent} bytes for {heard}");
+        assert!(sent <= 3 * heard || !sources_unproved, "{sent} bytes for {heard}");
+    }
 }
 
 #[test]

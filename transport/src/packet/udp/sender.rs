@@ -8,9 +8,9 @@
 //! waits, and goes on with that peer. For a peer on its own network that answers no ARP request, the kernel holds the
 //! copies for seconds, in the socket's buffer: so it gets few.
 
-use super::address::{address_of, group_address};
+use super::address::{IP_UDP_BYTES, address_of, group_address};
 use crate::packet::sender::CHARGE_BYTES;
-use crate::packet::syscall::{SEND_MANY_FRAMES, is_unresolved, multicast_by};
+use crate::packet::syscall::{SEND_MANY_FRAMES, interface_state, is_unresolved, multicast_by};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno;
@@ -46,6 +46,9 @@ pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
     peers: Option<Vec<SockaddrIn>>,
     copies: usize,
+    /// Copies of it that have left, and copies of earlier ones beyond the first of each, with their bytes.
+    given: u64,
+    more: (u64, u64),
     /// Copies for peers that the kernel has not found.
     held: BTreeMap<Ipv4Addr, Held>,
     joins: bool,
@@ -74,12 +77,27 @@ impl DatagramSender {
     pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
         let peers = unicast.then(Vec::new);
         let (held, warned) = (BTreeMap::new(), HashSet::new());
-        DatagramSender { ether_type, peers, copies: 0, held, joins: true, left: 0, lost: 0, refusal: None, warned }
+        DatagramSender {
+            ether_type,
+            peers,
+            copies: 0,
+            given: 0,
+            more: (0, 0),
+            held,
+            joins: true,
+            left: 0,
+            lost: 0,
+            refusal: None,
+            warned,
+        }
     }
 
     pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
         let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
         self.peers = Some(peers.iter().map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port))).collect());
+        // A frame that waits is for each of them.
+        self.copies = 0;
+        self.held.clear();
     }
 
     pub(in crate::packet) fn refusal(&self) -> Option<(Errno, Duration)> {
@@ -100,10 +118,15 @@ impl DatagramSender {
         std::mem::take(&mut self.lost)
     }
 
+    /// Returns how many frames, and bytes of them, have left more than there were frames.
+    pub(in crate::packet) fn take_copies(&mut self) -> (u64, u64) {
+        std::mem::take(&mut self.more)
+    }
+
     pub(in crate::packet) fn removed(&mut self, count: usize) {
         if self.left & 1 == 0 {
             // It was given up.
-            self.copies = 0;
+            (self.copies, self.given) = (0, 0);
         }
         self.left = self.left.checked_shr(count as u32).unwrap_or_default();
     }
@@ -151,20 +174,24 @@ impl DatagramSender {
         let mac = destination(&frames[first][0]);
         if self.peers.is_none() || !mac.is_multicast() {
             let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
-            return self.send_to(self.address(mac), socket, frames, run, now);
+            return self.send_to(self.address(mac), socket, interface, frames, run, now);
         }
         while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
             let is_unresolved = || is_unresolved(socket, interface, peer.ip());
             if self.may_get_copy(peer.ip(), is_unresolved, now) {
                 let run = Run::of_one(frames, first);
                 let bytes = run.bytes + CHARGE_BYTES;
-                self.send_to(Some(peer), socket, frames, run, now)?;
+                self.send_to(Some(peer), socket, interface, frames, run, now)?;
+                self.given += 1;
                 if is_unresolved() {
                     self.hold(peer.ip(), bytes, now);
                 }
             }
             self.copies += 1;
         }
+        let more = std::mem::take(&mut self.given).saturating_sub(1);
+        let frame_bytes = ETHERNET_BYTES + datagram_bytes(&frames[first]);
+        self.more = (self.more.0 + more, self.more.1 + more * frame_bytes as u64);
         self.copies = 0;
         Ok(1 << first)
     }
@@ -192,6 +219,7 @@ impl DatagramSender {
         &mut self,
         to: Option<SockaddrIn>,
         socket: BorrowedFd,
+        interface: &str,
         frames: &[[IoSlice<'_>; 2]],
         run: Run,
         now: Instant,
@@ -210,11 +238,14 @@ impl DatagramSender {
             }
             sent => (run, sent),
         };
+        // Then the way to that host is narrower, or a router says so, truly or not.
+        let fits = || interface_state(socket, interface).is_ok_and(|is| run.each_bytes + IP_UDP_BYTES <= is.mtu_bytes);
+        let is_of_path = |errno| errno == Errno::EMSGSIZE && fits();
         match sent {
             Ok(()) => self.refusal = None,
-            Err(errno) if is_loss(errno) => {
+            Err(errno) if is_loss(errno) || is_of_path(errno) => {
                 self.lost += run.count as u64;
-                if !of_this_host(errno) {
+                if !of_this_host(errno) && !is_of_path(errno) {
                     return Ok(run.frames);
                 }
                 if self.warned.len() < MAX_WARNED && self.warned.insert(to) {

@@ -139,6 +139,8 @@ fn by_unicast_each_peer_gets_a_copy_of_what_is_for_all_and_no_other_host_is_hear
     a.name_peers(&[3, 9, 4].map(|last| Ipv4Addr::new(127, 0, 0, last)));
     let sent = [frame(&a, group_mac("any"), 1, 100), frame(&a, MacAddr::BROADCAST, 2, MTU_BYTES)];
     send(&mut a, &sent);
+    let Counters { frames_sent, bytes_sent, .. } = a.counters();
+    assert_eq!((frames_sent, bytes_sent), (6, 3 * (sent[0].len() + sent[1].len()) as u64), "each copy counts");
     for port in [&mut b, &mut c] {
         let received = receive(port, 2);
         let arrived = |frame: &Vec<u8>| [&MacAddr::BROADCAST.octets(), &frame[6..]].concat();
