@@ -28,7 +28,7 @@ const REFILL: Duration = Duration::from_millis(10);
 const TRIES_TOGETHER: u32 = 6;
 /// Time between PROBEs that go to one host at a time: the round trip of a full-length frame on links of 2 Mbit/s.
 const ALONE: Duration = Duration::from_millis(25);
-/// Numbers among which that of a short PROBE is drawn: whoever has to guess it sends more than a check returns.
+/// Numbers among which that of a short PROBE is drawn: a host that has to guess it sends more than a check returns.
 const NUMBERS: u32 = 1 << 12;
 /// Longest round of single PROBEs: with many hosts the PROBEs move closer together.
 const LATE_ROUND: Duration = Duration::from_millis(800);
