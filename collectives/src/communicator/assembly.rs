@@ -411,7 +411,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ranks_that_are_missing_are_told_beside_a_caller_of_another_build() {
+    fn missing_ranks_are_an_error_that_also_names_a_caller_of_another_build() {
         let station = |host: u8| Station::new("g", &format!("n{host}"), MacAddr::new(2, 0, 0, 0, 0, host), 1500);
         let join_by = Instant::START + Duration::from_secs(1);
         let config = |host: u8| Config { join_by: Some(join_by), ..Config::new(station(host), 4, host.into()) };

@@ -24,7 +24,7 @@ const MAX_UNANSWERED: u32 = 32;
 const REFILL: Duration = Duration::from_millis(10);
 const TRIES_TOGETHER: u32 = 6;
 const ALONE: Duration = Duration::from_millis(25);
-/// Numbers among which that of a short PROBE is drawn: whoever has to guess it sends more than a check returns.
+/// Numbers among which that of a short PROBE is drawn: a host that has to guess it sends more than a check returns.
 const NUMBERS: u32 = 1 << 12;
 const LATE_ROUND: Duration = Duration::from_millis(800);
 
