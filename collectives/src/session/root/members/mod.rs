@@ -16,6 +16,8 @@ use std::time::Duration;
 
 /// Status reports of one second.
 const KEPT_REPORTS: u32 = 10;
+/// Number of reports below which most of them show nothing.
+const LEAST_REPORTS: u32 = 3;
 
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
@@ -27,6 +29,8 @@ pub(super) struct MemberEntry {
     mute_child: Option<(Rank, Instant)>,
     /// The last ten reports, of one second: a bit for each that names a child as the cause of waiting.
     waits: u16,
+    /// The number of reports so far, ten at most.
+    reports: u32,
     advance: Advance,
     pace: Pace,
     accepted: bool,
@@ -50,6 +54,7 @@ impl MemberEntry {
             status: Status::default(),
             mute_child: None,
             waits: 0,
+            reports: 0,
             advance: Advance::new(now),
             pace: Pace::new(now),
             accepted: false,
@@ -79,9 +84,9 @@ impl MemberEntry {
         self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
     }
 
-    /// Whether it waits for a child by most reports of the last second: a single report says little.
-    pub(super) fn mostly_waits(&self) -> bool {
-        self.waits.count_ones() > KEPT_REPORTS / 2
+    /// Whether it waits for a child by most reports of the last second; `None` while there are too few of them.
+    pub(super) fn mostly_waits(&self) -> Option<bool> {
+        (self.reports >= LEAST_REPORTS).then_some(self.waits.count_ones() * 2 > self.reports)
     }
 
     pub(super) fn pace(&self) -> &Pace {
@@ -272,6 +277,7 @@ impl Members {
         entry.status = status;
         let waits = status.state == MemberState::WaitsForChild;
         entry.waits = (entry.waits << 1 | u16::from(waits)) & ((1 << KEPT_REPORTS) - 1);
+        entry.reports = KEPT_REPORTS.min(entry.reports + 1);
         let known = entry.mute_child.take();
         let mute = status.waits_for.filter(|_| status.is_mute);
         entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));

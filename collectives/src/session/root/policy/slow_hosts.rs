@@ -254,7 +254,7 @@ impl WatchContext<'_> {
         let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
         let kept = arrived(rank).map_or(0, |arrived| parent.status().arrived.saturating_sub(arrived));
-        kept >= self.delivery.blocks().slots() / 2 && !parent.mostly_waits()
+        kept >= self.delivery.blocks().slots() / 2 && parent.mostly_waits() == Some(false)
     }
 
     /// Returns the member that takes far fewer frames than its parent in the same time, while neither reports a
@@ -293,6 +293,37 @@ impl WatchContext<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::membership::{Station, Timing};
+    use crate::session::message::Status;
+    use crate::session::root::config::{RootConfig, RootEndpoint};
+    use crate::session::root::delivery::Delivery;
+    use crate::session::view::tests::chain;
+    use ethbcast_transport::MacAddr;
+
+    /// Calls `check` for a chain of five hosts of which none has reported.
+    fn in_a_chain(check: impl FnOnce(&WatchContext<'_>, &mut Members)) {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
+        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let delivery = Delivery::new(&view, None, &endpoint);
+        let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
+        check(&scene, &mut Members::new(now, 4, &timing));
+    }
+
+    #[test]
+    fn a_relay_that_waits_by_each_of_its_first_reports_is_not_the_slow_one() {
+        for (state, keeps) in [(MemberState::WaitsForChild, false), (MemberState::Alive, true)] {
+            in_a_chain(|scene, members| {
+                let frames = scene.delivery.blocks().slots();
+                for report in 1..=10 {
+                    let told = Status { arrived: frames, consumed: frames, state, ..Status::default() };
+                    members.set_status(scene.now, Rank(2), told, frames);
+                    let is_known = report >= 3;
+                    assert_eq!(scene.keeps_full(members, Rank(3)), keeps && is_known, "{state:?}, report {report}");
+                }
+            });
+        }
+    }
 
     #[test]
     fn a_train_that_a_sleeper_took_at_once_is_no_rate_of_its_cable() {
