@@ -44,6 +44,8 @@ pub struct Case {
     pub late: (usize, Duration),
     /// Whether the source can be read only once.
     pub pipe: bool,
+    /// Whether the root does not know the content's length.
+    pub is_endless: bool,
     pub timing: Timing,
     pub on_slow: OnSlow,
     pub topology: Option<Topology>,
@@ -85,6 +87,7 @@ impl Case {
             absences: Vec::new(),
             late: (0, Duration::ZERO),
             pipe: false,
+            is_endless: false,
             timing: Timing::default(),
             on_slow: OnSlow::default(),
             topology: None,
@@ -202,7 +205,7 @@ pub fn hosts_of<S: Source, K: Sink>(
     let station = |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), case.mtu_bytes);
     let tuning = case.tuning.clone();
     let config = RootConfig {
-        size: Some(case.bytes as u64),
+        size: (!case.is_endless).then_some(case.bytes as u64),
         form: source.form(),
         selects: source.selects(),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },

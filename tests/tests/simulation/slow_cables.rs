@@ -1,10 +1,12 @@
 //! Simulated tests of transfers with one slow cable: the other hosts hardly wait for it.
 
 use crate::slow_sessions::Story;
+use ethbcast_collectives::session::application::Participant;
+use ethbcast_collectives::session::{OnSlow, Outcome};
 use ethbcast_planning::model::{Calibration, HostCost};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, Disk, GROUP, hosts_of, sent};
+use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
     Cable, HostSettings, Network, PauseFrames, QueueLimit, Random, RandomFaults, Simulation, SwitchSettings,
@@ -39,6 +41,9 @@ struct Scene {
     /// A host whose process pauses, each time between these two moments.
     naps: Option<(usize, Vec<[u64; 2]>)>,
     is_known: bool,
+    on_slow: OnSlow,
+    /// Whether the root does not know the content's length, as of a pipe.
+    is_endless: bool,
 }
 
 fn scene(via: Via, slow: &[usize]) -> Scene {
@@ -52,6 +57,8 @@ fn scene(via: Via, slow: &[usize]) -> Scene {
         loss: 0.0,
         naps: None,
         is_known: false,
+        on_slow: OnSlow::Demote,
+        is_endless: false,
     }
 }
 
@@ -98,9 +105,15 @@ impl Scene {
         self.is_known.then(|| measured.expect("it is sound"))
     }
 
-    fn play(&self) -> Story {
-        let case =
-            Case { mtu_bytes: 1500, calibration: self.calibration(), ..Case::new(self.via, RECEIVERS, self.bytes) };
+    fn simulation(&self) -> Simulation<Host, RandomFaults> {
+        let Scene { on_slow, is_endless, .. } = *self;
+        let case = Case {
+            mtu_bytes: 1500,
+            calibration: self.calibration(),
+            on_slow,
+            is_endless,
+            ..Case::new(self.via, RECEIVERS, self.bytes)
+        };
         let case = case.with_feed(FEED_FRAMES);
         let hosts = hosts_of(&case, 1, sent(&case, 1).listening(), |_| Disk::default());
         let mut simulation = Simulation::new(&self.network(), hosts, RandomFaults::new(1).loss(self.loss));
@@ -110,7 +123,11 @@ impl Scene {
                 simulation.resume(*host, Instant::START + Duration::from_millis(to));
             }
         }
-        Story::of(simulation, &self.slow, &format!("{self:?}"))
+        simulation
+    }
+
+    fn play(&self) -> Story {
+        Story::of(self.simulation(), &self.slow, &format!("{self:?}"))
     }
 
     fn times(&self, story: &Story) -> f64 {
@@ -138,6 +155,16 @@ impl Scene {
         println!("{:?} {:?} {} {:?} {:?}", self.via, self.slow, self.pauses, story.others, story.aside);
         let aside: Vec<usize> = story.aside.iter().map(|&(host, ..)| host).collect();
         assert_eq!(aside, self.slow, "{self:?}: {:?}", story.aside);
+    }
+
+    fn lost(&self) -> Vec<usize> {
+        let mut simulation = self.simulation();
+        simulation.set_event_limit(100_000_000);
+        let end = simulation.run(Instant::START + Duration::from_secs(300), |_, host: &mut Host, now| turn(host, now));
+        let Participant::Root(root, _) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        assert!(root.is_over(), "{self:?}: {end:?}");
+        let lost = root.reports().filter(|report| report.outcome != Outcome::Delivered);
+        lost.map(|report| report.rank.index()).collect()
     }
 
     fn nobody_is_put_aside(&self) {
@@ -187,6 +214,17 @@ fn a_busy_relay_is_not_taken_for_the_slow_host_behind_it() {
                 Scene { naps, pauses, ..scene(via, &[slow]) }.is_found_among_busy_ones();
             }
         }
+    }
+}
+
+/// Where the switch pauses the relay, it reports no child: nothing but a comparison shows whose cable is slow.
+#[test]
+fn the_busy_relay_before_a_slow_cable_is_not_evicted_for_it_nor_put_aside_where_the_length_is_unknown() {
+    for slow in [2, 5] {
+        let (pauses, naps) = (true, busy(slow - 1, 1));
+        let scene = Scene { pauses, naps, ..scene(Via::Chain, &[slow]) };
+        assert_eq!(Scene { on_slow: OnSlow::Evict, ..scene.clone() }.lost(), [slow], "{scene:?}");
+        Scene { is_endless: true, ..scene }.is_found_among_busy_ones();
     }
 }
 

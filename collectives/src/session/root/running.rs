@@ -558,10 +558,12 @@ impl SessionPhase {
             findings.extend(self.storm_control.look(&scene, &self.members, way, on_slow));
         }
         let to_try = straggler.and_then(|straggler| scene.to_be_tried(&self.members, straggler));
-        if on_slow == OnSlow::Demote {
-            findings.extend(self.slow_hosts.look(&scene, &self.members, straggler, way));
+        if on_slow != OnSlow::Wait {
+            let found = self.slow_hosts.look(&scene, &self.members, straggler, way);
+            // Before it evicts a host the root waits for the user's whole limit.
+            findings.extend(found.filter(|_| on_slow == OnSlow::Demote));
         }
-        let straggler = straggler.map(|straggler| self.slow_hosts.blame(&scene, straggler));
+        let straggler = straggler.and_then(|straggler| self.slow_hosts.blame(&scene, straggler));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {

@@ -108,9 +108,13 @@ impl SlowHosts {
         straggler: Option<Straggler>,
         (planner, identity): (&Planner, &Identity),
     ) -> Option<StallFinding> {
-        // A source of unknown length may not be re-readable for a demoted host.
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
-        let left = scene.frames_left().filter(|_| is_tree && !scene.delivery.since_first_data(scene.now).is_zero())?;
+        if !is_tree || scene.delivery.since_first_data(scene.now).is_zero() {
+            return None;
+        }
+        // If the length is unknown, the rest is taken to be as long as the part sent so far.
+        let left = scene.frames_left();
+        let to_come = left.unwrap_or(scene.delivery.blocks().frames());
         self.conclude(scene.now, members, planner.link_rate());
         self.suspect(scene, members, straggler);
         let suspicion = self.suspicion?;
@@ -121,13 +125,15 @@ impl SlowHosts {
         if judgement.is_none_or(|judged| scene.now.since(judged.at) >= HOLDS) {
             let usual = planner.link_rate().map(|rate| (rate / children).max(members.rates().best()));
             if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * FAR_BELOW) {
-                self.compare(scene, members, (left, planner.frame_time()), identity);
+                self.compare(scene, members, (to_come, planner.frame_time()), identity);
             }
         }
         let judgement = judgement.filter(|_| self.trial.is_none())?;
         let is_relay_slow = suspicion.kept_full >= FULL_FOR;
         let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
+        // A source of unknown length may not be re-readable for a demoted host: that one is shown more patience.
+        let left = left?;
         // A train beside the session's own frames may measure less than hosts have reached.
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * FAR_BELOW;
@@ -206,14 +212,15 @@ impl SlowHosts {
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
-    /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. Else
-    /// it is the parent, for which the straggler waits.
-    pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Straggler {
+    /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. It is
+    /// the parent if the straggler has proved fast. Of two that no comparison has told apart, neither is to blame.
+    pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Option<Straggler> {
         let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
         if straggler.is_named || is_slow {
-            return straggler;
+            return Some(straggler);
         }
-        Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler }
+        self.judgement(straggler.rank, scene.now)?;
+        Some(Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler })
     }
 
     pub fn is_suspecting(&self) -> bool {
@@ -308,6 +315,28 @@ mod tests {
         let delivery = Delivery::new(&view, None, &endpoint);
         let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
         check(&scene, &mut Members::new(now, 4, &timing));
+    }
+
+    #[test]
+    fn a_relay_is_blamed_for_the_host_behind_it_only_if_that_one_proved_fast() {
+        in_a_chain(|scene, _| {
+            let straggler = |is_named| Straggler { rank: Rank(3), from: Rank(2), is_named, why: "slow" };
+            let blamed = |judged: Option<bool>, is_named| {
+                let judged = judged.map(|is_slow| Judgement {
+                    rank: Rank(3),
+                    at: scene.now,
+                    is_slow,
+                    beside: Rank(4),
+                    others: 8000.0,
+                });
+                let hosts = SlowHosts { judged: judged.into_iter().collect(), ..SlowHosts::default() };
+                hosts.blame(scene, straggler(is_named)).map(|blamed| (blamed.rank, blamed.from))
+            };
+            assert_eq!(blamed(None, false), None, "neither has proved slow");
+            assert_eq!(blamed(Some(false), false), Some((Rank(2), Rank(1))));
+            assert_eq!(blamed(Some(true), false), Some((Rank(3), Rank(2))));
+            assert_eq!([None, Some(false)].map(|judged| blamed(judged, true)), [Some((Rank(3), Rank(2))); 2]);
+        });
     }
 
     #[test]
