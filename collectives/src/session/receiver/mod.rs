@@ -123,7 +123,8 @@ impl Receiver {
     pub fn note_link(&mut self, now: Instant, reading: LinkReading) {
         self.endpoint.note_link(now, reading);
         if let ReceiverPhase::Running(running) = &mut self.phase {
-            running.note_link(now, self.endpoint.link_share(now).is_some());
+            let timing = &self.endpoint.config().timing;
+            running.note_link(now, self.endpoint.link_share(now).is_some(), timing);
         }
     }
 

@@ -5,6 +5,7 @@ use super::config::{End, ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::fetching::Fetching;
 use super::waiting::Joining;
 use crate::measure::Responder;
+use crate::membership::Timing;
 use crate::membership::timers::{CLAIM_PERIOD, jitter, turn};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::{Blocks, Dealing};
@@ -96,10 +97,12 @@ impl MemberPhase {
         }
     }
 
-    /// Sends a status report at once if other traffic on the link has just appeared.
-    pub(super) fn note_link(&mut self, now: Instant, has_others: bool) {
+    /// Sends a status report at once if other traffic on the link has just appeared, unless so many members share the
+    /// root's reports that each sends them less often: a broadcast appears to all at one moment.
+    pub(super) fn note_link(&mut self, now: Instant, has_others: bool, timing: &Timing) {
         let had_others = std::mem::replace(&mut self.has_others, has_others);
-        if has_others && !had_others {
+        let are_many = timing.among(self.view.members.len() - 1) != *timing;
+        if has_others && !had_others && !are_many {
             self.timers.set(Wait::Status, now);
         }
     }
@@ -478,5 +481,43 @@ impl Upstreams {
         let former = self.former.iter().find(|former| former.place == place && sequence < former.end);
         let present = || view.trees().get(place).and_then(|tree| tree.parent(own)).unwrap_or(Rank::ROOT);
         former.map_or_else(present, |former| former.rank)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::membership::Station;
+    use crate::session::kind;
+    use crate::session::view::tests::chain;
+    use ethbcast_transport::wire::parse;
+
+    /// Returns the reports that a receiver sends in 10 s while other traffic appears on its link each 100 ms.
+    fn reports(receivers: u16) -> u32 {
+        let station = Station::new("group", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config = ReceiverConfig::new(station.clone(), 1);
+        let timing = config.timing;
+        let mut endpoint = ReceiverEndpoint::new(config, station, 1, Rank(1), None);
+        let mut member = MemberPhase::begin(Instant::START, chain(receivers + 1), Rank(1), &mut endpoint);
+        let (mut reports, mut buffer) = (0, [0; 1514]);
+        for tick in 0..1000 {
+            let now = Instant::START + Duration::from_millis(10 * tick);
+            member.note_link(now, tick % 10 < 5, &timing);
+            member.handle_timeout(now, (MacAddr::default(), Duration::ZERO), &mut endpoint);
+            while let Some(length) = endpoint.poll_transmit(now, &mut buffer) {
+                let frame = parse(&buffer[..length]).expect("a frame");
+                reports += u32::from(frame.header.kind == kind::STATUS);
+            }
+        }
+        reports
+    }
+
+    #[test]
+    fn among_many_receivers_other_traffic_makes_no_report_come_early() {
+        for receivers in [1000, 2000, 5695, 10_000] {
+            let period = Timing::default().among(receivers.into()).status;
+            let most = (Duration::from_secs(10).as_nanos() / period.as_nanos()) as u32 + 1;
+            assert!((1..=most).contains(&reports(receivers)), "{receivers}: {} of {most}", reports(receivers));
+        }
     }
 }
