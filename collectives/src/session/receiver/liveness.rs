@@ -42,9 +42,13 @@ pub(super) struct LivenessChallenge {
 
 impl LivenessChallenge {
     pub(super) fn new(now: Instant, secret: u64, timing: &Timing) -> LivenessChallenge {
-        let limit = timing.dead + timing.patience;
-        let period = (limit / NEXT_CHALLENGE_PART).min(MAX_INTERVAL).max(timing.status);
+        let (limit, period) = limit_and_period(timing);
         LivenessChallenge { secret, limit, period, questions: 0, proven_at: now, frames: 0, open: None }
+    }
+
+    /// Takes the times of a session, which are longer among many receivers.
+    pub(super) fn scale(&mut self, timing: &Timing) {
+        (self.limit, self.period) = limit_and_period(timing);
     }
 
     pub(super) fn limit(&self) -> Duration {
@@ -109,6 +113,11 @@ impl LivenessChallenge {
     }
 }
 
+fn limit_and_period(timing: &Timing) -> (Duration, Duration) {
+    let limit = timing.dead + timing.patience;
+    (limit, (limit / NEXT_CHALLENGE_PART).min(MAX_INTERVAL).max(timing.status))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -124,6 +133,19 @@ mod tests {
 
     fn asked(proof: &mut LivenessChallenge, millis: std::ops::Range<u64>) -> Vec<(u64, Challenge)> {
         millis.filter_map(|millis| Some((millis, proof.poll(at(millis))?))).collect()
+    }
+
+    #[test]
+    fn however_many_members_ask_a_root_it_gets_8000_challenges_a_second_at_most() {
+        for receivers in [800, 2000, 5695, 10_000] {
+            let timing = Timing::default().among(receivers);
+            let mut proof = proof(Duration::from_secs(32), 7);
+            proof.scale(&timing);
+            assert_eq!(proof.limit(), timing.dead + timing.patience);
+            let asked = asked(&mut proof, 0..20_000);
+            let apart = asked.windows(2).map(|pair| Duration::from_millis(pair[1].0 - pair[0].0)).min();
+            assert!(apart.expect("it asks again") >= timing.status, "{receivers}: {apart:?}");
+        }
     }
 
     #[test]

@@ -356,7 +356,8 @@ impl Receiver {
                 {
                     running.conclude(now, report, &self.endpoint);
                 }
-                self.root.iter_mut().for_each(|root| root.begin(now));
+                let timing = self.endpoint.config().timing.among(running.view().members.len() - 1);
+                self.root.iter_mut().for_each(|root| root.begin(now, &timing));
                 self.phase = ReceiverPhase::Running(Box::new(running));
             }
         }

@@ -2,6 +2,7 @@
 
 use super::config::{ReceiverConfig, ReceiverEndpoint, ReceiverEvent};
 use super::liveness::LivenessChallenge;
+use crate::membership::Timing;
 use crate::session::message::{ContentKind, Message, Stage};
 use crate::session::verified::ChunkSize;
 use ethbcast_transport::wire::Frame;
@@ -266,7 +267,9 @@ impl KnownRoot {
         self.last_received_at = now;
     }
 
-    pub(super) fn begin(&mut self, now: Instant) {
+    /// Begins the watch of the root of a session with these times.
+    pub(super) fn begin(&mut self, now: Instant, timing: &Timing) {
+        self.proof.scale(timing);
         self.proof.prove(now);
     }
 
