@@ -11,7 +11,7 @@ use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verd
 use crate::session::view::{Standing, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
-use progress::{Advance, Pace, Rates, phase};
+use progress::{Advance, Pace, RATE_OVER, Rates, phase};
 use std::time::Duration;
 
 /// Status reports of one second.
@@ -87,6 +87,14 @@ impl MemberEntry {
     /// Whether it waits for a child by most reports of the last second; `None` while there are too few of them.
     pub(super) fn mostly_waits(&self) -> Option<bool> {
         (self.reports >= LEAST_REPORTS).then_some(self.waits.count_ones() * 2 > self.reports)
+    }
+
+    /// Returns the frames that have arrived by `now` if they have come as fast as before the last report. Reports of
+    /// two members have different ages.
+    pub(super) fn arrived_by(&self, now: Instant, timing: &Timing) -> u64 {
+        let age = self.pace.told_at().map_or(Duration::ZERO, |told_at| now.since(told_at));
+        let rate = self.pace.mean(RATE_OVER).unwrap_or_default();
+        self.status.arrived + (rate * age.min(timing.status * 2).as_secs_f64()) as u64
     }
 
     pub(super) fn pace(&self) -> &Pace {

@@ -78,6 +78,9 @@ pub fn phase(state: MemberState) -> u8 {
     }
 }
 
+/// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
+pub const RATE_OVER: Duration = Duration::from_millis(800);
+
 /// Minimum time between two marks of a member, which reports every 100 ms.
 const MARK_SPACING: Duration = Duration::from_millis(90);
 

@@ -427,3 +427,6 @@ impl ExcessChildren {
         worth.then_some(drain + periods(timing))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -12,6 +12,7 @@ use super::stall_watch::{StallFinding, WatchContext};
 use super::stragglers::{Straggler, frames_text};
 use crate::measure::{ComparedGaps, RateComparison};
 use crate::session::message::MemberState;
+use crate::session::root::members::progress::RATE_OVER;
 use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::View;
 use ethbcast_planning::plan::Via;
@@ -33,8 +34,6 @@ const COMPARED_AFTER: Duration = Duration::from_millis(200);
 const HOLDS: Duration = Duration::from_secs(1);
 /// Time after which a host that was not slow may be compared again.
 const FAST_HOLDS: Duration = Duration::from_secs(10);
-/// Time over which rates are compared: a shorter one would show losses, a longer one earlier rates.
-const RATE_OVER: Duration = Duration::from_millis(800);
 /// Least time in which a host reads a frame, in nanoseconds: frames with smaller gaps waited for it.
 const READ_NANOS: f64 = 200.0;
 /// Time within which a host answers, whatever its processor does, if the frames reach it.
@@ -258,9 +257,9 @@ impl WatchContext<'_> {
     /// Whether the parent of `rank` limits it by its own cable or processor. The parent's feed is then full of frames
     /// for `rank`, but most of its reports of the last second do not name `rank`.
     fn keeps_full(&self, members: &Members, rank: Rank) -> bool {
-        let arrived = |rank: Rank| members.in_place(rank).map(|entry| entry.status().arrived);
+        let by_now = |entry: &MemberEntry| entry.arrived_by(self.now, self.timing);
         let Some(parent) = members.in_place(self.parent(rank)) else { return false };
-        let kept = arrived(rank).map_or(0, |arrived| parent.status().arrived.saturating_sub(arrived));
+        let kept = members.in_place(rank).map_or(0, |entry| by_now(parent).saturating_sub(by_now(entry)));
         kept >= self.delivery.blocks().slots() / 2 && parent.mostly_waits() == Some(false)
     }
 

@@ -69,12 +69,12 @@ impl WatchContext<'_> {
             .entries()
             .iter()
             .filter(|entry| is_tree && entry.standing() == Standing::InPlace && !entry.is_reported())
-            .map(|entry| (entry.status().arrived, entry.rank()))
+            .map(|entry| (entry.arrived_by(self.now, self.timing), entry.rank()))
             .collect();
         arrivals.sort_unstable();
         for (arrived, rank) in arrivals {
             let parent = self.parent(rank);
-            let ahead = members.in_place(parent).map_or(0, |parent| parent.status().arrived);
+            let ahead = members.in_place(parent).map_or(0, |parent| parent.arrived_by(self.now, self.timing));
             if arrived + self.delivery.blocks().slots() / 2 <= ahead {
                 found.entry(parent).or_insert(rank);
             }
@@ -90,9 +90,10 @@ impl WatchContext<'_> {
             let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
             blocked * 2 < in_place.len()
         } else if self.view.via == Via::Cast {
-            let mut arrived: Vec<u64> = in_place.iter().map(|entry| entry.status().arrived).collect();
+            let by_now = |entry: &MemberEntry| entry.arrived_by(self.now, self.timing);
+            let mut arrived: Vec<u64> = in_place.iter().copied().map(by_now).collect();
             arrived.sort_unstable();
-            let ahead = members.entry(straggler.rank)?.status().arrived + self.delivery.blocks().slots() / 4;
+            let ahead = by_now(members.entry(straggler.rank)?) + self.delivery.blocks().slots() / 4;
             ahead < arrived[arrived.len() / 2]
         } else {
             true

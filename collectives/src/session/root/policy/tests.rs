@@ -1,0 +1,85 @@
+//! Tests that no rule takes a single status report for a proof: among many receivers each reports rarely.
+
+use super::stall_watch::WatchContext;
+use crate::membership::{Station, Timing};
+use crate::session::message::{MemberState, Status};
+use crate::session::root::config::{RootConfig, RootEndpoint};
+use crate::session::root::delivery::Delivery;
+use crate::session::root::members::Members;
+use crate::session::view::View;
+use crate::session::view::tests::chain;
+use ethbcast_planning::plan::Via;
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Instant, MacAddr};
+
+/// Numbers of receivers: the most that report each 100 ms, and the most at an MTU of 1500 and with jumbo frames.
+pub const HOW_MANY: [usize; 4] = [800, 2000, 5695, 10_000];
+
+/// Hosts of each test: it depends on the interval of reports, not on their number.
+const HOSTS: u16 = 40;
+/// Frames in a second at 1 Gbit/s.
+const RATE: f64 = 81_274.0;
+const REPORTS: u32 = 60;
+
+fn ranks() -> impl Iterator<Item = Rank> {
+    (1..=HOSTS).map(Rank)
+}
+
+/// Frames that have arrived by `now` at a host that takes `part` of the rate.
+fn took(now: Instant, part: f64) -> Status {
+    let frames = (RATE * part * now.as_secs_f64()) as u64;
+    Status { arrived: frames, consumed: frames, ..Status::default() }
+}
+
+/// Plays a session whose members report as often as among `receivers`, each at another time of the period. `told`
+/// returns their reports, `None` for a lost one; `look` is called once a period.
+fn played(
+    (receivers, via): (usize, Via),
+    told: impl Fn(Rank, u32, Instant) -> Option<Status>,
+    mut look: impl FnMut(&WatchContext<'_>, &mut Members),
+) {
+    let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+    let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
+    let (timing, view) = (Timing::default().among(receivers), View { via, ..chain(HOSTS + 1) });
+    let delivery = Delivery::new(&view, None, &endpoint);
+    let mut members = Members::new(Instant::START, HOSTS, &timing);
+    ranks().for_each(|rank| members.set_ready(Instant::START, rank, view.epoch));
+    for report in 0..REPORTS {
+        let begin = Instant::START + timing.status * report;
+        for rank in ranks() {
+            // 17 and 40 have no common divisor, so that no two hosts report at one time.
+            let now = begin + timing.status * (u32::from(rank.0) * 17 % u32::from(HOSTS)) / u32::from(HOSTS);
+            if let Some(status) = told(rank, report, now) {
+                members.on_frame(now, rank);
+                members.set_status(now, rank, status, u64::MAX);
+            }
+        }
+        let now = begin + timing.status;
+        members.rates_mut().sent(now, took(now, 1.0).arrived);
+        let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
+        look(&scene, &mut members);
+    }
+}
+
+#[test]
+fn of_hosts_that_take_frames_alike_none_seems_behind_for_the_age_of_its_report() {
+    for (receivers, via) in
+        HOW_MANY.into_iter().flat_map(|receivers| [Via::Chain, Via::Cast].map(|via| (receivers, via)))
+    {
+        for child in ranks().skip(1) {
+            let parent = Rank(child.0 - 1);
+            let told = |rank, _, now| {
+                let waits = Status { state: MemberState::WaitsForChild, waits_for: Some(child), ..took(now, 1.0) };
+                Some(if rank == parent { waits } else { took(now, 1.0) })
+            };
+            let mut report = 0;
+            played((receivers, via), told, |scene, members| {
+                report += 1;
+                let found = scene.straggler(members).map(|found| (found.rank, found.from, found.is_named));
+                let named = Some((child, parent, true)).filter(|_| via == Via::Chain);
+                // A rate is known from 200 ms on.
+                assert!(report < 4 || found == named, "{receivers} {via}: {child} {found:?}");
+            });
+        }
+    }
+}
