@@ -137,6 +137,11 @@ impl Timing {
             ..self
         }
     }
+
+    /// Returns `time`, or that of so many reports of one member if it is longer: a single report may be old or forged.
+    pub(crate) fn or_reports(&self, time: Duration, reports: u32) -> Duration {
+        time.max(self.status * reports)
+    }
 }
 
 /// Time for each status report that a root gets.

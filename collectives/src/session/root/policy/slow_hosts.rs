@@ -120,15 +120,15 @@ impl SlowHosts {
         let rate = members.entry(suspicion.rank)?.pace().mean(RATE_OVER);
         // A host with several children gives each a share of its cable.
         let children = scene.view.degrees().into_iter().max().unwrap_or(1).max(1) as f64;
-        let judgement = self.judgement(suspicion.rank, scene.now);
-        if judgement.is_none_or(|judged| scene.now.since(judged.at) >= HOLDS) {
+        let (judgement, holds) = (self.judgement(suspicion.rank, scene), scene.timing.or_reports(HOLDS, 3));
+        if judgement.is_none_or(|judged| scene.now.since(judged.at) >= holds) {
             let usual = planner.link_rate().map(|rate| (rate / children).max(members.rates().best()));
             if usual.zip(rate).is_none_or(|(usual, rate)| rate <= usual * FAR_BELOW) {
                 self.compare(scene, members, (to_come, planner.frame_time()), identity);
             }
         }
         let judgement = judgement.filter(|_| self.trial.is_none())?;
-        let is_relay_slow = suspicion.kept_full >= FULL_FOR;
+        let is_relay_slow = suspicion.kept_full >= scene.timing.or_reports(FULL_FOR, 2);
         let relay = Some(scene.parent(suspicion.rank)).filter(|&relay| is_relay_slow && relay != Rank::ROOT);
         let culprit = if judgement.is_slow { suspicion.rank } else { relay? };
         // A source of unknown length may not be re-readable for a demoted host: that one is shown more patience.
@@ -167,8 +167,9 @@ impl SlowHosts {
         identity: &Identity,
     ) {
         let Some(Suspicion { rank, lasted, .. }) = self.suspicion.filter(|_| self.trial.is_none()) else { return };
-        let is_cleared = self.cleared.is_some_and(|(cleared, at)| cleared == rank && scene.now.since(at) < HOLDS);
-        if lasted < COMPARED_AFTER || self.trials == MAX_COMPARISONS || is_cleared {
+        let holds = scene.timing.or_reports(HOLDS, 3);
+        let is_cleared = self.cleared.is_some_and(|(cleared, at)| cleared == rank && scene.now.since(at) < holds);
+        if lasted < scene.timing.or_reports(COMPARED_AFTER, 2) || self.trials == MAX_COMPARISONS || is_cleared {
             return;
         }
         let frames = RateComparison::train_frames(frame_time, left / FRAMES_PART);
@@ -206,8 +207,9 @@ impl SlowHosts {
         }
     }
 
-    fn judgement(&self, rank: Rank, now: Instant) -> Option<Judgement> {
-        let holds = |judged: &&Judgement| now.since(judged.at) < if judged.is_slow { HOLDS } else { FAST_HOLDS };
+    fn judgement(&self, rank: Rank, scene: &WatchContext<'_>) -> Option<Judgement> {
+        let lasts = |judged: &Judgement| if judged.is_slow { HOLDS } else { FAST_HOLDS };
+        let holds = |judged: &&Judgement| scene.now.since(judged.at) < scene.timing.or_reports(lasts(judged), 3);
         self.judged.iter().find(|judged| judged.rank == rank).filter(holds).copied()
     }
 
@@ -218,7 +220,7 @@ impl SlowHosts {
         if straggler.is_named || is_slow {
             return Some(straggler);
         }
-        self.judgement(straggler.rank, scene.now)?;
+        self.judgement(straggler.rank, scene)?;
         Some(Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler })
     }
 
@@ -240,7 +242,10 @@ impl SlowHosts {
 fn patience(scene: &WatchContext<'_>, (left, rate, others): (u64, f64, f64)) -> Duration {
     let lost = (1.0 - rate / others.max(f64::MIN_POSITIVE)).max(0.1);
     let seconds = left as f64 / others.max(1.0) * MAY_COST / lost;
-    Duration::try_from_secs_f64(seconds).unwrap_or(Duration::MAX).max(LEAST).min(scene.timing.slow)
+    Duration::try_from_secs_f64(seconds)
+        .unwrap_or(Duration::MAX)
+        .max(scene.timing.or_reports(LEAST, 2))
+        .min(scene.timing.slow)
 }
 
 fn words(view: &View, (culprit, suspect): (Rank, Rank), rate: f64, judgement: Judgement) -> String {
@@ -298,6 +303,7 @@ impl WatchContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::HOW_MANY;
     use super::*;
     use crate::membership::{Station, Timing};
     use crate::session::message::Status;
@@ -306,11 +312,12 @@ mod tests {
     use crate::session::view::tests::chain;
     use ethbcast_transport::MacAddr;
 
-    /// Calls `check` for a chain of five hosts of which none has reported.
-    fn in_a_chain(check: impl FnOnce(&WatchContext<'_>, &mut Members)) {
+    /// Calls `check` for a chain of five hosts of which none has reported; they report as often as among `receivers`.
+    fn in_a_chain(receivers: usize, check: impl FnOnce(&WatchContext<'_>, &mut Members)) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
         let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
-        let (now, timing, view) = (Instant::START, Timing::default(), chain(5));
+        let (now, timing) = (Instant::START + Duration::from_secs(60), Timing::default().among(receivers));
+        let view = chain(5);
         let delivery = Delivery::new(&view, None, &endpoint);
         let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
         check(&scene, &mut Members::new(now, 4, &timing));
@@ -318,7 +325,7 @@ mod tests {
 
     #[test]
     fn a_relay_is_blamed_for_the_host_behind_it_only_if_that_one_proved_fast() {
-        in_a_chain(|scene, _| {
+        in_a_chain(4, |scene, _| {
             let straggler = |is_named| Straggler { rank: Rank(3), from: Rank(2), is_named, why: "slow" };
             let blamed = |judged: Option<bool>, is_named| {
                 let judged = judged.map(|is_slow| Judgement {
@@ -341,7 +348,7 @@ mod tests {
     #[test]
     fn a_relay_that_waits_by_each_of_its_first_reports_is_not_the_slow_one() {
         for (state, keeps) in [(MemberState::WaitsForChild, false), (MemberState::Alive, true)] {
-            in_a_chain(|scene, members| {
+            in_a_chain(4, |scene, members| {
                 let frames = scene.delivery.blocks().slots();
                 for report in 1..=10 {
                     let told = Status { arrived: frames, consumed: frames, state, ..Status::default() };
@@ -349,6 +356,27 @@ mod tests {
                     let is_known = report >= 3;
                     assert_eq!(scene.keeps_full(members, Rank(3)), keeps && is_known, "{state:?}, report {report}");
                 }
+            });
+        }
+    }
+
+    #[test]
+    fn however_rarely_hosts_report_one_report_makes_no_comparison_and_its_result_holds_for_two() {
+        for receivers in HOW_MANY {
+            in_a_chain(receivers, |scene, members| {
+                let identity = Station::new("group", "n0", MacAddr::default(), 1500).identity(1, Rank::ROOT);
+                let straggler = Straggler { rank: Rank(3), from: Rank(2), is_named: true, why: "slow" };
+                let mut hosts = SlowHosts::default();
+                let tries = [0, 1].map(|_| {
+                    hosts.suspect(scene, members, Some(straggler));
+                    hosts.compare(scene, members, (1 << 30, Duration::from_micros(12)), &identity);
+                    hosts.trial.is_some()
+                });
+                assert_eq!(tries, [false, true], "{receivers}");
+                let at = scene.now - scene.timing.status * 2;
+                let judged = Judgement { rank: Rank(3), at, is_slow: true, beside: Rank(4), others: 8000.0 };
+                hosts.judged.push(judged);
+                assert!(hosts.judgement(Rank(3), scene).is_some(), "{receivers}");
             });
         }
     }

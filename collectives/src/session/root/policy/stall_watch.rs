@@ -229,7 +229,8 @@ impl WatchContext<'_> {
         let there: Vec<bool> = (0..self.view.members.len() as u16).map(|rank| is_there(Rank(rank))).collect();
         members.restart_mute(self.now, &there);
         let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
-        let child = |entry: &MemberEntry| entry.mute_child(self.now, APART_AFTER).map(|child| (entry.rank(), child));
+        let apart_after = self.timing.or_reports(APART_AFTER, 2);
+        let child = |entry: &MemberEntry| entry.mute_child(self.now, apart_after).map(|child| (entry.rank(), child));
         let pairs = members.entries().iter().filter_map(child);
         let mut parted = Vec::new();
         pairs
@@ -301,7 +302,7 @@ impl WatchContext<'_> {
     fn of_stuck(&self, entry: &mut MemberEntry, owed: Obligation, from: Rank) -> Option<StallFinding> {
         let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
         let limit = owed.limit(self.timing);
-        if stuck < NOTICE_AFTER.min(self.timing.stall) {
+        if stuck < self.timing.or_reports(NOTICE_AFTER.min(self.timing.stall), 3) {
             return None;
         }
         let words = owed.words(entry, self.host(from));
@@ -321,6 +322,7 @@ impl WatchContext<'_> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::HOW_MANY;
     use super::*;
     use crate::membership::Station;
     use crate::session::message::Status;
@@ -345,6 +347,27 @@ mod tests {
         let delivery = Delivery::new(&view, None, &endpoint);
         let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
         scene.holders(&members, wait, behind)
+    }
+
+    #[test]
+    fn however_rarely_a_member_reports_one_lost_report_is_no_stall() {
+        let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
+        let endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
+        let view = chain(5);
+        let delivery = Delivery::new(&view, None, &endpoint);
+        for receivers in HOW_MANY {
+            let timing = Timing::default().among(receivers);
+            let mut members = Members::new(Instant::START, 4, &timing);
+            let mut of_stuck = |idle: Duration| {
+                let now = Instant::START + idle;
+                let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
+                let entry = members.entry_mut(Rank(1)).expect("a member");
+                scene.of_stuck(entry, Obligation::Frames, Rank::ROOT)
+            };
+            assert_eq!(of_stuck(timing.status * 2), None, "{receivers}");
+            let text = "makes no progress: nothing gets through between n0 and it (for 4 s)".to_owned();
+            assert_eq!(of_stuck(Duration::from_secs(4)), Some(StallFinding::Notify(Rank(1), text)));
+        }
     }
 
     #[test]

@@ -126,7 +126,8 @@ impl WatchContext<'_> {
 
     /// Returns the upstream peer of a straggler if nothing gets through between them and neither shows a reason.
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
-        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= NOTICE_AFTER / 2);
+        let least = self.timing.or_reports(NOTICE_AFTER / 2, 3);
+        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= least);
         self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
     }
 }

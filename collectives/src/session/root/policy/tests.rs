@@ -1,9 +1,10 @@
 //! Tests that no rule takes a single status report for a proof: among many receivers each reports rarely.
 
-use super::stall_watch::WatchContext;
+use super::stall_watch::{StallFinding, WatchContext};
+use super::stragglers::Stragglers;
 use crate::membership::{Station, Timing};
 use crate::session::message::{MemberState, Status};
-use crate::session::root::config::{RootConfig, RootEndpoint};
+use crate::session::root::config::{OnSlow, RootConfig, RootEndpoint};
 use crate::session::root::delivery::Delivery;
 use crate::session::root::members::Members;
 use crate::session::view::View;
@@ -62,6 +63,30 @@ fn played(
 }
 
 #[test]
+fn a_slow_host_is_demoted_without_its_parent_though_reports_of_it_are_lost() {
+    for receivers in HOW_MANY {
+        for slow in ranks().skip(1) {
+            let (parent, mut stragglers, mut aside) = (Rank(slow.0 - 1), Stragglers::default(), Vec::new());
+            // All take half of their rate since the middle: they wait for the slow one.
+            let told = |rank, report: u32, now: Instant| {
+                let middle = Instant::START + Timing::default().among(receivers).status * (REPORTS / 2);
+                let frames = took(now.min(middle), 1.0).arrived + took(Instant::START + now.since(middle), 0.5).arrived;
+                let status = Status { arrived: frames, consumed: frames, ..Status::default() };
+                let waits = Status { state: MemberState::WaitsForChild, waits_for: Some(slow), ..status };
+                let is_lost = rank == slow && report % 3 == 0;
+                (!is_lost).then_some(if rank == parent { waits } else { status })
+            };
+            played((receivers, Via::Chain), told, |scene, members| {
+                let straggler = scene.straggler(members);
+                aside.extend(stragglers.look(scene, members, straggler, OnSlow::Demote));
+            });
+            let is_it = |finding: &StallFinding| matches!(finding, StallFinding::StepAside(rank, _) if *rank == slow);
+            assert!(!aside.is_empty() && aside.iter().all(is_it), "{receivers}: {slow} {aside:?}");
+        }
+    }
+}
+
+#[test]
 fn of_hosts_that_take_frames_alike_none_seems_behind_for_the_age_of_its_report() {
     for (receivers, via) in
         HOW_MANY.into_iter().flat_map(|receivers| [Via::Chain, Via::Cast].map(|via| (receivers, via)))
@@ -80,6 +105,28 @@ fn of_hosts_that_take_frames_alike_none_seems_behind_for_the_age_of_its_report()
                 // A rate is known from 200 ms on.
                 assert!(report < 4 || found == named, "{receivers} {via}: {child} {found:?}");
             });
+        }
+    }
+}
+
+#[test]
+fn one_forged_report_of_a_mute_child_parts_no_two_hosts_and_true_ones_do() {
+    for receivers in HOW_MANY {
+        for (is_forged, apart) in [(true, Vec::new()), (false, vec![StallFinding::Apart(Rank(5), Rank(6))])] {
+            let told = |rank, report, now| {
+                let is_mute = rank == Rank(5) && if is_forged { report == 10 } else { report >= 10 };
+                let status = took(now, 1.0);
+                Some(if is_mute { Status { is_mute, waits_for: Some(Rank(6)), ..status } } else { status })
+            };
+            let mut found = Vec::new();
+            played((receivers, Via::Chain), told, |scene, members| {
+                // The next report comes after most of another period.
+                let before_next = scene.timing.status * (5 * 17 % 40 - 1) / 40;
+                let scene = WatchContext { now: scene.now + before_next, ..*scene };
+                found.extend(scene.look(members, scene.timing.status));
+                found.dedup();
+            });
+            assert_eq!(found, apart, "{receivers}");
         }
     }
 }
