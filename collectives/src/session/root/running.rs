@@ -78,6 +78,7 @@ impl SessionPhase {
             timers,
             view,
         };
+        running.neighbours.set_timing(endpoint.config().timing);
         running.members.rates_mut().forget(&running.view);
         running.report_known_slow(endpoint);
         running.publish(now, endpoint);
@@ -171,6 +172,7 @@ impl SessionPhase {
         let fits = !self.delivery.is_shut() && self.members.admit(now, &timing);
         if fits {
             endpoint.config_mut().timing = timing;
+            self.neighbours.set_timing(timing);
             self.view.members.push(ViewMember::late(host, mac, nonce));
             self.delivery.admit(mac);
             self.changed = true;

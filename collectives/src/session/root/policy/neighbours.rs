@@ -1,5 +1,6 @@
 //! Other traffic on the receivers' links, and the bandwidth that a transfer leaves to it.
 
+use crate::membership::Timing;
 use crate::session::link_share::LinkShare;
 use crate::session::throttle::Rate;
 use crate::session::view::View;
@@ -9,7 +10,7 @@ use ethbcast_transport::{Instant, MacAddr, Retry};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Time without news of a link after which it no longer counts.
+/// Time without news of a link after which it no longer counts, if reports come often enough.
 const LINK_KEPT: Duration = Duration::from_secs(1);
 /// Time without news of another session after which it counts as over.
 const SESSION_KEPT: Duration = Duration::from_secs(3);
@@ -109,19 +110,29 @@ pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,
     sessions: BTreeMap<MacAddr, (String, Instant)>,
     heard: Vec<String>,
+    timing: Timing,
 }
 
 impl Neighbours {
+    /// Takes the times of the session, whose members report the less often the more there are.
+    pub fn set_timing(&mut self, timing: Timing) {
+        self.timing = timing;
+    }
+
+    fn is_known(&self, now: Instant, link: &MemberLink) -> bool {
+        now.since(link.at) <= self.timing.or_reports(LINK_KEPT, 2)
+    }
+
     /// Takes a member's report, or `None` where there was no other traffic.
     pub fn note(&mut self, now: Instant, rank: Rank, share: Option<LinkShare>) {
-        let others = self.running(now);
+        let (others, longest_step) = (self.running(now), self.longest_step());
         if share.is_none() && !self.links.contains_key(&rank) {
             return;
         }
         let share = share.unwrap_or_default();
         let link = self.links.entry(rank).or_insert(MemberLink::new(now, share));
         let taken = if others > 0 { share.others } else { share.others.min(share.ip) };
-        link.note(now, share, taken.into(), others);
+        link.note(now, share, taken.into(), others, longest_step);
     }
 
     /// Takes the announcement of a running session of another group; returns whether it is new.
@@ -137,11 +148,16 @@ impl Neighbours {
         }
         // Frames without another explanation are those of the new session.
         let running = self.running(now);
-        for link in self.links.values_mut().filter(|link| is_news && now.since(link.at) <= LINK_KEPT) {
+        let (kept, longest_step) = (self.timing.or_reports(LINK_KEPT, 2), self.longest_step());
+        for link in self.links.values_mut().filter(|link| is_news && now.since(link.at) <= kept) {
             link.offers.restart(now, true);
-            link.note(now, link.share, link.share.others.into(), running);
+            link.note(now, link.share, link.share.others.into(), running, longest_step);
         }
         is_news
+    }
+
+    fn longest_step(&self) -> Duration {
+        self.timing.or_reports(LONGEST_STEP, 2)
     }
 
     fn running(&self, now: Instant) -> u64 {
@@ -151,17 +167,16 @@ impl Neighbours {
     /// Whether frames of others, of any kind, were seen lately, or another session announced itself: this session
     /// should announce itself to it.
     pub fn are_suspected(&self, now: Instant) -> bool {
-        self.running(now) > 0
-            || self.links.values().any(|link| link.share.others > 0 && now.since(link.at) <= LINK_KEPT)
+        self.running(now) > 0 || self.links.values().any(|link| link.share.others > 0 && self.is_known(now, link))
     }
 
     fn are_there(&self, now: Instant) -> bool {
-        self.links.values().any(|link| link.room > 0 && now.since(link.at) <= LINK_KEPT)
+        self.links.values().any(|link| link.room > 0 && self.is_known(now, link))
     }
 
     /// Whether other traffic takes an eighth of a link, so that losses may be its.
     pub fn crowd(&self, now: Instant) -> bool {
-        self.links.values().any(|link| link.room * CROWDED_PART > link.full && now.since(link.at) <= LINK_KEPT)
+        self.links.values().any(|link| link.room * CROWDED_PART > link.full && self.is_known(now, link))
     }
 
     /// Returns the limit of the root's own rate that leaves their room to others; `None` if there
@@ -184,7 +199,7 @@ impl Neighbours {
         let of_link = |(&rank, link): (&Rank, &MemberLink)| {
             link.part_at(percent) * copies(Rank::ROOT) / if link.share.is_sent { copies(rank) } else { 1 }
         };
-        let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && now.since(link.at) <= LINK_KEPT);
+        let yielding = self.links.iter().filter(|(_, link)| link.room > 0 && self.is_known(now, link));
         let least = if others > 0 { even_part(best, others) } else { best * LEAST_PERCENT / 100 };
         let kbits = yielding.map(of_link).min()?.max(least);
         Some(Rate::new(kbits.saturating_mul(1000)).unwrap_or(Rate::LOWEST))
@@ -252,7 +267,7 @@ impl MemberLink {
         }
     }
 
-    fn note(&mut self, now: Instant, share: LinkShare, taken: u64, sessions: u64) {
+    fn note(&mut self, now: Instant, share: LinkShare, taken: u64, sessions: u64, longest_step: Duration) {
         let step = now.since(std::mem::replace(&mut self.at, now));
         self.share = share;
         if taken == 0 {
@@ -285,7 +300,7 @@ impl MemberLink {
         if sessions == 0 {
             self.try_more(now, all);
         }
-        if step <= LONGEST_STEP {
+        if step <= longest_step {
             let seconds = step.as_secs_f64();
             self.tally.lasted += step;
             self.tally.others += taken as f64 * seconds;
@@ -296,7 +311,9 @@ impl MemberLink {
 
 #[cfg(test)]
 mod tests {
+    use super::super::tests::HOW_MANY;
     use super::*;
+    use crate::session::view::tests::chain;
 
     const LINK: u64 = 100_000;
 
@@ -314,10 +331,25 @@ mod tests {
             let taken = wanted(report).min(link.room.max(least));
             let own = LINK - link.room.max(taken);
             let share = LinkShare { own: own as u32, others: taken as u32, ip: taken as u32, is_sent: false };
-            link.note(at(report), share, taken, 0);
+            link.note(at(report), share, taken, 0, LONGEST_STEP);
             rooms.push(link.room);
         }
         rooms
+    }
+
+    #[test]
+    fn however_rarely_a_link_is_reported_it_counts_until_two_reports_are_lost() {
+        for receivers in HOW_MANY {
+            let timing = Timing::default().among(receivers);
+            let mut neighbours = Neighbours::default();
+            neighbours.set_timing(timing);
+            let share = LinkShare { own: 50_000, others: 40_000, ip: 40_000, is_sent: false };
+            let at = |report: u32| Instant::START + timing.status * report;
+            (0..10).for_each(|report| neighbours.note(at(report), Rank(1), Some(share)));
+            assert!(neighbours.are_suspected(at(11)) && neighbours.crowd(at(11)), "{receivers}");
+            let seen = neighbours.seen(&chain(3)).expect("there was other traffic");
+            assert_eq!(seen.lasted, at(9).since(at(0)), "{receivers}");
+        }
     }
 
     #[test]
@@ -349,7 +381,7 @@ mod tests {
         let (mut own, mut took) = (LINK / 1000, Vec::new());
         for report in 1..40 {
             let share = LinkShare { own: own as u32, others: 900, ip: 900, is_sent: false };
-            link.note(at(report), share, 900, 0);
+            link.note(at(report), share, 900, 0, LONGEST_STEP);
             own = link.own_part().min(LINK - 900);
             took.push(own);
         }
