@@ -142,6 +142,11 @@ impl Timing {
     pub(crate) fn or_reports(&self, time: Duration, reports: u32) -> Duration {
         time.max(self.status * reports)
     }
+
+    /// Returns the time by which the newest report of a member may be older than among 800 receivers.
+    pub(crate) fn lag(&self) -> Duration {
+        self.status.saturating_sub(Timing::default().status)
+    }
 }
 
 /// Time for each status report that a root gets.

@@ -149,12 +149,13 @@ impl Pace {
         Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
     }
 
-    /// Consumption rate over the last `period` in frames per second; `None` if less history is
-    /// known.
-    pub fn consuming(&self, now: Instant, period: Duration) -> Option<f64> {
+    /// Consumption rate over the last `period` in frames per second; `None` if less history is known. The last report
+    /// counts as new until it is older than `lag`.
+    pub fn consuming(&self, now: Instant, period: Duration, lag: Duration) -> Option<f64> {
         let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
         let last = self.marks.back()?;
-        Some(last.consumed.saturating_sub(mark.consumed) as f64 / now.since(mark.at).as_secs_f64())
+        let end = last.at.max(now - lag);
+        Some(last.consumed.saturating_sub(mark.consumed) as f64 / end.since(mark.at).as_secs_f64())
     }
 }
 
@@ -291,9 +292,9 @@ mod pace_tests {
         told(&mut pace, 2310, 2310);
         let rate = pace.arriving().expect("it has spoken");
         assert!(rate < 1001.0, "{rate}");
-        let rate = pace.consuming(at(2310), Duration::from_secs(1)).expect("it is known for so long");
+        let rate = pace.consuming(at(2310), Duration::from_secs(1), Duration::ZERO).expect("it is known for so long");
         assert!((900.0..1001.0).contains(&rate), "{rate}");
-        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3)), None);
+        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3), Duration::ZERO), None);
         assert!(pace.marks.len() <= 24, "{}", pace.marks.len());
     }
 

@@ -102,7 +102,7 @@ impl WatchContext<'_> {
     }
 
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
-        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period));
+        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period, self.timing.lag()));
         rate.is_some_and(|rate| rate < best * SLOW_BELOW)
     }
 
@@ -161,7 +161,8 @@ impl Stragglers {
         on_slow: OnSlow,
     ) -> Vec<StallFinding> {
         let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else { return Vec::new() };
-        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, scene.timing.slow));
+        let (slow_after, lag) = (scene.timing.slow, scene.timing.lag());
+        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, slow_after, lag));
         let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_text(scene.view, rate));
         let text = format!("holds up the others: {} ({rate} of {best})", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {

@@ -1,7 +1,7 @@
 //! Tests that no rule takes a single status report for a proof: among many receivers each reports rarely.
 
 use super::stall_watch::{StallFinding, WatchContext};
-use super::stragglers::Stragglers;
+use super::stragglers::{Straggler, Stragglers};
 use crate::membership::{Station, Timing};
 use crate::session::message::{MemberState, Status};
 use crate::session::root::config::{OnSlow, RootConfig, RootEndpoint};
@@ -59,6 +59,26 @@ fn played(
         members.rates_mut().sent(now, took(now, 1.0).arrived);
         let scene = WatchContext { now, view: &view, timing: &timing, delivery: &delivery, undecided: &[] };
         look(&scene, &mut members);
+    }
+}
+
+#[test]
+fn a_host_that_takes_more_than_seven_tenths_of_the_rate_is_never_demoted() {
+    let part = |rank| if rank == Rank(HOSTS) { 1.0 } else { 0.78 };
+    for receivers in HOW_MANY {
+        let mut stragglers = vec![Stragglers::default(); usize::from(HOSTS)];
+        played(
+            (receivers, Via::Chain),
+            |rank, _, now| Some(took(now, part(rank))),
+            |scene, members| {
+                for (rank, stragglers) in ranks().zip(&mut stragglers) {
+                    let straggler = Straggler { rank, from: Rank::ROOT, is_named: true, why: "slow" };
+                    assert_eq!(scene.look(members, scene.timing.status), [], "{receivers}");
+                    let found = stragglers.look(scene, members, Some(straggler), OnSlow::Demote);
+                    assert_eq!(found, [], "{receivers}: {rank}");
+                }
+            },
+        );
     }
 }
 
