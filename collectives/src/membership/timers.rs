@@ -122,7 +122,8 @@ impl Timing {
     /// Returns these times among `receivers`. The root gets 8000 status reports a second at most, so with more than
     /// 800 receivers each reports less often: three reports must be lost until it is suspected, seven until it is
     /// demoted, and progress is judged over seven.
-    pub(crate) fn among(self, receivers: usize) -> Timing {
+    #[must_use]
+    pub fn among(self, receivers: usize) -> Timing {
         let status = REPORT_SPACING * receivers as u32;
         if status <= self.status {
             return self;

@@ -4,6 +4,7 @@ use super::drawing;
 use super::drawing::{Scale, WIDTH, shown, time};
 use super::kept::{Incident, Kept, Receiver, Run, Timeline, Track};
 use crate::units;
+use ethbcast_collectives::session::Timing;
 use maud::{Markup, html};
 
 const HEIGHT: f64 = 1000.0;
@@ -153,7 +154,9 @@ impl Course {
         let end = if Kept::has_all(receiver) { length } else { last };
         points.push((receiver.seconds, end));
         states.push(states.last().copied().unwrap_or('a'));
-        let stalls = stalls(&points, &states, length);
+        // What a member had reported is drawn until its next report.
+        let reports_seconds = Timing::default().among(timeline.receivers.len()).status.as_secs_f64();
+        let stalls = stalls(&points, &states, length, 3.0 * reports_seconds);
         Course { points, stalls }
     }
 
@@ -166,7 +169,7 @@ impl Course {
     }
 }
 
-fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
+fn stalls(points: &[(f64, u64)], states: &[char], length: u64, min_seconds: f64) -> Vec<Stall> {
     let mut stalls = Vec::new();
     let mut begin = 0;
     for at in 1..=points.len() {
@@ -175,7 +178,7 @@ fn stalls(points: &[(f64, u64)], states: &[char], length: u64) -> Vec<Stall> {
         }
         let ((from, bytes), (to, _)) = (points[begin], points[at - 1]);
         let least = if begin == 0 { MIN_START_SECONDS } else { MIN_STALL_SECONDS };
-        if bytes < length && to - from >= least {
+        if bytes < length && to - from >= least.max(min_seconds) {
             stalls.push(Stall { from, to, state: most_frequent(&states[begin..at]) });
         }
         begin = at;
@@ -270,6 +273,23 @@ mod tests {
         let Stall { from, to, state } = course.stalls[0].clone();
         assert!((from - 0.2).abs() < 1e-9 && (to - 0.7).abs() < 1e-9 && state == 'b', "{from} {to} {state}");
         assert_eq!((course.at(0.75), course.at(9.0)), (60, 100));
+    }
+
+    #[test]
+    fn the_interval_of_reports_of_many_receivers_is_no_stall() {
+        for (receivers, stalls) in [(800, 1), (5695, 0)] {
+            let tracks = (1..=receivers).map(|host| Track {
+                host: format!("n{host}"),
+                bytes: vec![10, 20, 20, 20, 20, 20, 20, 20, 30],
+                states: "aaaaaaaaa".to_owned(),
+            });
+            let timeline = Timeline {
+                seconds: (1..=9).map(|at| f64::from(at) / 10.0).collect(),
+                receivers: tracks.collect(),
+                ..Timeline::default()
+            };
+            assert_eq!(Course::of(&receiver("verified", 1.4, 100), &timeline, 100).stalls.len(), stalls);
+        }
     }
 
     #[test]
