@@ -147,6 +147,19 @@ mod tests {
     }
 
     #[test]
+    fn however_many_members_ask_a_root_it_gets_8000_challenges_a_second_at_most() {
+        for receivers in [800, 2000, 5695, 10_000] {
+            let timing = Timing::default().among(receivers);
+            let mut proof = proof(Duration::from_secs(32), 7);
+            proof.scale(&timing);
+            assert_eq!(proof.limit(), timing.dead + timing.patience);
+            let asked = asked(&mut proof, 0..20_000);
+            let apart = asked.windows(2).map(|pair| Duration::from_millis(pair[1].0 - pair[0].0)).min();
+            assert!(apart.expect("it asks again") >= timing.status, "{receivers}: {apart:?}");
+        }
+    }
+
+    #[test]
     fn a_root_is_asked_when_nothing_new_has_come_for_a_while_and_again_until_it_answers() {
         let mut challenge = challenge(Duration::from_secs(32), 7);
         assert_eq!(asked(&mut challenge, 0..8000), []);

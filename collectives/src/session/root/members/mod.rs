@@ -15,7 +15,7 @@ use progress::{Advance, Pace, RATE_OVER, Rates, phase};
 use std::time::Duration;
 
 const KEPT_REPORTS: u32 = 10;
-/// Reports below which nothing is said of most of them.
+/// Number of reports below which most of them show nothing.
 const LEAST_REPORTS: u32 = 3;
 
 /// State of a member. The `mute_child`, from which it reports that it never received a frame, and the final outcome
@@ -87,8 +87,8 @@ impl MemberEntry {
         (self.reports >= LEAST_REPORTS).then_some(self.waits.count_ones() * 2 > self.reports)
     }
 
-    /// Returns the frames that have arrived by `now` if they have come as fast as before the last report: reports of two
-    /// members have different ages.
+    /// Returns the frames that have arrived by `now` if they have come as fast as before the last report. Reports of
+    /// two members have different ages.
     pub(super) fn arrived_by(&self, now: Instant, timing: &Timing) -> u64 {
         let age = self.pace.told_at().map_or(Duration::ZERO, |told_at| now.since(told_at));
         let rate = self.pace.mean(RATE_OVER).unwrap_or_default();
