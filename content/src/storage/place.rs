@@ -269,11 +269,7 @@ impl<D: Directory> Place<D> {
                 true => Ok(()),
                 false => from.rename(&own, to, &own),
             };
-            match (put, displaced) {
-                (Ok(()), displaced) => displaced.into_iter().for_each(|displaced| displaced.conclude()),
-                (Err(error), Some(displaced)) => return Err(displaced.bring_back(named(manifest, at, &error))),
-                (Err(error), None) => return Err(named(manifest, at, &error)),
-            }
+            Displaced::end(displaced, put.map_err(|error| named(manifest, at, &error)))?;
         }
         let mut remains = Vec::new();
         if self.target.delete {
@@ -393,9 +389,17 @@ impl<'a, D: Directory> Displaced<'a, D> {
         Ok(Displaced { built, hidden, holder, name })
     }
 
-    /// Gives the entry the name of one that may be removed with the built ones.
-    pub(super) fn conclude(self) {
-        drop(self.built.rename(&self.hidden, self.built, &HiddenNames::succeeded(&self.hidden)));
+    /// Gives the entry the name of one that may be removed with the built ones, or brings it back if its successor
+    /// was not put.
+    pub(super) fn end(displaced: Option<Displaced<'_, D>>, put: io::Result<()>) -> io::Result<()> {
+        match (put, displaced) {
+            (put, None) => put,
+            (Err(error), Some(displaced)) => Err(displaced.bring_back(error)),
+            (Ok(()), Some(Displaced { built, hidden, .. })) => {
+                drop(built.rename(&hidden, built, &HiddenNames::succeeded(&hidden)));
+                Ok(())
+            }
+        }
     }
 
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
