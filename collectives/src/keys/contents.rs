@@ -44,9 +44,9 @@ enum SignatureEnd {
 struct SeenSignatures(BTreeMap<u64, [u8; SIGNATURE_BYTES]>);
 
 impl SeenSignatures {
-    fn insert(&mut self, offset: u64, signature: [u8; SIGNATURE_BYTES]) {
+    fn insert(&mut self, most: usize, offset: u64, signature: [u8; SIGNATURE_BYTES]) {
         self.0.insert(offset, signature);
-        if self.0.len() > MAX_SIGNATURES {
+        if self.0.len() > most {
             self.0.pop_first();
         }
     }
@@ -115,7 +115,7 @@ impl ContentCipher {
         };
         let is_signed = sender.has_signed(Signed::HashList, session, &[&offset.to_be_bytes(), list], signature);
         if is_signed {
-            seen.lock().insert(offset, *signature);
+            seen.lock().insert(MAX_SIGNATURES, offset, *signature);
         }
         is_signed
     }
@@ -203,9 +203,8 @@ mod tests {
     #[test]
     fn the_last_signatures_of_an_endless_stream_are_kept() {
         let mut seen = SeenSignatures::default();
-        let most = MAX_SIGNATURES as u64;
-        (0..most + 3).for_each(|offset| seen.insert(offset, [0; SIGNATURE_BYTES]));
-        assert_eq!((seen.0.len(), seen.0.first_key_value().map(|(&offset, _)| offset)), (MAX_SIGNATURES, Some(3)));
+        (0..12).for_each(|offset| seen.insert(9, offset, [0; SIGNATURE_BYTES]));
+        assert_eq!(seen.0.into_keys().collect::<Vec<_>>(), (3..12).collect::<Vec<_>>());
     }
 
     #[test]

@@ -191,6 +191,24 @@ fn a_member_that_lies_uses_up_no_number_of_the_root() {
     assert!(one.hears(&said).is_ok());
 }
 
+#[test]
+fn a_member_that_lies_ends_no_stream() {
+    let (mut root, (mut one, nonce)) = (root(keys(), 3), receiver(keys(), 11));
+    join(&mut root, &mut one, nonce);
+    let (Keyring::Root(root), Keyring::Receiver(one)) = (&root.ring, &one.ring) else {
+        unreachable!("as they were made")
+    };
+    let (trailer, veil) = ([7; 40], one.group().expect("it has joined").veil());
+    let end = root.close_trailer(&trailer).expect("it may send");
+    assert_eq!(one.open_trailer(&end), Some(trailer.to_vec()));
+    let signed = veil.lift(end_of(SESSION), &end).expect("it is veiled for all");
+    let shorter = [&[6; 40][..], &signed[40..]].concat();
+    for mut forged in [shorter, [&trailer[..], &[0; SIGNATURE_BYTES]].concat(), trailer.to_vec(), Vec::new()] {
+        veil.put(end_of(SESSION), &mut forged);
+        assert_eq!(one.open_trailer(&forged), None, "its signature is the sender's alone");
+    }
+}
+
 fn root_name(root: &End) -> [u8; 32] {
     let Keyring::Root(ring) = &root.ring else { unreachable!("it is a root") };
     ring.name().0
