@@ -53,7 +53,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let interrupt = interrupt(&options.run, "interrupted by its user")?;
     let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
-    let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
+    let _receiving = interface::mark_receiver(&session, &args.wire.group);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     key::keep_to_own(options.wire.keys.as_ref(), [&args.exec, &args.pipe]);
