@@ -48,7 +48,7 @@ fn sender_and_receiver_of_one_host_are_refused_at_once_and_others_are_served() {
     let named = site.run("n0", &["send", "--hosts", "n[0-1]", "-i", "eth0", "--max-wait", "60"], &source);
     named.assert_refusal(2, &["run on this host"]);
     // A sender that waits for one more host refuses its own and serves the other; a daemon waits for other senders.
-    let daemon = site.start("n0", &["recv", "-i", "eth0", "--serve"], site.directory("daemon"));
+    let daemon = site.start("n0", &["recv", "-i", "eth0", "--serve", "--no-key"], site.directory("daemon"));
     daemon.wait_for_line("serving ");
     let sent = site.start("n0", &["send", "-n", "2", "--min-receivers", "1", "-i", "eth0", "--max-wait", "4"], &source);
     sent.wait_for_line("a receiver of group ethbcast runs on this host, too");
