@@ -64,46 +64,32 @@ fn least(routes: impl Iterator<Item = (u32, String)>, usable: &[String]) -> Opti
     routes.filter(|(_, name)| usable.contains(name)).min_by_key(|(metric, _)| *metric).map(|(_, name)| name)
 }
 
-/// Marker socket, by which the other side is noticed while it exists: a receiver reports a sender of its group on this
-/// host, and a sender a receiver, because frames reach the other one only over UDP.
+/// Marker socket, by which a sender on the same host notices a receiver while it exists.
 pub struct Present {
     _socket: Option<UnixDatagram>,
 }
 
-fn name(session: &Session, group: &str, side: &str) -> std::io::Result<SocketAddr> {
-    SocketAddr::from_abstract_name(format!("ethbcast/{side}/{}/{group}", session.interface().name))
+fn name(session: &Session, group: &str) -> std::io::Result<SocketAddr> {
+    SocketAddr::from_abstract_name(format!("ethbcast/receiver/{}/{group}", session.interface().name))
 }
 
-fn present(session: &Session, group: &str, side: &str) -> Present {
-    let bound = name(session, group, side).and_then(|name| UnixDatagram::bind_addr(&name));
+pub fn mark_receiver(session: &Session, group: &str) -> Present {
+    let bound = name(session, group).and_then(|name| UnixDatagram::bind_addr(&name));
     if let Err(error) = &bound {
-        log::debug!("the other side on this host will not know of this {side}: {error}");
+        log::debug!("a sender on this host will not know of this receiver: {error}");
     }
     Present { _socket: bound.ok() }
 }
 
-fn is_there(session: &Session, group: &str, side: &str) -> bool {
-    UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group, side)?)).is_ok()
-}
-
-pub fn receive(session: &Session, group: &str, quiet: bool) -> Present {
-    if !quiet && !session.over().is_udp() && is_there(session, group, "sender") {
-        crate::exit::print_line(format_args!(
-            "ethbcast: a sender of group {group} runs on this host, too: frames do not come back to the interface that \
-             sends them, and nothing of it will be heard here; copy SOURCE"
-        ));
-    }
-    present(session, group, "receiver")
-}
-
-pub fn send(session: &Session, group: &str, quiet: bool) -> Present {
-    if !quiet && !session.over().is_udp() && is_there(session, group, "receiver") {
-        crate::exit::print_line(format_args!(
+/// Reports a receiver of the group on this host, which only UDP reaches.
+pub fn warn_of_receiver(session: &Session, group: &str, quiet: bool) {
+    let is_there = || UnixDatagram::unbound().and_then(|socket| socket.connect_addr(&name(session, group)?)).is_ok();
+    if !quiet && !session.over().is_udp() && is_there() {
+        print_line(format_args!(
             "ethbcast: a receiver of group {group} runs on this host, too: frames do not come back to the interface \
              that sends them, and it will hear nothing; here SOURCE is already"
         ));
     }
-    present(session, group, "sender")
 }
 
 #[cfg(test)]

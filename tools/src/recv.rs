@@ -55,7 +55,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let interrupt = interrupt(&options.run, "interrupted by its user")?;
     let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
-    let _receiving = interface::receive(&session, &args.wire.group, args.wire.quiet);
+    let _receiving = interface::mark_receiver(&session, &args.wire.group);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     let dest = confined(&args, dest, options.wire.keys.is_some())?;

@@ -58,6 +58,62 @@ def test_bytes_are_in_the_report_and_progress_is_told(group, tmp_path):
     assert counts and counts == sorted(counts) and counts[-1] <= len(BYTES)
 
 
+def test_progress_is_iterated_until_the_block_is_left(group):
+    async def iterated(transfer):
+        return [moved async for moved in transfer]
+
+    if HOST == 0:
+        with ethbcast.Transfer(ethbcast.send, BYTES, group, receivers=2, max_wait=30) as transfer:
+            moves = list(transfer)
+        assert transfer.report.receivers == 2 and {slowest for _, slowest in moves} <= {"n1", "n2"}
+    else:
+        transfer = ethbcast.Transfer(ethbcast.recv, group, max_wait=30)
+        moves = asyncio.run(iterated(transfer)) if HOST == 1 else list(transfer)
+        assert transfer.report.data == BYTES and list(transfer) == []
+    counts = [bytes for bytes, _ in moves]
+    assert counts and counts == sorted(counts) and counts[-1] <= len(BYTES)
+    again = f"{group}-2"[-60:]
+    if HOST == 0:
+        with ethbcast.Transfer(ethbcast.send, BYTES, again, receivers=2, max_wait=30) as transfer:
+            assert next(transfer)[0] >= 0
+        with pytest.raises(ethbcast.Error) as raised:
+            list(transfer), transfer.report
+        assert raised.value.status is ethbcast.Status.CANCELLED
+    else:
+        with pytest.raises(ethbcast.Error):
+            list(ethbcast.Transfer(ethbcast.recv, again, max_wait=30, time_limit=30))
+
+
+def test_a_call_ends_soon_after_it_is_told(group):
+    def seconds():
+        """The time from a call of `cancel` to the end of what waits."""
+        cancel, told = ethbcast.Cancel(), []
+
+        def tell():
+            told.append(time.monotonic())
+            cancel.cancel()
+
+        threading.Timer(0.2, tell).start()
+        with pytest.raises(ethbcast.Error) as raised:
+            ethbcast.recv("nobody", cancel=cancel)
+        assert raised.value.status is ethbcast.Status.CANCELLED
+        return time.monotonic() - told[0]
+
+    async def awaited():
+        task = asyncio.create_task(ethbcast.arecv("nobody"))
+        await asyncio.sleep(0.2)
+        told = time.monotonic()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        return time.monotonic() - told
+
+    # Ten times what it may take on a machine without other work: the least of some tries.
+    took = [min(one() for _ in range(3)) for one in (seconds, lambda: asyncio.run(awaited()))]
+    print(f"a call ended {took[0]:.3f} s after it was told, an awaited one {took[1]:.3f} s")
+    assert max(took) <= 2
+
+
 def test_a_key_is_needed_to_hear_who_has_one(group):
     if HOST == 0:
         sent = ethbcast.send(BYTES, group, receivers=2, key_phrase=PHRASE, max_wait=30)
@@ -99,8 +155,8 @@ def test_who_has_no_room_is_turned_away(group):
         assert ethbcast.recv(group, max_wait=30).bytes == len(BYTES)
     else:
         small = bytearray(10)
-        with pytest.raises(ethbcast.Error):
-            ethbcast.recv(group, small, max_wait=3)
+        with pytest.raises(ethbcast.Error, match="room for 10 bytes.*has 2.86 MiB"):
+            ethbcast.recv(group, small, once=True, max_wait=30)
         assert small == bytes(10)
 
 

@@ -13,6 +13,11 @@ async def all_of_it(values: bytearray) -> dict[str, str]:
     report = ethbcast.send(values, "group", receivers=1, delta=True, rate="400mbit", nice=True, on_slow="wait")
     count += report.travelled or 0
     report = await asyncio.wait_for(ethbcast.arecv("group", values, max_wait=5), 2)
+    with ethbcast.Transfer(ethbcast.send, values, "group", receivers=1) as sending:
+        count += sum(bytes for bytes, slowest in sending)
+    async for bytes, slowest in ethbcast.Transfer(ethbcast.recv, "group", values):
+        count += bytes + len(slowest or "")
+    report = sending.report
     ranks = await ethbcast.Communicator.ajoin("group", 3, join_within=5)
     await ranks.abroadcast(values, root=1)
     count += await ranks.arecv(values, 1, tag=2, within=3)

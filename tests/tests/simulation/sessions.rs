@@ -1,12 +1,14 @@
 //! Simulated tests of whole transfers: every pattern of losses, deaths of hosts, many receivers. Random ones are in
 //! `swarm`.
 
+use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, GROUP, Played, play, star};
+use ethbcast_tests::session::{Case, GROUP, Played, hosts, play, star, turn};
 use ethbcast_transport::sim::{
-    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, SwitchSettings, script,
+    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Simulation,
+    SwitchSettings, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
@@ -23,6 +25,45 @@ fn all_delivered(played: &Played, case: &Case, replay: &str) {
     // The root's last messages may be lost; delivered bytes stay delivered.
     let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
     assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
+}
+
+/// Plays a session in which the user of `host` cancels it `at` that time after its start; returns how long the host
+/// then goes on.
+fn goes_on_for(case: &Case, host: usize, at: Duration) -> Duration {
+    let (told_at, mut was_told, mut over_at) = (Instant::START + at, false, None);
+    let mut simulation = Simulation::new(&star(case, 100_000_000), hosts(case, 1), NoFaults);
+    let _others_may_go_on = simulation.run(told_at + Duration::from_secs(5), |number, participant, now| {
+        let is_told = number == host && now >= told_at && !std::mem::replace(&mut was_told, true);
+        match participant {
+            Participant::Root(root, _) if is_told => drop(root.stop_waiting(now, "told")),
+            Participant::Receiver(receiver, receiving) if is_told => receiving.cancel(receiver, now, "told"),
+            _ => {}
+        }
+        let again = turn(participant, now);
+        let is_over = match participant {
+            Participant::Root(root, _) => root.is_over(),
+            Participant::Receiver(receiver, _) => receiver.is_over(),
+        };
+        if number == host && is_over {
+            over_at.get_or_insert(now);
+        }
+        if number == host && !was_told { Some(again.map_or(told_at, |again| again.min(told_at))) } else { again }
+    });
+    over_at.unwrap_or_else(|| panic!("host {host} is not over, told after {at:?}")).since(told_at)
+}
+
+#[test]
+fn a_session_ends_within_a_fifth_of_a_second_when_its_user_says_so() {
+    // While it waits for receivers, at its start, and in the middle.
+    for millis in [20, 250, 600, 1200] {
+        for via in [Via::Chain, Via::Cast] {
+            for host in [0, 1, 2] {
+                let long = Case { mtu_bytes: 1500, ..case(via, 2, 20_000_000) };
+                let took = goes_on_for(&long.with_feed(1024), host, Duration::from_millis(millis));
+                assert!(took <= Duration::from_millis(200), "{via}: host {host} told after {millis} ms: {took:?}");
+            }
+        }
+    }
 }
 
 #[test]

@@ -102,7 +102,7 @@ impl Worker {
             self.registry.set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
-            let _receiving = interface::receive(&session, &self.group, is_quiet);
+            let _receiving = interface::mark_receiver(&session, &self.group);
             print_interface(session.interface(), is_quiet);
             self.serve_log.send(ServeEvent::Open(self.group.clone()));
             let served = self.serve(&mut session, &options, &mut had);

@@ -9,9 +9,10 @@ from ._awaiting import awaitable, equip
 from ._errors import Error, Status
 from ._ethbcast import Cancel, Communicator, Report, __version__, recv, send
 from ._share import Shared, share
+from ._transfer import Transfer
 
-__all__ = ["Cancel", "Communicator", "Error", "Report", "Shared", "Status", "__version__", "arecv", "asend", "recv", "send",
-           "share"]
+__all__ = ["Cancel", "Communicator", "Error", "Report", "Shared", "Status", "Transfer", "__version__", "arecv", "asend",
+           "recv", "send", "share"]
 
 asend, arecv = awaitable(send), awaitable(recv)
 equip(Communicator)

@@ -133,10 +133,6 @@ impl Session {
         let content = options.chunk.into_iter().fold(content, Content::chunked);
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
-        let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
-        if !session.over().is_udp() {
-            check_named(&options.hosts, needed, &session.station, session.interface())?;
-        }
         thread::scope(|scope| {
             let (reader, source) = content.read_ahead(options.size, &session.waker);
             start(scope, "reader", || reader.run())?;
@@ -218,8 +214,7 @@ impl Session {
             };
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
-            let own_host = OwnHost::of(session.interface(), &session.station, session.over());
-            let receiver = session.receive_beside(own_host, options, &mut receiving)?;
+            let receiver = session.run_receiver(options, &mut receiving)?;
             receiving.sink_mut().close(Duration::MAX);
             receiving.request_verdict(session.now());
             let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
@@ -237,11 +232,15 @@ impl Session {
     /// `options`.
     ///
     /// # Errors
-    /// If the group's name or the MTU is invalid, there is no such interface, or permission is
-    /// denied.
+    /// If the group's name or the MTU is invalid, there is no such interface, permission is denied, or too few of the
+    /// named hosts are others than this one.
     pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
         let peers = options.wire.over.is_unicast().then(|| addresses_of(&options.hosts)).transpose()?;
         let mut session = Session::open(group, &options.wire, &options.run, (None, false))?;
+        if !session.over().is_udp() {
+            let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
+            check_named(&options.hosts, needed, &session.station, session.interface())?;
+        }
         if let Some(peers) = peers {
             session.port.name_peers(&peers);
             session.peers = peers.into_iter().zip(options.hosts.iter().cloned()).collect();
@@ -335,7 +334,8 @@ impl Session {
         let address_secret = self.over().is_udp().then(random_u64).transpose().map_err(Error::Random)?;
         let config = RootConfig { routed: self.routed(), named: self.named(), address_secret, ..config };
         self.port.begin_anew();
-        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.at_least);
+        let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
+        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), needed);
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut notifier = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
@@ -404,23 +404,16 @@ impl Session {
     /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] makes the report.
     ///
     /// # Errors
-    /// If the socket fails.
+    /// If the socket fails, or the sender runs on the same host. A receiver with [`RecvOptions::admission_hook`]
+    /// waits for other senders.
     pub fn run_receiver<K: Sink>(
         &mut self,
         options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
-        self.receive_beside(OwnHost::default(), options, receiving)
-    }
-
-    /// Takes part as a receiver, unless the sender runs on the same host.
-    fn receive_beside<K: Sink>(
-        &mut self,
-        mut own_host: OwnHost,
-        options: &RecvOptions,
-        receiving: &mut Receiving<K>,
-    ) -> Result<Receiver, Error> {
         self.opener.check()?;
+        let waits_for_others = options.admission_hook.is_some();
+        let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], receiving.sink().form());
         let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning)?;
@@ -439,7 +432,7 @@ impl Session {
         let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
             timed_out |= receiver.take_over(now);
             readings.take().into_iter().for_each(|reading| receiver.note_link(now, reading));
-            let look = own_host.look(now, receiver.admission() != Admission::Given);
+            let look = own_host.look(now, !waits_for_others && receiver.admission() != Admission::Given);
             has_own_sender = look.has_found;
             receiver.look_at(look.again_at);
             if let Some(why) = options.run.cancel.reason().or(timed_out.then_some(TOO_LONG)) {

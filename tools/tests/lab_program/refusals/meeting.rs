@@ -31,21 +31,32 @@ fn when_nobody_is_there_both_sides_give_up_in_time() {
 }
 
 #[test]
-fn a_sender_warns_that_a_receiver_on_its_own_host_gets_nothing() {
-    let site = Site::beside("same", one_switch(1));
+fn sender_and_receiver_of_one_host_are_refused_at_once_and_others_are_served() {
+    let site = Site::beside("same", one_switch(2));
     let source = site.file("source", "text");
     let sender = ["send", "-n", "1", "-i", "eth0", "--max-wait", "1"];
     let alone = site.run("n0", &sender, &source);
     assert!(!alone.stderr.contains("runs on this host"), "{}", alone.stderr);
-    let receiver = site.start("n0", &["recv", "-i", "eth0", "--max-wait", "20"], site.path("dest"));
+    let receive = |host, dest| site.start(host, &["recv", "-i", "eth0"], site.path(dest));
+    let receiver = receive("n0", "own");
     receiver.wait_for_line("waiting for a sender");
-    let sent = site.run("n0", &sender, &source);
-    sent.assert_refusal(3, &["0 of 1 receivers"]);
-    assert!(sent.stderr.contains("a receiver of group ethbcast runs on this host, too"), "{}", sent.stderr);
     let other = site.run("n0", &[&sender[..], &["-g", "blue"]].concat(), &source);
     assert!(!other.stderr.contains("runs on this host"), "{}", other.stderr);
-    receiver.signal(Signal::SIGTERM);
-    receiver.end(LIMIT).assert_code(143);
+    let sent = site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "60"], &source);
+    sent.assert_refusal(2, &["the receivers of group ethbcast run on this host", "eth0", "other hosts"]);
+    receiver.end(LIMIT).assert_refusal(2, &["the sender of group ethbcast runs on this host", "eth0"]);
+    let named = site.run("n0", &["send", "--hosts", "n[0-1]", "-i", "eth0", "--max-wait", "60"], &source);
+    named.assert_refusal(2, &["run on this host"]);
+    // A sender that waits for one more host refuses its own and serves the other; a daemon waits for other senders.
+    let daemon = site.start("n0", &["recv", "-i", "eth0", "--serve", "--no-key"], site.directory("daemon"));
+    daemon.wait_for_line("serving ");
+    let sent = site.start("n0", &["send", "-n", "2", "--min-receivers", "1", "-i", "eth0", "--max-wait", "4"], &source);
+    sent.wait_for_line("a receiver of group ethbcast runs on this host, too");
+    receive("n0", "own").end(LIMIT).assert_refusal(2, &["the sender of group ethbcast runs on this host"]);
+    let receiver = receive("n1", "other");
+    [sent, receiver].into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
+    daemon.signal(Signal::SIGTERM);
+    daemon.end(LIMIT).assert_code(0);
 }
 
 #[test]
@@ -233,7 +244,7 @@ fn an_interface_is_found_by_another_name_its_address_and_what_a_boot_loader_says
     site.set_up("n0", "ip", &["address", "add", "10.7.0.1/24", "dev", "eth0"]);
     let mac = site.lab().mac("n0").expect("it has one").to_string();
     let boot = format!("01-{}", mac.replace(':', "-"));
-    for name in ["enp1s0", "eth0@if3", &mac, &boot, "10.7.0.1"] {
+    for name in ["enp1s0", "eth0@if3", &mac, &boot, "10.7.0.1", "10.7.0.0/16"] {
         let ended = site.run("n0", &["recv", "-i", name, "--max-wait", "0.1"], site.path("dest"));
         ended.assert_code(3);
         assert!(ended.stderr.contains("on eth0 of n0"), "{name}: {}", ended.stderr);
@@ -251,18 +262,9 @@ fn an_interface_is_found_by_another_name_its_address_and_what_a_boot_loader_says
 }
 
 #[test]
-fn two_hosts_of_one_address_and_both_sides_on_one_host_are_named_at_both_ends() {
+fn two_hosts_of_one_address_are_named_at_both_ends() {
     let site = Site::beside("twins", one_switch(2));
     let source = site.file("source", "text");
-    let receiver = site.start("n0", &["recv", "--max-wait", "3"], site.path("dest"));
-    receiver.wait_for_line("waiting for a sender");
-    let sender = site.start("n0", &["send", "-n", "1", "--max-wait", "5"], &source);
-    sender.wait_for_line("a receiver of group ethbcast runs on this host, too");
-    receiver.end(LIMIT).assert_code(3);
-    sender.wait_for_line("waiting: 0 of 1");
-    let second = site.run("n0", &["recv", "--max-wait", "0.1"], site.path("dest"));
-    assert!(second.stderr.contains("a sender of group ethbcast runs on this host, too"), "{}", second.stderr);
-    sender.end(LIMIT).assert_code(3);
     let mac = site.lab().mac("n0").expect("it has one").to_string();
     site.set_up("n1", "ip", &["link", "set", "eth0", "address", &mac]);
     let receiver = site.start("n1", &["recv", "--max-wait", "3"], site.path("dest"));
