@@ -100,7 +100,7 @@ fn a_slow_host_is_demoted_without_its_parent_though_reports_of_it_are_lost() {
                 let straggler = scene.straggler(members);
                 aside.extend(stragglers.look(scene, members, straggler, OnSlow::Demote));
             });
-            let is_it = |finding: &StallFinding| matches!(finding, StallFinding::StepAside(rank, _) if *rank == slow);
+            let is_it = |finding: &StallFinding| matches!(finding, StallFinding::Demote(rank, _) if *rank == slow);
             assert!(!aside.is_empty() && aside.iter().all(is_it), "{receivers}: {slow} {aside:?}");
         }
     }
