@@ -565,7 +565,7 @@ impl SessionPhase {
             // Before it evicts a host the root waits for the user's whole limit.
             findings.extend(found.filter(|_| on_slow == OnSlow::Demote));
         }
-        let straggler = straggler.and_then(|straggler| self.slow_hosts.blame(&scene, straggler));
+        let straggler = straggler.and_then(|straggler| self.slow_hosts.blame(&scene, straggler, on_slow));
         findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
         let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_levelling() {

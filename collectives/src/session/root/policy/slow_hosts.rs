@@ -12,6 +12,7 @@ use super::stall_watch::{StallFinding, WatchContext};
 use super::stragglers::{Straggler, frames_text};
 use crate::measure::{ComparedGaps, RateComparison};
 use crate::session::message::MemberState;
+use crate::session::root::config::OnSlow;
 use crate::session::root::members::progress::RATE_OVER;
 use crate::session::root::members::{MemberEntry, Members};
 use crate::session::view::View;
@@ -214,14 +215,19 @@ impl SlowHosts {
     }
 
     /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. It is
-    /// the parent if the straggler has proved fast. Of two that no comparison has told apart, neither is to blame.
-    pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler) -> Option<Straggler> {
-        let is_slow = self.judged.iter().any(|judged| judged.rank == straggler.rank && judged.is_slow);
-        if straggler.is_named || is_slow {
+    /// the parent if the straggler has proved fast. Of two that no comparison has told apart neither is evicted; the
+    /// parent may be demoted once no comparison is left.
+    pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler, on_slow: OnSlow) -> Option<Straggler> {
+        let judged = self.judged.iter().find(|judged| judged.rank == straggler.rank);
+        if straggler.is_named || judged.is_some_and(|judged| judged.is_slow) {
             return Some(straggler);
         }
-        self.judgement(straggler.rank, scene)?;
-        Some(Straggler { rank: straggler.from, from: scene.parent(straggler.from), ..straggler })
+        let is_last_resort = on_slow == OnSlow::Demote && self.trials == MAX_COMPARISONS;
+        (judged.is_some() || is_last_resort).then_some(Straggler {
+            rank: straggler.from,
+            from: scene.parent(straggler.from),
+            ..straggler
+        })
     }
 
     pub fn is_suspecting(&self) -> bool {
@@ -336,12 +342,15 @@ mod tests {
                     others: 8000.0,
                 });
                 let hosts = SlowHosts { judged: judged.into_iter().collect(), ..SlowHosts::default() };
-                hosts.blame(scene, straggler(is_named)).map(|blamed| (blamed.rank, blamed.from))
+                hosts.blame(scene, straggler(is_named), OnSlow::Demote).map(|blamed| (blamed.rank, blamed.from))
             };
             assert_eq!(blamed(None, false), None, "neither has proved slow");
             assert_eq!(blamed(Some(false), false), Some((Rank(2), Rank(1))));
             assert_eq!(blamed(Some(true), false), Some((Rank(3), Rank(2))));
             assert_eq!([None, Some(false)].map(|judged| blamed(judged, true)), [Some((Rank(3), Rank(2))); 2]);
+            let spent = SlowHosts { trials: MAX_COMPARISONS, ..SlowHosts::default() };
+            let blamed = [OnSlow::Demote, OnSlow::Evict].map(|on_slow| spent.blame(scene, straggler(false), on_slow));
+            assert_eq!(blamed.map(|blamed| blamed.map(|blamed| blamed.rank)), [Some(Rank(2)), None]);
         });
     }
 
