@@ -340,6 +340,9 @@ mod tests {
             assert_eq!(blamed(Some(false), false), Some((Rank(2), Rank(1))));
             assert_eq!(blamed(Some(true), false), Some((Rank(3), Rank(2))));
             assert_eq!([None, Some(false)].map(|judged| blamed(judged, true)), [Some((Rank(3), Rank(2))); 2]);
+            let spent = SlowHosts { trials: MAX_COMPARISONS, ..SlowHosts::default() };
+            let blamed = [OnSlow::Demote, OnSlow::Evict].map(|on_slow| spent.blame(scene, straggler(false), on_slow));
+            assert_eq!(blamed.map(|blamed| blamed.map(|blamed| blamed.rank)), [Some(Rank(2)), None]);
         });
     }
 
