@@ -264,6 +264,11 @@ impl Session {
         Ok(session)
     }
 
+    fn with_addresses(&self, config: RootConfig) -> Result<RootConfig, Error> {
+        let address_secret = self.over().is_udp().then(random_u64).transpose().map_err(Error::Random)?;
+        Ok(RootConfig { routed: self.routed(), named: self.named(), address_secret, ..config })
+    }
+
     /// Returns the prefix of this host's network, in bits, if frames leave it through a router.
     fn routed(&self) -> Option<u8> {
         self.over().is_unicast().then(|| self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS))
@@ -331,8 +336,7 @@ impl Session {
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
         let form = form.signed(config.keys.is_some());
-        let address_secret = self.over().is_udp().then(random_u64).transpose().map_err(Error::Random)?;
-        let config = RootConfig { routed: self.routed(), named: self.named(), address_secret, ..config };
+        let config = self.with_addresses(config)?;
         self.port.begin_anew();
         let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), needed);
