@@ -40,7 +40,7 @@ pub fn free<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Op
     }
     let value = some(handle).ok_or_else(|| freed(what))?;
     let mut alive = ALIVE.lock();
-    // Of two threads that free it at once, one is told.
+    // Of two threads that free it at once, one gets the error.
     let taken = alive.remove(&handle.addr()).ok_or_else(|| freed(what));
     drop(alive);
     taken.map(|_| Some(value))

@@ -137,7 +137,7 @@ impl Timing {
         }
     }
 
-    /// Returns `time`, or that of so many reports of one member if it is longer: a single report may be old or forged.
+    /// Returns `time`, or that of `reports` of one member if it is longer: a single report may be old or forged.
     pub(crate) fn or_reports(&self, time: Duration, reports: u32) -> Duration {
         time.max(self.status * reports)
     }

@@ -89,7 +89,7 @@ fn veiled(secret: Term, text: Term) -> Term {
 
 /// State of the exploration: knowledge of the intruder, and beliefs of the receivers.
 #[derive(Debug)]
-struct World {
+struct SymbolicState {
     intruder: Intruder,
     weakness: Option<Weakness>,
     known: BTreeSet<Term>,
@@ -101,7 +101,7 @@ struct World {
     believed: BTreeSet<(usize, usize, &'static str, usize)>,
 }
 
-impl World {
+impl SymbolicState {
     fn has(&self, weakness: Weakness) -> bool {
         self.weakness == Some(weakness)
     }
@@ -205,7 +205,7 @@ impl World {
         for session in SESSIONS {
             self.hear(self.announcement(session));
             for run in RUNS.into_iter().chain([OWN]) {
-                if self.comes(&World::join(session, run)) {
+                if self.comes(&SymbolicState::join(session, run)) {
                     self.hear(self.keys(session, run, session));
                     self.hear(self.view(session, run, session));
                 }
@@ -217,7 +217,7 @@ impl World {
             for session in sessions() {
                 if self.comes(&self.announcement(session)) {
                     self.asked.insert((run, session));
-                    self.hear(World::join(session, run));
+                    self.hear(SymbolicState::join(session, run));
                 }
                 for group in sessions().filter(|_| self.asked.contains(&(run, session))).collect::<Vec<_>>() {
                     if self.comes(&self.keys(session, run, group)) {
@@ -262,7 +262,7 @@ impl World {
 
 /// Explores all that can come to be, and returns the broken promises.
 fn explored(intruder: Intruder, weakness: Option<Weakness>) -> BTreeSet<&'static str> {
-    let mut world = World {
+    let mut world = SymbolicState {
         intruder,
         weakness,
         known: BTreeSet::new(),

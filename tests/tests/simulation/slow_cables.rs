@@ -221,7 +221,7 @@ fn a_busy_relay_is_not_taken_for_the_slow_host_behind_it() {
     }
 }
 
-/// Where the switch pauses the relay, it reports no child: nothing but a comparison shows whose cable is slow.
+/// A relay that the switch pauses reports no child: nothing but a comparison shows whose cable is slow.
 #[test]
 fn the_busy_relay_before_a_slow_cable_is_not_evicted_for_it_nor_demoted_where_the_length_is_unknown() {
     for slow in [2, 5] {

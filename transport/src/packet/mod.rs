@@ -41,6 +41,7 @@ mod node;
 mod outage;
 mod port;
 mod ring;
+mod send_buffer;
 mod sender;
 #[doc(hidden)]
 mod served;

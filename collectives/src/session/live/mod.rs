@@ -335,8 +335,7 @@ impl Session {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
         let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
-        let form = form.signed(config.keys.is_some());
-        let config = self.with_addresses(config)?;
+        let (form, config) = (form.signed(config.keys.is_some()), self.with_addresses(config)?);
         self.port.begin_anew();
         let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
         let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), needed);
@@ -418,12 +417,16 @@ impl Session {
         self.opener.check()?;
         let waits_for_others = options.admission_hook.is_some();
         let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
-        let random = || random_u64().map_err(Error::Random);
-        let (numbers, form) = ([random()?, random()?], receiving.sink().form());
-        let config = options.receiver_config(&self.station, numbers, (form, receiving.sink().holds()), &self.tuning)?;
+        let (random, form) = (|| random_u64().map_err(Error::Random), receiving.sink().form());
+        let config = options.receiver_config(
+            &self.station,
+            [random()?, random()?],
+            (form, receiving.sink().holds()),
+            &self.tuning,
+        )?;
         let config = ReceiverConfig { sources_unproved: self.over().is_udp(), ..config };
-        let began = self.clock.now();
         self.port.begin_anew();
+        let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
         let mut notifier = Notifier::new(&options.run, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {

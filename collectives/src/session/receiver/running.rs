@@ -97,8 +97,8 @@ impl MemberPhase {
         }
     }
 
-    /// Sends a status report at once if other traffic on the link has just appeared, unless so many members share the
-    /// root's reports that each sends them less often: a broadcast appears to all at one moment.
+    /// Sends a status report at once if other traffic on the link has just appeared, unless the members are
+    /// more than can each report at the usual interval: a broadcast appears to all at one moment.
     pub(super) fn note_link(&mut self, now: Instant, has_others: bool, timing: &Timing) {
         let had_others = std::mem::replace(&mut self.has_others, has_others);
         let are_many = timing.among(self.view.members.len() - 1) != *timing;

@@ -9,7 +9,7 @@
 //! copies for seconds, in the socket's buffer: so it gets few.
 
 use super::address::{IP_UDP_BYTES, address_of, group_address};
-use crate::packet::sender::CHARGE_BYTES;
+use crate::packet::send_buffer::CHARGE_BYTES;
 use crate::packet::syscall::{SEND_MANY_FRAMES, interface_state, is_unresolved, multicast_by};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
@@ -50,7 +50,7 @@ pub(in crate::packet) struct DatagramSender {
     given: u64,
     more: (u64, u64),
     /// Copies for peers that the kernel has not found.
-    held: BTreeMap<Ipv4Addr, Held>,
+    held: BTreeMap<Ipv4Addr, HeldCopies>,
     joins: bool,
     left: u64,
     lost: u64,
@@ -59,7 +59,7 @@ pub(in crate::packet) struct DatagramSender {
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Held {
+struct HeldCopies {
     since: Instant,
     copies: usize,
     most: usize,
@@ -207,10 +207,10 @@ impl DatagramSender {
     }
 
     fn hold(&mut self, peer: Ipv4Addr, bytes: usize, now: Instant) {
-        let first = Held { since: now, copies: 0, most: FIRST_HELD, bytes: 0 };
+        let first = HeldCopies { since: now, copies: 0, most: FIRST_HELD, bytes: 0 };
         let held = self.held.entry(peer).or_insert(first);
         if now.since(held.since) >= HELD_FOR {
-            *held = Held { most: 1, ..first };
+            *held = HeldCopies { most: 1, ..first };
         }
         (held.copies, held.bytes) = (held.copies + 1, held.bytes + bytes);
     }

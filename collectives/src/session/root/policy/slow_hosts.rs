@@ -208,7 +208,7 @@ impl SlowHosts {
     }
 
     /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. It is
-    /// the parent if the straggler has proved fast. Of two that no comparison has told apart neither is evicted; the
+    /// the parent if the straggler has proved fast. Of two that no comparison has distinguished neither is evicted; the
     /// parent may be demoted once no comparison is left.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler, on_slow: OnSlow) -> Option<Straggler> {
         let judged = self.judged.iter().find(|judged| judged.rank == straggler.rank);

@@ -93,7 +93,7 @@ fn a_slow_host_is_demoted_without_its_parent_though_reports_of_it_are_lost() {
                 let frames = took(now.min(middle), 1.0).arrived + took(Instant::START + now.since(middle), 0.5).arrived;
                 let status = Status { arrived: frames, consumed: frames, ..Status::default() };
                 let waits = Status { state: MemberState::WaitsForChild, waits_for: Some(slow), ..status };
-                let is_lost = rank == slow && report % 3 == 0;
+                let is_lost = rank == slow && report.is_multiple_of(3);
                 (!is_lost).then_some(if rank == parent { waits } else { status })
             };
             played((receivers, Via::Chain), told, |scene, members| {
