@@ -417,14 +417,8 @@ impl Session {
         self.opener.check()?;
         let waits_for_others = options.admission_hook.is_some();
         let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
-        let (random, form) = (|| random_u64().map_err(Error::Random), receiving.sink().form());
-        let config = options.receiver_config(
-            &self.station,
-            [random()?, random()?],
-            (form, receiving.sink().holds()),
-            &self.tuning,
-        )?;
-        let config = ReceiverConfig { sources_unproved: self.over().is_udp(), ..config };
+        let form = receiving.sink().form();
+        let config = self.receiver_config(options, receiving.sink())?;
         self.port.begin_anew();
         let began = self.clock.now();
         let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
@@ -473,6 +467,13 @@ impl Session {
             self.check_interface()?;
         }
         if timed_out { Err(Error::TimedOut) } else { Ok(receiver.into_inner()) }
+    }
+
+    fn receiver_config<K: Sink>(&self, options: &RecvOptions, sink: &K) -> Result<ReceiverConfig, Error> {
+        let random = || random_u64().map_err(Error::Random);
+        let (numbers, form) = ([random()?, random()?], (sink.form(), sink.holds()));
+        let config = options.receiver_config(&self.station, numbers, form, &self.tuning)?;
+        Ok(ReceiverConfig { sources_unproved: self.over().is_udp(), ..config })
     }
 
     fn own_host_error(&self) -> Error {
