@@ -66,7 +66,7 @@ pub fn altered(frame: &mut Vec<u8>, random: &mut Random) {
 }
 
 /// Changes one bit of a frame.
-fn with_another_bit(frame: &mut Vec<u8>, random: &mut Random) {
+fn with_another_bit(frame: &mut [u8], random: &mut Random) {
     let bit = random.below(8 * frame.len() as u64) as usize;
     frame[bit / 8] ^= 1 << (bit % 8);
 }
@@ -125,7 +125,8 @@ fn attacked_by(case: &Case, seed: u64, known: &Heard, manner: Manner) -> (Vec<Ou
 fn of_a_hundred_thousand_altered_frames_none_is_answered_or_delays_anything() {
     let case = case(Via::Cast);
     let usual: u64 = played(&case, 1, 0.0).network.hosts.iter().map(|host| host.sent_frames).sum();
-    let (fates, sent, _, injected) = attacked_by(&case, 1, &Heard::new(), (30, with_another_bit));
+    let (fates, sent, _, injected) =
+        attacked_by(&case, 1, &Heard::new(), (30, |frame, random| with_another_bit(frame, random)));
     assert!(injected >= 100_000, "{injected}");
     assert_eq!(fates, [Outcome::Delivered; 5]);
     assert_eq!(sent, usual);

@@ -60,11 +60,14 @@ impl Walked for FileWalk {
     }
 }
 
+/// Whether there is an old file, how far the new one is resumed, and whether it is written in place.
+type Way = (bool, fn(Identity) -> Resume, bool);
+
 #[test]
 fn a_file_is_old_or_new_on_every_file_system_after_a_crash_or_a_refusal_at_any_step() {
     let (old, new) = (content(200, 5), content(100, 6));
     let in_place: fn(Identity) -> Resume = Resume::InPlace;
-    let ways: [(bool, fn(Identity) -> Resume, bool); 4] = [
+    let ways: [Way; 4] = [
         (true, Resume::From, false),
         (false, Resume::From, false),
         (true, |_| Resume::Not, false),

@@ -235,6 +235,9 @@ fn fail<T>(errno: i32) -> Result<T> {
     Err(Error::from_raw_os_error(errno))
 }
 
+/// Name of abilities, and what takes them away.
+type NamedLack<'a> = (&'a str, &'a dyn Fn(&mut Abilities));
+
 impl Abilities {
     pub fn profiles() -> Vec<(&'static str, Abilities)> {
         let all = Abilities::default;
@@ -275,7 +278,7 @@ impl Abilities {
     /// them first.
     pub fn combinations(held: impl IntoIterator<Item = u64>) -> Vec<(String, Abilities)> {
         let held = BTreeSet::from_iter(held);
-        let lacks: [(&str, &dyn Fn(&mut Abilities)); 6] = [
+        let lacks: [NamedLack<'_>; 6] = [
             ("exchange", &|of| of.no_exchange = true),
             ("renames over directories", &|of| of.no_rename_over = true),
             ("nameless files", &|of| of.no_nameless = true),
