@@ -80,7 +80,7 @@ impl Syncer {
 
     /// Requests a sync; false if one runs and another is queued already.
     pub fn request_sync(&mut self) -> bool {
-        self.way.as_mut().is_some_and(Way::tell)
+        self.way.as_mut().is_some_and(Way::notify)
     }
 
     /// Checks that no write or sync has failed.
@@ -110,7 +110,7 @@ fn lost() -> Error {
 }
 
 impl Way {
-    fn tell(&mut self) -> bool {
+    fn notify(&mut self) -> bool {
         match self {
             Way::Thread { told, .. } => told.as_ref().is_some_and(|told| told.try_send(()).is_ok()),
             #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use crate::args::{CtlArgs, CtlCommand};
 use crate::exit::{Code, Failure, WithCode, fail, one_line, report};
-use crate::send::control::{FOREIGN, NAME, SHOW, START, ask, call, is_trusted};
+use crate::send::control::{FOREIGN, NAME, SHOW, START, call, is_trusted, request};
 use nix::unistd::Uid;
 use std::collections::BTreeSet;
 use std::fs;
@@ -22,7 +22,7 @@ pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
         return fail(Code::Usage, format!("process {pid}: {FOREIGN}"));
     }
     // Another program that has taken the name may reply anything.
-    let reply = ask(stream, &line)
+    let reply = request(stream, &line)
         .map_err(|error| Failure::new(Code::System, format!("process {pid} did not answer completely ({error})")))?;
     let reply = one_line(&reply);
     match reply.split_once(' ') {

@@ -91,7 +91,7 @@ pub struct Failure {
 
 impl Form {
     /// Guesses the requested form from a command line that may be invalid.
-    pub fn asked_for(arguments: &[OsString]) -> Form {
+    pub fn requested(arguments: &[OsString]) -> Form {
         let options = arguments.iter().take_while(|word| *word != "--");
         let is_there = |wanted: &str| options.clone().any(|word| word == wanted);
         match (is_there("--json-stream"), is_there("--json")) {
@@ -255,7 +255,7 @@ mod tests {
 
     #[test]
     fn the_output_format_is_known_even_for_an_invalid_command_line() {
-        let form = |line: &str| Form::asked_for(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let form = |line: &str| Form::requested(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(form("ethbcast send --no-such-flag --json x"), Form::Object);
         assert_eq!(form("ethbcast send --json --json-stream x"), Form::Stream);
         assert_eq!(form("ethbcast send --no-such-flag -- --json"), Form::Lines, "that is a file");

@@ -43,7 +43,7 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let (cli, log) = match command_line() {
         Ok(read) => read,
-        Err(error) => return exit::finish(Err(error), Form::asked_for(&std::env::args_os().collect::<Vec<_>>())),
+        Err(error) => return exit::finish(Err(error), Form::requested(&std::env::args_os().collect::<Vec<_>>())),
     };
     log_to(log);
     let form = cli.command.form();

@@ -407,7 +407,7 @@ impl Reception {
 impl Received {
     /// Fails unless all bytes are at DEST. `left` describes the data that a failure leaves behind.
     pub fn check(&self, args: &RecvArgs, signal: Option<Signal>, left: &str) -> anyhow::Result<()> {
-        say_what_remains(&self.landed);
+        print_remains(&self.landed);
         let is_file = args.pipe.is_none() && args.dest.as_deref() != Some(OsStr::new("-"));
         verdict(&self.report, signal, left, is_file)
             .map_err(|failed| of_command(failed, args, &self.landed, self.was_ended))?;
@@ -467,7 +467,7 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
 }
 
 /// Logs attributes that are not accepted or that DEST could not keep, and replaced entries that could not be removed.
-fn say_what_remains(landed: &Landed) {
+fn print_remains(landed: &Landed) {
     let left_out = landed.not_accepted().sentences();
     for line in left_out.into_iter().chain(landed.lacks()).chain(landed.remains()) {
         print_line(format_args!("ethbcast: {}", one_line(&line)));

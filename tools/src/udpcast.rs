@@ -20,7 +20,7 @@ const MIN_PERIOD_MS: u32 = 100;
 pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option<File>)> {
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let matches = command(role).try_get_matches_from(own).unwrap_or_else(|error| error.exit());
-    say_what_is_not_done(&matches)?;
+    print_what_is_not_done(&matches)?;
     let arguments = match role {
         Role::Sender => sender_arguments(&matches)?,
         Role::Receiver => receiver_arguments(&matches)?,
@@ -40,7 +40,7 @@ pub fn open_log(path: &Path) -> anyhow::Result<File> {
 }
 
 /// Warns about ignored options, and fails for those that cannot be supported.
-fn say_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
+fn print_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
     let given = |wanted: Meaning| {
         let is = |id: &&str| {
             meaning(id) == wanted && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)

@@ -173,7 +173,7 @@ fn call(
         Err(reason) => return passed(reason),
     };
     let place = Place { table, comm, rank: group.rank, size: group.size, wire };
-    let asked = prepare(&place).and_then(|work| asked_for(operation, settings, work));
+    let asked = prepare(&place).and_then(|work| requested(operation, settings, work));
     let made = Made { operation, process, settings, place: &place, group };
     let Some(wire) = &place.wire else { return made.unwired(asked.map(|work| work.bytes), passed) };
     let Work { bytes, run } = match asked {
@@ -202,7 +202,7 @@ fn call(
 
 /// Decides by operation, number of bytes and agreed settings whether a call may use ethbcast; all
 /// ranks decide alike.
-fn asked_for<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
+fn requested<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
     let (agreed, bytes) = (&settings.agreed, work.bytes as u64);
     match operation {
         _ if !agreed.taken.contains(&operation) => Err(Reason::NotAsked),
@@ -300,7 +300,7 @@ impl Made<'_> {
         let Some(prices) = prices else { return };
         account::learn(wire, &account);
         if self.settings.is_verbose && self.place.rank == 0 {
-            account::tell(self.operation, Length::of(length).bytes(), prices);
+            account::notify(self.operation, Length::of(length).bytes(), prices);
         }
     }
 

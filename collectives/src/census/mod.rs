@@ -49,7 +49,7 @@ mod tests {
         Station::new(group, &format!("n{host}"), MacAddr::new(2, 0, 0, 0, high, low), 1500)
     }
 
-    fn answer(station: &Station, nonce: u64) -> CensusReply {
+    fn reply(station: &Station, nonce: u64) -> CensusReply {
         let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 7 };
         let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
         CensusReply {
@@ -108,7 +108,7 @@ mod tests {
                 assert_eq!(to, MacAddr::new(2, 0, 0, 0, 0x27, 0x0f));
                 moments.push(micros);
                 if passes(number, micros) {
-                    asker.handle_frame(now, &frame(station, kind::HERE, &answer(station, nonce).encode()));
+                    asker.handle_frame(now, &frame(station, kind::HERE, &reply(station, nonce).encode()));
                 }
             }
         }
@@ -185,12 +185,12 @@ mod tests {
         let mut asker = asker("");
         asker.handle_timeout(at(0));
         let own = station(1, "g");
-        asker.handle_frame(at(1), &frame(&own, kind::HERE, &answer(&own, 76).encode()));
+        asker.handle_frame(at(1), &frame(&own, kind::HERE, &reply(&own, 76).encode()));
         asker.handle_frame(at(1), &frame(&own, kind::HERE, &[1; 30]));
         assert_eq!(asker.present().count(), 0);
         for number in 0..66_000_u32 {
             let own = Station { group: format!("g{number}"), ..own.clone() };
-            asker.handle_frame(at(1), &frame(&own, kind::HERE, &answer(&own, 77).encode()));
+            asker.handle_frame(at(1), &frame(&own, kind::HERE, &reply(&own, 77).encode()));
         }
         assert_eq!((asker.present().count(), asker.lost()), (65_536, 464));
     }
@@ -198,7 +198,7 @@ mod tests {
     #[test]
     fn bodies_read_back_equal_and_truncated_or_unknown_ones_are_malformed() {
         let own = station(1, "g");
-        let full = answer(&own, 1 << 63);
+        let full = reply(&own, 1 << 63);
         let bare = CensusReply {
             free_bytes: None,
             size: Some(9),
@@ -229,7 +229,7 @@ mod tests {
         let own = Station::new(&"g".repeat(64), &"h".repeat(255), MacAddr::new(2, 0, 0, 0, 0, 1), 576);
         let last = LastSession { is_delivered: false, source: "ü".repeat(127), seconds_ago: u32::MAX };
         let about = About { version: "v".repeat(255), megabits_per_second: None, last: Some(last) };
-        let body = CensusReply { about, ..answer(&own, 1) }.encode();
+        let body = CensusReply { about, ..reply(&own, 1) }.encode();
         assert!(body.len() <= usize::from(own.payload_bytes()), "{} bytes", body.len());
         let about = CensusReply::decode(&body).expect("an answer").about;
         assert_eq!((about.version.len(), about.last.map(|last| last.source)), (32, Some("ü".repeat(50))));

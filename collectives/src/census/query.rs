@@ -368,7 +368,7 @@ fn within(text: &str, bytes: usize) -> &str {
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
         WHO => ("WHO", CensusRequest::decode(frame.payload).map(question)),
-        HERE => ("HERE", CensusReply::decode(frame.payload).map(answer)),
+        HERE => ("HERE", CensusReply::decode(frame.payload).map(reply)),
         _ => return None,
     };
     Some(Spelled { kind, fields })
@@ -382,7 +382,7 @@ fn question(question: CensusRequest) -> Fields {
         .text("group", group)
 }
 
-fn answer(answer: CensusReply) -> Fields {
+fn reply(answer: CensusReply) -> Fields {
     let CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
     let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.name());
     let fields = fields.number("mtu", mtu_bytes).perhaps("megabits", about.megabits_per_second);

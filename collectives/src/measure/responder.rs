@@ -191,7 +191,7 @@ impl Responder {
         let framed = FramedMessage { bytes: (body.number as usize).min(MAX_ECHO_BYTES + 1), payload_bytes };
         let allowed = framed.bytes <= MAX_ECHO_BYTES && framed.frames() <= MAX_ECHO_FRAMES;
         if frame.header.flags.has(Flags::LAST) && allowed {
-            self.answer(frame, ResponderTask::Echo { framed, next: 0 });
+            self.reply(frame, ResponderTask::Echo { framed, next: 0 });
         }
     }
 
@@ -254,10 +254,10 @@ impl Responder {
     fn answer_report(&mut self, frame: &Frame<'_>, (seen, counts): (u64, ReportBody), asked: bool) {
         let worked_nanos = self.processors.map_or(0, Processors::nanos);
         let body = ReportBody { worked_nanos, computer: self.processors.and_then(Processors::computer), ..counts };
-        self.answer(frame, ResponderTask::Report { seen, body, asked });
+        self.reply(frame, ResponderTask::Report { seen, body, asked });
     }
 
-    fn answer(&mut self, frame: &Frame<'_>, what: ResponderTask) {
+    fn reply(&mut self, frame: &Frame<'_>, what: ResponderTask) {
         if self.answers.len() < MAX_ANSWERS {
             let (session, test) = (frame.header.session, frame.header.stamp);
             self.answers.push_back(Reply { to: frame.source, session, test, what });
@@ -279,7 +279,7 @@ impl Part for Responder {
         match body.task {
             Task::Invite => {
                 if self.info.as_ref().is_some_and(|info| rest.text().is_some_and(|group| group == info.group)) {
-                    self.answer(frame, ResponderTask::Info);
+                    self.reply(frame, ResponderTask::Info);
                 }
             }
             Task::Ping => self.on_ping(frame, body),

@@ -102,8 +102,8 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.is_some()
     }
 
-    pub(super) fn asked_by(&self) -> usize {
-        self.keyring.as_ref().map_or(0, Keyring::asked_by)
+    pub(super) fn requested_by(&self) -> usize {
+        self.keyring.as_ref().map_or(0, Keyring::requested_by)
     }
 
     /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the abort notification.
@@ -236,8 +236,8 @@ impl<C, E> Endpoint<C, E> {
         self.link.note(now, reading);
     }
 
-    pub(super) fn hears_others(&self, now: Instant) -> bool {
-        self.link.hears_others(now)
+    pub(super) fn sees_others(&self, now: Instant) -> bool {
+        self.link.sees_others(now)
     }
 
     pub(super) fn best_sent(&self) -> u64 {

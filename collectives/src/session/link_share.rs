@@ -123,7 +123,7 @@ impl LinkWatch {
         self.sent.kbits
     }
 
-    pub(super) fn hears_others(&self, now: Instant) -> bool {
+    pub(super) fn sees_others(&self, now: Instant) -> bool {
         let rates = self.rates(now).unwrap_or_default();
         let bulk = rates.iter().map(|way| way.own).max().unwrap_or(0);
         rates.iter().any(|way| u64::from(way.others) * MIN_PART > u64::from(bulk))
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!(share(&acks), None);
         let mut watch = LinkWatch::default();
         acks.iter().zip(0..).for_each(|((sent, received), turn)| watch.note(at(turn * 50), reading(*sent, *received)));
-        assert!(watch.hears_others(at(200)) && !watch.hears_others(at(900)));
+        assert!(watch.sees_others(at(200)) && !watch.sees_others(at(900)));
         let sums: Vec<_> = (0..5).map(|turn| ([turn * 1_002_700, turn * 1_000_000, 0], [0; 3])).collect();
         assert_eq!(share(&sums), None);
     }

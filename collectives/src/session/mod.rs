@@ -114,7 +114,7 @@ pub(crate) use spell::Describer;
 pub use throttle::Rate;
 pub use verified::{ChunkSize, Cut, Form};
 #[doc(hidden)]
-pub use view::{MAX_MEMBERS, Standing, View, ViewMember};
+pub use view::{MAX_MEMBERS, MemberRole, View, ViewMember};
 
 #[doc(hidden)]
 pub mod kind {

@@ -7,7 +7,7 @@ use super::message::{
 };
 use super::throttle::Rate;
 use super::verified::ChunkSize;
-use super::view::{Assembler, Standing, View};
+use super::view::{Assembler, MemberRole, View};
 use crate::membership::codec::ranks;
 use ethbcast_transport::wire::{Ack, Fields, Flags, Frame, Kind, Parity, Rank, Spelled};
 
@@ -54,7 +54,7 @@ impl Describer {
                 let fields = fields.perhaps("others_kbit", link.map(|link| link.others));
                 fields.perhaps("ip_kbit", link.map(|link| link.ip))
             }
-            Message::Orphan { stream, gap } => {
+            Message::UnrecoverableGap { stream, gap } => {
                 let fields = fields.number("of_stream", stream.0).number("child", gap.rank.0);
                 fields.number("from", gap.from).number("to", gap.to)
             }
@@ -170,9 +170,9 @@ fn whole(view: &View) -> Fields {
     let member = |(rank, member): (usize, &super::ViewMember)| {
         let parent = member.parent.map_or(String::new(), |parent| format!("<{parent}"));
         let standing = match member.standing {
-            Standing::InPlace => "",
-            Standing::Demoted => " (demoted)",
-            Standing::Gone => " (gone)",
+            MemberRole::InPlace => "",
+            MemberRole::Demoted => " (demoted)",
+            MemberRole::Gone => " (gone)",
         };
         format!("{rank}:{}{parent}{standing}", member.host)
     };

@@ -115,12 +115,12 @@ pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     let alone: Vec<_> = of(done, Verdict::PassedAlone);
     if !alone.is_empty() {
         println!("\nPassed alone, failed beside others (tests/flaky.md keeps the tally). What they said first:");
-        alone.iter().for_each(|outcome| tell(outcome));
+        alone.iter().for_each(|outcome| notify(outcome));
     }
     let failed: Vec<_> = of(done, Verdict::Failed);
     if !failed.is_empty() {
         println!("\nFailed:");
-        failed.iter().for_each(|outcome| tell(outcome));
+        failed.iter().for_each(|outcome| notify(outcome));
     }
     println!("\n{:16} {:>7} {:>13} {:>7} {:>10}", "tests", "passed", "passed alone", "failed", "processor");
     for (kind, name) in [(Kind::Deterministic, "deterministic"), (Kind::Lab, "labs")] {
@@ -151,7 +151,7 @@ fn of(done: &[Outcome], verdict: Verdict) -> Vec<&Outcome> {
     done.iter().filter(|outcome| outcome.verdict == verdict).collect()
 }
 
-fn tell(outcome: &Outcome) {
+fn notify(outcome: &Outcome) {
     println!("  {}", outcome.name);
     outcome.why.lines().for_each(|line| println!("      {line}"));
 }

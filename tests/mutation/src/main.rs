@@ -22,7 +22,7 @@ fn main() -> Result<()> {
     let first = arguments.next().context(usage)?;
     let results = PathBuf::from(arguments.next().context(usage)?);
     if first == "tell" {
-        return run::tell(&results);
+        return run::notify(&results);
     }
     let seed = arguments.next().map_or(Ok(1), |seed| seed.parse())?;
     let border_ms = arguments.next().map_or(Ok(u64::MAX), |ms| ms.parse())?;
@@ -43,5 +43,5 @@ fn main() -> Result<()> {
     let (scratch, mutants, stages, tried) = (&scratch, &mutants, &stages, tried.collect());
     let plan = run::Plan { scratch, mutants, tried, stages, border_ms, seed, jobs: JOBS };
     run::run(&plan, &results)?;
-    run::tell(&results)
+    run::notify(&results)
 }

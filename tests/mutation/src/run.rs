@@ -250,7 +250,7 @@ fn shuffle(numbers: &mut [u32], mut seed: u64) {
 }
 
 /// Prints the numbers of mutants tried and killed in each folder, and the killing tests.
-pub fn tell(results: &Path) -> Result<()> {
+pub fn notify(results: &Path) -> Result<()> {
     let rows: Vec<Vec<String>> = newest(results).into_values().collect();
     for folder in crate::rewrite::FOLDERS.into_iter().chain([""]) {
         let of: Vec<&Vec<String>> = rows.iter().filter(|row| folder.is_empty() || row[1] == folder).collect();

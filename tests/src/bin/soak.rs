@@ -50,17 +50,17 @@ fn main() -> anyhow::Result<ExitCode> {
         let began = Instant::now();
         let every = (arguments.sessions / u64::from(arguments.samples)).max(1);
         let course = run_sessions(&lab, directory.path(), arguments.sessions, every)?;
-        is_good &= tell(&format!("{} sessions in {:.0?}", arguments.sessions, began.elapsed()), &course);
+        is_good &= notify(&format!("{} sessions in {:.0?}", arguments.sessions, began.elapsed()), &course);
     }
     if arguments.minutes > 0.0 {
         let lasts = Duration::from_secs_f64(arguments.minutes * 60.0);
         let (course, rounds) = run_traffic(&lab, directory.path(), lasts, lasts / arguments.samples)?;
-        is_good &= tell(&format!("{rounds} rounds of collectives in {lasts:.0?}"), &course);
+        is_good &= notify(&format!("{rounds} rounds of collectives in {lasts:.0?}"), &course);
     }
     Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-fn tell(what: &str, course: &Course) -> bool {
+fn notify(what: &str, course: &Course) -> bool {
     println!("{what}");
     if let Some((first, last)) = course.ends() {
         println!("  first: {first}\n  last:  {last}");

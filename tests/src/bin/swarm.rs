@@ -1,7 +1,7 @@
 //! Program that runs transfers in the simulator under random faults: many seeds, or one again.
 
 use clap::Parser;
-use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, run_all, tell};
+use ethbcast_tests::swarm::{Schedule, Seed, TraceDetail, play_traced, run_all};
 use std::process::ExitCode;
 
 /// Plays schedules of the swarm, and looks whether a guarantee is broken.
@@ -29,7 +29,7 @@ fn main() -> ExitCode {
     let Arguments { seed, frames, seeds, from, large } = Arguments::parse();
     let is_broken = if let Some(seed) = seed {
         println!("{}", Schedule::of(seed));
-        let (report, story) = tell(seed, if frames { TraceDetail::Frames } else { TraceDetail::Events });
+        let (report, story) = play_traced(seed, if frames { TraceDetail::Frames } else { TraceDetail::Events });
         story.iter().for_each(|line| println!("{line}"));
         println!("{report}");
         report.violation.is_some()

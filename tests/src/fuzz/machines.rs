@@ -303,7 +303,7 @@ impl<H: FuzzedHost> FuzzWorld<H> {
         }
         for (at, (to, frame)) in std::mem::take(&mut self.under_way).into_iter().enumerate() {
             if lost >> (at % 8) & 1 == 0 {
-                self.tell(to, &frame);
+                self.notify(to, &frame);
             }
         }
         for (number, host) in self.hosts.iter().enumerate() {
@@ -343,7 +343,7 @@ impl<H: FuzzedHost> FuzzWorld<H> {
         self.heard.push_back(frame.to_vec());
     }
 
-    pub(super) fn tell(&mut self, to: usize, frame: &[u8]) {
+    pub(super) fn notify(&mut self, to: usize, frame: &[u8]) {
         self.hosts[to].handle_frame(self.now, frame);
         self.hosts[to].turn(self.now);
     }
@@ -367,7 +367,7 @@ impl<H: FuzzedHost> FuzzWorld<H> {
         let body = script.bytes(length);
         let mut frame = [0; 512];
         let length = identity.write(&mut frame, self.macs[to], &header, body);
-        self.tell(to, &frame[..length]);
+        self.notify(to, &frame[..length]);
     }
 
     pub(super) fn tell_again(&mut self, script: &mut Script<'_>) {
@@ -380,6 +380,6 @@ impl<H: FuzzedHost> FuzzWorld<H> {
         let sound = parse(&frame).is_ok();
         make_checksum_fit(&mut frame);
         debug_assert!(!sound || parse(&frame).is_ok());
-        self.tell(to, &frame);
+        self.notify(to, &frame);
     }
 }

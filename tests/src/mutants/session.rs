@@ -4,7 +4,7 @@ use super::schedules::{Acknowledged, CatchUpStreams};
 use crate::session::{Case, GROUP, Host, hosts, session, star, strike, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
-    Blocks, Done, MemberReport, Message, Outcome as Fate, Standing, Station, View, ViewPart, kind,
+    Blocks, Done, MemberReport, MemberRole, Message, Outcome as Fate, Station, View, ViewPart, kind,
 };
 use ethbcast_transport::sim::{Delivery, Fate as FrameFate, Faults, Outcome, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::stream::StreamStats;
@@ -247,13 +247,13 @@ impl Forgery {
             Forgery::FewerMembers => {
                 let mut fewer = View { epoch: view.epoch + 1, ..view };
                 fewer.members.truncate(rank.index() + 1);
-                tell(simulation, now, from_root, fewer.parts(1400));
+                notify(simulation, now, from_root, fewer.parts(1400));
             }
             Forgery::WrongDigest => {
                 let mut gone = View { epoch: view.epoch + 1, ..view };
-                gone.members[rank.index()].standing = Standing::Gone;
+                gone.members[rank.index()].standing = MemberRole::Gone;
                 let parts: Vec<ViewPart> = gone.parts(1400).map(|part| ViewPart { digest: [9; 32], ..part }).collect();
-                tell(simulation, now, from_root, parts.into_iter());
+                notify(simulation, now, from_root, parts.into_iter());
             }
             Forgery::WrongReports => {
                 for (step, outcome) in [Fate::Verified, Fate::Delivered].into_iter().enumerate() {
@@ -267,7 +267,7 @@ impl Forgery {
     }
 }
 
-fn tell<F: Faults>(
+fn notify<F: Faults>(
     simulation: &mut Simulation<Host, F>,
     now: Instant,
     way: Hop,

@@ -59,7 +59,7 @@ pub fn run(seed: Seed) -> Report {
 }
 
 /// Plays the schedule of `seed` and returns its story, in the detail of `told`.
-pub fn tell(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
+pub fn play_traced(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
     guarded(seed, told)
 }
 

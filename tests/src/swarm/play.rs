@@ -357,7 +357,7 @@ mod tests {
     use crate::swarm::schedule::Role;
     use crate::swarm::seed::Seed;
     use ethbcast_collectives::session::verified::ChunkSize;
-    use ethbcast_collectives::session::{ContentKind, Standing, ViewMember, kind};
+    use ethbcast_collectives::session::{ContentKind, MemberRole, ViewMember, kind};
     use ethbcast_transport::sim::host_mac;
     use ethbcast_transport::wire::Rank;
     use ethbcast_transport::{Policy, Tuning};
@@ -455,7 +455,7 @@ mod tests {
                 nonce: 0,
                 parent: parent(rank),
                 order: 0,
-                standing: Standing::InPlace,
+                standing: MemberRole::InPlace,
             });
             View {
                 epoch: 1,
@@ -475,7 +475,7 @@ mod tests {
         let judge = |view: &View| check_contention(view, &topology, |rank| rank);
         let mut good = chain([0, 2, 1, 3]);
         assert_eq!(judge(&good), Ok(()));
-        good.members[2].standing = Standing::Gone;
+        good.members[2].standing = MemberRole::Gone;
         assert_eq!(judge(&good), Ok(()));
         // From n0 to n1, back to n2, and to n3: both n0 and n2 send over the cable between the switches.
         assert!(judge(&chain([0, 1, 2, 3])).is_err_and(|why| why.contains("not free of contention")));

@@ -93,7 +93,7 @@ impl<'a> Watch<'a> {
         self.most_readers[host].clear();
     }
 
-    fn tell(&mut self, now: Instant, number: usize, what: &dyn Debug) {
+    fn notify(&mut self, now: Instant, number: usize, what: &dyn Debug) {
         if let Some(story) = &mut self.story {
             let when = now.since(self.schedule.begins).as_secs_f64();
             story.push(format!("{when:10.6} n{number} {what:?}"));
@@ -108,7 +108,7 @@ impl<'a> Watch<'a> {
         match host {
             Participant::Root(root, sending) => {
                 while let Some(event) = root.poll_event() {
-                    self.tell(now, number, &event);
+                    self.notify(now, number, &event);
                     self.on_event(number, &event, root.view());
                     sending.handle_event(root, now, &event);
                 }
@@ -123,7 +123,7 @@ impl<'a> Watch<'a> {
                     root.into_iter().for_each(|root| receiving.sink().disk().set_root(root));
                 }
                 while let Some(event) = receiver.poll_event() {
-                    self.tell(now, number, &event);
+                    self.notify(now, number, &event);
                     receiving.handle_event(now, event);
                 }
             }
@@ -143,7 +143,7 @@ impl<'a> Watch<'a> {
         if let Some(view) = view.filter(|view| view.epoch != self.epochs[number]) {
             self.on_view(number, view);
             let standings: Vec<_> = view.members.iter().map(|member| member.standing as u8).collect();
-            self.tell(now, number, &format!("view {} {standings:?}", view.epoch));
+            self.notify(now, number, &format!("view {} {standings:?}", view.epoch));
         }
         again
     }

@@ -71,7 +71,7 @@ fn oracles(cable: &Cable, change: impl Fn(&mut PortConfig) + Send + Copy) -> [Sh
     [start(a, mac_b), start(b, mac_a)]
 }
 
-fn ask(oracle: &Shared<Oracle>, number: u32) {
+fn request(oracle: &Shared<Oracle>, number: u32) {
     let deadline = oracle.now() + LIMIT;
     let mut asked = false;
     let answered = oracle.wait(Some(deadline), |machine, _| {
@@ -99,7 +99,7 @@ fn a_host_that_computes_answers_and_the_asking_thread_drives_itself() {
         let mut times: Vec<_> = (0..1000)
             .map(|number| {
                 let begin = std::time::Instant::now();
-                ask(&a, number);
+                request(&a, number);
                 begin.elapsed()
             })
             .collect();
@@ -121,7 +121,7 @@ fn several_threads_wait_at_once_and_each_gets_its_own() {
             for thread in 0..4 {
                 let (a, b) = (&a, &b);
                 scope.spawn(move || {
-                    (0..250).for_each(|number| ask(if thread < 3 { a } else { b }, thread << 16 | number))
+                    (0..250).for_each(|number| request(if thread < 3 { a } else { b }, thread << 16 | number))
                 });
             }
         });
@@ -208,9 +208,9 @@ fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
 fn stopping_sends_the_last_frames_and_leaves_no_thread() {
     let cable = Cable::lay(1500);
     let [a, b] = oracles(&cable, |_| {});
-    ask(&b, 1);
+    request(&b, 1);
     std::thread::sleep(Duration::from_millis(20));
-    ask(&b, 2);
+    request(&b, 2);
     a.with(|machine, _| machine.outgoing.extend(100..1100)).expect("the interface is up");
     let machine = a.stop();
     assert!(machine.outgoing.is_empty(), "all is sent");

@@ -3,7 +3,7 @@
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
 use ethbcast_tests::mutants::BUGS;
-use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, TraceDetail, run_all, run_keyed, tell};
+use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, TraceDetail, play_traced, run_all, run_keyed};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -71,7 +71,7 @@ fn crowds_behind_few_buffers_get_in() {
     let crowds: Vec<Seed> = (0..400).map(Seed::large).filter(is_crowd).collect();
     assert!(crowds.len() >= 5, "{crowds:?}");
     for seed in crowds {
-        let (report, _) = tell(seed, TraceDetail::Nothing);
+        let (report, _) = play_traced(seed, TraceDetail::Nothing);
         assert_eq!(report.violation, None, "{report}");
     }
 }
@@ -108,7 +108,7 @@ fn schedules_that_found_something_keep_every_promise() {
     let later = [7_160_659, 7_610_425, 7_693_658, 99_483, 144_515];
     let small = found.into_iter().chain([1_562_955, 1_417_658, 1_587_391]).chain(of_the_long_run).chain(later);
     for seed in small.map(Seed::small).chain([518, 1232].map(Seed::large)) {
-        let (report, _) = tell(seed, TraceDetail::Nothing);
+        let (report, _) = play_traced(seed, TraceDetail::Nothing);
         assert_eq!(report.violation, None, "{report}");
     }
 }
@@ -116,7 +116,7 @@ fn schedules_that_found_something_keep_every_promise() {
 #[test]
 fn a_schedule_that_is_played_twice_goes_the_same_way() {
     for number in 0..300 {
-        let [one, other] = [0; 2].map(|_| tell(Seed::small(number), TraceDetail::Nothing).0);
+        let [one, other] = [0; 2].map(|_| play_traced(Seed::small(number), TraceDetail::Nothing).0);
         assert_eq!((one.trace, one.events, &one.marks), (other.trace, other.events, &other.marks), "{one}");
     }
 }
@@ -126,7 +126,7 @@ fn replay() {
     let Ok(seed) = std::env::var("ETHBCAST_SEED") else { return };
     let seed: Seed = seed.parse().unwrap_or_else(|why| panic!("{why}"));
     println!("{}", Schedule::of(seed));
-    let (report, story) = tell(seed, TraceDetail::Events);
+    let (report, story) = play_traced(seed, TraceDetail::Events);
     story.iter().for_each(|line| println!("{line}"));
     println!("{report}");
     if let Some(violation) = report.violation {

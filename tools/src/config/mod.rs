@@ -25,7 +25,7 @@ const VARIABLE: &str = "ETHBCAST_CONFIG";
 pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     let (arguments, given) = whole(own.clone())?;
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
-    let form = Form::asked_for(&arguments);
+    let form = Form::requested(&arguments);
     let read = |arguments: Vec<OsString>| {
         let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
         cli.map(Cli::settled)

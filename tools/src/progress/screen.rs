@@ -125,7 +125,7 @@ impl Painter {
         if self.joins.due.is_some_and(|due| now >= due) {
             self.print_joined();
         }
-        if let Some(text) = self.wait.as_mut().and_then(|wait| wait.tell(now)) {
+        if let Some(text) = self.wait.as_mut().and_then(|wait| wait.notify(now)) {
             self.say(&text);
         }
         match &mut self.picture {
@@ -217,7 +217,7 @@ impl LongWait {
         self.since + self.pause
     }
 
-    fn tell(&mut self, now: Instant) -> Option<String> {
+    fn notify(&mut self, now: Instant) -> Option<String> {
         if now < self.next() {
             return None;
         }
@@ -251,12 +251,12 @@ mod tests {
     fn a_long_wait_is_spoken_of_less_and_less_often() {
         let mut wait = LongWait::new("n1 to start".to_owned());
         let since = wait.since;
-        assert_eq!(wait.tell(since + Duration::from_millis(1999)), None);
-        let said = wait.tell(wait.next()).expect("it is due");
+        assert_eq!(wait.notify(since + Duration::from_millis(1999)), None);
+        let said = wait.notify(wait.next()).expect("it is due");
         assert_eq!(said, "still waiting for n1 to start, 2 s so far");
         let due = (0..11).map(|_| {
             let next = wait.next();
-            wait.tell(next).expect("it is due");
+            wait.notify(next).expect("it is due");
             (next - since).as_secs()
         });
         assert_eq!(due.collect::<Vec<_>>(), [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624, 2224]);

@@ -57,7 +57,7 @@ pub fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == Uid::effective()
 }
 
-pub fn ask(mut stream: UnixStream, line: &str) -> io::Result<String> {
+pub fn request(mut stream: UnixStream, line: &str) -> io::Result<String> {
     // A process that refuses does not wait for the line.
     drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
     read_all(&stream, REPLY_LIMIT)
@@ -83,7 +83,7 @@ pub fn listen(limit: Limit) -> io::Result<()> {
         for stream in listener.incoming().flatten() {
             let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()));
             let answered =
-                user.map_err(io::Error::from).and_then(|user| answer(stream, user, |line| said(line, &limit)));
+                user.map_err(io::Error::from).and_then(|user| reply(stream, user, |line| said(line, &limit)));
             if let Err(error) = answered {
                 log::debug!("a control connection: {error}");
             }
@@ -94,7 +94,7 @@ pub fn listen(limit: Limit) -> io::Result<()> {
 
 /// Answers one request. Nothing is read from a user who is not served, who therefore delays no
 /// other.
-fn answer(mut stream: UnixStream, user: Uid, said: impl FnOnce(&str) -> String) -> io::Result<()> {
+fn reply(mut stream: UnixStream, user: Uid, said: impl FnOnce(&str) -> String) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
     let reply = if is_trusted(user) { said(read_all(&stream, PATIENCE)?.trim()) } else { format!("no {FOREIGN}") };
     stream.write_all(reply.as_bytes())
@@ -208,7 +208,7 @@ mod tests {
         let (client, server) = UnixStream::pair().expect("sockets");
         let non_member = Uid::from_raw(Uid::effective().as_raw() + 1);
         // The client sends nothing, and does not end.
-        answer(server, non_member, |_| unreachable!("nothing is asked")).expect("answered");
+        reply(server, non_member, |_| unreachable!("nothing is asked")).expect("answered");
         assert_eq!(read_all(&client, REPLY_LIMIT).expect("a reply"), format!("no {FOREIGN}"));
     }
 
@@ -216,11 +216,11 @@ mod tests {
     fn a_request_is_one_whole_line_in_time_and_an_answer_survives_what_was_not_read() {
         let (mut client, server) = UnixStream::pair().expect("sockets");
         client.write_all(b"4000000").expect("a part of a number");
-        let answered = answer(server, Uid::effective(), |_| unreachable!("it may go on"));
+        let answered = reply(server, Uid::effective(), |_| unreachable!("it may go on"));
         assert_eq!(answered.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
         let (client, server) = UnixStream::pair().expect("sockets");
-        let asked = std::thread::spawn(move || ask(client, SHOW));
-        answer(server, Uid::effective(), |line| format!("ok {line}")).expect("answered");
+        let asked = std::thread::spawn(move || request(client, SHOW));
+        reply(server, Uid::effective(), |line| format!("ok {line}")).expect("answered");
         assert_eq!(asked.join().expect("no panic").expect("a reply"), "ok show");
     }
 

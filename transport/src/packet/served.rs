@@ -45,11 +45,13 @@ pub(super) fn filtered_socket(
     match syscall::packet_socket() {
         Ok(socket) => lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno)),
         Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
-            Some(path) => ask(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
-                interface: name.to_owned(),
-                path: path.to_string_lossy().into_owned(),
-                text: error.to_string(),
-            }),
+            Some(path) => {
+                request_socket(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
+                    interface: name.to_owned(),
+                    path: path.to_string_lossy().into_owned(),
+                    text: error.to_string(),
+                })
+            }
             None => Err(failed("open a packet socket")(errno)),
         },
     }
@@ -68,7 +70,12 @@ fn lock(
     Ok(socket)
 }
 
-fn ask(path: &Path, interface: &Interface, ether_type: EtherType, group: Option<MacAddr>) -> io::Result<OwnedFd> {
+fn request_socket(
+    path: &Path,
+    interface: &Interface,
+    ether_type: EtherType,
+    group: Option<MacAddr>,
+) -> io::Result<OwnedFd> {
     let mut server = UnixStream::connect(path)?;
     server.set_read_timeout(Some(PATIENCE))?;
     server.set_write_timeout(Some(PATIENCE))?;
@@ -133,7 +140,7 @@ pub struct PortClient {
 impl PortClient {
     /// Reads its request, for 2 s at most, and answers it; returns the result as a log message.
     pub fn serve(self) -> String {
-        match self.answer() {
+        match self.reply() {
             Ok(interface) => format!("a socket on {interface} was handed over"),
             Err(error) => {
                 // The process may be gone already.
@@ -145,7 +152,7 @@ impl PortClient {
         }
     }
 
-    fn answer(&self) -> io::Result<String> {
+    fn reply(&self) -> io::Result<String> {
         let stream = &self.stream;
         stream.set_read_timeout(Some(PATIENCE))?;
         stream.set_write_timeout(Some(PATIENCE))?;

@@ -54,7 +54,7 @@ fn is_from(frame: &Frame<'_>, peer: Peer) -> bool {
 }
 
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Standing {
+pub(super) struct AckState {
     pub below: u64,
     pub consumed: u64,
     pub limit: u64,
@@ -229,7 +229,7 @@ impl Intake {
     /// it may free.
     ///
     /// `flushed` is the end of the newest consumed message, which its sender waits for.
-    pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: Standing, flushed: u64) {
+    pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: AckState, flushed: u64) {
         if !self.heard {
             return;
         }
@@ -265,11 +265,11 @@ impl Intake {
         &mut self,
         now: Instant,
         feed: &Feed,
-        standing: Standing,
+        standing: AckState,
         body: &mut [u8],
     ) -> (usize, Stamp) {
         self.gap = None;
-        let Standing { below, consumed, limit } = standing;
+        let AckState { below, consumed, limit } = standing;
         (self.advertised, self.below, self.consumed) = (limit, below, consumed);
         self.half_credit = ((limit - feed.head()) / 2).max(1);
         let (echo, held_us) = self.receipt.settle(now);

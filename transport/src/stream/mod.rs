@@ -15,7 +15,7 @@ mod readers;
 mod terms;
 
 pub use application::Run;
-pub use readers::Orphan;
+pub use readers::UnrecoverableGap;
 pub use terms::{Ending, Flight, Memory, Outlet, StreamStats};
 
 use crate::arq::stamp::{Stamp, Stamps};
@@ -27,9 +27,9 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, Parity, Peer, Rank, Reject, StreamId};
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
-use intake::{Intake, Received, Standing, Upstream};
+use intake::{AckState, Intake, Received, Upstream};
 use lanes::Lanes;
-use readers::{AckContext, BackPressure, Departure, Orphans, Outgoing, ReaderState, Readers, Trouble};
+use readers::{AckContext, BackPressure, Departure, Outgoing, ReaderState, Readers, Trouble, UnrecoverableGaps};
 
 /// Length from which a message is bulk: the number of frames per wake-up matters more than the
 /// latency of each.
@@ -58,7 +58,7 @@ pub struct Stream {
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
     message_end: u64,
-    orphans: Orphans,
+    orphans: UnrecoverableGaps,
     crowding: BackPressure,
     stats: StreamStats,
 }
@@ -74,7 +74,7 @@ impl Stream {
 
     /// Creates an origin that serves `child` alone from frame `first` on, in place of another
     /// stream number. It probes the child first. The next frame to push is always the feed's
-    /// [`head`](Feed::head). If the child lacks frames below `first` it becomes an [`Orphan`].
+    /// [`head`](Feed::head). If the child lacks frames below `first` it becomes an [`UnrecoverableGap`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -113,7 +113,7 @@ impl Stream {
             readers,
             local: None,
             message_end: 0,
-            orphans: Orphans::default(),
+            orphans: UnrecoverableGaps::default(),
             crowding: BackPressure::default(),
             stats: StreamStats::default(),
         }
@@ -172,10 +172,10 @@ impl Stream {
         self.consumed
     }
 
-    fn standing(&self) -> Standing {
+    fn standing(&self) -> AckState {
         let (head, frontier) = (self.feed.head(), self.readers.frontier());
         let limit = self.feed.limit().min(frontier.limit).max(head);
-        Standing { below: frontier.below.min(head), consumed: self.consumed.min(head), limit }
+        AckState { below: frontier.below.min(head), consumed: self.consumed.min(head), limit }
     }
 
     /// Whether every remote reader has acknowledged everything pushed or received.
@@ -213,7 +213,7 @@ impl Stream {
     /// Returns the children that need freed frames, to be sent by
     /// [`write_again`](Stream::write_again), each with the newest range shown since the last call.
     #[doc(hidden)]
-    pub fn take_orphans(&mut self) -> Vec<Orphan> {
+    pub fn take_orphans(&mut self) -> Vec<UnrecoverableGap> {
         self.orphans.take()
     }
 

@@ -84,7 +84,7 @@ impl<'a> AckContext<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckFrom {
     Known,
-    Orphan(Orphan),
+    UnrecoverableGap(UnrecoverableGap),
     /// Sender is a reader, and the contents are or were impossible; the possible part was used.
     Forged,
     NonMember,
@@ -93,14 +93,18 @@ pub(super) enum AckFrom {
 impl AckFrom {
     pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
         let to = base.min(limit);
-        if cursor < to { AckFrom::Orphan(Orphan { rank, from: cursor, to }) } else { AckFrom::Known }
+        if cursor < to {
+            AckFrom::UnrecoverableGap(UnrecoverableGap { rank, from: cursor, to })
+        } else {
+            AckFrom::Known
+        }
     }
 
     /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement gives no
     /// information about it.
-    pub(super) fn gap(self) -> Option<Option<Orphan>> {
+    pub(super) fn gap(self) -> Option<Option<UnrecoverableGap>> {
         match self {
-            AckFrom::Orphan(orphan) => Some(Some(orphan)),
+            AckFrom::UnrecoverableGap(orphan) => Some(Some(orphan)),
             AckFrom::Known => Some(None),
             AckFrom::Forged | AckFrom::NonMember => None,
         }
@@ -112,7 +116,7 @@ impl AckFrom {
 
     pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
         match self {
-            AckFrom::Known | AckFrom::Orphan(_) => &mut stats.acks_received,
+            AckFrom::Known | AckFrom::UnrecoverableGap(_) => &mut stats.acks_received,
             AckFrom::Forged => &mut stats.forged_acks,
             AckFrom::NonMember => &mut stats.non_members,
         }
@@ -188,7 +192,7 @@ pub(super) struct Departure {
 /// credit goes; the parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub struct Orphan {
+pub struct UnrecoverableGap {
     pub rank: Rank,
     pub from: u64,
     pub to: u64,
@@ -196,22 +200,22 @@ pub struct Orphan {
 
 /// Gaps not yet taken, each the newest of its child.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Orphans {
-    news: Vec<Orphan>,
+pub(super) struct UnrecoverableGaps {
+    news: Vec<UnrecoverableGap>,
 }
 
-impl Orphans {
-    pub(super) fn note(&mut self, rank: Rank, gap: Option<Orphan>) {
+impl UnrecoverableGaps {
+    pub(super) fn note(&mut self, rank: Rank, gap: Option<UnrecoverableGap>) {
         self.news.retain(|orphan| orphan.rank != rank);
         self.news.extend(gap);
     }
 
-    pub(super) fn take(&mut self) -> Vec<Orphan> {
+    pub(super) fn take(&mut self) -> Vec<UnrecoverableGap> {
         std::mem::take(&mut self.news)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.news.capacity() * size_of::<Orphan>()
+        self.news.capacity() * size_of::<UnrecoverableGap>()
     }
 }
 
@@ -240,8 +244,8 @@ mod tests {
 
     #[test]
     fn the_newest_gap_of_each_child_is_reported() {
-        let gap = |rank, from| Orphan { rank: Rank(rank), from, to: 9 };
-        let mut orphans = Orphans::default();
+        let gap = |rank, from| UnrecoverableGap { rank: Rank(rank), from, to: 9 };
+        let mut orphans = UnrecoverableGaps::default();
         [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));
         orphans.note(Rank(3), None);
         assert_eq!(orphans.take(), [gap(1, 3), gap(2, 6)]);

@@ -1,7 +1,7 @@
 //! Test helper: sends the frames again that a receiver lacks because its former relay died.
 
 use ethbcast_transport::Instant;
-use ethbcast_transport::stream::Orphan;
+use ethbcast_transport::stream::UnrecoverableGap;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Filling {
 
 #[derive(Default)]
 pub struct Gaps {
-    reports: BTreeMap<usize, Orphan>,
+    reports: BTreeMap<usize, UnrecoverableGap>,
     fillings: BTreeMap<usize, Filling>,
     reported: u64,
 }
@@ -27,7 +27,7 @@ impl Gaps {
         self.reported
     }
 
-    pub fn report(&mut self, orphans: Vec<Orphan>) {
+    pub fn report(&mut self, orphans: Vec<UnrecoverableGap>) {
         self.reported += orphans.len() as u64;
         self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
     }

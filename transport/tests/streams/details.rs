@@ -29,7 +29,7 @@ pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     Some((parse(&buffer[..length]).expect("a stream writes frames").header, to))
 }
 
-pub fn tell(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
+pub fn notify(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
     let ether_type = EtherType::DEFAULT;
     let link = EthernetHeader { source: host_mac(from), destination: host_mac(0), ether_type };
     stream.handle_frame(now, &parse(&key::sealed(link, &header, body)).expect("it is one"));
@@ -42,7 +42,7 @@ pub fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, 
     let length = ack.write(cursor, &mut body, 1);
     body[AckBody::BYTES] = beyond;
     let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
-    tell(stream, now, from, header, &body[..length]);
+    notify(stream, now, from, header, &body[..length]);
 }
 
 #[test]
@@ -88,11 +88,11 @@ fn received_frames_are_counted_by_sender() {
     assert_eq!((stats.acks_received, stats.non_members, stats.forged_acks), (2, 1, 0));
     acknowledge(&mut stream, at(2), 1, 9, 0, 0);
     assert_eq!(stream.stats().forged_acks, 1);
-    tell(&mut stream, at(2), 1, identity(1).header(Kind::ACK), &[]);
+    notify(&mut stream, at(2), 1, identity(1).header(Kind::ACK), &[]);
     assert_eq!(stream.stats().malformed, 1);
     let mut receiver = receiver();
     let heartbeat = |from: usize| Header { stamp: 5, ..identity(from).header(Kind::HEARTBEAT) };
-    [0, 1, 1].into_iter().for_each(|from| tell(&mut receiver, at(1), from, heartbeat(from), &[]));
+    [0, 1, 1].into_iter().for_each(|from| notify(&mut receiver, at(1), from, heartbeat(from), &[]));
     assert_eq!((receiver.stats().heartbeats_received, receiver.stats().non_members), (1, 2));
 }
 
@@ -103,7 +103,7 @@ fn receiver() -> Stream {
 
 fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
     let header = Header { sequence, flags, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
-    tell(stream, at(1), 0, header, &PAYLOAD);
+    notify(stream, at(1), 0, header, &PAYLOAD);
     stream.consume(at(1));
     let due = stream.poll_timeout(at(1)).expect("an acknowledgement is owed").at;
     stream.handle_timeout(due);
@@ -161,7 +161,7 @@ fn a_receiver_that_used_up_its_credit_announces_new_credit_at_once() {
     let mut stream = receiver();
     for sequence in 0..64 {
         let header = Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
-        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+        notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
     while next(&mut stream, at(1)).is_some() {}
     let due = stream.poll_timeout(at(1)).map_or(at(2), |deadline| deadline.at);
@@ -212,7 +212,7 @@ fn a_gap_is_reported_once_and_counted() {
     let mut stream = receiver();
     for sequence in [0, 2] {
         let header = Header { sequence, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
-        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+        notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
     while let Some(due) = stream.poll_timeout(at(1)).map(|deadline| deadline.at).filter(|&due| due < at(900)) {
         stream.handle_timeout(due);
@@ -230,7 +230,7 @@ fn leaf() -> Stream {
 fn come(leaf: &mut Stream, sequence: u64, flags: Flags) {
     let header = Header { sequence, flags, stamp: 1, ..identity(0).header(Kind::DATA) };
     let payload = [sequence as u8; 2];
-    tell(leaf, at(1), 0, header, &payload[usize::from(flags != Flags::default())..]);
+    notify(leaf, at(1), 0, header, &payload[usize::from(flags != Flags::default())..]);
 }
 
 fn shown(leaf: &mut Stream, most: u64) -> Vec<(u64, u8, u8, Ending)> {

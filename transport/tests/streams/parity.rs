@@ -1,7 +1,7 @@
 //! Tests of the parity that a sender adds while reports of losses never end.
 
 use crate::common::{identity, peer};
-use crate::details::{PAYLOAD, next, tell};
+use crate::details::{PAYLOAD, next, notify};
 use crate::hosts::at;
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{AckBody, Header, Kind, Parity, group_mac};
@@ -26,7 +26,7 @@ fn report(stream: &mut Stream, now: Instant, echo: u32) {
         let mut body = [0x55; AckBody::BYTES + REPORT_BYTES];
         let length = AckBody { limit: SLOTS, below: 0, consumed: 0, held_us: 0 }.write(cursor, &mut body, REPORT_BYTES);
         let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
-        tell(stream, now, from, header, &body[..length]);
+        notify(stream, now, from, header, &body[..length]);
     }
 }
 
@@ -56,7 +56,7 @@ fn parity_that_is_asked_for_leaves_new_frames_their_share() {
     for from in [1, 2] {
         let mut body = [0; AckBody::BYTES];
         let length = credit.write(0, &mut body, 0);
-        tell(&mut stream, at(1), from, identity(from).header(Kind::ACK), &body[..length]);
+        notify(&mut stream, at(1), from, identity(from).header(Kind::ACK), &body[..length]);
     }
     for _ in 0..SLOTS / 2 {
         echo = next(&mut stream, at(1)).expect("there is credit").0.stamp;
@@ -89,7 +89,7 @@ fn no_parity_is_made_of_freed_frames() {
         body[AckBody::BYTES..].copy_from_slice(&bitmap.to_le_bytes());
         let length = AckBody { limit: 2 * SLOTS, below, consumed: 0, held_us: 0 }.write(cursor, &mut body, 4);
         let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
-        tell(stream, at(now), from, header, &body[..length]);
+        notify(stream, at(now), from, header, &body[..length]);
     };
     while let Some((header, _)) = next(&mut stream, at(1)) {
         echo = header.stamp;

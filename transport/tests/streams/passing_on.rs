@@ -1,7 +1,7 @@
 //! Tests of a relay that lacks frames: it forwards the others, and reports what delays it.
 
 use crate::common::{identity, peer};
-use crate::details::{next, tell};
+use crate::details::{next, notify};
 use crate::hosts::at;
 use ethbcast_transport::stream::{Outlet, Stream};
 use ethbcast_transport::wire::{AckBody, Flags, Header, Kind, Rank};
@@ -19,7 +19,7 @@ fn relay(children: &[usize]) -> Stream {
 fn data(relay: &mut Stream, now: Instant, frames: impl IntoIterator<Item = u64>, flags: Flags) {
     for sequence in frames {
         let header = Header { sequence, flags, stamp: now.as_micros() as u32, ..identity(0).header(Kind::DATA) };
-        tell(relay, now, 0, header, &PAYLOAD);
+        notify(relay, now, 0, header, &PAYLOAD);
     }
 }
 
@@ -29,7 +29,7 @@ fn acknowledge(relay: &mut Stream, now: Instant, cursor: u64, limit: u64, echo: 
     let length = body.write(cursor, &mut bytes, bits.len());
     bytes[AckBody::BYTES..].copy_from_slice(bits);
     let header = Header { sequence: cursor, stamp: echo, ..identity(CHILD).header(Kind::ACK) };
-    tell(relay, now, CHILD, header, &bytes[..length]);
+    notify(relay, now, CHILD, header, &bytes[..length]);
 }
 
 fn sent(relay: &mut Stream, now: Instant) -> Vec<(Kind, u64, u32)> {

@@ -1,7 +1,7 @@
 //! Tests of a stream sender's list of receivers: added, removed, in flight, or slower than the others.
 
 use crate::common::{identity, peer};
-use crate::details::{PAYLOAD, acknowledge, next, origin, tell};
+use crate::details::{PAYLOAD, acknowledge, next, notify, origin};
 use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Flight, Outlet, Stream};
@@ -73,7 +73,7 @@ fn frames_out_of_order_are_discarded_and_counted_where_no_holes_are_allowed() {
     let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
     for sequence in [0, 2, 3, 1] {
         let header = Header { sequence, stamp: 1000, flags: Flags::default(), ..identity(0).header(Kind::DATA) };
-        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+        notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
     assert_eq!((stream.stats().out_of_order_dropped, stream.feed().head()), (2, 2));
 }
@@ -85,7 +85,7 @@ fn frames_beyond_the_known_end_are_malformed() {
     stream.expect_last(2);
     for (sequence, flags) in [(3, Flags::default()), (1, Flags::LAST), (2, Flags::default()), (2, Flags::LAST)] {
         let header = Header { sequence, stamp: 1000, flags, ..identity(0).header(Kind::DATA) };
-        tell(&mut stream, at(1), 0, header, &PAYLOAD);
+        notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
     assert_eq!((stream.stats().malformed, stream.stats().data_received), (3, 1));
 }
@@ -147,12 +147,12 @@ fn frames_that_came_before_that_do_not_fit_and_that_there_is_no_room_for_are_cou
     let mut stream = Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning);
     let data = |sequence| Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
     for sequence in [0, 0, 0, 64, 65, 66] {
-        tell(&mut stream, at(1), 0, data(sequence), &PAYLOAD);
+        notify(&mut stream, at(1), 0, data(sequence), &PAYLOAD);
     }
-    tell(&mut stream, at(1), 0, data(1), &[0; 101]);
-    tell(&mut stream, at(1), 0, data(1), &[0; 101]);
-    tell(&mut stream, at(1), 5, data(1), &PAYLOAD);
-    tell(&mut stream, at(1), 5, data(1), &PAYLOAD);
+    notify(&mut stream, at(1), 0, data(1), &[0; 101]);
+    notify(&mut stream, at(1), 0, data(1), &[0; 101]);
+    notify(&mut stream, at(1), 5, data(1), &PAYLOAD);
+    notify(&mut stream, at(1), 5, data(1), &PAYLOAD);
     let stats = stream.stats();
     assert_eq!((stats.data_received, stats.duplicates, stats.beyond_credit), (1, 2, 3), "{stats:?}");
     assert_eq!((stats.malformed, stats.non_members), (2, 2), "{stats:?}");

@@ -29,16 +29,16 @@ impl Hydra {
 
     pub fn announce(&self) -> Result<(), String> {
         let mut talk = Talk::on(self.descriptor)?;
-        talk.ask("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        talk.request("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
         let store = talk.store()?;
-        talk.ask(&format!("cmd=put kvsname={store} key={}-{} value=1", key(), self.rank), "put_result").map(drop)
+        talk.request(&format!("cmd=put kvsname={store} key={}-{} value=1", key(), self.rank), "put_result").map(drop)
     }
 
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut talk = Talk::on(self.descriptor)?;
         let store = talk.store()?;
         for rank in 0..ranks {
-            let answer = talk.ask(&format!("cmd=get kvsname={store} key={}-{rank}", key()), "get_result")?;
+            let answer = talk.request(&format!("cmd=get kvsname={store} key={}-{rank}", key()), "get_result")?;
             if value(&answer, "rc") != Some("0") {
                 return Ok(Some(rank));
             }
@@ -66,11 +66,11 @@ impl Talk {
     }
 
     fn store(&mut self) -> Result<String, String> {
-        let answer = self.ask("cmd=get_my_kvsname", "my_kvsname")?;
+        let answer = self.request("cmd=get_my_kvsname", "my_kvsname")?;
         value(&answer, "kvsname").map(str::to_owned).ok_or_else(|| format!("Hydra names no place: {answer}"))
     }
 
-    fn ask(&mut self, question: &str, command: &str) -> Result<String, String> {
+    fn request(&mut self, question: &str, command: &str) -> Result<String, String> {
         let mut answer = String::new();
         let asked = self.0.get_ref().write_all(format!("{question}\n").as_bytes());
         let answered = asked.and_then(|()| self.0.read_line(&mut answer));

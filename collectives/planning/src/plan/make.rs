@@ -101,16 +101,16 @@ impl<'a> Hops<'a> {
     }
 
     fn between(&self, from: usize, to: usize) -> u64 {
-        self.ask(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
+        self.request(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
     }
 
     fn slowness(&self, from: usize, to: usize) -> u64 {
         let Some(speeds) = self.speeds else { return USUAL };
-        let on_the_way = self.ask(from, |ways| ways.slowest[self.topology.switch_of(to)]);
+        let on_the_way = self.request(from, |ways| ways.slowest[self.topology.switch_of(to)]);
         on_the_way.max(speeds.sending(from)).max(speeds.receiving(to))
     }
 
-    fn ask(&self, from: usize, answer: impl Fn(&Ways) -> u64) -> u64 {
+    fn request(&self, from: usize, answer: impl Fn(&Ways) -> u64) -> u64 {
         let from = self.topology.switch_of(from);
         let mut last = self.last.borrow_mut();
         if last.as_ref().is_none_or(|ways| ways.from != from) {

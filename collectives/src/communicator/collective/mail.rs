@@ -84,7 +84,7 @@ impl AwaitedBlocks {
     /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait for a grant.
     pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
         let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
-        inbound.ask(group);
+        inbound.request(group);
         self.awaited.push(inbound);
     }
 
@@ -136,14 +136,14 @@ impl AwaitedBlocks {
 }
 
 impl AwaitedBlock {
-    fn ask(&mut self, group: &mut Group) {
+    fn request(&mut self, group: &mut Group) {
         if self.id.is_none() {
             self.id = group.messages().receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
         }
     }
 
     fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
-        self.ask(group);
+        self.request(group);
         match self.id.and_then(|id| group.messages().take_received(id)) {
             Some(RecvOutcome::Received { bytes }) => match Signature::split(&bytes) {
                 Some((found, block)) if found == signature && block.len() == self.bytes => return Ok(Some(bytes)),

@@ -182,7 +182,7 @@ impl Calls {
     }
 
     /// Returns the failure when data from `rank` does not belong to the call in progress. Only the rank's keepalives
-    /// tell which call it has made; returns `None` until one arrives.
+    /// notify which call it has made; returns `None` until one arrives.
     pub(in crate::communicator) fn misfit(&self, rank: Rank, expected: Signature) -> Option<Failure> {
         // The data confirms the rank's claim.
         let garbled = Failure { from: expected.number, cause: Cause::Garbled { rank } };

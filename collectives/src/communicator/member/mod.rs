@@ -339,7 +339,7 @@ impl Member {
         }
         match &self.group {
             // Late callers need a reply; joined ones do not.
-            Some(_) if !call.joined => self.answer(now),
+            Some(_) if !call.joined => self.reply(now),
             Some(_) => {}
             None if self.refusal.is_none() && !self.given_up => {
                 let taken = self.assembly.on_call(now, frame.source, call);
@@ -351,7 +351,7 @@ impl Member {
     }
 
     /// Calls once more, for a process that is late.
-    fn answer(&mut self, now: Instant) {
+    fn reply(&mut self, now: Instant) {
         let pause = period(self.size()) / 2;
         let lately = self.answered_at.is_some_and(|at| now.since(at) < pause);
         if !lately && self.group.as_ref().is_some_and(|group| !group.is_leaving()) {
@@ -376,7 +376,7 @@ impl Member {
         if self.group.is_some() {
             // By a call it learns whose key differs.
             if other.is_some_and(|other| self.assembly.is_told(other.mac)) {
-                self.answer(now);
+                self.reply(now);
             }
             return;
         }

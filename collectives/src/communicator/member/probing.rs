@@ -79,13 +79,13 @@ impl Probing {
                 if let Err(error) = &found {
                     log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
                 }
-                self.tell(found.ok(), messages, peers)
+                self.notify(found.ok(), messages, peers)
             }
             ProbingStage::Trying(prober, calibration) if prober.is_done() => {
                 let found = prober.result().cast;
                 log::info!("broadcast: {found:?}");
                 let calibration = (**calibration).clone().with_broadcast(broadcast(found)).ok();
-                self.tell(calibration, messages, peers)
+                self.notify(calibration, messages, peers)
             }
             ProbingStage::Telling(told, left) => {
                 while let Some(&to) = left.last()
@@ -114,7 +114,7 @@ impl Probing {
 }
 
 impl Probing {
-    fn tell(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
+    fn notify(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
         let told = found.as_ref().map_or_else(Vec::new, write_costs);
         self.stage = ProbingStage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
         self.advance(messages, peers);

@@ -141,7 +141,7 @@ impl Bulk {
         if self.closing { REPORTS as u64 + 1 } else { self.asked as u64 }
     }
 
-    fn ask(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
+    fn request(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.next_at.is_none() && self.due.is_none() {
             self.due = Some(now + self.patience * (1 << self.tries));
             let owing: Vec<bool> = self.bulk_receivers.iter().map(|bulk_receiver| self.owes(bulk_receiver)).collect();
@@ -260,7 +260,7 @@ impl ProbeStep for Bulk {
         if self.running.is_none() {
             self.begin(writer);
         }
-        if let Some(length) = self.ask(now, writer, buffer) {
+        if let Some(length) = self.request(now, writer, buffer) {
             return Some(SplitFrame::whole(length));
         }
         let are_ready = self.bulk_receivers.iter().all(|bulk_receiver| !bulk_receiver.marks.is_empty());

@@ -11,9 +11,9 @@ mod stream;
 
 pub(super) use stream::{CATCH_UP, Dealing, FIRST_STREAM, alone, is_of_stream, most_block_frames};
 
-use super::view::{Standing, View};
+use super::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::stream::{Ending, Memory, Orphan, Run, Stream, StreamStats};
+use ethbcast_transport::stream::{Ending, Memory, Run, Stream, StreamStats, UnrecoverableGap};
 use ethbcast_transport::wire::{Frame, Guard, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
 use std::cmp::Reverse;
@@ -73,7 +73,7 @@ impl Blocks {
             consumed_at: None,
         };
         blocks.set_epoch(view.epoch);
-        if view.members[blocks.identity.rank.index()].standing == Standing::Demoted {
+        if view.members[blocks.identity.rank.index()].standing == MemberRole::Demoted {
             blocks.demote(Instant::START, view);
         }
         blocks
@@ -236,7 +236,7 @@ impl Blocks {
 
     /// Takes the frames that children lack and this host has freed, with their stream; an acknowledgement may reveal
     /// them.
-    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, Orphan)> {
+    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, UnrecoverableGap)> {
         let shows = frame.header.kind == Kind::ACK;
         let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
@@ -326,7 +326,7 @@ impl Blocks {
         // The streams of blocks are gone once this host is demoted: the root serves it alone in any
         // case.
         let stays = self.is_demoted && view.via.is_in_blocks();
-        if stays || view.members[rank.index()].standing == Standing::Demoted {
+        if stays || view.members[rank.index()].standing == MemberRole::Demoted {
             self.demote(now, view);
         } else {
             self.step_back(now);

@@ -118,8 +118,8 @@ impl Keyring {
         }
     }
 
-    pub fn asked_by(&self) -> usize {
-        if let Keyring::Receiver(receiver) = self { receiver.asked_by() } else { 0 }
+    pub fn requested_by(&self) -> usize {
+        if let Keyring::Receiver(receiver) = self { receiver.requested_by() } else { 0 }
     }
 
     /// Protects the reply to a census query by the secret that authenticated the query.

@@ -74,11 +74,11 @@ impl ReceiverRing {
     pub(super) fn prepare(&mut self, request: &[u8]) {
         let Some(keys) = self.bound.and_then(|(root, session)| self.heard.of(root, session)).copied() else { return };
         if !self.asked.iter().any(|asked| asked.keys == keys) {
-            let _nothing_to_send_yet = self.ask(keys, request);
+            let _nothing_to_send_yet = self.request(keys, request);
         }
     }
 
-    pub(super) fn asked_by(&self) -> usize {
+    pub(super) fn requested_by(&self) -> usize {
         self.asked_by
     }
 
@@ -134,13 +134,13 @@ impl ReceiverRing {
         let known = self.asked.iter().find(|asked| asked.keys == keys).map(|asked| asked.request.clone());
         let request = match known {
             Some(request) => request,
-            None => self.ask(keys, body)?,
+            None => self.request(keys, body)?,
         };
         self.clusters.secrets.close(keys.cluster_index, header, request)
     }
 
     /// Makes the join request and the pair's secret; `None` for a root whose exchange key would decide the secret.
-    fn ask(&mut self, keys: SessionKeys, body: &[u8]) -> Option<Vec<u8>> {
+    fn request(&mut self, keys: SessionKeys, body: &[u8]) -> Option<Vec<u8>> {
         let request = [&keys.name.0[..], self.exchange.public(), body].concat();
         let exchanged = self.exchange.agree(&keys.exchange)?;
         let digest = request_digest(&request, self.mac);

@@ -289,7 +289,7 @@ fn a_question_is_answered_by_the_secret_under_which_it_came() {
     let mut question = vec![0; guard.overhead_bytes() + body.len()];
     Identity { guard, ..identity }.write(&mut question, group(), &header, &body);
     assert_eq!(one.hears(&question).as_deref(), Ok(&b"who"[..]));
-    let sealed = one.ring.seal_reply(one.ring.asked_by(), one.identity.header(HERE), b"here").expect("a secret");
+    let sealed = one.ring.seal_reply(one.ring.requested_by(), one.identity.header(HERE), b"here").expect("a secret");
     let reply = one.frame(identity.mac, sealed);
     assert_eq!(asker.open(&reply, &mut Vec::new()).map(|frame| frame.payload.to_vec()), Ok(b"here".to_vec()));
 }

@@ -157,7 +157,9 @@ impl ReadAgain {
         }
         self.part.clear();
         for request in SpanPlace::all_of(self.chunk, &part, content_bytes) {
-            let Some(at) = self.kept.iter().position(|span| span.request == request) else { return self.ask(request) };
+            let Some(at) = self.kept.iter().position(|span| span.request == request) else {
+                return self.request(request);
+            };
             let span = self.kept.remove(at).expect("it was found there");
             span.buffer.copy_part(request.index(), &part, &mut self.part);
             let lacks = span.lacks(&part);
@@ -175,7 +177,7 @@ impl ReadAgain {
         Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
     }
 
-    fn ask(&mut self, request: Request) -> Again<'static> {
+    fn request(&mut self, request: Request) -> Again<'static> {
         if let Some(RereadWork(work)) = self.work.take()
             && let Err(error) = thread::Builder::new().name("again".to_owned()).spawn(work)
         {

@@ -9,7 +9,7 @@ use crate::session::receiver::{End, Receiver};
 use crate::session::root::{Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
-use crate::session::view::Standing;
+use crate::session::view::MemberRole;
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::packet::DriveError;
@@ -159,7 +159,7 @@ pub(super) fn of_receivers(root: &Root, given_up: Option<Instant>, form: Form) -
 
 pub(super) fn demoted(root: &Root) -> Vec<String> {
     let members = root.view().into_iter().flat_map(|view| &view.members);
-    members.filter(|member| member.standing == Standing::Demoted).map(|member| member.host.clone()).collect()
+    members.filter(|member| member.standing == MemberRole::Demoted).map(|member| member.host.clone()).collect()
 }
 
 /// Report of a session at one receiver.

@@ -367,7 +367,7 @@ impl Receiver {
         }
     }
 
-    fn answer(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+    fn reply(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let (to, nonce, (asked_by, asked_bytes)) = self.responder.poll(now)?;
         let is_unproved = self.endpoint.config().sources_unproved;
         let most_bytes = if is_unproved { AMPLIFICATION * asked_bytes - HEADER_BYTES } else { usize::MAX };
@@ -424,7 +424,7 @@ impl Machine for Receiver {
             return;
         }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
-            if !self.responder.on_frame(now, &frame, self.endpoint.station(), self.endpoint.asked_by()) {
+            if !self.responder.on_frame(now, &frame, self.endpoint.station(), self.endpoint.requested_by()) {
                 self.endpoint.count_malformed();
             }
             return;
@@ -488,7 +488,7 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.answer(now, buffer));
+        let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.reply(now, buffer));
         let frame = first.map(SplitFrame::whole).or_else(|| match &mut self.phase {
             ReceiverPhase::Waiting(waiting) => waiting.poll_transmit(now, buffer).map(SplitFrame::whole),
             ReceiverPhase::Running(running) => running.poll_transmit_split(now, buffer, &mut self.endpoint),

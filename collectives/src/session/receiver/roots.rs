@@ -78,7 +78,7 @@ impl Roots {
 
     /// Returns the root of a running session that got this host's join request; only that root can refuse it as too
     /// late.
-    pub(super) fn asked_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut AnnouncedRoot> {
+    pub(super) fn requested_too_late(&mut self, of: (MacAddr, u32)) -> Option<&mut AnnouncedRoot> {
         let is_it = |root: &&mut AnnouncedRoot| (root.mac, root.session) == of && root.stage == Stage::Started;
         self.roots.iter_mut().find(is_it).filter(|root| root.requested_at.is_some() && !root.refused)
     }

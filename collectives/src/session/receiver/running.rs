@@ -12,7 +12,7 @@ use crate::session::blocks::{Blocks, Dealing};
 use crate::session::message::{
     Digest, Done, Fetch, FetchedPiece, MemberState, Message, Needs, Outcome, Status, Taken, Trailer, Verdict, ViewPart,
 };
-use crate::session::view::{Assembler, Standing, View};
+use crate::session::view::{Assembler, MemberRole, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
@@ -206,7 +206,7 @@ impl MemberPhase {
             // suffices.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
-                endpoint.send(root, &Message::Orphan { stream, gap });
+                endpoint.send(root, &Message::UnrecoverableGap { stream, gap });
             }
         }
     }
@@ -236,7 +236,7 @@ impl MemberPhase {
                 }
                 return None;
             }
-            if view.members[self.rank.index()].standing == Standing::Gone {
+            if view.members[self.rank.index()].standing == MemberRole::Gone {
                 return Some(self.end(End::Dropped));
             }
             endpoint.adopt(self.rank, view.epoch);

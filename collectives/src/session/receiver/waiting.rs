@@ -197,7 +197,7 @@ impl Waiting {
 
     fn on_refusal(&mut self, frame: &Frame<'_>, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         let of = (frame.source, frame.header.session);
-        let late = self.roots.asked_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
+        let late = self.roots.requested_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
         let Some(root) = late else {
             endpoint.count_non_member();
             return None;
@@ -211,7 +211,7 @@ impl Waiting {
         self.stay_out(host, End::Refused(why, text), endpoint)
     }
 
-    fn ask(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
+    fn request(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
         (self.decide_at, self.joining, *known) = (None, None, None);
         let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten, self.asked) else {
             self.admission = Admission::None;
@@ -310,7 +310,7 @@ impl Waiting {
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
                 }
-                self.ask(now, known, endpoint);
+                self.request(now, known, endpoint);
             } else if silence >= dead + patience && !endpoint.has_keys() {
                 // No root has answered: what came may be replayed, and ends no wait.
                 self.roots.give_up(now, of);
@@ -328,7 +328,7 @@ impl Waiting {
                 // permission is given.
                 (self.decide_at, self.admission) = (None, Admission::Wanted);
             } else {
-                self.ask(now, known, endpoint);
+                self.request(now, known, endpoint);
             }
         }
         if self.gives_up_at(endpoint.config()).is_none_or(|at| now < at) {

@@ -8,7 +8,7 @@ use super::members::{MemberEntry, Members};
 use super::policy::neighbours::{Neighbours, OtherTraffic};
 use super::policy::planner::{self, CastChange, Planner};
 use super::policy::slow_hosts::SlowHosts;
-use super::policy::stall_watch::{StallFinding, WatchContext};
+use super::policy::stall_watch::{StallVerdict, WatchContext};
 use super::policy::stragglers::{Stragglers, rate_text};
 use super::policy::{Replanning, StormControl};
 use super::repair::Fetches;
@@ -21,7 +21,7 @@ use crate::session::link_share::LinkShare;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
-use crate::session::view::{Standing, View, ViewMember};
+use crate::session::view::{MemberRole, View, ViewMember};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, SplitFrame, planted};
 use std::time::Duration;
@@ -88,7 +88,7 @@ impl SessionPhase {
     fn report_known_slow(&self, endpoint: &mut RootEndpoint) {
         for (rank, [rate, usual]) in self.replanning.planner().slow_receivers() {
             let member = &self.view.members[rank.index()];
-            if member.standing == Standing::Demoted {
+            if member.standing == MemberRole::Demoted {
                 let [rate, usual] = [rate, usual].map(rate_text);
                 let text = format!(
                     "would hold up the others: by earlier measurements its cable carries {rate}, theirs {usual}"
@@ -263,7 +263,7 @@ impl SessionPhase {
             }
             // Only a child's parent may report this, and a member that has everything or is gone
             // lacks nothing.
-            Message::Orphan { stream, gap }
+            Message::UnrecoverableGap { stream, gap }
                 if self.view.serves(rank, gap.rank) && !self.members.is_reported(gap.rank) =>
             {
                 self.delivery.on_gap(now, stream, gap);
@@ -323,7 +323,7 @@ impl SessionPhase {
     fn on_ready(&mut self, now: Instant, rank: Rank, arrived: u64, endpoint: &mut RootEndpoint) {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
-        if entry.is_some_and(|entry| entry.standing() == Standing::Demoted && !entry.is_reported()) {
+        if entry.is_some_and(|entry| entry.standing() == MemberRole::Demoted && !entry.is_reported()) {
             self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
@@ -350,7 +350,7 @@ impl SessionPhase {
             Outcome::Verified if same => {}
             outcome if self.members.repeats_report(now, rank, outcome) => {
                 self.report(now, rank, done.into_failure(), endpoint);
-                self.place(now, rank, Standing::Gone);
+                self.place(now, rank, MemberRole::Gone);
             }
             _ => {}
         }
@@ -474,7 +474,7 @@ impl SessionPhase {
         let frames = self.members.entry(rank).map_or(0, |entry| entry.status().consumed);
         let bytes = frames.saturating_mul(self.view.payload_bytes.into()).min(self.view.size.unwrap_or(u64::MAX));
         self.report(now, rank, Done { outcome, bytes, digest: [0; 32], text: text.to_owned() }, endpoint);
-        self.place(now, rank, Standing::Gone);
+        self.place(now, rank, MemberRole::Gone);
     }
 
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
@@ -496,7 +496,7 @@ impl SessionPhase {
         }
     }
 
-    fn place(&mut self, now: Instant, rank: Rank, standing: Standing) {
+    fn place(&mut self, now: Instant, rank: Rank, standing: MemberRole) {
         if !self.delivery.is_shut() && self.members.set_standing(rank, standing) {
             self.view.members[rank.index()].standing = standing;
             self.changed = true;
@@ -513,10 +513,10 @@ impl SessionPhase {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
         endpoint.push_event(RootEvent::Apart { one, other });
         let stays = |entry: &MemberEntry| {
-            entry.standing() == Standing::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
+            entry.standing() == MemberRole::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
         };
         let first = usize::from(!self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]));
-        pair[first..].iter().for_each(|&rank| self.place(now, rank, Standing::Demoted));
+        pair[first..].iter().for_each(|&rank| self.place(now, rank, MemberRole::Demoted));
     }
 
     fn demote(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
@@ -524,7 +524,7 @@ impl SessionPhase {
         if !entry.is_reported() {
             endpoint.push_event(RootEvent::Demoted { host: self.host(rank).to_owned(), text: text.to_owned() });
         }
-        self.place(now, rank, Standing::Demoted);
+        self.place(now, rank, MemberRole::Demoted);
     }
 
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
@@ -573,12 +573,12 @@ impl SessionPhase {
         to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
-                StallFinding::Notify(rank, text) => {
+                StallVerdict::Notify(rank, text) => {
                     endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
                 }
-                StallFinding::Demote(rank, text) => self.demote(now, rank, &text, endpoint),
-                StallFinding::Apart(from, at) => self.part(now, [from, at], endpoint),
-                StallFinding::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+                StallVerdict::Demote(rank, text) => self.demote(now, rank, &text, endpoint),
+                StallVerdict::Apart(from, at) => self.part(now, [from, at], endpoint),
+                StallVerdict::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
             }
         }
     }

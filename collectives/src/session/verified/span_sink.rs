@@ -138,7 +138,7 @@ impl<B: Backend> SpanSink<B> {
         }
     }
 
-    fn answer(&mut self, now: Instant, order: impl FnOnce() -> Order) {
+    fn reply(&mut self, now: Instant, order: impl FnOnce() -> Order) {
         if self.state.wanted().is_some() {
             self.state.is_supplied();
             self.order(now, order());
@@ -240,11 +240,11 @@ impl<B: Backend> Sink for SpanSink<B> {
     }
 
     fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
-        self.answer(now, || Order::Supply(at, bytes.to_vec()));
+        self.reply(now, || Order::Supply(at, bytes.to_vec()));
     }
 
     fn deny(&mut self, now: Instant, why: &str) {
-        self.answer(now, || Order::Deny(why.to_owned()));
+        self.reply(now, || Order::Deny(why.to_owned()));
     }
 
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {

@@ -22,11 +22,11 @@ pub struct ViewMember {
     pub parent: Option<Rank>,
     /// Position among its parent's children; with two trees the rank of its parent in the second.
     pub order: u16,
-    pub standing: Standing,
+    pub standing: MemberRole,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Standing {
+pub enum MemberRole {
     /// The outcome is known, and the member is no longer served.
     Gone,
     /// Regular member: in the tree, or among the listeners of a broadcast.
@@ -36,17 +36,17 @@ pub enum Standing {
     Demoted,
 }
 
-impl Standing {
-    const ALL: [Standing; 3] = [Standing::Gone, Standing::InPlace, Standing::Demoted];
+impl MemberRole {
+    const ALL: [MemberRole; 3] = [MemberRole::Gone, MemberRole::InPlace, MemberRole::Demoted];
 }
 
 impl ViewMember {
     pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
-        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: Standing::Demoted }
+        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: MemberRole::Demoted }
     }
 
     pub fn is_in_place(&self) -> bool {
-        self.standing == Standing::InPlace
+        self.standing == MemberRole::InPlace
     }
 }
 
@@ -219,7 +219,7 @@ impl View {
             && (!reroutes || (self.may_reroute() && present.may_reroute()))
             && (self.members.len() >= present.members.len() || planted!("view-with-fewer-members"))
             && self.members.iter().zip(&present.members).all(same)
-            && self.members[present.members.len()..].iter().all(|late| late.standing != Standing::InPlace)
+            && self.members[present.members.len()..].iter().all(|late| late.standing != MemberRole::InPlace)
             // Block algorithms admit no late members: there are as many streams as members.
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
@@ -306,7 +306,8 @@ impl View {
     }
 
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
-        let own = |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != Standing::Gone;
+        let own =
+            |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != MemberRole::Gone;
         self.members.iter().skip(1).position(own).map(|at| Rank(at as u16 + 1))
     }
 
@@ -338,7 +339,7 @@ const PART_OVERHEAD_BYTES: usize = 40;
 fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     let [a, b, c, d, e, f] = from.array()?;
     let (nonce, parent, order) = (from.u64()?, from.u16()?, from.u16()?);
-    let standing = *Standing::ALL.get(usize::from(from.u8()?))?;
+    let standing = *MemberRole::ALL.get(usize::from(from.u8()?))?;
     let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);
     Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, standing, host: from.text()? })
 }

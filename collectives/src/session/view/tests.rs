@@ -11,7 +11,7 @@ pub(in crate::session) fn chain(count: u16) -> View {
         nonce: u64::from(rank) * 7,
         parent: rank.checked_sub(1).map(Rank),
         order: 0,
-        standing: Standing::InPlace,
+        standing: MemberRole::InPlace,
     };
     View {
         epoch: 3,
@@ -73,7 +73,7 @@ fn the_documented_example_is_what_is_sent() {
         nonce,
         parent,
         order: 0,
-        standing: Standing::InPlace,
+        standing: MemberRole::InPlace,
     };
     let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT))];
     let (content, size) = (ContentKind::Stream, Some(0));
@@ -101,13 +101,13 @@ fn flat(mut view: View) -> View {
 #[test]
 fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_place() {
     let mut view = chain(6);
-    view.members[2].standing = Standing::Gone;
-    view.members[4].standing = Standing::Demoted;
+    view.members[2].standing = MemberRole::Gone;
+    view.members[4].standing = MemberRole::Demoted;
     let mut anew = flat(view.clone());
     assert!(anew.extends(&view));
     // A member that missed it follows a later view, as long as that names only parents in place.
     anew.members[5].parent = Some(Rank(3));
-    anew.members[3].standing = Standing::Demoted;
+    anew.members[3].standing = MemberRole::Demoted;
     assert!(!anew.extends(&view), "n5 gets a parent that is aside");
     anew.name_parents();
     assert_eq!(anew.members[5].parent, Some(Rank::ROOT));
@@ -129,7 +129,7 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
 #[test]
 fn a_cast_may_go_on_as_a_tree_and_back() {
     let mut cast = View { via: Via::Cast, segment_frames: 8, ..chain(6) };
-    cast.members[4].standing = Standing::Demoted;
+    cast.members[4].standing = MemberRole::Demoted;
     let mut tree = flat(View { via: Via::Chain, segment_frames: 1, ..cast.clone() });
     assert!(tree.extends(&cast));
     let back = View { epoch: 5, ..cast.clone() };
@@ -146,7 +146,7 @@ fn parents_are_named_without_a_change_of_the_tree() {
     view.members.iter_mut().skip(1).enumerate().for_each(|(at, member)| {
         (member.parent, member.order) = (Some(Rank(at as u16 / 2)), at as u16 % 2);
     });
-    (view.members[1].standing, view.members[3].standing) = (Standing::Gone, Standing::Demoted);
+    (view.members[1].standing, view.members[3].standing) = (MemberRole::Gone, MemberRole::Demoted);
     let before: Vec<Vec<Rank>> = view.ranks().map(|rank| view.trees()[0].children(rank)).collect();
     assert_eq!(view.degrees()[..3], [4, 0, 2]);
     let mut named = View { epoch: view.epoch + 1, ..view.clone() };
@@ -177,7 +177,7 @@ fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
     assert_eq!(View::decode(&view.encode()).as_ref(), Some(&view));
     assert_eq!(children(&view, 0), [ranks(&[1]), ranks(&[6])]);
     assert_eq!(children(&view, 1), [ranks(&[3, 2]), ranks(&[])], "the higher one first");
-    view.members[3].standing = Standing::Gone;
+    view.members[3].standing = MemberRole::Gone;
     assert_eq!(children(&view, 1), [ranks(&[4, 2, 5]), ranks(&[])]);
     assert_eq!((children(&view, 5), view.trees()[1].parent(Rank(2))), ([ranks(&[]), ranks(&[2, 4])], Some(Rank(5))));
     assert!(view.serves(Rank(1), Rank(5)) && view.serves(Rank(6), Rank(5)) && !view.serves(Rank(3), Rank(5)));
@@ -191,8 +191,8 @@ fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
 fn when_a_relay_leaves_its_parent_takes_over_its_children() {
     let mut view = chain(5);
     assert_eq!(view.trees()[0].children(Rank(1)), [Rank(2)]);
-    view.members[2].standing = Standing::Gone;
-    view.members[3].standing = Standing::Gone;
+    view.members[2].standing = MemberRole::Gone;
+    view.members[3].standing = MemberRole::Gone;
     let tree = &view.trees()[0];
     assert_eq!(
         (tree.children(Rank(1)), tree.parent(Rank(4)), tree.parent(Rank(3))),
@@ -205,7 +205,7 @@ fn every_block_has_a_tree_that_reaches_all_who_are_present() {
     for (via, members) in [(Via::ScatterAllgather, 7), (Via::RecursiveDoubling, 8), (Via::RecursiveDoubling, 6)] {
         let mut view = chain(members);
         view.via = via;
-        view.members[3].standing = Standing::Gone;
+        view.members[3].standing = MemberRole::Gone;
         let trees = view.trees();
         assert_eq!(trees.len(), usize::from(members));
         for tree in trees {

@@ -8,8 +8,8 @@ use ethbcast_collectives::measure::kind;
 use ethbcast_collectives::session::application::{Collected, Participant, Receiving};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    Admission, ContentKind, End, Message, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Refusal, RootConfig,
-    RootEvent, Stage, Standing, Station, Timing, View, ViewMember, ViewPart, Wanted,
+    Admission, ContentKind, End, MemberRole, Message, Outcome, Receiver, ReceiverConfig, ReceiverEvent, Refusal,
+    RootConfig, RootEvent, Stage, Station, Timing, View, ViewMember, ViewPart, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, RandomFaults, Simulation, host_mac};
@@ -304,7 +304,7 @@ fn a_receiver_with_a_forged_view_waits_for_the_root_that_gathers() {
             nonce: if rank == 0 { 0 } else { 77 + u64::from(rank) },
             parent: rank.checked_sub(1).map(Rank),
             order: 0,
-            standing: Standing::InPlace,
+            standing: MemberRole::InPlace,
         };
         let view = View {
             epoch: 1,

@@ -6,12 +6,12 @@ use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, LinkShare, MemberState, Message, Outcome, Refusal, Stage, Standing, Status, Taken, Trailer,
+    ContentKind, Done, LinkShare, MemberRole, MemberState, Message, Outcome, Refusal, Stage, Status, Taken, Trailer,
     Verdict, View, ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::stream::Orphan;
+use ethbcast_transport::stream::UnrecoverableGap;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
 /// Greatest harm of one frame. These sessions have no keys: a frame with all values right is
@@ -43,27 +43,27 @@ pub fn forged(message: &Message, harm: Harm) -> Forged {
 fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     let Some(view) = scene.view() else { return first_views(scene, to) };
     let later = |steps: u32| View { epoch: view.epoch.wrapping_add(steps), ..view.clone() };
-    let standing = |rank: usize, standing: Standing| {
+    let standing = |rank: usize, standing: MemberRole| {
         let mut changed = later(1);
         changed.members[rank].standing = standing;
         changed
     };
     let other = if to == 1 { 3 } else { to - 1 };
     let mut views: Vec<_> = [0, 1, 2, 60, 64 + 4 * 5, 100_000, u32::MAX - view.epoch, u32::MAX].map(later).into();
-    views.push(standing(other, Standing::Gone));
-    views.push(standing(other, Standing::Demoted));
-    views.push(standing(to, Standing::Demoted));
+    views.push(standing(other, MemberRole::Gone));
+    views.push(standing(other, MemberRole::Demoted));
+    views.push(standing(to, MemberRole::Demoted));
     let mut alone = later(1);
-    alone.members[1..].iter_mut().for_each(|member| member.standing = Standing::Gone);
-    alone.members[to].standing = Standing::InPlace;
+    alone.members[1..].iter_mut().for_each(|member| member.standing = MemberRole::Gone);
+    alone.members[to].standing = MemberRole::InPlace;
     views.push(alone);
-    views.extend([flat(later(1)), turned(later(1)), turned(standing(other, Standing::Gone))]);
+    views.extend([flat(later(1)), turned(later(1)), turned(standing(other, MemberRole::Gone))]);
     let mut fewer = later(1);
     fewer.members.truncate(2);
     views.push(fewer);
     let mut more = later(1);
     let ghost = ViewMember { mac: MacAddr::new(2, 9, 9, 9, 9, 9), nonce: 9, ..more.members[1].clone() };
-    more.members.push(ViewMember { standing: Standing::Demoted, ..ghost });
+    more.members.push(ViewMember { standing: MemberRole::Demoted, ..ghost });
     views.push(more);
     let mut moved = later(1);
     moved.members[0].mac = MacAddr::new(2, 9, 9, 9, 9, 9);
@@ -80,7 +80,7 @@ fn views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.push(View { chunk: ChunkSize::SHORTEST, ..later(1) });
     views.push(View { selective: !view.selective, segment_frames: 1, ..later(1) });
     let mut views: Vec<_> = views.into_iter().map(|view| (Nothing, view)).collect();
-    views.push((OneMember, standing(to, Standing::Gone)));
+    views.push((OneMember, standing(to, MemberRole::Gone)));
     views
 }
 
@@ -107,7 +107,7 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
         nonce: if rank == 0 { 0 } else { scene.nonce(rank) },
         parent: rank.checked_sub(1).map(|parent| Rank(parent as u16)),
         order: 0,
-        standing: Standing::InPlace,
+        standing: MemberRole::InPlace,
     };
     let view = View {
         epoch: 1,
@@ -129,10 +129,10 @@ fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
     views.push((Nothing, View { selective: true, ..view.clone() }));
     views.push((Nothing, View { selective: true, size: Some(u64::MAX - 1), ..view.clone() }));
     let mut demoted = view.clone();
-    demoted.members[to].standing = Standing::Demoted;
+    demoted.members[to].standing = MemberRole::Demoted;
     views.push((Nothing, demoted));
     let mut gone = view.clone();
-    gone.members[to].standing = Standing::Gone;
+    gone.members[to].standing = MemberRole::Gone;
     views.push((Nothing, gone));
     views.extend([0, 63, 1469, 65_535].map(|payload_bytes| (Nothing, View { payload_bytes, ..view.clone() })));
     let mut non_member = view;
@@ -256,8 +256,8 @@ fn orphans(scene: &Scene) -> Vec<Forged> {
     for stream in [0, 1, 2, 5, 6, 0x4001, u16::MAX] {
         for rank in [0, 1, 2, 3, 4, 60_000] {
             for (from, to) in gaps {
-                let gap = Orphan { rank: Rank(rank), from, to };
-                found.push(forged(&Message::Orphan { stream: StreamId(stream), gap }, Nothing));
+                let gap = UnrecoverableGap { rank: Rank(rank), from, to };
+                found.push(forged(&Message::UnrecoverableGap { stream: StreamId(stream), gap }, Nothing));
             }
         }
     }
@@ -352,7 +352,7 @@ pub fn all(scene: &Scene, to: usize, from: usize) -> Vec<Vec<Forged>> {
     ]
 }
 
-fn standings(view: &View) -> Vec<(Standing, u64)> {
+fn standings(view: &View) -> Vec<(MemberRole, u64)> {
     view.members.iter().map(|member| (member.standing, member.nonce)).collect()
 }
 

@@ -1,7 +1,7 @@
 //! Test helper: a simulated transfer to four receivers, stopped at any time to forge a frame.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
-use ethbcast_collectives::session::{Done, End, Outcome, Receiver, Root, Standing, Timing, Trailer, View};
+use ethbcast_collectives::session::{Done, End, MemberRole, Outcome, Receiver, Root, Timing, Trailer, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, data, hosts_of, nonce, session, star};
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};
@@ -164,7 +164,7 @@ impl Scene {
 
     pub fn run_until_demoted(&mut self, host: usize) {
         let rank = self.rank(host).index();
-        while self.view().is_none_or(|view| view.members[rank].standing != Standing::Demoted) {
+        while self.view().is_none_or(|view| view.members[rank].standing != MemberRole::Demoted) {
             assert!(self.simulation.step(far(), &mut turn).is_none(), "n{host} is put aside");
         }
     }

@@ -3,14 +3,14 @@
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberState, Message, Needs, Outcome, Rate,
-    Refusal, Stage, Standing, Status, Taken, Trailer, Verdict, View, ViewMember,
+    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberRole, MemberState, Message, Needs,
+    Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::lab::{Ended, LIMIT, Run};
 use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
-use ethbcast_transport::stream::Orphan;
+use ethbcast_transport::stream::UnrecoverableGap;
 use ethbcast_transport::wire::{
     AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
 };
@@ -269,7 +269,10 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         Message::Ready { epoch: 2, digest, arrived: 12 },
         status(Some(Rank(2))),
         status(None),
-        Message::Orphan { stream: StreamId(1), gap: Orphan { rank: Rank(3), from: 5, to: 1 << 33 } },
+        Message::UnrecoverableGap {
+            stream: StreamId(1),
+            gap: UnrecoverableGap { rank: Rank(3), from: 5, to: 1 << 33 },
+        },
         Message::Fetch(Fetch { rank: Rank(1), bytes: 0..1 << 17, attempt: 3, blamed: Rank::NONE }),
         Message::Fetch(Fetch { rank: Rank(1), bytes: 9..10, attempt: 0, blamed: Rank(4) }),
         Message::Piece(FetchedPiece { from: 9, end: 10, bytes: vec![1] }),
@@ -317,7 +320,7 @@ fn view(content: ContentKind) -> View {
         content,
         chunk: ChunkSize::LONGEST,
         selective: false,
-        members: vec![member(0, Standing::InPlace), member(1, Standing::InPlace), member(2, Standing::Gone)],
+        members: vec![member(0, MemberRole::InPlace), member(1, MemberRole::InPlace), member(2, MemberRole::Gone)],
         rate: None,
     }
 }

@@ -53,7 +53,7 @@ impl Vandal {
 
     /// Sends join requests for the announced session in the names of `ghosts` hosts that do not
     /// exist, until it is stopped.
-    pub fn ask(mut self, ghosts: u32, stop: &AtomicBool) {
+    pub fn request(mut self, ghosts: u32, stop: &AtomicBool) {
         let is_over = || stop.load(Ordering::Relaxed);
         let announced = within(LIMIT, || {
             self.listen();
@@ -171,7 +171,7 @@ fn ten_thousand_forged_requests_to_join_cost_little_memory_and_nobody_its_place(
     let site = Site::beside("flood", slow(5));
     let stop = AtomicBool::new(false);
     thread::scope(|scope| {
-        let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().ask(GHOSTS, &stop)));
+        let vandal = scope.spawn(|| site.lab().run_on("n4", || Vandal::new().request(GHOSTS, &stop)));
         let _stopper = StopOnDrop(&stop);
         let session = twelve_mebibytes(&site, "chain").receivers(&["n1", "n2", "n3"]).start();
         session.wait_for_sent(1);

@@ -59,7 +59,7 @@ impl Sockets {
         let room = [&own, &group].map(|socket| make_room(socket, config.receive_ring_bytes));
         let [own_bytes, group_bytes] = room;
         let bytes = own_bytes.and_then(|own| group_bytes.map(|group| own.min(group))).map_err(failed("make room"))?;
-        say_small(interface, bytes, config.receive_ring_bytes);
+        warn_of_small(interface, bytes, config.receive_ring_bytes);
         let mac = mac_of(address).expect("it was drawn or given from the range");
         let room_frames = (bytes / (interface.mtu_bytes.next_power_of_two() + CHARGE_BYTES)) as u64;
         Ok(Sockets { own, group, mac, groups, room_frames })
@@ -159,7 +159,7 @@ fn make_room(socket: &OwnedFd, bytes: usize) -> nix::Result<usize> {
 
 /// Says what the system should allow where it has given much less than was asked for. The kernel doubles
 /// what it is asked for.
-fn say_small(interface: &Interface, bytes: usize, asked_bytes: usize) {
+fn warn_of_small(interface: &Interface, bytes: usize, asked_bytes: usize) {
     if bytes < asked_bytes {
         log::warn!(
             "{}: the system gives a receive buffer of {} KiB, {} were asked for: more find room after `sysctl -w \

@@ -292,7 +292,7 @@ impl AckerChoice {
             // The acker acknowledges far more often: after a jump this large the listener does not
             // know yet that it is the acker.
             if newly > self.margin_frames {
-                self.tell(rank);
+                self.notify(rank);
             }
             return;
         }
@@ -301,8 +301,8 @@ impl AckerChoice {
         if listeners[at].proves_slower(slower) {
             let before = std::mem::replace(&mut self.rank, rank);
             log::debug!("rank {rank} acknowledges for all, in the place of rank {before}");
-            self.tell(before);
-            self.tell(rank);
+            self.notify(before);
+            self.notify(rank);
         }
     }
 
@@ -313,7 +313,7 @@ impl AckerChoice {
         let slowest = listeners.iter().min_by_key(|listener| (listener.remote.limit, listener.remote.cursor));
         if let Some(slowest) = slowest {
             self.rank = slowest.remote.rank();
-            self.tell(self.rank);
+            self.notify(self.rank);
         }
     }
 
@@ -330,7 +330,7 @@ impl AckerChoice {
             || (!ahead && farther())
     }
 
-    fn tell(&mut self, rank: Rank) {
+    fn notify(&mut self, rank: Rank) {
         if !self.untold.contains(&rank) {
             self.untold.push(rank);
         }

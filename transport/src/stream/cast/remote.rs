@@ -189,18 +189,18 @@ impl Remote {
     }
 }
 
-const MAX_OWED: usize = 128;
+const MAX_PENDING_REPAIRS: usize = 128;
 
 const ASKING: usize = 4;
 
 #[derive(Clone, Copy, Debug)]
-struct Owed {
+struct PendingRepair {
     sequence: u64,
     stamp: Stamp,
     before: Stamp,
 }
 
-impl Owed {
+impl PendingRepair {
     fn withdraw(&mut self) {
         if self.stamp != Stamp::NONE {
             (self.before, self.stamp) = (self.stamp, Stamp::NONE);
@@ -208,12 +208,12 @@ impl Owed {
     }
 }
 
-/// Repairs pending for a reader, at most `MAX_OWED`: its next acknowledgement lists the other frames that it lacks.
+/// Repairs pending for a reader, at most `MAX_PENDING_REPAIRS`: its next acknowledgement lists the other frames that it lacks.
 /// That is twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory. Each has the stamp of its last
 /// transmission to this reader alone; none while queued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
-    entries: Vec<Owed>,
+    entries: Vec<PendingRepair>,
 }
 
 impl Outstanding {
@@ -235,8 +235,8 @@ impl Outstanding {
     pub(super) fn queue(&mut self, sequence: u64) -> bool {
         match self.find(sequence) {
             Ok(at) => self.entries[at].withdraw(),
-            Err(_) if self.entries.len() >= MAX_OWED => return false,
-            Err(at) => self.entries.insert(at, Owed { sequence, stamp: Stamp::NONE, before: Stamp::NONE }),
+            Err(_) if self.entries.len() >= MAX_PENDING_REPAIRS => return false,
+            Err(at) => self.entries.insert(at, PendingRepair { sequence, stamp: Stamp::NONE, before: Stamp::NONE }),
         }
         true
     }
@@ -266,7 +266,7 @@ impl Outstanding {
     /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames
     /// request it, as each may be lost.
     pub(super) fn is_used_up(&self) -> bool {
-        self.entries.len() >= MAX_OWED && self.queued().nth(ASKING).is_none()
+        self.entries.len() >= MAX_PENDING_REPAIRS && self.queued().nth(ASKING).is_none()
     }
 
     pub(super) fn is_sent(&self) -> bool {
@@ -274,7 +274,7 @@ impl Outstanding {
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.entries.capacity() * size_of::<Owed>()
+        self.entries.capacity() * size_of::<PendingRepair>()
     }
 }
 
@@ -293,8 +293,8 @@ mod tests {
             (outstanding.get(3), outstanding.get(4), outstanding.get(7)),
             (Some(Stamp(20)), None, Some(Stamp::NONE))
         );
-        assert!((100..100 + MAX_OWED as u64 - 2).all(|sequence| outstanding.queue(sequence)));
+        assert!((100..100 + MAX_PENDING_REPAIRS as u64 - 2).all(|sequence| outstanding.queue(sequence)));
         assert!(!outstanding.queue(99) && outstanding.queue(3), "no room for another, but for one that is known");
-        assert!(outstanding.bytes() <= MAX_OWED * 16);
+        assert!(outstanding.bytes() <= MAX_PENDING_REPAIRS * 16);
     }
 }

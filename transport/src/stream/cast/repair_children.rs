@@ -210,7 +210,7 @@ impl RepairChild {
         let more = remote.is_more(ack);
         let fresh = self.remote.on_ack(now, ack, feed).is_some();
         self.find_lost(ack, feed, arrivals);
-        self.ask_if_in_doubt(now, ack, feed, arrivals);
+        self.query_if_in_doubt(now, ack, feed, arrivals);
         let (awaited, prompt) = (self.is_waiting(feed, arrivals), self.is_prompt(feed));
         let news = News::new(fresh, more, only_consuming);
         self.question.on_ack(now, news, awaited, |tries| self.remote.timeout(prompt, tries));
@@ -253,7 +253,7 @@ impl RepairChild {
     /// Probes the child if an echo cannot settle the doubt. The root's frames carry no stamps of
     /// this host: a lost repair, or the loss of the last frame, shows only by an echo of something
     /// sent later from here.
-    fn ask_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
+    fn query_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
         let rtt = self.remote.rtt();
         let answer_within =
             rtt.smoothed().unwrap_or_default() * 2 + self.remote.tolerance_from_elsewhere(rtt.reordering_max());

@@ -15,7 +15,7 @@ use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::most_block_frames;
 use crate::session::kind::CHALLENGE;
 use crate::session::message::{Message, Outcome, Refusal, Stage};
-use crate::session::view::{MAX_PUSH_FRAMES, Standing, View, ViewMember, most_payload_bytes};
+use crate::session::view::{MAX_PUSH_FRAMES, MemberRole, View, ViewMember, most_payload_bytes};
 use ethbcast_planning::model::{Broadcast, Calibration, Choice};
 use ethbcast_planning::plan::{MIN_SEGMENT_BYTES, Plan, Via};
 use ethbcast_transport::wire::{Frame, Peer, Rank};
@@ -240,7 +240,7 @@ impl Gathering {
             self.competitors.probe(endpoint);
         }
         if self.timers.take_due(Wait::Status, now) {
-            self.tell_waiting(endpoint);
+            self.notify_waiting(endpoint);
             self.timers.set(Wait::Status, now + self.between_words);
             self.between_words = (self.between_words * 2).min(MAX_BETWEEN_WORDS);
         }
@@ -259,7 +259,7 @@ impl Gathering {
         }
     }
 
-    fn tell_waiting(&self, endpoint: &mut RootEndpoint) {
+    fn notify_waiting(&self, endpoint: &mut RootEndpoint) {
         let (joined, config) = (self.join_requests.names(), endpoint.config());
         let (missing, wanted) = (missing(&joined, [], config), config.wanted.enough);
         endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
@@ -303,7 +303,7 @@ impl Gathering {
         endpoint: &mut RootEndpoint,
     ) -> GatheringStep {
         if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
-            self.take_measured(&prober, endpoint.hears_others(now));
+            self.take_measured(&prober, endpoint.sees_others(now));
         }
         self.let_in(now, refusals, endpoint);
         if self.competitors.awaited_until(now).is_some() {
@@ -445,7 +445,7 @@ pub(super) fn first_view(
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
         let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
-        let standing = if apart.contains(&rank) { Standing::Demoted } else { Standing::InPlace };
+        let standing = if apart.contains(&rank) { MemberRole::Demoted } else { MemberRole::InPlace };
         ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing }
     });
     let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);

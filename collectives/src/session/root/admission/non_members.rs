@@ -179,7 +179,7 @@ impl CompetingRoots {
         let mut known = self.competitors.iter_mut();
         if let Some(competitor) = known.find(|competitor| (competitor.mac, competitor.session) == (mac, session)) {
             if endpoint.config().address_secret.is_some() {
-                competitor.ask(endpoint);
+                competitor.request(endpoint);
             }
             return;
         }
@@ -189,7 +189,7 @@ impl CompetingRoots {
         self.since.get_or_insert(now);
         let (host, offer) = (host.to_owned(), offer.to_owned());
         let mut competitor = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
-        competitor.ask(endpoint);
+        competitor.request(endpoint);
         self.competitors.push(competitor);
     }
 
@@ -199,7 +199,7 @@ impl CompetingRoots {
         if endpoint.config().address_secret.is_some() {
             return;
         }
-        self.competitors.iter_mut().for_each(|competitor| competitor.ask(endpoint));
+        self.competitors.iter_mut().for_each(|competitor| competitor.request(endpoint));
     }
 
     pub fn awaited_until(&self, now: Instant) -> Option<Instant> {
@@ -228,7 +228,7 @@ impl CompetingRoot {
         u64::from(endpoint.config().session) << 32 | u64::from(self.session)
     }
 
-    fn ask(&mut self, endpoint: &mut RootEndpoint) {
+    fn request(&mut self, endpoint: &mut RootEndpoint) {
         if self.left == 0 {
             return;
         }

@@ -264,12 +264,12 @@ mod tests {
             if !reaches(to, length) {
                 continue;
             }
-            reached.extend(answer(checks, now, &buffer[..length]));
+            reached.extend(reply(checks, now, &buffer[..length]));
         }
         reached
     }
 
-    fn answer(checks: &mut PathChecks, now: Instant, probe: &[u8]) -> Option<MacAddr> {
+    fn reply(checks: &mut PathChecks, now: Instant, probe: &[u8]) -> Option<MacAddr> {
         let to = u16::from_be_bytes([probe[4], probe[5]]);
         let mut responder = Responder::new(identity(to), 9000, None);
         let frame = parse(probe).expect("an own frame");
@@ -309,7 +309,7 @@ mod tests {
             for stamp in FIRST_PING..FIRST_PING + 20 {
                 let probe = write_ping(&mut buffer, &identity(0), identity(1).mac, (stamp, 1), 8968);
                 let probe = buffer[..probe].to_vec();
-                assert_eq!(answer(&mut checks, at(100 * tick), &probe), None);
+                assert_eq!(reply(&mut checks, at(100 * tick), &probe), None);
             }
             let unreached = checks.handle_timeout(at(100 * tick));
             assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} requests");
@@ -346,7 +346,7 @@ mod tests {
             // Of several PROBEs in flight at a time, none comes through.
             let alone = tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
             last = if tested.is_empty() { last } else { Some(now) };
-            reached += u32::from(alone && answer(&mut checks, now, &buffer).is_some());
+            reached += u32::from(alone && reply(&mut checks, now, &buffer).is_some());
         }
         assert_eq!((reached, checks.poll_timeout()), (13, None));
     }

@@ -8,9 +8,9 @@ use crate::membership::timers::Wait;
 use crate::session::blocks::{Blocks, CATCH_UP, Dealing};
 use crate::session::fetch::Answering;
 use crate::session::message::{Fetch, FetchedPiece, Message, Trailer};
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use catch_up::{Backfills, CatchUpStreams, Extent, Needy, RateTrials};
-use ethbcast_transport::stream::{Ending, Orphan, StreamStats};
+use ethbcast_transport::stream::{Ending, StreamStats, UnrecoverableGap};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
 use std::ops::Range;
@@ -233,7 +233,7 @@ impl Delivery {
         self.catch_ups.serves(rank)
     }
 
-    pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: Orphan) {
+    pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: UnrecoverableGap) {
         let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
         if let Some(at) = self.blocks.place(stream).filter(sent) {
             self.backfills.report(now, at, gap);
@@ -257,10 +257,10 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.rate_trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.catch_ups.retain(|rank| stands(rank, Standing::Demoted));
+        self.catch_ups.retain(|rank| stands(rank, MemberRole::Demoted));
         self.catch_ups.open(&self.identity, view, &self.tuning);
-        self.backfills.retain(|rank| stands(rank, Standing::InPlace));
-        self.answering.retain(|rank| !stands(rank, Standing::Gone));
+        self.backfills.retain(|rank| stands(rank, MemberRole::InPlace));
+        self.answering.retain(|rank| !stands(rank, MemberRole::Gone));
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -306,7 +306,7 @@ impl Delivery {
         {
             return Some(length);
         }
-        if self.answering.is_due() { self.answer(now, false, buffer, endpoint) } else { None }
+        if self.answering.is_due() { self.reply(now, false, buffer, endpoint) } else { None }
     }
 
     fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
@@ -315,10 +315,10 @@ impl Delivery {
         }
         let settled = self.blocks.is_settled();
         let side = self.catch_ups.poll_transmit(now, settled, buffer);
-        side.or_else(|| self.answer(now, settled, buffer, endpoint))
+        side.or_else(|| self.reply(now, settled, buffer, endpoint))
     }
 
-    fn answer(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
+    fn reply(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
         let (rank, piece) = self.answering.poll(now, over)?;
         endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece))
     }

@@ -8,7 +8,7 @@ use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
 use crate::membership::timers::CLAIM_PERIOD;
 use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
 use progress::{Advance, Pace, RATE_OVER, Rates, phase};
@@ -26,7 +26,7 @@ const LEAST_REPORTS: u32 = 3;
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
     rank: Rank,
-    standing: Standing,
+    standing: MemberRole,
     ready_epoch: u32,
     status: Status,
     mute_child: Option<(Rank, Instant)>,
@@ -45,7 +45,7 @@ pub(super) struct MemberEntry {
 }
 
 impl MemberEntry {
-    fn new(now: Instant, rank: Rank, standing: Standing) -> MemberEntry {
+    fn new(now: Instant, rank: Rank, standing: MemberRole) -> MemberEntry {
         MemberEntry {
             rank,
             standing,
@@ -70,7 +70,7 @@ impl MemberEntry {
         self.rank
     }
 
-    pub(super) fn standing(&self) -> Standing {
+    pub(super) fn standing(&self) -> MemberRole {
         self.standing
     }
 
@@ -90,7 +90,7 @@ impl MemberEntry {
     /// Returns the frames that have arrived by `now` if they have come as fast as before the last report. Reports of
     /// two members have different ages.
     pub(super) fn arrived_by(&self, now: Instant, timing: &Timing) -> u64 {
-        let age = self.pace.told_at().map_or(Duration::ZERO, |told_at| now.since(told_at));
+        let age = self.pace.reported_at().map_or(Duration::ZERO, |told_at| now.since(told_at));
         let rate = self.pace.mean(RATE_OVER).unwrap_or_default();
         self.status.arrived + (rate * age.min(timing.status * 2).as_secs_f64()) as u64
     }
@@ -171,7 +171,7 @@ impl Members {
             .with_patience(timing.patience)
             .together_within(timing.status)
             .forgiving_own_sleep();
-        let entry = |rank| MemberEntry::new(now, Rank(rank), Standing::InPlace);
+        let entry = |rank| MemberEntry::new(now, Rank(rank), MemberRole::InPlace);
         Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
     }
 
@@ -182,7 +182,7 @@ impl Members {
         let fits = coming < MAX_COMING;
         if fits {
             self.presence.admit(now, timing);
-            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), Standing::Demoted));
+            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), MemberRole::Demoted));
         }
         fits
     }
@@ -200,7 +200,7 @@ impl Members {
     }
 
     pub(super) fn in_place(&self, rank: Rank) -> Option<&MemberEntry> {
-        self.entry(rank).filter(|entry| entry.standing == Standing::InPlace)
+        self.entry(rank).filter(|entry| entry.standing == MemberRole::InPlace)
     }
 
     pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut MemberEntry> {
@@ -224,7 +224,7 @@ impl Members {
     /// Whether a member that has not reported its end is silent: it may be dead, and holds up the others until that is
     /// known.
     pub(super) fn has_silent(&self, now: Instant, timing: &Timing) -> bool {
-        let open = |entry: &&MemberEntry| entry.standing == Standing::InPlace && !entry.is_reported();
+        let open = |entry: &&MemberEntry| entry.standing == MemberRole::InPlace && !entry.is_reported();
         self.entries.iter().filter(open).any(|entry| self.silence(now, entry.rank()) >= timing.suspect)
     }
 
@@ -254,7 +254,7 @@ impl Members {
 
     /// Gives members in place, and `moved` itself, new time to show progress after `moved` was moved.
     pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
-        let served = |entry: &&mut MemberEntry| entry.standing == Standing::InPlace || entry.rank == moved;
+        let served = |entry: &&mut MemberEntry| entry.standing == MemberRole::InPlace || entry.rank == moved;
         self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
     }
 
@@ -287,7 +287,7 @@ impl Members {
         let mute = status.waits_for.filter(|_| status.is_mute);
         entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
         entry.pace.note(now, &status, kept);
-        if entry.standing == Standing::InPlace {
+        if entry.standing == MemberRole::InPlace {
             let rate = entry.pace.arriving().unwrap_or_default();
             self.rates.took(rank, rate);
         }
@@ -345,11 +345,12 @@ impl Members {
     /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
     /// time in place ends at the last change around it, because until then another member was the
     /// cause.
-    pub(super) fn set_standing(&mut self, rank: Rank, standing: Standing) -> bool {
-        if standing == Standing::Gone {
+    pub(super) fn set_standing(&mut self, rank: Rank, standing: MemberRole) -> bool {
+        if standing == MemberRole::Gone {
             self.presence.remove(rank);
         }
-        let entry = self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != Standing::Gone);
+        let entry =
+            self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != MemberRole::Gone);
         let changed = |entry: &mut MemberEntry| {
             (entry.standing, entry.moved_at) = (standing, entry.moved_at.max(entry.tried_at));
         };
@@ -357,17 +358,17 @@ impl Members {
     }
 
     pub(super) fn present(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.standing != Standing::Gone).count()
+        self.entries.iter().filter(|entry| entry.standing != MemberRole::Gone).count()
     }
 
     pub(super) fn all_ready(&self, epoch: u32) -> bool {
-        let ready = |entry: &MemberEntry| entry.standing != Standing::InPlace || entry.is_ready(epoch);
+        let ready = |entry: &MemberEntry| entry.standing != MemberRole::InPlace || entry.is_ready(epoch);
         self.entries.iter().all(ready)
     }
 
     pub(super) fn unready(&self, epoch: u32) -> impl Iterator<Item = Rank> + '_ {
         let lacks = move |entry: &&MemberEntry| {
-            entry.standing != Standing::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
+            entry.standing != MemberRole::Gone && self.is_here(entry.rank) && !entry.is_ready(epoch)
         };
         self.entries.iter().filter(lacks).map(MemberEntry::rank)
     }
@@ -400,7 +401,7 @@ impl Members {
     }
 
     pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
-        let there = self.entries.iter().filter(|entry| entry.standing != Standing::Gone);
+        let there = self.entries.iter().filter(|entry| entry.standing != MemberRole::Gone);
         there.map(|entry| (entry.rank, entry.status))
     }
 }

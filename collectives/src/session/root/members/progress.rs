@@ -135,7 +135,7 @@ impl Pace {
         RATE_PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
-    pub fn told_at(&self) -> Option<Instant> {
+    pub fn reported_at(&self) -> Option<Instant> {
         self.marks.back().map(|mark| mark.at)
     }
 

@@ -14,12 +14,12 @@ use crate::Route;
 use crate::measure::RateComparison;
 use crate::membership::Timing;
 use crate::session::message::MemberState;
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{Identity, Rank};
 use planner::Planner;
-use stall_watch::{StallFinding, WatchContext};
+use stall_watch::{StallVerdict, WatchContext};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -116,7 +116,7 @@ impl StormControl {
         members: &Members,
         (planner, identity): (&Planner, &Identity),
         on_slow: OnSlow,
-    ) -> Vec<StallFinding> {
+    ) -> Vec<StallVerdict> {
         if self.stage != StormControlStage::Watching {
             return Vec::new();
         }
@@ -155,7 +155,7 @@ impl StormControl {
             return Vec::new();
         }
         self.marks.clear();
-        losers.into_iter().map(|rank| StallFinding::Demote(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+        losers.into_iter().map(|rank| StallVerdict::Demote(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
     }
 
     fn compare_with_unicast(
@@ -168,7 +168,7 @@ impl StormControl {
         if members.has_silent(scene.now, scene.timing) {
             (self.slow_looks, self.trial) = (0, None);
         }
-        let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let open = |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
         let listeners: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
             let gap = trial.gaps().map(|gaps| Duration::from_nanos(gaps.usual_nanos.max(gaps.suspect_nanos) as u64));
@@ -376,7 +376,7 @@ fn periods(timing: &Timing) -> Duration {
 }
 
 fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
-    let in_place = members.entries().iter().filter(|entry| entry.standing() == Standing::InPlace);
+    let in_place = members.entries().iter().filter(|entry| entry.standing() == MemberRole::InPlace);
     let is_even = |entry: &MemberEntry| entry.is_ready(epoch) && entry.status().consumed >= frames;
     in_place.into_iter().all(is_even)
 }

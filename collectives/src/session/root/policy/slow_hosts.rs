@@ -8,7 +8,7 @@
 //! slowly, and is demoted in its place.
 
 use super::planner::Planner;
-use super::stall_watch::{StallFinding, WatchContext};
+use super::stall_watch::{StallVerdict, WatchContext};
 use super::stragglers::{Straggler, frames_text};
 use crate::measure::{ComparedGaps, RateComparison};
 use crate::session::message::MemberState;
@@ -100,7 +100,7 @@ impl SlowHosts {
         members: &Members,
         straggler: Option<Straggler>,
         (planner, identity): (&Planner, &Identity),
-    ) -> Option<StallFinding> {
+    ) -> Option<StallVerdict> {
         let is_tree = scene.view.via != Via::Cast && !scene.view.via.is_in_blocks();
         if !is_tree || scene.delivery.since_first_data(scene.now).is_zero() {
             return None;
@@ -131,7 +131,7 @@ impl SlowHosts {
         let (rate, share) = (rate?, (judgement.others / children).max(members.rates().best()));
         let is_late = suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * SLOW_RATIO;
         self.suspicion.take_if(|_| is_late)?;
-        Some(StallFinding::Demote(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
+        Some(StallVerdict::Demote(culprit, words(scene.view, (culprit, suspicion.rank), rate, judgement)))
     }
 
     fn suspect(&mut self, scene: &WatchContext<'_>, members: &Members, straggler: Option<Straggler>) {
@@ -180,7 +180,7 @@ impl SlowHosts {
     fn conclude(&mut self, now: Instant, members: &Members, link_rate: Option<f64>) {
         // A host that has sent frames since then does not have those of the train: they wait in a long queue.
         let speaks = |trial: &Trial| {
-            let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().told_at());
+            let told_at = members.entry(trial.suspect).and_then(|entry| entry.pace().reported_at());
             let since = trial.comparison.lacks_second_since();
             told_at.zip(since).is_some_and(|(told_at, since)| told_at >= since + ANSWERED_WITHIN)
         };

@@ -4,7 +4,7 @@ use crate::membership::Timing;
 use crate::session::message::MemberState;
 use crate::session::root::delivery::Delivery;
 use crate::session::root::members::{MemberEntry, Members};
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::Rank;
 use std::time::Duration;
@@ -20,7 +20,7 @@ const APART_AFTER: Duration = Duration::from_millis(500);
 const ASLEEP_AFTER: Duration = Duration::from_millis(500);
 
 #[derive(Debug, PartialEq, Eq)]
-pub enum StallFinding {
+pub enum StallVerdict {
     Notify(Rank, String),
     Demote(Rank, String),
     Apart(Rank, Rank),
@@ -45,8 +45,8 @@ impl Obligation {
         let (status, blocks, epoch) = (entry.status(), scene.delivery.blocks(), scene.view.epoch);
         // The root serves many children a segment each in turn. A child that has acknowledged all
         // it was sent waits for its turn at the root's link, not the root for it.
-        let waits = entry.standing() == Standing::InPlace && blocks.waits_for_turn(entry.rank(), status.arrived);
-        if entry.is_reported() || entry.standing() == Standing::Gone {
+        let waits = entry.standing() == MemberRole::InPlace && blocks.waits_for_turn(entry.rank(), status.arrived);
+        if entry.is_reported() || entry.standing() == MemberRole::Gone {
             return None;
         }
         if !entry.is_ready(epoch) {
@@ -170,7 +170,7 @@ impl WatchContext<'_> {
         (from != Rank::ROOT && !blocked).then_some(from)
     }
 
-    pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallFinding> {
+    pub fn look(&self, members: &mut Members, period: Duration) -> Vec<StallVerdict> {
         if period >= ASLEEP_AFTER.max(self.timing.dead / 2) {
             // This host was asleep: reports of progress in that time are still to come.
             members.all_moved(self.now);
@@ -186,14 +186,14 @@ impl WatchContext<'_> {
         for rank in (1..=members.entries().len() as u16).map(Rank) {
             let silence = members.silence(self.now, rank);
             let Some(entry) = members.entry_mut(rank) else { continue };
-            let waits = entry.standing() == Standing::Demoted && !self.delivery.serves_alone(rank);
+            let waits = entry.standing() == MemberRole::Demoted && !self.delivery.serves_alone(rank);
             let owed = Obligation::by(entry, self).filter(|&owed| !(waits && owed == Obligation::Frames));
             let from = bottleneck.filter(|&(_, at)| at == rank).map(|(from, _)| from);
             // All members may have the frames, and the sender, the root or a relay, waits for their
             // acknowledgements.
             let unheard = full && from.is_some() && !entry.is_reported();
             let owed = owed.or(unheard.then_some(Obligation::Frames));
-            let in_place = entry.standing() == Standing::InPlace;
+            let in_place = entry.standing() == MemberRole::InPlace;
             behind.extend(
                 (in_place && matches!(owed, Some(Obligation::Frames | Obligation::Confirmation))).then_some(rank),
             );
@@ -216,7 +216,7 @@ impl WatchContext<'_> {
 
     /// Pairs between whom no frame ever got through, each in place, alive and with the present view. If hosts wait for
     /// each other in a circle, as in blocks, only this shows where it began.
-    fn apart(&self, members: &mut Members) -> Vec<StallFinding> {
+    fn apart(&self, members: &mut Members) -> Vec<StallVerdict> {
         let is_there = |rank: Rank| {
             let entry = members.in_place(rank).filter(|entry| entry.is_ready(self.view.epoch));
             entry.is_some() && members.silence(self.now, rank) < self.timing.suspect
@@ -238,7 +238,7 @@ impl WatchContext<'_> {
                 parted.extend(is_new.then_some([from, at]).into_iter().flatten());
                 is_new
             })
-            .map(|(from, at)| StallFinding::Apart(from, at))
+            .map(|(from, at)| StallVerdict::Apart(from, at))
             .collect()
     }
 
@@ -249,10 +249,10 @@ impl WatchContext<'_> {
         members: &Members,
         bottleneck: Option<(Rank, Rank)>,
         (wait, behind): (&[Rank], &[Rank]),
-        findings: &mut Vec<StallFinding>,
+        findings: &mut Vec<StallVerdict>,
     ) {
-        let demoted = |finding: &StallFinding| match finding {
-            StallFinding::Demote(rank, _) => Some(*rank),
+        let demoted = |finding: &StallVerdict| match finding {
+            StallVerdict::Demote(rank, _) => Some(*rank),
             _ => None,
         };
         let found: Vec<Rank> = findings.iter().filter_map(demoted).collect();
@@ -260,7 +260,7 @@ impl WatchContext<'_> {
         if found.is_empty() {
             hops = self.holders(members, wait, behind);
             findings.extend(hops.iter().filter_map(|&(from, at)| {
-                Some(StallFinding::Demote(at, Obligation::Frames.words(members.entry(at)?, self.host(from))))
+                Some(StallVerdict::Demote(at, Obligation::Frames.words(members.entry(at)?, self.host(from))))
             }));
         }
         findings.extend(hops.into_iter().filter_map(|hop| {
@@ -269,14 +269,14 @@ impl WatchContext<'_> {
         }));
     }
 
-    fn demote_sender(&self, (from, at): (Rank, Rank)) -> StallFinding {
+    fn demote_sender(&self, (from, at): (Rank, Rank)) -> StallVerdict {
         let text = format!("gets nothing through to {}, or receives nothing from it", self.host(at));
-        StallFinding::Demote(from, text)
+        StallVerdict::Demote(from, text)
     }
 
-    pub fn demote_ends(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallFinding> {
+    pub fn demote_ends(&self, members: &Members, hop: (Rank, Rank)) -> Vec<StallVerdict> {
         let words = members.entry(hop.1).map(|entry| Obligation::Frames.words(entry, self.host(hop.0)));
-        let receiver = words.map(|words| StallFinding::Demote(hop.1, words));
+        let receiver = words.map(|words| StallVerdict::Demote(hop.1, words));
         std::iter::once(self.demote_sender(hop)).chain(receiver).collect()
     }
 
@@ -285,15 +285,15 @@ impl WatchContext<'_> {
         entry.idle_for(self.now) >= limit * 3 / 2 && entry.stuck_for(self.now) >= limit
     }
 
-    fn of_silent(&self, entry: &mut MemberEntry, silence: Duration) -> Option<StallFinding> {
+    fn of_silent(&self, entry: &mut MemberEntry, silence: Duration) -> Option<StallVerdict> {
         let left = (self.timing.dead + self.timing.patience).saturating_sub(silence).as_secs();
         (silence >= NOTICE_AFTER && entry.needs_notice(self.now, NOTICE_INTERVAL)).then(|| {
             let text = format!("has been silent for {} s and is waited for, for {left} s at most", silence.as_secs());
-            StallFinding::Notify(entry.rank(), text)
+            StallVerdict::Notify(entry.rank(), text)
         })
     }
 
-    fn of_stuck(&self, entry: &mut MemberEntry, owed: Obligation, from: Rank) -> Option<StallFinding> {
+    fn of_stuck(&self, entry: &mut MemberEntry, owed: Obligation, from: Rank) -> Option<StallVerdict> {
         let (rank, idle, stuck) = (entry.rank(), entry.idle_for(self.now), entry.stuck_for(self.now));
         let limit = owed.limit(self.timing);
         if stuck < self.timing.or_reports(NOTICE_AFTER.min(self.timing.stall), 3) {
@@ -301,16 +301,16 @@ impl WatchContext<'_> {
         }
         let words = owed.words(entry, self.host(from));
         let may_step =
-            entry.standing() == Standing::InPlace && matches!(owed, Obligation::Frames | Obligation::Confirmation);
+            entry.standing() == MemberRole::InPlace && matches!(owed, Obligation::Frames | Obligation::Confirmation);
         if may_step && stuck >= limit {
-            return Some(StallFinding::Demote(rank, words));
+            return Some(StallVerdict::Demote(rank, words));
         }
         if !may_step && owed != Obligation::Wants && idle >= limit.max(self.timing.patience) {
-            return Some(StallFinding::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
+            return Some(StallVerdict::GiveUp(rank, format!("it {words} ({} s)", idle.as_secs())));
         }
         entry
             .needs_notice(self.now, NOTICE_INTERVAL)
-            .then(|| StallFinding::Notify(rank, format!("{words} (for {} s)", idle.as_secs())))
+            .then(|| StallVerdict::Notify(rank, format!("{words} (for {} s)", idle.as_secs())))
     }
 }
 
@@ -360,7 +360,7 @@ mod tests {
             };
             assert_eq!(of_stuck(timing.status * 2), None, "{receivers}");
             let text = "makes no progress: nothing gets through between n0 and it (for 4 s)".to_owned();
-            assert_eq!(of_stuck(Duration::from_secs(4)), Some(StallFinding::Notify(Rank(1), text)));
+            assert_eq!(of_stuck(Duration::from_secs(4)), Some(StallVerdict::Notify(Rank(1), text)));
         }
     }
 

@@ -1,10 +1,10 @@
 //! Detection of receivers that slow a transfer down (stragglers).
 
-use super::stall_watch::{NOTICE_AFTER, StallFinding, WatchContext};
+use super::stall_watch::{NOTICE_AFTER, StallVerdict, WatchContext};
 use crate::session::message::MemberState;
 use crate::session::root::config::OnSlow;
 use crate::session::root::members::{MemberEntry, Members};
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use std::collections::BTreeMap;
@@ -68,7 +68,7 @@ impl WatchContext<'_> {
         let mut arrivals: Vec<(u64, Rank)> = members
             .entries()
             .iter()
-            .filter(|entry| is_tree && entry.standing() == Standing::InPlace && !entry.is_reported())
+            .filter(|entry| is_tree && entry.standing() == MemberRole::InPlace && !entry.is_reported())
             .map(|entry| (entry.arrived_by(self.now, self.timing), entry.rank()))
             .collect();
         arrivals.sort_unstable();
@@ -83,7 +83,7 @@ impl WatchContext<'_> {
     }
 
     pub fn straggler(&self, members: &Members) -> Option<Straggler> {
-        let open = |entry: &&MemberEntry| entry.standing() == Standing::InPlace && !entry.is_reported();
+        let open = |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
         let in_place: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         let straggler = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
         let exceptional = if straggler.why == SLOW_DISK {
@@ -155,7 +155,7 @@ impl Stragglers {
         members: &Members,
         straggler: Option<Straggler>,
         on_slow: OnSlow,
-    ) -> Vec<StallFinding> {
+    ) -> Vec<StallVerdict> {
         let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else { return Vec::new() };
         let (slow_after, lag) = (scene.timing.slow, scene.timing.lag());
         let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, slow_after, lag));
@@ -165,8 +165,8 @@ impl Stragglers {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
             // is given up.
             (Some(from), _) => scene.demote_ends(members, (from, slow.rank)),
-            (None, OnSlow::Evict) => vec![StallFinding::GiveUp(slow.rank, format!("it {text}"))],
-            (None, _) => vec![StallFinding::Demote(slow.rank, text)],
+            (None, OnSlow::Evict) => vec![StallVerdict::GiveUp(slow.rank, format!("it {text}"))],
+            (None, _) => vec![StallVerdict::Demote(slow.rank, text)],
         }
     }
 

@@ -1,6 +1,6 @@
 //! Tests that no rule takes a single status report for a proof: among many receivers each reports rarely.
 
-use super::stall_watch::{StallFinding, WatchContext};
+use super::stall_watch::{StallVerdict, WatchContext};
 use super::stragglers::{Straggler, Stragglers};
 use crate::membership::{Station, Timing};
 use crate::session::message::{MemberState, Status};
@@ -100,7 +100,7 @@ fn a_slow_host_is_demoted_without_its_parent_though_reports_of_it_are_lost() {
                 let straggler = scene.straggler(members);
                 aside.extend(stragglers.look(scene, members, straggler, OnSlow::Demote));
             });
-            let is_it = |finding: &StallFinding| matches!(finding, StallFinding::Demote(rank, _) if *rank == slow);
+            let is_it = |finding: &StallVerdict| matches!(finding, StallVerdict::Demote(rank, _) if *rank == slow);
             assert!(!aside.is_empty() && aside.iter().all(is_it), "{receivers}: {slow} {aside:?}");
         }
     }
@@ -132,7 +132,7 @@ fn of_hosts_that_take_frames_alike_none_seems_behind_for_the_age_of_its_report()
 #[test]
 fn one_forged_report_of_a_mute_child_parts_no_two_hosts_and_true_ones_do() {
     for receivers in HOW_MANY {
-        for (is_forged, apart) in [(true, Vec::new()), (false, vec![StallFinding::Apart(Rank(5), Rank(6))])] {
+        for (is_forged, apart) in [(true, Vec::new()), (false, vec![StallVerdict::Apart(Rank(5), Rank(6))])] {
             let told = |rank, report, now| {
                 let is_mute = rank == Rank(5) && if is_forged { report == 10 } else { report >= 10 };
                 let status = took(now, 1.0);

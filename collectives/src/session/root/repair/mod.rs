@@ -10,7 +10,7 @@ use crate::membership::timers::Wait;
 use crate::session::fetch::Asking;
 use crate::session::message::{self, Fetch, FetchedPiece, MAX_ATTEMPTS, Message};
 use crate::session::verified::{ChunkSet, Form, StretchPlace};
-use crate::session::view::{Standing, View};
+use crate::session::view::{MemberRole, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant};
 use std::cmp::Reverse;
@@ -44,7 +44,7 @@ impl Fetches {
         endpoint: &mut RootEndpoint,
     ) {
         let Fetch { rank, bytes, attempt, blamed } = fetch;
-        let asks = |entry: &MemberEntry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let asks = |entry: &MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
         let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
         let sound = fetch.is_bounded() && may_have_sent && (view.selective || *attempt > 0);
         let end = if view.selective { view.size.unwrap_or_default() } else { delivery.pushed_bytes() };
@@ -89,9 +89,9 @@ impl Fetches {
         form: Form,
     ) -> Option<ChunkSet> {
         let place = StretchPlace::of(form.chunk(), stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
-        let open = |entry: &&MemberEntry| entry.standing() != Standing::Gone && !entry.is_reported();
+        let open = |entry: &&MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
         let open: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
-        let in_place = open.iter().filter(|entry| entry.standing() == Standing::InPlace);
+        let in_place = open.iter().filter(|entry| entry.standing() == MemberRole::InPlace);
         let waited_for: Vec<Rank> = in_place.map(|entry| entry.rank()).collect();
         let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
         for rank in silent {
@@ -133,7 +133,7 @@ impl Fetches {
         let kept = !view.selective || matches!(need, Needy::Fetch(_));
         let may_have = |entry: &&MemberEntry| {
             let sound = entry.is_accepted() || !entry.is_reported();
-            let here = entry.standing() != Standing::Gone && members.is_here(entry.rank());
+            let here = entry.standing() != MemberRole::Gone && members.is_here(entry.rank());
             kept && sound && here && entry.rank() != need.rank()
         };
         let mut keepers: Vec<&MemberEntry> = members.entries().iter().filter(may_have).collect();
