@@ -180,7 +180,7 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
     }
     if args.key_phrase {
         if TYPED.get().is_none() {
-            let typed = asked()?;
+            let typed = read_phrase()?;
             TYPED.get_or_init(|| typed);
         }
         return phrase(TYPED.get().expect("it has been asked for")).map(Some);
@@ -275,7 +275,7 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
     Ok(())
 }
 
-fn asked() -> anyhow::Result<Zeroizing<String>> {
+fn read_phrase() -> anyhow::Result<Zeroizing<String>> {
     let terminal = File::options().read(true).write(true).open("/dev/tty");
     let Ok(mut terminal) = terminal else {
         return fail(Code::Usage, "--key-phrase needs a terminal, and there is none: set ETHBCAST_KEY instead");

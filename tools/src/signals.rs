@@ -32,7 +32,7 @@ struct SignalWatcher {
 }
 
 /// Notifies all watchers, or ends the process if none handles the signal.
-fn hear(signal: Signal) {
+fn note(signal: Signal) {
     let watchers = WATCHERS.lock().expect("nobody panics while it is held");
     let Some(newest) = watchers.last() else { return };
     let before = newest.interrupt.signal.swap(signal as i32, Ordering::SeqCst);
@@ -81,7 +81,7 @@ impl Interrupt {
         let mut watchers = WATCHERS.lock().expect("nobody panics while it is held");
         if watchers.is_empty() {
             // One thread waits for all watchers; with several threads only one would get a signal.
-            listen(&ENDING, hear)?;
+            listen(&ENDING, note)?;
         }
         block(&ENDING)?;
         watchers.push(SignalWatcher { interrupt: interrupt.clone(), impatient, tell: Box::new(tell) });

@@ -439,7 +439,7 @@ pub fn learn(wire: &Wire, account: &Account) {
     KNOWN.lock().entry(kind(wire)).or_default().adopt(account.prices());
 }
 
-pub fn notify(operation: Operation, bytes: usize, prices: [u64; 2]) {
+pub fn print_trial(operation: Operation, bytes: usize, prices: [u64; 2]) {
     let [wire, mpi] = prices.map(|nanoseconds| nanoseconds as f64 / 1e3);
     let name = operation.name();
     print_line(format_args!("tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"));

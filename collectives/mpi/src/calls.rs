@@ -300,7 +300,7 @@ impl Made<'_> {
         let Some(prices) = prices else { return };
         account::learn(wire, &account);
         if self.settings.is_verbose && self.place.rank == 0 {
-            account::notify(self.operation, Length::of(length).bytes(), prices);
+            account::print_trial(self.operation, Length::of(length).bytes(), prices);
         }
     }
 

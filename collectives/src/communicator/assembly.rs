@@ -99,7 +99,7 @@ impl Assembly {
 
     /// Returns the number of calls to send now: several from the process that distributes the network description.
     pub(super) fn calls(&self) -> u16 {
-        if self.tells() { self.spread.pieces(self.piece_bytes()) } else { 1 }
+        if self.distributes() { self.spread.pieces(self.piece_bytes()) } else { 1 }
     }
 
     fn piece_bytes(&self) -> usize {
@@ -109,7 +109,7 @@ impl Assembly {
         usize::from(station.mtu_bytes.min(MIN_MTU_BYTES)).saturating_sub(call_bytes).max(1)
     }
 
-    fn tells(&self) -> bool {
+    fn distributes(&self) -> bool {
         let lacks = |caller: &Caller| caller.network.list == self.spread.list() && caller.network.network == 0;
         self.distributor() == Some(self.config.station.mac) && self.callers.values().any(lacks)
     }
@@ -123,7 +123,7 @@ impl Assembly {
     }
 
     pub(super) fn call(&mut self, joined: bool) -> CallBody {
-        let (tells, room_bytes) = (self.tells(), self.piece_bytes());
+        let (tells, room_bytes) = (self.distributes(), self.piece_bytes());
         let network = self.spread.next_message(self.config.describes_network(), tells, room_bytes);
         let Config { station, size, nonce, preset, .. } = &self.config;
         CallBody {
@@ -283,7 +283,7 @@ impl Assembly {
             self.spread.settle_unknown();
         }
         let known = self.list.as_ref().zip(self.spread.known());
-        self.roster = known.map(|(list, (_, network))| list.knowing(network));
+        self.roster = known.map(|(list, (_, network))| list.with_network(network));
     }
 
     fn check(&self, now: Instant) -> Result<(), CommunicatorError> {

@@ -34,7 +34,7 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes, digest }
     }
 
-    pub(super) fn knowing(&self, network: u64) -> Roster {
+    pub(super) fn with_network(&self, network: u64) -> Roster {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.digest).update(&network.to_be_bytes());
         Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
@@ -273,7 +273,7 @@ mod roster_tests {
         assert!(others.iter().all(|other| *other != digest));
         assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
         let list = Roster::new("g", both(), 1500, Preset::Default);
-        assert_ne!(list.knowing(1).digest(), list.knowing(2).digest());
+        assert_ne!(list.with_network(1).digest(), list.with_network(2).digest());
         let mut lost = RankSet::none(2);
         let same = list.without(&lost);
         assert_eq!((same.entries(), same.size()), (list.entries(), 2));

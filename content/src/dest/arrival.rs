@@ -101,7 +101,7 @@ impl Landed {
 impl Arrival {
     pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<ArrivalState>::default());
-        let told = dest.told();
+        let told = dest.warned_of();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let unpacks = target.accept.unpack;
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);

@@ -152,7 +152,7 @@ impl Dest {
     /// Returns notes for a user before any data comes, without attributes that are not accepted.
     pub fn warnings(&self, accept: &Accept) -> Vec<String> {
         let kind = self.directory().and_then(mounts::kind_of);
-        let mut lacks = self.told();
+        let mut lacks = self.warned_of();
         lacks.retain(|lack| match lack {
             Lack::Owners => accept.owners,
             Lack::Xattrs => accept.takes_xattrs(),
@@ -172,7 +172,7 @@ impl Dest {
     }
 
     /// Returns the lacking attributes of which the user is warned.
-    fn told(&self) -> BTreeSet<Lack> {
+    fn warned_of(&self) -> BTreeSet<Lack> {
         match self {
             Dest::File { lacks, .. } | Dest::Directory { lacks, .. } => lacks.clone(),
             Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => BTreeSet::new(),

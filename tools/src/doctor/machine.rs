@@ -197,16 +197,16 @@ const MAX_WAIT_MICROS: u64 = 250;
 const ONE_QUEUE: usize = 1;
 
 pub fn check_card(name: &str, ether_type: EtherType, findings: &mut Findings) {
-    request("-n", name, findings, |text, findings| rules(name, ether_type, text, findings));
-    request("-c", name, findings, |text, findings| interrupts(name, text, findings));
-    request("-k", name, findings, |text, findings| offloads(name, text, findings));
+    judge_setting("-n", name, findings, |text, findings| rules(name, ether_type, text, findings));
+    judge_setting("-c", name, findings, |text, findings| interrupts(name, text, findings));
+    judge_setting("-k", name, findings, |text, findings| offloads(name, text, findings));
     // Virtual interfaces such as veth and bridges have no card.
     if Path::new(&format!("/sys/class/net/{name}/device")).exists() {
         queues(name, findings);
     }
 }
 
-fn request(option: &str, name: &str, findings: &mut Findings, judge: impl FnOnce(&str, &mut Findings)) {
+fn judge_setting(option: &str, name: &str, findings: &mut Findings, judge: impl FnOnce(&str, &mut Findings)) {
     match text_of("ethtool", &[option, name]) {
         Ok(text) => judge(&text, findings),
         Err(why) if why.contains("not supported") => {}

@@ -42,7 +42,7 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let sketch = discovery.sketch().map_err(|question| format!("{question:?} was not answered")).code(Code::System)?;
     let seconds = station.clock.now().since(began).as_secs_f64();
     let is_sure = surveyor.part.is_sure();
-    Discovered { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.notify()
+    Discovered { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.print()
 }
 
 fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
@@ -83,7 +83,7 @@ impl Discovered<'_> {
         self.discovery.support(self.sketch, cable)
     }
 
-    fn notify(&self) -> anyhow::Result<()> {
+    fn print(&self) -> anyhow::Result<()> {
         let file = self.file();
         // The file must be readable again, despite names from other hosts.
         Topology::parse(&file, "what was found").code(Code::Usage)?;

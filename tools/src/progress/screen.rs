@@ -96,7 +96,7 @@ impl Painter {
                 // Lines stay in the order of their events.
                 Ok(Show::Line(text)) => {
                     self.print_joined();
-                    self.say(&text);
+                    self.print_line(&text);
                 }
                 Ok(Show::Waiting(what)) => self.wait = Some(LongWait::new(what)),
                 Ok(Show::Start) => {
@@ -125,8 +125,8 @@ impl Painter {
         if self.joins.due.is_some_and(|due| now >= due) {
             self.print_joined();
         }
-        if let Some(text) = self.wait.as_mut().and_then(|wait| wait.notify(now)) {
-            self.say(&text);
+        if let Some(text) = self.wait.as_mut().and_then(|wait| wait.next_text(now)) {
+            self.print_line(&text);
         }
         match &mut self.picture {
             Picture::Lines(next, period) if now >= *next => {
@@ -146,11 +146,11 @@ impl Painter {
 
     fn print_joined(&mut self) {
         if let Some(text) = self.joins.take(Instant::now()) {
-            self.say(&text);
+            self.print_line(&text);
         }
     }
 
-    fn say(&self, text: &str) {
+    fn print_line(&self, text: &str) {
         match &self.picture {
             Picture::Drawn(bar, _) => bar.suspend(|| print_line(text)),
             _ => print_line(text),
@@ -217,7 +217,7 @@ impl LongWait {
         self.since + self.pause
     }
 
-    fn notify(&mut self, now: Instant) -> Option<String> {
+    fn next_text(&mut self, now: Instant) -> Option<String> {
         if now < self.next() {
             return None;
         }
@@ -251,12 +251,12 @@ mod tests {
     fn a_long_wait_is_spoken_of_less_and_less_often() {
         let mut wait = LongWait::new("n1 to start".to_owned());
         let since = wait.since;
-        assert_eq!(wait.notify(since + Duration::from_millis(1999)), None);
-        let said = wait.notify(wait.next()).expect("it is due");
+        assert_eq!(wait.next_text(since + Duration::from_millis(1999)), None);
+        let said = wait.next_text(wait.next()).expect("it is due");
         assert_eq!(said, "still waiting for n1 to start, 2 s so far");
         let due = (0..11).map(|_| {
             let next = wait.next();
-            wait.notify(next).expect("it is due");
+            wait.next_text(next).expect("it is due");
             (next - since).as_secs()
         });
         assert_eq!(due.collect::<Vec<_>>(), [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624, 2224]);

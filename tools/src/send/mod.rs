@@ -85,7 +85,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
-    notify(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
+    print_report(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
     given_up.map_or(Ok(()), Err)?;
     let sent = sent
         .all_verified()
@@ -123,7 +123,7 @@ fn interrupted(signal: Signal, session: &Session) -> Failure {
     Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
 }
 
-fn notify(
+fn print_report(
     args: &SendArgs,
     settings: &Settings,
     (session, options): (&Session, &SendOptions),

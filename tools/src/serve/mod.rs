@@ -170,7 +170,7 @@ impl Server {
                 self.workers.remove(&group);
                 self.unopened.remove(&group);
                 if !self.groups.contains(&group) {
-                    self.say(&format!("group {group} is not served any more"));
+                    self.log(&format!("group {group} is not served any more"));
                 } else if let Err(error) = self.start_workers() {
                     // The group was stopping and is wanted again.
                     Severity::Error.print(&format!("{error:#}"));
@@ -181,14 +181,14 @@ impl Server {
         // A missing interface of one group does not delay the system's boot.
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
-            self.say(&format!("{} into {}", self.served(), self.place()));
+            self.log(&format!("{} into {}", self.served(), self.place()));
             self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
         } else {
             self.supervisor.notify(&format!("STATUS={}", self.status()));
         }
     }
 
-    fn say(&self, text: &str) {
+    fn log(&self, text: &str) {
         if !self.args.wire.quiet {
             Severity::Info.print(text);
         }
@@ -227,7 +227,7 @@ impl Server {
         let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
         self.supervisor.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
         match self.read_again() {
-            Ok(()) => self.say(&format!("read the configuration again: {}", self.status())),
+            Ok(()) => self.log(&format!("read the configuration again: {}", self.status())),
             Err(error) => Severity::Error.print(&format!("{error:#}; it goes on as before")),
         }
         self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
@@ -269,7 +269,7 @@ impl Server {
         let running = self.registry.running();
         let count = running.len();
         let noun = if count == 1 { "session is" } else { "sessions are" };
-        self.say(&format!("{why}: it ends; {count} {noun} cut off"));
+        self.log(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text = format!(
                 "group {group}: cut off: {}; the received data is kept for the next time",

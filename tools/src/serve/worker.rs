@@ -111,7 +111,7 @@ impl Worker {
             let text = format!("{error:#}");
             // A lasting error is logged once.
             if said != text {
-                self.say(Severity::Warning, &format!("{text}; it is tried again"));
+                self.log(Severity::Warning, &format!("{text}; it is tried again"));
             }
             said = text;
             self.pause();
@@ -145,7 +145,7 @@ impl Worker {
                 Err(error) => {
                     let text = error.to_string();
                     if text != said {
-                        self.say(Severity::Warning, &format!("{text}; it is waited for"));
+                        self.log(Severity::Warning, &format!("{text}; it is waited for"));
                         self.serve_log.send(ServeEvent::Waits(self.group.clone()));
                         said = text;
                     }
@@ -178,7 +178,7 @@ impl Worker {
                 had.truncate(MAX_HAD - 1);
                 had.push_front(asked);
                 if received.was_dry_run {
-                    self.say(Severity::Info, "a sender asked which data is missing here (--dry-run)");
+                    self.log(Severity::Info, "a sender asked which data is missing here (--dry-run)");
                 } else {
                     let left = recv::left_by(&dest, &received.landed);
                     *self.dest.lock() = None;
@@ -207,10 +207,10 @@ impl Worker {
             Ok(())
         };
         if let Err(error) = said {
-            self.say(Severity::Error, &error.to_string());
+            self.log(Severity::Error, &error.to_string());
         }
         if let Some(why) = &why {
-            self.say(Severity::Error, &format!("{} was not received: {why}", received.report.source));
+            self.log(Severity::Error, &format!("{} was not received: {why}", received.report.source));
         }
         let source = received.report.source.clone();
         let last = LastSession { is_delivered: checked.is_ok(), source, seconds_ago: 0 };
@@ -224,7 +224,7 @@ impl Worker {
         let environment = received.environment(&self.group);
         let ran = command.map_or(Ok(()), |command| run_after(command, environment, must_end));
         if let Err(error) = ran {
-            self.say(Severity::Error, &format!("{error:#}"));
+            self.log(Severity::Error, &format!("{error:#}"));
         }
     }
 
@@ -239,11 +239,11 @@ impl Worker {
             _ => {}
         }
         if let Some(text) = progress::line(progress) {
-            self.say(Severity::Info, &text);
+            self.log(Severity::Info, &text);
         }
     }
 
-    fn say(&self, how: Severity, text: &str) {
+    fn log(&self, how: Severity, text: &str) {
         let is_quiet = self.args.lock().wire.quiet && how == Severity::Info;
         if !is_quiet {
             how.print(&format!("group {}: {text}", self.group));
@@ -281,7 +281,7 @@ impl AdmissionHook for Worker {
             Err(most) => {
                 if !self.has_said_full.swap(true, Ordering::Relaxed) {
                     let text = format!("a sender invites, and waits: {most} sessions run, as --max-sessions allows");
-                    self.say(Severity::Info, &text);
+                    self.log(Severity::Info, &text);
                 }
                 false
             }

@@ -137,7 +137,7 @@ impl Intake {
         stats: &mut StreamStats,
     ) -> bool {
         let Received { header, payload, .. } = received;
-        self.hear();
+        self.note_received();
         if received.from_parent {
             self.receipt.note_stamp(now, header.stamp);
         }
@@ -182,7 +182,7 @@ impl Intake {
         stats: &mut StreamStats,
     ) -> bool {
         let Received { header, payload, .. } = received;
-        self.hear();
+        self.note_received();
         if received.from_parent {
             self.receipt.note_stamp(now, header.stamp);
         }
@@ -211,13 +211,13 @@ impl Intake {
         inserted == Inserted::New
     }
 
-    fn hear(&mut self) {
+    fn note_received(&mut self) {
         self.heard = true;
         self.reminder = ProbeTimer::default();
     }
 
     pub(super) fn on_heartbeat(&mut self, now: Instant, header: &Header, payload: &[u8]) {
-        self.hear();
+        self.note_received();
         self.receipt.note_stamp(now, header.stamp);
         if let Some(&rank) = payload.first_chunk() {
             self.schedule.designate(Rank(u16::from_be_bytes(rank)));

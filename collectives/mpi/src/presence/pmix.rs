@@ -62,20 +62,20 @@ impl Pmix {
 
     fn begun(&self) -> Result<Process, String> {
         let mut own = Process { program: [0; 256], rank: 0 };
-        told("PMIx_Init", self.function::<Init>(c"PMIx_Init")?(&mut own, std::ptr::null(), 0)).map(|()| own)
+        checked("PMIx_Init", self.function::<Init>(c"PMIx_Init")?(&mut own, std::ptr::null(), 0)).map(|()| own)
     }
 
     /// Ends our use of PMIx: the MPI begins it again in `MPI_Init` and ends it in `MPI_Finalize`.
     fn ended(&self) -> Result<(), String> {
-        told("PMIx_Finalize", self.function::<Finalize>(c"PMIx_Finalize")?(std::ptr::null(), 0))
+        checked("PMIx_Finalize", self.function::<Finalize>(c"PMIx_Finalize")?(std::ptr::null(), 0))
     }
 
     pub fn announce(&self) -> Result<(), String> {
         self.begun()?;
         let value = Value { kind: BYTE, data: [1, 0, 0] };
         let key = CString::new(key()).map_err(|error| error.to_string())?;
-        told("PMIx_Put", self.function::<Put>(c"PMIx_Put")?(GLOBAL, key.as_ptr(), &value))?;
-        told("PMIx_Commit", self.function::<Commit>(c"PMIx_Commit")?())
+        checked("PMIx_Put", self.function::<Put>(c"PMIx_Put")?(GLOBAL, key.as_ptr(), &value))?;
+        checked("PMIx_Commit", self.function::<Commit>(c"PMIx_Commit")?())
     }
 
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
@@ -98,7 +98,7 @@ impl Pmix {
     }
 }
 
-fn told(name: &str, code: c_int) -> Result<(), String> {
+fn checked(name: &str, code: c_int) -> Result<(), String> {
     if code == SUCCESS { Ok(()) } else { Err(format!("{name} fails: {code}")) }
 }
 

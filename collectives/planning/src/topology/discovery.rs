@@ -347,19 +347,22 @@ mod tests {
                 true
             };
             let beyond: BTreeSet<usize> = (0..topology.hosts().len()).filter(is_beyond).collect();
-            splits.insert(told(beyond, topology.hosts().len()));
+            splits.insert(side_without_the_first(beyond, topology.hosts().len()));
         }
         splits.retain(|split| split.len() >= 2 && topology.hosts().len() - split.len() >= 2);
         splits
     }
 
-    fn told(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
+    fn side_without_the_first(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
         if side.contains(&0) { (0..hosts).filter(|host| !side.contains(host)).collect() } else { side }
     }
 
     fn splits_of(sketch: &Sketch, hosts: usize) -> BTreeSet<BTreeSet<usize>> {
         let cables = sketch.cables();
-        cables.into_iter().map(|cable| told(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts)).collect()
+        cables
+            .into_iter()
+            .map(|cable| side_without_the_first(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts))
+            .collect()
     }
 
     fn share(splits: &BTreeSet<BTreeSet<usize>>, Question { from, to }: Question) -> bool {

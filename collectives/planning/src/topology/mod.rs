@@ -164,7 +164,7 @@ pub enum LldpProblem {
     #[error("all outputs are those of switches; add one for each host")]
     NoHost,
     #[error("{} no switch{}; have lldpd run on the host and LLDP sent by the switch for a minute, then collect \
-             again", hear(.hosts), on(.interface))]
+             again", hosts_that_hear(.hosts), on(.interface))]
     NoSwitch {
         hosts: Vec<String>,
         /// The only interface considered, if given.
@@ -187,7 +187,7 @@ pub enum LldpProblem {
     Islands { first: String, islands: Vec<String> },
 }
 
-fn hear(hosts: &[String]) -> String {
+fn hosts_that_hear(hosts: &[String]) -> String {
     format!("{} {}", nodeset::fold(hosts), if hosts.len() == 1 { "hears" } else { "hear" })
 }
 

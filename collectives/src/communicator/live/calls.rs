@@ -172,7 +172,7 @@ impl Communicator {
         let mut sending: Option<SendId> = None;
         let outcome = self.until(deadline, |member, now| {
             let ask = |member: &mut Member| member.send(Rank(to), tag, bytes, Some(deadline));
-            let id = match asked(&mut sending, member, ask, now < deadline) {
+            let id = match posted(&mut sending, member, ask, now < deadline) {
                 ControlFlow::Continue(id) => id,
                 ControlFlow::Break(wait) => return wait,
             };
@@ -251,7 +251,7 @@ impl Communicator {
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
             let ask = |member: &mut Member| member.recv(Rank(from), tag, buffer.len(), Some(deadline));
-            let id = match asked(&mut receiving, member, ask, now < deadline) {
+            let id = match posted(&mut receiving, member, ask, now < deadline) {
                 ControlFlow::Continue(id) => id,
                 ControlFlow::Break(wait) => return wait,
             };
@@ -361,7 +361,7 @@ impl Communicator {
 
 /// Returns the id of an operation posted in an earlier turn, or posts it now. If the queue is full
 /// and `may_wait`, the next turn tries again.
-fn asked<I: Copy, T>(
+fn posted<I: Copy, T>(
     earlier: &mut Option<I>,
     member: &mut Member,
     ask: impl FnOnce(&mut Member) -> Result<I, CommunicatorError>,

@@ -109,7 +109,7 @@ impl Shrinking {
         self.heard[rank.index()].as_ref().filter(|heard| heard.times >= CREDIBLE_REPEATS).map(|heard| &heard.word)
     }
 
-    fn say(&mut self, now: Instant, word: ShrinkBody) {
+    fn announce(&mut self, now: Instant, word: ShrinkBody) {
         self.word = word;
         self.repeater.hurry(now);
     }
@@ -130,7 +130,7 @@ impl Shrinking {
             return Some(Settled::Outlawed);
         }
         if lost != self.word.lost {
-            self.say(now, ShrinkBody { stage: ShrinkStage::Proposed, lost: lost.clone() });
+            self.announce(now, ShrinkBody { stage: ShrinkStage::Proposed, lost: lost.clone() });
         }
         let stage = |rank| self.shrink_of(rank).filter(|word| word.lost == lost).map(|word| word.stage);
         let least = self.others().filter(|&rank| !lost.has(rank)).map(stage).min();
@@ -140,7 +140,7 @@ impl Shrinking {
         // A rank that is left alone agrees with itself.
         let least = least.unwrap_or(Some(ShrinkStage::Agreed));
         if least.is_some() && self.word.stage == ShrinkStage::Proposed {
-            self.say(now, ShrinkBody { stage: ShrinkStage::Agreed, lost: lost.clone() });
+            self.announce(now, ShrinkBody { stage: ShrinkStage::Agreed, lost: lost.clone() });
         }
         (least >= Some(ShrinkStage::Agreed)).then_some(Settled::Without(lost))
     }

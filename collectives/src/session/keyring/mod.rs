@@ -311,7 +311,7 @@ struct KnownSessions(Vec<(SessionKeys, CounterWindow)>);
 impl KnownSessions {
     /// Records an announcement; false if it has come before, or contradicts the session of this number that is `kept`.
     /// Forgets the session known longest if there are more than `most`.
-    fn hear(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {
+    fn record(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {
         if let Some((_, window)) = self.0.iter_mut().find(|(known, _)| *known == keys) {
             return window.take(number);
         }

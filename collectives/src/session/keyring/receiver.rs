@@ -190,7 +190,7 @@ impl ReceiverRing {
             (Slot::Cluster(cluster_index), ANNOUNCE) => {
                 let (keys, body, _) = self.clusters.invitation(cluster_index, frame, (&self.heard, None))?;
                 let kept = self.bound().map(|asked| asked.keys.name);
-                self.heard.hear(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
+                self.heard.record(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
             }
             (Slot::Cluster(cluster_index), REFUSE) => {
                 let plain = self.clusters.secrets.lift(cluster_index, &header, payload)?;

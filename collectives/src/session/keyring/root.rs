@@ -213,7 +213,7 @@ impl RootRing {
                 let known = (&self.competing_sessions, Some(&self.other_groups));
                 let (keys, body, is_of_group) = self.clusters.invitation(cluster_index, frame, known)?;
                 let heard = if is_of_group { &mut self.competing_sessions } else { &mut self.other_groups };
-                heard.hear(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
+                heard.record(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
             }
             (Slot::Cluster(cluster_index), JOIN) => self.admit_request(cluster_index, frame),
             (Slot::Cluster(cluster_index), REFUSE) => {

@@ -54,12 +54,12 @@ pub(super) struct Place {
 }
 
 impl NodeConfig {
-    fn told(&self) -> [(&'static str, String); 3] {
+    fn described(&self) -> [(&'static str, String); 3] {
         [("group", self.group.clone()), ("host name", self.host.clone()), ("EtherType", self.ether_type.to_string())]
     }
 
     fn text(&self) -> Vec<u8> {
-        let told = self.told().map(|(_, value)| value);
+        let told = self.described().map(|(_, value)| value);
         let mut text = told.join("\0").into_bytes();
         text.truncate(TEXT_BYTES);
         text
@@ -235,7 +235,7 @@ fn agree(board: &Board, path: &Path, config: &NodeConfig) -> Result<(), NodeErro
         return Err(NodeError::OtherLayout { path: path.to_owned() });
     }
     let text = board.text();
-    for ((what, ours), theirs) in config.told().into_iter().zip(lines(&text)) {
+    for ((what, ours), theirs) in config.described().into_iter().zip(lines(&text)) {
         if ours != theirs {
             return Err(NodeError::Differs { group: config.group.clone(), what, theirs, ours });
         }

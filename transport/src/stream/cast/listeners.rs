@@ -292,7 +292,7 @@ impl AckerChoice {
             // The acker acknowledges far more often: after a jump this large the listener does not
             // know yet that it is the acker.
             if newly > self.margin_frames {
-                self.notify(rank);
+                self.note_untold(rank);
             }
             return;
         }
@@ -301,8 +301,8 @@ impl AckerChoice {
         if listeners[at].proves_slower(slower) {
             let before = std::mem::replace(&mut self.rank, rank);
             log::debug!("rank {rank} acknowledges for all, in the place of rank {before}");
-            self.notify(before);
-            self.notify(rank);
+            self.note_untold(before);
+            self.note_untold(rank);
         }
     }
 
@@ -313,7 +313,7 @@ impl AckerChoice {
         let slowest = listeners.iter().min_by_key(|listener| (listener.remote.limit, listener.remote.cursor));
         if let Some(slowest) = slowest {
             self.rank = slowest.remote.rank();
-            self.notify(self.rank);
+            self.note_untold(self.rank);
         }
     }
 
@@ -330,7 +330,7 @@ impl AckerChoice {
             || (!ahead && farther())
     }
 
-    fn notify(&mut self, rank: Rank) {
+    fn note_untold(&mut self, rank: Rank) {
         if !self.untold.contains(&rank) {
             self.untold.push(rank);
         }

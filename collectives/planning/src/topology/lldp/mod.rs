@@ -137,12 +137,12 @@ impl<'a> Neighbourhood<'a> {
         let mut draft = assemble(sorted(names), &cables, &heard_cables, &places);
         for switch in &mut draft.switches {
             switch.address =
-                self.heard().find(|(_, heard)| heard.name == switch.name).and_then(|(_, heard)| heard.address);
+                self.received().find(|(_, heard)| heard.name == switch.name).and_then(|(_, heard)| heard.address);
         }
         Ok((draft, notes))
     }
 
-    fn heard(&self) -> impl Iterator<Item = (&str, &Neighbour)> {
+    fn received(&self) -> impl Iterator<Item = (&str, &Neighbour)> {
         self.devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)))
     }
 
@@ -217,12 +217,12 @@ fn use_names_of_files(devices: &mut BTreeMap<String, Device>) {
 /// to be a bridge, too. Devices with a file count only if they have several neighbours, or if their
 /// only neighbour must be a host.
 fn find_switches(devices: &BTreeMap<String, Device>) -> BTreeSet<String> {
-    let heard =
+    let received =
         || devices.iter().flat_map(|(name, device)| device.neighbours.iter().map(move |heard| (name.as_str(), heard)));
     let candidates: BTreeSet<&str> =
-        heard().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
+        received().filter(|(_, heard)| heard.may_switch).map(|(_, heard)| heard.name.as_str()).collect();
     let mut partners: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (near, far) in heard().map(|(near, heard)| (near, heard.name.as_str())).filter(|(near, far)| near != far) {
+    for (near, far) in received().map(|(near, heard)| (near, heard.name.as_str())).filter(|(near, far)| near != far) {
         partners.entry(near).or_default().insert(far);
         partners.entry(far).or_default().insert(near);
     }
