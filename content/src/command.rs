@@ -311,9 +311,9 @@ impl Unfinished {
         Unfinished(what)
     }
 
-    /// Ends all registered groups. The process must end next.
+    /// Ends all registered groups, unless [`remove_all`](Unfinished::remove_all) has. The process must end next.
     pub fn end_groups() {
-        for what in UNFINISHED.lock().iter() {
+        for what in UNFINISHED.try_lock().iter().flat_map(|unfinished| unfinished.iter()) {
             if let What::Group(group) = what {
                 let _ = kill_process_group(*group, Signal::TERM);
             }

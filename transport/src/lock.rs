@@ -5,7 +5,7 @@
 //! the child then ends in a null pointer. A lock of `std` is a word of its own (a futex on Linux).
 
 use std::ops::{Deref, DerefMut};
-use std::sync::{self, PoisonError};
+use std::sync::{self, PoisonError, TryLockError};
 use std::time::Duration;
 
 #[derive(Debug, Default)]
@@ -31,6 +31,16 @@ impl<T> Mutex<T> {
 impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
         MutexGuard { mutex: self, held: Some(self.hold()) }
+    }
+
+    /// Returns nothing if somebody holds the lock.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, T>> {
+        let held = match self.0.try_lock() {
+            Ok(held) => held,
+            Err(TryLockError::Poisoned(error)) => error.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(MutexGuard { mutex: self, held: Some(held) })
     }
 
     pub fn get_mut(&mut self) -> &mut T {

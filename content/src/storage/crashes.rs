@@ -133,7 +133,7 @@ fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>,
             if !seen.insert(hasher.finish()) {
                 continue;
             }
-            if deeper > 0 && points.is_multiple_of(500) {
+            if deeper > 0 && points.is_multiple_of(200) {
                 enumerate(&crashed, stream, deeper - 1, seen, points);
                 continue;
             }

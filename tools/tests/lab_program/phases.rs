@@ -58,7 +58,7 @@ fn a_sender_ends_at_a_signal_and_at_its_time_limit_in_every_phase() {
     let (says_nothing, sleeper) = ([send, &["--pipe"]].concat(), PathBuf::from("sleep 1000"));
     let phase = |what, other, arguments, path, said| Phase { what, other, arguments, path, said, other_said: "" };
     for phase in [
-        phase("nobody writes to the fifo", None, send, &fifo, "waiting for somebody who writes to it"),
+        phase("nobody writes to the fifo", None, send, &fifo, "waiting for a process that writes to it"),
         phase("nobody joins", None, send, &small, "group ethbcast: waiting for"),
         phase("no byte comes from SOURCE", recv, &says_nothing, &sleeper, "sending a stream to 1 receiver"),
         phase("the rate is low", recv, SLOWLY, &large, "12.00 MiB to 1 receiver"),

@@ -472,7 +472,7 @@ injection_ns = 40000
         let no_rate = "is no rate; write a number with its unit, such as 100mbit, 2.5gbit or 50MB/s";
         assert_eq!(refused("\"10gbit\"", "\"fast\""), format!("rack.toml:5: rate: `fast` {no_rate}"));
         assert_eq!(refused("\"100mbit\"", "\"-1mbit\""), format!("rack.toml:22: rate: `-1mbit` {no_rate}"));
-        let bare = "rack.toml:22: rate: `100` has no unit; write it as \"100mbit\" if that is what it means";
+        let bare = "rack.toml:22: rate: `100` has no unit; write it as \"100mbit\" if you mean that";
         assert_eq!(refused("\"100mbit\"", "100"), bare);
         let form = "rack.toml:5: expected a link as \"s1\" or as { to = \"s1\", rate = \"10gbit\", cables = 2 }: ";
         let link = "{ to = \"b\", rate = \"10gbit\" }";

@@ -77,7 +77,7 @@ fn a_block_device_is_overwritten_if_the_user_insists_and_it_is_large_enough() {
     run("gzip", &["-k", text(&small)]);
     let receiver = site.start("n1", &RECV, device.path());
     site.run("n0", &SEND, site.path("small.bin.gz")).assert_code(1);
-    receiver.end(LIMIT).assert_refusal(4, &["is a gzip file, not the image", "--decompress root", "dd of="]);
+    receiver.end(LIMIT).assert_refusal(4, &["offers a gzip file, not the image", "--decompress root", "dd of="]);
 }
 
 #[test]

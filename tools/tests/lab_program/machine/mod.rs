@@ -126,7 +126,7 @@ fn an_image_for_other_sectors_is_refused_by_a_disk_unless_its_user_insists() {
     site.run("n0", &SEND, &source).assert_code(1);
     receiver
         .end(LIMIT)
-        .assert_refusal(4, &["sectors of 512 bytes", "have 4096", "nothing was written", "--any-sectors"]);
+        .assert_refusal(4, &["sectors of 512 bytes", "sectors of 4096", "nothing was written", "--any-sectors"]);
     assert!(fs::read(device.path()).is_ok_and(|found| found == vec![9; 2 * MEBIBYTE]));
     let receiver = site.start("n1", &[&RECV[..], &["--any-sectors"]].concat(), device.path());
     site.run("n0", &SEND, &source).assert_code(0);
