@@ -18,7 +18,7 @@ struct Size {
     times: u64,
 }
 
-const GATE: Size = Size { small: 16_000, large: 200, times: 100 };
+const GATE: Size = Size { small: 20_000, large: 240, times: 100 };
 const FULL: Size = Size { small: 220_000, large: 2000, times: 1000 };
 
 #[test]
