@@ -54,7 +54,7 @@ impl Describer {
                 let fields = fields.perhaps("others_kbit", link.map(|link| link.others));
                 fields.perhaps("ip_kbit", link.map(|link| link.ip))
             }
-            Message::UnrecoverableGap { stream, gap } => {
+            Message::Orphan { stream, gap } => {
                 let fields = fields.number("of_stream", stream.0).number("child", gap.rank.0);
                 fields.number("from", gap.from).number("to", gap.to)
             }

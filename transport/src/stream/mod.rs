@@ -15,7 +15,7 @@ mod readers;
 mod terms;
 
 pub use application::Run;
-pub use readers::UnrecoverableGap;
+pub use readers::LostRange;
 pub use terms::{Ending, Flight, Memory, Outlet, StreamStats};
 
 use crate::arq::stamp::{Stamp, Stamps};
@@ -29,7 +29,7 @@ use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
 use intake::{AckState, Intake, Received, Upstream};
 use lanes::Lanes;
-use readers::{AckContext, BackPressure, Departure, Outgoing, ReaderState, Readers, Trouble, UnrecoverableGaps};
+use readers::{AckContext, BackPressure, Departure, LostRanges, Outgoing, ReaderState, Readers, Trouble};
 
 /// Length from which a message is bulk: the number of frames per wake-up matters more than the
 /// latency of each.
@@ -58,7 +58,7 @@ pub struct Stream {
     readers: Box<dyn Readers>,
     local: Option<ReaderId>,
     message_end: u64,
-    orphans: UnrecoverableGaps,
+    orphans: LostRanges,
     crowding: BackPressure,
     stats: StreamStats,
 }
@@ -74,7 +74,7 @@ impl Stream {
 
     /// Creates an origin that serves `child` alone from frame `first` on, in place of another
     /// stream number. It probes the child first. The next frame to push is always the feed's
-    /// [`head`](Feed::head). If the child lacks frames below `first` it becomes an [`UnrecoverableGap`].
+    /// [`head`](Feed::head). If the child lacks frames below `first` it becomes an [`LostRange`].
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
@@ -113,7 +113,7 @@ impl Stream {
             readers,
             local: None,
             message_end: 0,
-            orphans: UnrecoverableGaps::default(),
+            orphans: LostRanges::default(),
             crowding: BackPressure::default(),
             stats: StreamStats::default(),
         }
@@ -213,7 +213,7 @@ impl Stream {
     /// Returns the children that need freed frames, to be sent by
     /// [`write_again`](Stream::write_again), each with the newest range shown since the last call.
     #[doc(hidden)]
-    pub fn take_orphans(&mut self) -> Vec<UnrecoverableGap> {
+    pub fn take_orphans(&mut self) -> Vec<LostRange> {
         self.orphans.take()
     }
 

@@ -84,7 +84,7 @@ impl<'a> AckContext<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AckFrom {
     Known,
-    UnrecoverableGap(UnrecoverableGap),
+    LostRange(LostRange),
     /// Sender is a reader, and the contents are or were impossible; the possible part was used.
     Forged,
     NonMember,
@@ -93,18 +93,14 @@ pub(super) enum AckFrom {
 impl AckFrom {
     pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
         let to = base.min(limit);
-        if cursor < to {
-            AckFrom::UnrecoverableGap(UnrecoverableGap { rank, from: cursor, to })
-        } else {
-            AckFrom::Known
-        }
+        if cursor < to { AckFrom::LostRange(LostRange { rank, from: cursor, to }) } else { AckFrom::Known }
     }
 
     /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement gives no
     /// information about it.
-    pub(super) fn gap(self) -> Option<Option<UnrecoverableGap>> {
+    pub(super) fn gap(self) -> Option<Option<LostRange>> {
         match self {
-            AckFrom::UnrecoverableGap(orphan) => Some(Some(orphan)),
+            AckFrom::LostRange(orphan) => Some(Some(orphan)),
             AckFrom::Known => Some(None),
             AckFrom::Forged | AckFrom::NonMember => None,
         }
@@ -116,7 +112,7 @@ impl AckFrom {
 
     pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
         match self {
-            AckFrom::Known | AckFrom::UnrecoverableGap(_) => &mut stats.acks_received,
+            AckFrom::Known | AckFrom::LostRange(_) => &mut stats.acks_received,
             AckFrom::Forged => &mut stats.forged_acks,
             AckFrom::NonMember => &mut stats.non_members,
         }
@@ -192,7 +188,7 @@ pub(super) struct Departure {
 /// credit goes; the parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
-pub struct UnrecoverableGap {
+pub struct LostRange {
     pub rank: Rank,
     pub from: u64,
     pub to: u64,
@@ -200,22 +196,22 @@ pub struct UnrecoverableGap {
 
 /// Gaps not yet taken, each the newest of its child.
 #[derive(Clone, Debug, Default)]
-pub(super) struct UnrecoverableGaps {
-    news: Vec<UnrecoverableGap>,
+pub(super) struct LostRanges {
+    news: Vec<LostRange>,
 }
 
-impl UnrecoverableGaps {
-    pub(super) fn note(&mut self, rank: Rank, gap: Option<UnrecoverableGap>) {
+impl LostRanges {
+    pub(super) fn note(&mut self, rank: Rank, gap: Option<LostRange>) {
         self.news.retain(|orphan| orphan.rank != rank);
         self.news.extend(gap);
     }
 
-    pub(super) fn take(&mut self) -> Vec<UnrecoverableGap> {
+    pub(super) fn take(&mut self) -> Vec<LostRange> {
         std::mem::take(&mut self.news)
     }
 
     pub(super) fn bytes(&self) -> usize {
-        self.news.capacity() * size_of::<UnrecoverableGap>()
+        self.news.capacity() * size_of::<LostRange>()
     }
 }
 
@@ -244,8 +240,8 @@ mod tests {
 
     #[test]
     fn the_newest_gap_of_each_child_is_reported() {
-        let gap = |rank, from| UnrecoverableGap { rank: Rank(rank), from, to: 9 };
-        let mut orphans = UnrecoverableGaps::default();
+        let gap = |rank, from| LostRange { rank: Rank(rank), from, to: 9 };
+        let mut orphans = LostRanges::default();
         [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));
         orphans.note(Rank(3), None);
         assert_eq!(orphans.take(), [gap(1, 3), gap(2, 6)]);

@@ -1,7 +1,7 @@
 //! Test helper: sends the frames again that a receiver lacks because its former relay died.
 
 use ethbcast_transport::Instant;
-use ethbcast_transport::stream::UnrecoverableGap;
+use ethbcast_transport::stream::LostRange;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ struct Filling {
 
 #[derive(Default)]
 pub struct Gaps {
-    reports: BTreeMap<usize, UnrecoverableGap>,
+    reports: BTreeMap<usize, LostRange>,
     fillings: BTreeMap<usize, Filling>,
     reported: u64,
 }
@@ -27,7 +27,7 @@ impl Gaps {
         self.reported
     }
 
-    pub fn report(&mut self, orphans: Vec<UnrecoverableGap>) {
+    pub fn report(&mut self, orphans: Vec<LostRange>) {
         self.reported += orphans.len() as u64;
         self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
     }

@@ -13,7 +13,7 @@ pub(super) use stream::{CATCH_UP, Dealing, FIRST_STREAM, alone, is_of_stream, mo
 
 use super::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::stream::{Ending, Memory, Run, Stream, StreamStats, UnrecoverableGap};
+use ethbcast_transport::stream::{Ending, LostRange, Memory, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Guard, Identity, Kind, Rank, StreamId};
 use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
 use std::cmp::Reverse;
@@ -236,7 +236,7 @@ impl Blocks {
 
     /// Takes the frames that children lack and this host has freed, with their stream; an acknowledgement may reveal
     /// them.
-    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, UnrecoverableGap)> {
+    pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, LostRange)> {
         let shows = frame.header.kind == Kind::ACK;
         let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
         numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()

@@ -11,7 +11,7 @@ pub use bodies::{
     Refusal, Stage, Status, Taken, Trailer, Verdict,
 };
 pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
-use ethbcast_transport::stream::UnrecoverableGap;
+use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
 const UNKNOWN_SIZE: u64 = u64::MAX;
@@ -75,9 +75,9 @@ pub enum Message {
     Status(Status),
     /// A relay cannot supply frames that a new child needs, because they were lost with the host
     /// between them.
-    UnrecoverableGap {
+    Orphan {
         stream: StreamId,
-        gap: UnrecoverableGap,
+        gap: LostRange,
     },
     Fetch(Fetch),
     Piece(FetchedPiece),
@@ -120,7 +120,7 @@ impl Message {
                 link.iter().for_each(|link| link.write(out));
                 (kind::STATUS, out)
             }
-            Message::UnrecoverableGap { stream, gap: UnrecoverableGap { rank, from, to } } => {
+            Message::Orphan { stream, gap: LostRange { rank, from, to } } => {
                 (kind::ORPHAN, out.u16(stream.0).u16(rank.0).u64(*from).u64(*to))
             }
             Message::Done(Done { outcome, bytes, digest, text }, taken) => {
@@ -188,7 +188,7 @@ impl Message {
             }
             kind::ORPHAN => {
                 let (stream, rank) = (StreamId(from.u16()?), Rank(from.u16()?));
-                Message::UnrecoverableGap { stream, gap: UnrecoverableGap { rank, from: from.u64()?, to: from.u64()? } }
+                Message::Orphan { stream, gap: LostRange { rank, from: from.u64()?, to: from.u64()? } }
             }
             kind::DONE => {
                 let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
@@ -278,10 +278,7 @@ mod tests {
             (any::<u64>(), prop::collection::vec(any::<u8>(), 0..129))
                 .prop_map(|(stretch, set)| Message::Needs(Needs { stretch, set })),
             (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {
-                Message::UnrecoverableGap {
-                    stream: StreamId(stream),
-                    gap: UnrecoverableGap { rank: Rank(rank), from, to },
-                }
+                Message::Orphan { stream: StreamId(stream), gap: LostRange { rank: Rank(rank), from, to } }
             }),
             (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text(), any::<[u64; 2]>())
                 .prop_map(|(outcome, bytes, digest, text, [frames, repaired])| {

@@ -206,7 +206,7 @@ impl MemberPhase {
             // suffices.
             if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
                 self.reported_gap_at = Some(now);
-                endpoint.send(root, &Message::UnrecoverableGap { stream, gap });
+                endpoint.send(root, &Message::Orphan { stream, gap });
             }
         }
     }

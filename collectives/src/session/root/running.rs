@@ -263,7 +263,7 @@ impl SessionPhase {
             }
             // Only a child's parent may report this, and a member that has everything or is gone
             // lacks nothing.
-            Message::UnrecoverableGap { stream, gap }
+            Message::Orphan { stream, gap }
                 if self.view.serves(rank, gap.rank) && !self.members.is_reported(gap.rank) =>
             {
                 self.delivery.on_gap(now, stream, gap);

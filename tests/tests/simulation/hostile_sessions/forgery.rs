@@ -11,7 +11,7 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::stream::UnrecoverableGap;
+use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 
 /// Greatest harm of one frame. These sessions have no keys: a frame with all values right is
@@ -256,8 +256,8 @@ fn orphans(scene: &Scene) -> Vec<Forged> {
     for stream in [0, 1, 2, 5, 6, 0x4001, u16::MAX] {
         for rank in [0, 1, 2, 3, 4, 60_000] {
             for (from, to) in gaps {
-                let gap = UnrecoverableGap { rank: Rank(rank), from, to };
-                found.push(forged(&Message::UnrecoverableGap { stream: StreamId(stream), gap }, Nothing));
+                let gap = LostRange { rank: Rank(rank), from, to };
+                found.push(forged(&Message::Orphan { stream: StreamId(stream), gap }, Nothing));
             }
         }
     }

@@ -10,7 +10,7 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::lab::{Ended, LIMIT, Run};
 use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
-use ethbcast_transport::stream::UnrecoverableGap;
+use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{
     AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
 };
@@ -269,10 +269,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
         Message::Ready { epoch: 2, digest, arrived: 12 },
         status(Some(Rank(2))),
         status(None),
-        Message::UnrecoverableGap {
-            stream: StreamId(1),
-            gap: UnrecoverableGap { rank: Rank(3), from: 5, to: 1 << 33 },
-        },
+        Message::Orphan { stream: StreamId(1), gap: LostRange { rank: Rank(3), from: 5, to: 1 << 33 } },
         Message::Fetch(Fetch { rank: Rank(1), bytes: 0..1 << 17, attempt: 3, blamed: Rank::NONE }),
         Message::Fetch(Fetch { rank: Rank(1), bytes: 9..10, attempt: 0, blamed: Rank(4) }),
         Message::Piece(FetchedPiece { from: 9, end: 10, bytes: vec![1] }),

@@ -208,9 +208,9 @@ impl PendingRepair {
     }
 }
 
-/// Repairs pending for a reader, at most `MAX_PENDING_REPAIRS`: its next acknowledgement lists the other frames that it lacks.
-/// That is twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory. Each has the stamp of its last
-/// transmission to this reader alone; none while queued.
+/// Repairs pending for a reader, at most `MAX_PENDING_REPAIRS`: its next acknowledgement lists the other frames that it
+/// lacks. That is twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory. Each has the stamp of its
+/// last transmission to this reader alone; none while queued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<PendingRepair>,

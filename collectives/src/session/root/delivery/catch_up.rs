@@ -4,7 +4,7 @@ use crate::session::blocks::{Blocks, CATCH_UP, Dealing, FIRST_STREAM, LackingFra
 use crate::session::message::Trailer;
 use crate::session::throttle::Share;
 use crate::session::view::View;
-use ethbcast_transport::stream::{Ending, Stream, StreamStats, UnrecoverableGap};
+use ethbcast_transport::stream::{Ending, LostRange, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Part, Tuning, planted};
 use std::collections::VecDeque;
@@ -198,8 +198,8 @@ pub struct Backfills {
 }
 
 impl Backfills {
-    pub fn report(&mut self, now: Instant, at: usize, orphan: UnrecoverableGap) {
-        let UnrecoverableGap { rank, from, to } = orphan;
+    pub fn report(&mut self, now: Instant, at: usize, orphan: LostRange) {
+        let LostRange { rank, from, to } = orphan;
         let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else {
             log::info!("rank {rank} lacks frames {from} to {to}, which are read again");
             self.gaps.push(Gap { rank, at, from, to, next: from, reported_at: now, certain: false, begun_at: now });

@@ -10,7 +10,7 @@ use crate::session::fetch::Answering;
 use crate::session::message::{Fetch, FetchedPiece, Message, Trailer};
 use crate::session::view::{MemberRole, View};
 use catch_up::{Backfills, CatchUpStreams, Extent, Needy, RateTrials};
-use ethbcast_transport::stream::{Ending, StreamStats, UnrecoverableGap};
+use ethbcast_transport::stream::{Ending, LostRange, StreamStats};
 use ethbcast_transport::wire::{Frame, Identity, Rank, StreamId};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
 use std::ops::Range;
@@ -233,7 +233,7 @@ impl Delivery {
         self.catch_ups.serves(rank)
     }
 
-    pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: UnrecoverableGap) {
+    pub(super) fn on_gap(&mut self, now: Instant, stream: StreamId, gap: LostRange) {
         let sent = |at: &usize| gap.from < gap.to && gap.to <= self.blocks.frames_of(*at);
         if let Some(at) = self.blocks.place(stream).filter(sent) {
             self.backfills.report(now, at, gap);
