@@ -41,7 +41,7 @@ struct PresenceEntry {
 ///
 /// A root checks whenever a silence is due ([`next_silence`](Presence::next_silence)) and reports
 /// suspects. A member of a communicator checks at each of its keepalives and when a BYE's time is
-/// over ([`next_bye`](Presence::next_farewell)).
+/// over ([`next_bye`](Presence::next_bye)).
 #[derive(Clone, Debug)]
 pub(crate) struct Presence {
     own: Rank,

@@ -32,22 +32,28 @@ fn sent(site: &Site) -> (Vec<u8>, PathBuf) {
     (bytes, source)
 }
 
+/// Sends a file from n0 to n1 and n2, by keys of the sender and of the receivers. Each writes it in a directory whose
+/// name ends with `to`.
+fn assert_both_get_it(site: &Site, keys: (&str, &str), (bytes, source): (&[u8], &Path), via: &str, to: &str) {
+    let receivers = ["n1", "n2"].map(|host| {
+        let directory = site.directory(&format!("{host}-{to}"));
+        (site.start(host, &["recv", "--key", keys.1], directory.join("dest")), directory)
+    });
+    let root = site.run("n0", &["send", "-n", "2", "--via", via, "--key", keys.0], source);
+    root.assert_code(0);
+    for (receiver, directory) in receivers {
+        receiver.end(LIMIT).assert_code(0);
+        assert!(fs::read(directory.join("dest")).expect("it is there") == bytes, "{via}");
+    }
+}
+
 #[test]
 fn hosts_with_the_key_get_the_file_by_chain_and_by_cast() {
     let site = Site::beside("keyed", one_switch(3));
     let (of_sender, of_receivers) = keys(&site, "key");
     let (bytes, source) = sent(&site);
     for via in ["chain", "cast"] {
-        let receivers = ["n1", "n2"].map(|host| {
-            let directory = site.directory(&format!("{host}-{via}"));
-            (site.start(host, &["recv", "--key", &of_receivers], directory.join("dest")), directory)
-        });
-        let root = site.run("n0", &["send", "-n", "2", "--via", via, "--key", &of_sender], &source);
-        root.assert_code(0);
-        for (receiver, directory) in receivers {
-            receiver.end(LIMIT).assert_code(0);
-            assert!(fs::read(directory.join("dest")).expect("it is there") == bytes, "{via}");
-        }
+        assert_both_get_it(&site, (&of_sender, &of_receivers), (&bytes[..], source.as_path()), via, via);
     }
 }
 
@@ -430,16 +436,8 @@ fn whatever_a_host_without_the_key_sends_again_or_alters_has_no_effect() {
         scope.spawn(|| attack(&site, &sent, || is_over.load(Ordering::Relaxed) || Instant::now() > deadline));
         for round in 0.. {
             let via = ["chain", "cast"][round % 2];
-            let receivers = ["n1", "n2"].map(|host| {
-                let directory = site.directory(&format!("{host}-{round}"));
-                (site.start(host, &["recv", "--key", &of_receivers], directory.join("dest")), directory)
-            });
-            let root = site.run("n0", &["send", "-n", "2", "--via", via, "--key", &of_sender], &source);
-            root.assert_code(0);
-            for (receiver, directory) in receivers {
-                receiver.end(LIMIT).assert_code(0);
-                assert!(fs::read(directory.join("dest")).expect("it is there") == bytes, "{via}");
-            }
+            let file = (&bytes[..], source.as_path());
+            assert_both_get_it(&site, (&of_sender, &of_receivers), file, via, &round.to_string());
             if round > 2 && sent.load(Ordering::Relaxed) > 5000 {
                 break;
             }

@@ -4,7 +4,7 @@
 //! common mistake with jumbo frames, and a session with such a member would never end. So each host
 //! is sent a PROBE of full length before it counts.
 //!
-//! Where a sender's address may be forged, a short PROBE goes first, one for each join request. Its
+//! A short PROBE goes first where a sender's address may be forged, one for each join request. Its
 //! number cannot be guessed, so the ECHO proves the address.
 
 use crate::measure::{FIRST_PING, write_ping};
