@@ -81,13 +81,11 @@
 #[macro_use]
 pub mod planted;
 #[macro_use]
-mod records;
+pub mod tuning;
 
 #[doc(hidden)]
 mod agenda;
 mod arq;
-#[doc(hidden)]
-mod audit;
 mod drive;
 #[doc(hidden)]
 pub mod feed;
@@ -102,7 +100,6 @@ mod parity;
 pub mod sim;
 pub mod stream;
 pub mod time;
-pub mod tuning;
 pub mod wire;
 
 pub use crate::wire::MacAddr;
@@ -110,10 +107,10 @@ pub use crate::wire::MacAddr;
 pub use agenda::{Agenda, Retry, TokenBucket};
 #[doc(hidden)]
 pub use arq::echo::RoundTrip;
-#[doc(hidden)]
-pub use audit::AuditError;
 pub use drive::drive;
 pub use link::{Link, LinkReading, PassedBytes};
+#[doc(hidden)]
+pub use machine::AuditError;
 pub use machine::{Alone, Deadline, Kept, Machine, Part, SplitFrame, Timer};
 pub use time::{Instant, TimeSource};
 pub use tuning::{Policy, Tuning, TuningError};

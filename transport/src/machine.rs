@@ -12,6 +12,8 @@
 
 use crate::time::Instant;
 use crate::wire::{Frame, Guard, Reject};
+use std::fmt;
+use thiserror::Error;
 
 /// A protocol part that owns no socket, clock, thread or random source.
 pub trait Machine {
@@ -262,6 +264,28 @@ impl SplitFrame {
             buffer[self.written_bytes..self.bytes()].copy_from_slice(payload(kept));
         }
         self.bytes()
+    }
+}
+
+/// Two counts of one quantity that differ: a bug in the engine itself, which only tests should ever
+/// see.
+#[doc(hidden)]
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+#[error("{disagreement}")]
+pub struct AuditError {
+    disagreement: String,
+}
+
+impl AuditError {
+    /// Creates an error with this text.
+    pub fn new(disagreement: impl Into<String>) -> AuditError {
+        AuditError { disagreement: disagreement.into() }
+    }
+
+    /// Returns the error with the part of the machine in which it is.
+    #[must_use]
+    pub fn within(self, part: impl fmt::Display) -> AuditError {
+        AuditError { disagreement: format!("{part}: {}", self.disagreement) }
     }
 }
 

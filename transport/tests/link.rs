@@ -2,17 +2,14 @@
 
 #[path = "../examples/channel_driver/channel_link.rs"]
 mod channel_link;
-#[path = "../examples/channel_driver/transfer.rs"]
-mod transfer;
 
-use channel_link::{WallClock, cable};
+use channel_link::{WallClock, cable, transfer};
 use ethbcast_transport::link::Waiter;
 use ethbcast_transport::sim::Random;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Link, Machine, Timer, drive};
 use std::ops::ControlFlow;
 use std::time::Duration;
-use transfer::transfer;
 
 fn content(bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
@@ -119,8 +116,8 @@ fn blocking_calls_work_over_any_link() {
     use ethbcast_transport::packet::{Clock, Shared};
 
     let start = |rank: u16, link: ChannelLink| {
-        let peers = [0, 1].map(transfer::peer);
-        let mailbox = Alone::new(Mailbox::new(transfer::identity(rank), &peers, 1468, Settings::default()));
+        let peers = [0, 1].map(channel_link::peer);
+        let mailbox = Alone::new(Mailbox::new(channel_link::identity(rank), &peers, 1468, Settings::default()));
         let waiters = [link.waiter(), link.waiter()];
         Shared::start_on(link, mailbox, Clock::start(), waiters).expect("a thread is free")
     };

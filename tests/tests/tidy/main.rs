@@ -45,7 +45,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["audit", "lock", "planted", "records", "time", "tuning"],
+            &["lock", "planted", "time", "tuning"],
             &["wire"],
             &["arq", "machine", "parity"],
             &["agenda", "link"],

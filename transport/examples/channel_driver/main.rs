@@ -4,10 +4,9 @@
 //! `cargo run --release -p ethbcast-transport --example channel_driver`
 
 mod channel_link;
-mod transfer;
 
+use channel_link::transfer;
 use std::time::Instant;
-use transfer::transfer;
 
 fn main() {
     let content: Vec<u8> = (0..16 << 20).map(|at: u32| (at.wrapping_mul(0x9E37_79B9) >> 24) as u8).collect();

@@ -12,7 +12,7 @@ mod model;
 mod parities;
 
 use crate::arq::receipt::Arrived;
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 use crate::wire::{ContentChecksum, Flags, Guard, Header};
 use parities::Parities;
 use std::fmt;

@@ -8,8 +8,7 @@ use super::operations::{Label, MailboxCore, Operations};
 use super::outbox::{Fit, Outbox};
 use super::settings::{MailboxMemory, MailboxStats, RecvOutcome, SendId, Settings};
 use crate::arq::stamp::Stamp;
-use crate::audit::AuditError;
-use crate::machine::{Deadline, Timer};
+use crate::machine::{AuditError, Deadline, Timer};
 use crate::time::Instant;
 use crate::wire::{Ack, Flags, Frame, Header, Kind, MacAddr, Peer};
 

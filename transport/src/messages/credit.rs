@@ -1,6 +1,6 @@
 //! Flow control of messages: the part of the receive buffer that one peer may fill unasked.
 
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 
 /// Messages that every mailbox can take from each peer before it has announced any room. Part of
 /// the protocol.

@@ -10,7 +10,7 @@ use crate::arq::echo::{Behind, Echo};
 use crate::arq::loss_detection::{LossDetection, News, ProbeTimer, Sent};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::arq::window::{Congestion, Window};
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::Ack;

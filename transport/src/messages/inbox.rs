@@ -11,7 +11,7 @@ use super::operations::Operations;
 use super::settings::{RecvId, RecvOutcome, SPAN_FRAMES};
 use crate::arq::receipt::{Arrived, Receipt};
 use crate::arq::stamp::Stamp;
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{AckBody, Rank};

@@ -7,8 +7,7 @@ use super::settings::{
 };
 use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
-use crate::audit::AuditError;
-use crate::machine::{Deadline, Part, Timer};
+use crate::machine::{AuditError, Deadline, Part, Timer};
 use crate::time::Instant;
 use crate::wire::{Frame, Identity, Kind, Peer, Rank, Reject};
 use std::sync::Arc;

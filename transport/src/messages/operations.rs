@@ -2,7 +2,7 @@
 
 use super::settings::{Completion, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
 use crate::arq::stamp::{Stamp, Stamps};
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 use crate::time::Instant;
 use crate::wire::{Flags, Header, Identity, Kind, MacAddr, Rank};
 use std::collections::btree_map::Entry;

@@ -10,7 +10,7 @@ use super::credit::Credit;
 use super::flight::Piece;
 use super::operations::Operations;
 use super::settings::{SendId, SendOutcome, Settings};
-use crate::audit::AuditError;
+use crate::machine::AuditError;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -1,6 +1,6 @@
 //! A packet socket (*port*): AF_PACKET, bound to one interface and one EtherType.
 
-use super::config::PortConfig;
+use super::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};
 use super::meter::{LinkReadings, Meter};
 use super::outage::{Carrier, Outage};

@@ -55,7 +55,7 @@
 //! Files, from the outside in: `network` and `settings` (description), `run` (the simulation and
 //! its loop), `host` (its machine, its card, its process and the last hop to it),
 //! `faults`, `fabric` (everything between two hosts) with `switch` and `wire`, then
-//! `event`, `frame`, `random`, `stats`.
+//! `event`, `frame`, `stats`.
 
 mod event;
 mod fabric;
@@ -63,8 +63,6 @@ mod faults;
 mod frame;
 mod host;
 mod network;
-#[doc(hidden)]
-mod random;
 mod run;
 mod stats;
 mod wire;
@@ -72,12 +70,12 @@ mod wire;
 #[cfg(test)]
 mod tests;
 
+#[doc(hidden)]
+pub use faults::Random;
 pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
 pub use network::{
     Cable, CableId, HostSettings, Network, NetworkError, PauseFrames, QueueLimit, StormControl, SwitchId,
     SwitchSettings, host_mac,
 };
-#[doc(hidden)]
-pub use random::Random;
 pub use run::Simulation;
 pub use stats::{CableStats, DirectionStats, Drops, HostStats, Outcome, Stats};

@@ -19,9 +19,8 @@ pub use readers::LostRange;
 pub use terms::{Ending, Flight, Memory, Outlet, StreamStats};
 
 use crate::arq::stamp::{Stamp, Stamps};
-use crate::audit::AuditError;
 use crate::feed::{Feed, ReaderId};
-use crate::machine::{Deadline, Kept, Part, SplitFrame, Timer};
+use crate::machine::{AuditError, Deadline, Kept, Part, SplitFrame, Timer};
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, Parity, Peer, Rank, Reject, StreamId};

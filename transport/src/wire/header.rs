@@ -530,5 +530,24 @@ impl Kind {
     pub const ASK: Kind = Kind(36);
 }
 
+/// Last of the older protocol versions, of which frames are parsed just enough to name the hosts that send them.
+const LAST_OLDER_VERSION: u8 = 5;
+const OLDER_VERSION_AT: usize = ETHERNET_BYTES + 2;
+const OLDER_PAYLOAD_BYTES: Range<usize> = ETHERNET_BYTES + 14..ETHERNET_BYTES + 16;
+const OLDER_CHECKSUM: Range<usize> = OVERHEAD_BYTES - 4..OVERHEAD_BYTES;
+
+/// Returns the payload of an intact frame of an older version. Its checksum was CRC-32 of both
+/// headers, with the checksum's own bytes as zero, and the payload.
+pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
+    let (headers, rest) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
+    let known = (1..=LAST_OLDER_VERSION).contains(&headers[OLDER_VERSION_AT]);
+    let payload_bytes =
+        u16::from_be_bytes([headers[OLDER_PAYLOAD_BYTES.start], headers[OLDER_PAYLOAD_BYTES.start + 1]]);
+    let payload = rest.get(..payload_bytes.into()).filter(|_| known)?;
+    let mut hasher = crc32fast::Hasher::new();
+    [&headers[..OLDER_CHECKSUM.start], &[0; 4], payload].into_iter().for_each(|part| hasher.update(part));
+    (headers[OLDER_CHECKSUM] == hasher.finalize().to_be_bytes()).then_some(payload)
+}
+
 #[cfg(test)]
 mod tests;

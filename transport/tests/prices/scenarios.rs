@@ -1,7 +1,7 @@
 //! Test scenarios, for the cost in frames, with a fixed set of hosts: protocols, faults, slow receivers, parity.
 
 use crate::case::Path;
-use crate::scenario::{
+use crate::world::{
     Scenario, both, cut_off, deaf, delay_each, lose_each, lose_new, lose_twice, repeat_each, scenario, us,
 };
 use ethbcast_transport::Tuning;

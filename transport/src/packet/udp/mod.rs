@@ -8,7 +8,6 @@
 //! it shares with other processes of its host. Nothing here needs a privilege.
 
 mod address;
-mod receiver;
 mod sender;
 mod sockets;
 #[cfg(test)]
@@ -16,5 +15,5 @@ mod tests;
 
 pub(super) use address::IP_UDP_BYTES;
 pub use address::{Over, ParseOverError, address_of, group_address, mac_of};
-pub(super) use receiver::DatagramReceiver;
 pub(super) use sender::{DatagramSender, clear_errors, send_once};
+pub(super) use sockets::DatagramReceiver;

@@ -179,3 +179,26 @@ fn bits_are_named_from_the_lowest_on_and_unknown_ones_are_not() {
     assert_eq!((named(0b1001_0100), named(0)), (vec!["RESENT", "REPORT"], vec![]));
     assert_eq!(named(Flags::ACK_NOW.with(Flags::FLUSH).0), ["ACK_NOW", "FLUSH"]);
 }
+
+fn older_frame() -> Vec<u8> {
+    let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];
+    let header = [[0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1], [0, 0, 0xFF, 0xFF, 0, 0, 0, 3], [0; 8], [0; 8]].concat();
+    let mut frame = [&ethernet[..], &header, b"old"].concat();
+    frame[OLDER_CHECKSUM].copy_from_slice(&CHECKSUM_THEN);
+    frame
+}
+
+const CHECKSUM_THEN: [u8; 4] = [0xA9, 0x54, 0x8C, 0x06];
+
+#[test]
+fn whole_frames_of_older_versions_are_recognised() {
+    let mut padded = older_frame();
+    padded.extend([0xAA; 10]);
+    assert_eq!(older_payload(&padded), Some(&b"old"[..]));
+    assert_eq!(older_payload(&older_frame()[..48]), None, "cut");
+    for at in [0, OLDER_VERSION_AT, OLDER_PAYLOAD_BYTES.end - 1, OLDER_CHECKSUM.start, OVERHEAD_BYTES] {
+        let mut damaged = older_frame();
+        damaged[at] ^= 8;
+        assert_eq!(older_payload(&damaged), None, "byte {at}");
+    }
+}
