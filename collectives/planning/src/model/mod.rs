@@ -16,8 +16,6 @@ mod collective;
 #[doc(hidden)]
 mod predict;
 #[doc(hidden)]
-mod segment;
-#[doc(hidden)]
 mod shape;
 
 pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, Point};
@@ -31,7 +29,7 @@ pub use collective::{Allgather, allgather, scatter};
 #[doc(hidden)]
 pub use predict::{Job, nap_ns, predict};
 #[doc(hidden)]
-pub use segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
+pub use predict::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 #[doc(hidden)]
 pub use shape::{BlockRound, Shape, Slow};
 

@@ -9,9 +9,9 @@
 //! Both use one fixed sequence of numbers on every host, a bounded number of steps and no clock: equal input gives
 //! equal plans.
 
+use super::Speeds;
 use super::binary::binary_sparing;
 use super::line::Line;
-use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use super::{PlanError, layers};

@@ -7,8 +7,8 @@
 //! two instructions each, eight at a time where the compiler uses vectors. Whether the root can reach a place does not
 //! depend on the left sub-tree ([`may_pass`]), and only heights are kept, because the final tree follows from them.
 
+use super::Speeds;
 use super::line::{Fork, Line, may_pass};
-use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use super::{PlanError, layers};

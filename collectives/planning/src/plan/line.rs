@@ -23,9 +23,9 @@
 //! with four hosts it is worse.
 
 use super::PlanError;
-use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
 use super::via::Via;
+use super::{Speeds, USUAL};
 use crate::topology::{Topology, Walk};
 
 pub(super) struct Line {

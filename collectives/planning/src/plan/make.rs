@@ -4,11 +4,11 @@ use super::binary::{binary_sparing, kary_sparing};
 use super::by_rank::by_rank;
 use super::latency::latency;
 use super::line::{chain_sparing, rank_hosts};
-use super::speeds::{Speeds, USUAL};
 use super::tree::Plan;
 use super::two_tree::two_tree_sparing;
 use super::via::Via;
 use super::{PlanError, best};
+use super::{Speeds, USUAL};
 use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
 

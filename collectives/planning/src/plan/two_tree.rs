@@ -17,8 +17,8 @@
 //! of half a hop. The quickest is kept. Which of them is used follows from the root down.
 
 use super::PlanError;
+use super::Speeds;
 use super::line::rank_hosts;
-use super::speeds::Speeds;
 use super::tree::Plan;
 use super::via::Via;
 use crate::topology::{Topology, Walk};

@@ -2,8 +2,7 @@
 //! auto`), with the reason.
 
 use super::calibration::{Broadcast, Calibration};
-use super::predict::{Job, predict};
-use super::segment::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
+use super::predict::{Job, MAX_ATOMIC_SEGMENT_FRAMES, best_segment, predict};
 use super::shape::Shape;
 use crate::duration;
 use crate::plan::{self, Costs, Plan, PlanError, Speeds, UsualCable, Via};
