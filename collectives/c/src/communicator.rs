@@ -1,7 +1,6 @@
 //! C interface to communicators: groups of processes with messages and collectives, as in MPI.
 
-use crate::handles;
-use crate::raw::{bytes, bytes_mut, text, there};
+use crate::raw::{self, bytes, bytes_mut, text, there};
 use crate::session::{Options, named};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::communicator;
@@ -24,12 +23,12 @@ struct Joined {
 }
 
 fn joined(communicator: *const Communicator) -> Result<Arc<Joined>, Failure> {
-    let joined = handles::of(communicator, GROUP)?.joined.lock().clone();
+    let joined = raw::handle(communicator, GROUP)?.joined.lock().clone();
     joined.ok_or_else(|| Failure::usage("this communicator shrinks in another thread: wait until it has"))
 }
 
 fn some(communicator: *const Communicator) -> Option<Arc<Joined>> {
-    handles::some(communicator)?.joined.lock().clone()
+    raw::handle_or_none(communicator)?.joined.lock().clone()
 }
 
 const GROUP: &str = "communicator";
@@ -73,7 +72,7 @@ pub extern "C" fn ethbcast_join(
         let ranks = communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
         let hosts = hosts(&ranks);
         let joined = Joined { ranks, hosts, call_within: options.call_within };
-        *place = handles::keep(Communicator { joined: Mutex::new(Some(Arc::new(joined))) });
+        *place = raw::keep(Communicator { joined: Mutex::new(Some(Arc::new(joined))) });
         Ok(())
     })
 }
@@ -89,7 +88,7 @@ fn hosts(ranks: &communicator::Communicator) -> Vec<CString> {
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_shrink(communicator: *mut Communicator) -> Status {
     call(|| {
-        let all = handles::of(communicator, GROUP)?;
+        let all = raw::handle(communicator, GROUP)?;
         let mut held = all.joined.lock();
         let taken = held.take().map(Arc::try_unwrap);
         let mut own = match taken {
@@ -115,7 +114,7 @@ pub extern "C" fn ethbcast_shrink(communicator: *mut Communicator) -> Status {
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_leave(communicator: *mut Communicator) -> Status {
     call(|| {
-        let all = handles::free(communicator, GROUP)?;
+        let all = raw::free(communicator, GROUP)?;
         let Some(own) = all.and_then(|all| all.joined.lock().take()) else { return Ok(()) };
         let told = own.ranks.check_process();
         // Ends the calls of other threads, the last of which frees it. A failure of the socket is logged.

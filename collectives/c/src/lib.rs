@@ -13,7 +13,6 @@
 #![allow(clippy::not_unsafe_ptr_arg_deref)]
 
 mod communicator;
-mod handles;
 mod plan;
 mod raw;
 mod session;

@@ -1,7 +1,6 @@
 //! C interface to network topologies and the broadcast trees made for them.
 
-use crate::handles;
-use crate::raw::{text, there};
+use crate::raw::{self, text, there};
 use crate::status::{Failure, Status, call};
 use ethbcast_planning::plan::{self, Via, check, make};
 use ethbcast_planning::topology;
@@ -29,7 +28,7 @@ pub extern "C" fn ethbcast_topology_load(path: *const c_char, topology: Option<&
         *place = std::ptr::null_mut();
         let tree = topology::Topology::load(text(path, "topology's path")?).map_err(Failure::usage)?.topology;
         let hosts = tree.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect();
-        *place = handles::keep(Topology { tree, hosts });
+        *place = raw::keep(Topology { tree, hosts });
         Ok(())
     })
 }
@@ -37,19 +36,19 @@ pub extern "C" fn ethbcast_topology_load(path: *const c_char, topology: Option<&
 /// Frees a topology; null is allowed, and one that is freed is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_topology_free(topology: *mut Topology) {
-    drop(handles::free(topology, "topology"));
+    drop(raw::free(topology, "topology"));
 }
 
 /// Returns the number of hosts; 0 for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_topology_hosts(topology: *const Topology) -> usize {
-    handles::some(topology).map_or(0, |topology| topology.hosts.len())
+    raw::handle_or_none(topology).map_or(0, |topology| topology.hosts.len())
 }
 
 /// The name of a host, as long as the topology is there; null if there is no such host.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_topology_host(topology: *const Topology, host: usize) -> *const c_char {
-    let topology = handles::some(topology);
+    let topology = raw::handle_or_none(topology);
     let name = topology.as_ref().and_then(|topology| topology.hosts.get(host));
     name.map_or(std::ptr::null(), |name| name.as_ptr())
 }
@@ -66,7 +65,7 @@ pub extern "C" fn ethbcast_plan_make(
     call(|| {
         let place = there(plan, "place for the plan")?;
         *place = std::ptr::null_mut();
-        let topology = handles::of(topology, "topology")?;
+        let topology = raw::handle(topology, "topology")?;
         let topology = &topology.tree;
         let via: Via = text(via, "way")?.parse().map_err(Failure::usage)?;
         let name = text(root, "root's name")?;
@@ -75,7 +74,7 @@ pub extern "C" fn ethbcast_plan_make(
         let members: Vec<usize> = (0..topology.hosts().len()).collect();
         let made = make(via, topology, root_host, &members, &Default::default()).map_err(Failure::usage)?;
         let is_contention_free = check(topology, &made, &members).is_contention_free();
-        *place = handles::keep(Plan { plan: made, is_contention_free });
+        *place = raw::keep(Plan { plan: made, is_contention_free });
         Ok(())
     })
 }
@@ -83,7 +82,7 @@ pub extern "C" fn ethbcast_plan_make(
 /// Frees a plan; null is allowed, and one that is freed is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_plan_free(plan: *mut Plan) {
-    drop(handles::free(plan, "plan"));
+    drop(raw::free(plan, "plan"));
 }
 
 /// Returns the parent of a rank; -1 for the root, for null and if there is no such rank.
@@ -106,17 +105,17 @@ pub extern "C" fn ethbcast_plan_child(plan: *const Plan, rank: usize, number: us
 }
 
 fn of_rank(plan: *const Plan, rank: usize) -> Option<Arc<Plan>> {
-    handles::some(plan).filter(|plan| rank < plan.plan.ranks())
+    raw::handle_or_none(plan).filter(|plan| rank < plan.plan.ranks())
 }
 
 /// The most hops from the root to any rank; 0 for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_plan_height(plan: *const Plan) -> usize {
-    handles::some(plan).map_or(0, |plan| plan.plan.height())
+    raw::handle_or_none(plan).map_or(0, |plan| plan.plan.height())
 }
 
 /// Whether no two senders compete for a cable in one direction, as an independent check finds; false for null.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_plan_is_contention_free(plan: *const Plan) -> bool {
-    handles::some(plan).is_some_and(|plan| plan.is_contention_free)
+    raw::handle_or_none(plan).is_some_and(|plan| plan.is_contention_free)
 }

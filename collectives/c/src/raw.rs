@@ -1,10 +1,15 @@
-//! Conversion of C pointers and lengths to Rust slices and strings, checked as far as possible. The
-//! crate's description says what callers must guarantee.
+//! Conversion of C pointers and lengths to Rust slices, strings and handles, checked as far as possible. The
+//! crate's description says what callers must guarantee. Handles are kept here while they are alive, so that a freed or
+//! foreign one is refused.
 
 use crate::status::{Failure, Status};
+use ethbcast_collectives::lock::Mutex;
+use std::any::Any;
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::fs::File;
 use std::os::fd::BorrowedFd;
+use std::sync::Arc;
 
 pub fn there<T>(handle: Option<T>, what: &str) -> Result<T, Failure> {
     handle.ok_or_else(|| Failure::usage(format_args!("the {what} is a null pointer: pass one")))
@@ -70,3 +75,66 @@ pub struct UserData(pub *mut c_void);
 unsafe impl Send for UserData {}
 // SAFETY: as above.
 unsafe impl Sync for UserData {}
+
+type Handle = Arc<dyn Any + Send + Sync>;
+
+/// All handles that are alive, by their addresses. The memory of a freed one is never touched.
+static ALIVE: Mutex<BTreeMap<usize, Handle>> = Mutex::new(BTreeMap::new());
+
+/// Keeps a value until it is freed; returns its address.
+pub fn keep<T: Send + Sync + 'static>(value: T) -> *mut T {
+    let kept = Arc::new(value);
+    let handle = Arc::as_ptr(&kept).cast_mut();
+    ALIVE.lock().insert(handle.addr(), kept);
+    handle
+}
+
+/// Returns the value of a handle, which stays in memory while it is used.
+pub fn handle<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Arc<T>, Failure> {
+    if handle.is_null() {
+        return Err(Failure::usage(format_args!("the {what} is a null pointer: pass one")));
+    }
+    handle_or_none(handle).ok_or_else(|| freed(what))
+}
+
+/// Returns the value of a handle; `None` for null, and for one that is not alive or of another kind.
+pub fn handle_or_none<T: Send + Sync + 'static>(handle: *const T) -> Option<Arc<T>> {
+    let kept = ALIVE.lock().get(&handle.addr()).cloned();
+    kept?.downcast().ok()
+}
+
+/// Takes a handle out of those that are alive; returns its value, `None` for null.
+pub fn free<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Option<Arc<T>>, Failure> {
+    if handle.is_null() {
+        return Ok(None);
+    }
+    let value = handle_or_none(handle).ok_or_else(|| freed(what))?;
+    let mut alive = ALIVE.lock();
+    // Of two threads that free it at once, one gets the error.
+    let taken = alive.remove(&handle.addr()).ok_or_else(|| freed(what));
+    drop(alive);
+    taken.map(|_| Some(value))
+}
+
+fn freed(what: &str) -> Failure {
+    Failure::usage(format_args!("the {what} is none: it was freed, or is no {what} at all"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handle_is_alive_until_it_is_freed_and_of_one_kind() {
+        let (number, text) = (keep(7_u32), keep(String::from("seven")));
+        assert_eq!(handle(number, "number").ok().as_deref(), Some(&7));
+        assert!(handle(text.cast::<u32>(), "number").is_err() && handle(std::ptr::null::<u32>(), "number").is_err());
+        assert!(free(text.cast::<u32>(), "number").is_err() && handle_or_none(text).is_some(), "it is no number");
+        let used = handle(number, "number").ok();
+        assert_eq!(free(number, "number").ok().flatten().as_deref(), Some(&7));
+        assert!(handle(number, "number").is_err() && free(number, "number").is_err());
+        assert_eq!(used.as_deref(), Some(&7), "who uses it keeps it");
+        assert!(free(std::ptr::null::<u32>(), "number").is_ok_and(|none| none.is_none()));
+        assert!(free(text, "text").is_ok());
+    }
+}

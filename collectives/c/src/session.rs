@@ -1,7 +1,6 @@
 //! C interface to one-to-many transfers: bytes from one host to all others, verified.
 
-use crate::handles;
-use crate::raw::{UserData, bytes, bytes_mut, file, text, there};
+use crate::raw::{self, UserData, bytes, bytes_mut, file, text, there};
 use crate::status::{Failure, Status, call};
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::lock::Mutex;
@@ -149,7 +148,7 @@ pub fn named(options: *const Options) -> Result<NamedOptions, Failure> {
     if options.is_null() {
         return Ok(NamedOptions::default());
     }
-    Ok(handles::of(options, SET)?.named.lock().clone())
+    Ok(raw::handle(options, SET)?.named.lock().clone())
 }
 
 const SET: &str = "set of options";
@@ -159,7 +158,7 @@ const SET: &str = "set of options";
 pub extern "C" fn ethbcast_options_new(options: Option<&mut *mut Options>) -> Status {
     call(|| {
         let place = there(options, "place for the options")?;
-        *place = handles::keep(Options::default());
+        *place = raw::keep(Options::default());
         Ok(())
     })
 }
@@ -167,7 +166,7 @@ pub extern "C" fn ethbcast_options_new(options: Option<&mut *mut Options>) -> St
 /// Frees a set of options; null is allowed, and one that is freed is left alone.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_free(options: *mut Options) {
-    drop(handles::free(options, SET));
+    drop(raw::free(options, SET));
 }
 
 /// Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such as 10.1.0.0/16),
@@ -181,7 +180,7 @@ pub extern "C" fn ethbcast_options_free(options: *mut Options) {
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(options: *mut Options, name: *const c_char, value: *const c_char) -> Status {
     call(|| {
-        let options = handles::of(options, SET)?;
+        let options = raw::handle(options, SET)?;
         let mut named = options.named.lock();
         Ok(named.set(text(name, "option's name")?, text(value, "option's value")?)?)
     })
@@ -196,7 +195,7 @@ pub extern "C" fn ethbcast_options_on_progress(
     user: *mut c_void,
 ) -> Status {
     call(|| {
-        let (options, progress) = (handles::of(options, SET)?, there(progress, "callback")?);
+        let (options, progress) = (raw::handle(options, SET)?, there(progress, "callback")?);
         let user = UserData(user);
         options.named.lock().on_progress(move |event| {
             // Capture the whole struct: a closure would otherwise capture only the pointer.
@@ -215,7 +214,7 @@ pub extern "C" fn ethbcast_options_on_progress(
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_cancel(options: *const Options) -> Status {
     call(|| {
-        handles::of(options, SET)?.named.lock().cancel();
+        raw::handle(options, SET)?.named.lock().cancel();
         Ok(())
     })
 }

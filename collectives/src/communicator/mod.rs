@@ -28,8 +28,6 @@ mod body;
 mod collective;
 mod config;
 mod error;
-#[doc(hidden)]
-pub mod kind;
 mod live;
 mod member;
 mod network;
@@ -46,3 +44,18 @@ pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
 pub use signature::{Operation, Signature};
+
+#[doc(hidden)]
+pub mod kind {
+    //! Frame types of a communicator's control messages: the numbers 40 to 43 in the frame header ([`Kind`]).
+
+    use ethbcast_transport::wire::Kind;
+
+    /// A process of a group without a root looks for the others, or replies to one that does.
+    pub const CALL: Kind = Kind(40);
+    /// Keepalive of a member, with its state.
+    pub const ALIVE: Kind = Kind(41);
+    pub const BYE: Kind = Kind(42);
+    /// Statement of a member that shrinks the group to the surviving ranks.
+    pub const SHRINK: Kind = Kind(43);
+}

@@ -1,8 +1,8 @@
 //! Encryption of frames outside any transfer, with a secret that all hosts of a cluster share.
 
+use super::contents::{Veil, VeilContext};
 use super::file::{KeyName, Keys};
 use super::schedule::Secret;
-use super::veil::{Veil, VeilContext};
 use ethbcast_transport::wire::{self, Counter, Frame, Guard, Header, PayloadHash, Reject};
 use std::sync::Arc;
 

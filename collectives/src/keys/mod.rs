@@ -5,34 +5,29 @@
 mod cluster;
 #[doc(hidden)]
 mod contents;
-#[doc(hidden)]
-mod exchange;
 mod file;
-mod hex;
 mod phrase;
 #[doc(hidden)]
 mod schedule;
 #[doc(hidden)]
 mod signer;
-#[doc(hidden)]
-mod veil;
 
 pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
 #[doc(hidden)]
 pub use contents::{ContentCipher, SEAL_BYTES};
 #[doc(hidden)]
-pub use exchange::ExchangePair;
+pub use contents::{VEIL_BYTES, Veil, VeilContext};
 pub use file::{
     FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
     SenderKey,
 };
 pub use phrase::{Phrase, PhraseError};
 #[doc(hidden)]
+pub use schedule::ExchangePair;
+#[doc(hidden)]
 pub use schedule::{Secret, SessionFacts, SessionName, pair_secret, request_digest};
 #[doc(hidden)]
 pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
-#[doc(hidden)]
-pub use veil::{VEIL_BYTES, Veil, VeilContext};
 
 #[cfg(test)]
 mod vectors;

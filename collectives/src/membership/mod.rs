@@ -3,7 +3,6 @@
 
 pub(crate) mod ack_tree;
 pub(crate) mod codec;
-pub(crate) mod control;
 pub mod live;
 pub(crate) mod presence;
 pub(crate) mod station;

@@ -7,8 +7,8 @@ use super::message::{Message, Trailer};
 use super::throttle::Throttle;
 use crate::keys::{ContentCipher, SealedMessage, name_of};
 use crate::membership::codec::BodyReader;
-use crate::membership::control::ControlQueue;
-use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, control};
+use crate::membership::station::{ControlQueue, control_header};
+use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station};
 use ethbcast_transport::wire::{
     self, Frame, Guard, HEADER_BYTES, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
 };
@@ -139,7 +139,7 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn send_keys(&mut self, to: MacAddr, nonce: u64) {
         let Some(body) = self.keyring.as_mut().and_then(|keyring| keyring.keys_for(to, nonce)) else { return };
-        self.control.put_newest(to, control::header(&self.identity, kind::KEYS, self.epoch), body);
+        self.control.put_newest(to, control_header(&self.identity, kind::KEYS, self.epoch), body);
     }
 
     /// Returns the longest body of a message to members, in bytes.
@@ -250,7 +250,7 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn send(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        let header = control::header(&self.identity, kind, self.epoch);
+        let header = control_header(&self.identity, kind, self.epoch);
         if is_superseded(kind) {
             self.control.put_newest(to, header, body);
         } else {
@@ -261,7 +261,7 @@ impl<C, E> Endpoint<C, E> {
     /// Encodes a control message as a whole frame, which another process may send for this host.
     pub(super) fn frame(&self, to: MacAddr, message: &Message) -> Option<Vec<u8>> {
         let (kind, body) = message.encode();
-        let header = control::header(&self.identity, kind, self.epoch);
+        let header = control_header(&self.identity, kind, self.epoch);
         let (guard, header, body) = match &self.keyring {
             Some(keyring) => keyring.seal_last(header, &body)?,
             None => (Guard::Plain, header, body),
@@ -275,18 +275,18 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> Option<usize> {
         let (kind, body) = message.encode();
         self.stats.sent += 1;
-        self.put_on_wire(buffer, to, control::header(&self.identity, kind, self.epoch), &body)
+        self.put_on_wire(buffer, to, control_header(&self.identity, kind, self.epoch), &body)
     }
 
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        let header = Header { session, ..control::header(&self.identity, kind, self.epoch) };
+        let header = Header { session, ..control_header(&self.identity, kind, self.epoch) };
         self.control.put(to, header, body);
     }
 
     pub(super) fn reply(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        self.answers.put_newest(to, control::header(&self.identity, kind, self.epoch), body);
+        self.answers.put_newest(to, control_header(&self.identity, kind, self.epoch), body);
     }
 
     pub(super) fn send_to_group(&mut self, message: &Message) {

@@ -4,9 +4,8 @@
 pub mod host;
 mod key;
 mod open;
-mod peers;
 
 pub use key::{KeyError, KeyFault, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase};
+pub use open::addresses_of;
 pub use open::{Forked, Opener};
 pub use open::{Opening, RingRoom, StationError, check_group};
-pub use peers::addresses_of;

@@ -22,7 +22,6 @@
 //! that a slow disk slows the stream down and nothing else.
 
 mod content;
-mod draw;
 mod handles;
 #[doc(hidden)]
 mod history;

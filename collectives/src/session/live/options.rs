@@ -1,23 +1,22 @@
 //! Options of sending and receiving, and the progress that a transfer reports.
 
-use super::draw;
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use super::report::Error;
 use crate::Preset;
 use crate::census::About;
-use crate::keys::Keys;
+use crate::keys::{ExchangePair, Keys, Secret};
 use crate::measure::Processors;
 use crate::membership::live::host;
 use crate::membership::{Station, Timing};
-use crate::session::keyring::RootKeys;
+use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
 use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::{ChunkSize, Form, Offered};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::packet::{Over, thread_time};
-use ethbcast_transport::wire::EtherType;
+use ethbcast_transport::packet::{Over, random_secret, thread_time};
+use ethbcast_transport::wire::{EtherType, PayloadHash};
 use ethbcast_transport::{Instant, MacAddr, Tuning, with_defaults};
 use std::fmt;
 use std::sync::Arc;
@@ -244,7 +243,7 @@ impl SendOptions {
         (form, selects): (Form, bool),
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
-        let keys = self.wire.keys.as_ref().map(|keys| draw::root_keys(keys, !self.auth_only)).transpose()?;
+        let keys = self.wire.keys.as_ref().map(|keys| root_keys(keys, !self.auth_only)).transpose()?;
         let guard = keys.as_ref().map(RootKeys::guard).unwrap_or_default();
         let station = Station { guard, ..station.clone() };
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
@@ -330,7 +329,7 @@ impl RecvOptions {
             about: self.about.clone(),
             timing: self.run.timing,
             tuning: port.clone(),
-            keys: self.wire.keys.as_ref().map(draw::receiver_keys).transpose()?,
+            keys: self.wire.keys.as_ref().map(receiver_keys).transpose()?,
             ..ReceiverConfig::new(station.clone(), nonce)
         })
     }
@@ -434,6 +433,34 @@ impl<'a> ProgressPlace<'a> {
     pub fn new(host: &'a str, state: MemberState, bytes: u64) -> ProgressPlace<'a> {
         ProgressPlace { host, state, bytes, came: bytes }
     }
+}
+
+/// Draws a root's keys for one session, whose contents it encrypts or not. Fails if the keys are a receiver's.
+fn root_keys(keys: &Arc<Keys>, encrypts: bool) -> Result<RootKeys, Error> {
+    if !keys.may_send() {
+        return Err(Error::MayNotSend);
+    }
+    let (random, exchange) = (*secret()?.expose(), ExchangePair::new(secret()?));
+    Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash(), encrypts })
+}
+
+fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
+    Ok(ReceiverKeys { keys: keys.clone(), exchange: ExchangePair::new(secret()?) })
+}
+
+fn secret() -> Result<Secret, Error> {
+    random_secret().map(|bytes| Secret::new(*bytes)).map_err(Error::Random)
+}
+
+/// Returns the hash that this processor computes faster; all hosts of its sessions use it.
+fn payload_hash() -> PayloadHash {
+    #[cfg(any(target_arch = "x86_64", target_arch = "x86"))]
+    let has_products = std::arch::is_x86_feature_detected!("pclmulqdq");
+    #[cfg(target_arch = "aarch64")]
+    let has_products = std::arch::is_aarch64_feature_detected!("pmull");
+    #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
+    let has_products = false;
+    if has_products { PayloadHash::Polyval } else { PayloadHash::Poly1305 }
 }
 
 #[cfg(test)]
