@@ -15,7 +15,7 @@ use std::path::Path;
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::collect::Test;
+use crate::Test;
 
 /// First argument of this program as a cell's first process.
 const ENTER: &str = "--cell";

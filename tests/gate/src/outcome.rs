@@ -1,7 +1,7 @@
 //! Results of single tests, and the table of them that the test runner prints at the end.
 
 use crate::cell::Ended;
-use crate::collect::{Kind, Test};
+use crate::{Kind, Test};
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 

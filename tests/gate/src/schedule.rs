@@ -2,8 +2,8 @@
 //! processors, with labs (tests in network namespaces) beside them. Then labs run that must run
 //! alone. Finally, labs that failed are run again, alone.
 
+use crate::Test;
 use crate::cell::Cell;
-use crate::collect::Test;
 use crate::outcome::{Clock, Outcome, Verdict};
 use std::collections::VecDeque;
 use std::path::PathBuf;

@@ -6,7 +6,6 @@ mod damage;
 mod gathering;
 mod handshake;
 mod hostile_sessions;
-mod insiders;
 mod keyed_sessions;
 mod neighbours;
 mod other_ways;
