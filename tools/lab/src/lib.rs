@@ -26,7 +26,6 @@
 #![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
 
 mod config;
-mod counters;
 mod error;
 mod faults;
 mod lab;
@@ -36,8 +35,8 @@ mod program;
 mod script;
 
 pub use config::{LabConfig, format_rate, parse_rate, parse_rate_or_unlimited};
-pub use counters::{Detour, HostCounters};
 pub use error::LabError;
 pub use faults::LinkFault;
+pub use lab::{Detour, HostCounters};
 pub use lab::{Lab, LabGuard, Removed};
 pub use names::DEFAULT_LAB;

@@ -1,8 +1,7 @@
 //! Localisation of lossy cables for the report, from the losses of the receivers behind them.
 
-use super::drawing::shown;
+use super::drawing::{network, shown};
 use super::kept::{Kept, Receiver, Run};
-use super::plan_picture::network;
 use ethbcast_planning::plan::{CableEnd, LossyCables, Passage, Via, lossy_cables};
 use std::collections::{HashMap, HashSet};
 

@@ -8,7 +8,6 @@ mod diagnosis;
 mod drawing;
 mod kept;
 mod lossy;
-mod plan_picture;
 mod sections;
 
 use crate::args::ReportArgs;
@@ -92,7 +91,7 @@ fn body(kept: &Kept) -> Markup {
                 None => {
                     p.note { "The report is of an earlier ethbcast, and says nothing of plan, course and settings." }
                 }
-                Some(run) => { (course::section(kept, run)) (plan_picture::section(run)) }
+                Some(run) => { (course::section(kept, run)) (drawing::section(run)) }
             }
             (sections::losses(kept))
             (sections::receivers(kept))

@@ -2,10 +2,10 @@
 //! that must hold in this run, and the share of the time that it explains. The cause with the
 //! largest share is named. If none holds, the diagnosis lists the observations.
 
+use super::drawing;
 use super::drawing::shown;
 use super::kept::{Kept, Others, Receiver, Timeline};
 use super::lossy;
-use super::plan_picture;
 use crate::units;
 use ethbcast_planning::topology::nodeset;
 
@@ -155,7 +155,7 @@ impl Evidence {
             bits: sent_bits.max(bytes as f64 * 8.0),
             is_short: (1..=SHORT_BYTES).contains(&bytes),
             copy_seconds: run.copy_seconds,
-            busiest: plan_picture::worst_cable(kept),
+            busiest: drawing::worst_cable(kept),
             is_cast: kept.via == "cast",
             root: shown(&run.root),
             interface: shown(&run.interface),
