@@ -15,7 +15,7 @@ use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 
-use crate::results::{FRAME_PAYLOAD_BYTES, copy_seconds};
+use crate::{FRAME_PAYLOAD_BYTES, copy_seconds};
 
 /// Suffix of a test bed whose switches police broadcast, with their frames a second and their burst.
 const POLICED: &str = ":policed";

@@ -23,7 +23,7 @@ use serde_json::Value;
 
 use crate::beds::{Bed, Kind, Way};
 use crate::panel::{Panel, Statement, StatementResult, said};
-use crate::results::{Output, milliseconds, parse_size, size};
+use crate::{Output, milliseconds, parse_size, size};
 
 /// Time for hosts to join, and for a run beyond its prediction.
 const PATIENCE: Duration = Duration::from_secs(30);

@@ -12,8 +12,8 @@ use ethbcast_bench::report::Table;
 use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::Topology;
 
+use crate::Output;
 use crate::panel::Panel;
-use crate::results::Output;
 
 const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];
 /// Highest ratio of the paper's averages to the height of the complete binary tree.

@@ -22,8 +22,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 use crate::panel::{Panel, Statement, StatementResult, said};
-use crate::results::{FRAME_PAYLOAD_BYTES, Output, size};
 use crate::tables::{Network, PAPERS};
+use crate::{FRAME_PAYLOAD_BYTES, Output, size};
 
 const PATIENCE: Duration = Duration::from_secs(300);
 

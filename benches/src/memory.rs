@@ -13,7 +13,7 @@ use ethbcast_transport::stream::{Ending, Memory, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Instant, Tuning};
 
-use crate::results::Output;
+use crate::Output;
 
 const SIZES: [usize; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
 /// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in kilobytes. It does

@@ -12,7 +12,7 @@ use ethbcast_transport::messages::Settings;
 
 use crate::drivers::{Receiving, Sending, measure};
 use crate::mailbox::{Hop, Passed, Place, Waiting, message_trips, plain_trips, stream};
-use crate::results::{size, verdict};
+use crate::{size, verdict};
 
 const PING_BYTES: usize = 64;
 /// Required bounds: ratio of round trips to the raw ones at most, and of throughput to the raw one

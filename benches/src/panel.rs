@@ -7,7 +7,7 @@ use ethbcast_bench::page::{Series, line_chart};
 use ethbcast_bench::report::Table;
 use serde::Deserialize;
 
-use crate::results::{milliseconds, parse_size, size, verdict};
+use crate::{milliseconds, parse_size, size, verdict};
 
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Panel {
@@ -175,7 +175,7 @@ impl Statement {
         };
         let range = limit(0)?.unwrap_or(0)..=limit(1)?.unwrap_or(u64::MAX);
         let is_long = |bytes: u64| {
-            let frames = bytes.div_ceil(crate::results::FRAME_PAYLOAD_BYTES);
+            let frames = bytes.div_ceil(crate::FRAME_PAYLOAD_BYTES);
             frames >= panel.hosts.max(over_panel.hosts) as u64
         };
         let points = panel.points.iter().copied().filter(|point| range.contains(point));

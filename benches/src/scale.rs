@@ -24,7 +24,7 @@ use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{Ack, Flags, HEADER_BYTES, Kind, group_mac, parse};
 use ethbcast_transport::{Instant, Machine, Tuning};
 
-use crate::results::Output;
+use crate::Output;
 
 const RATES: [LinkRate; 2] = [
     LinkRate { bits_per_second: 1_000_000_000, feed_frames: 4096, max_received_per_second: 16_000.0 },

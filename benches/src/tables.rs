@@ -10,7 +10,7 @@ use ethbcast_planning::plan::{self, Costs, Via};
 use ethbcast_planning::topology::{BUILTIN_NAMES, Topology};
 use serde::Deserialize;
 
-use crate::results::{Output, size, verdict};
+use crate::{Output, size, verdict};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
