@@ -101,10 +101,27 @@ pub fn of(seen: &Evidence) -> String {
 
 impl Evidence {
     /// Returns the share of the rate between two hosts alone that the busiest cable carried, unless
-    /// more came over it than can.
+    /// more came over it than can, or others were there when the rate was measured.
     fn link_share(&self) -> Option<f64> {
         let copies = self.busiest.as_ref().map_or(1.0, |(_, copies)| *copies);
-        Some(self.part(self.copy_seconds? * copies)).filter(|&share| share <= MAX_RATE_SHARE)
+        let share = self.part(self.copy_seconds? * copies);
+        Some(share).filter(|&share| share <= MAX_RATE_SHARE && self.fits_beside_others(share))
+    }
+
+    /// Returns the share of the time that was predicted, unless it was predicted from a rate that others shared.
+    fn predicted_share(&self) -> Option<f64> {
+        let share = self.part(self.predicted_seconds?);
+        Some(share).filter(|&share| self.fits_beside_others(share.min(1.0)))
+    }
+
+    /// Returns the share of a link that others took, over the whole time.
+    fn taken_by_others(&self) -> f64 {
+        self.others.as_ref().map_or(0.0, |others| (self.part(others.seconds) * others.share).min(1.0))
+    }
+
+    /// Whether a link has room for this share beside what others took.
+    fn fits_beside_others(&self, share: f64) -> bool {
+        share + self.taken_by_others() <= MAX_RATE_SHARE
     }
 
     fn limit_share(&self) -> Option<f64> {
@@ -114,8 +131,7 @@ impl Evidence {
 
     /// Returns the share of the time that neither the links nor the prediction explain.
     fn rest(&self) -> f64 {
-        let predicted = self.predicted_seconds.map(|predicted| predicted / self.seconds.max(f64::MIN_POSITIVE));
-        let explained = self.link_share().into_iter().chain(predicted).reduce(f64::max);
+        let explained = self.link_share().into_iter().chain(self.predicted_share()).reduce(f64::max);
         explained.map_or(UNKNOWN_REST, |explained| 1.0 - explained.min(1.0))
     }
 
@@ -265,7 +281,7 @@ fn of_the_own_side(seen: &Evidence) -> Option<Cause> {
 /// caused.
 fn of_others(seen: &Evidence) -> Option<Cause> {
     let others = seen.others.as_ref()?;
-    let (taken, rest) = ((seen.part(others.seconds) * others.share).min(1.0), seen.rest());
+    let (taken, rest) = (seen.taken_by_others(), seen.rest());
     let share = if taken * 2.0 >= rest { rest.max(taken) } else { taken };
     (taken >= MIN_SHARE && rest >= MIN_SHARE).then(|| (share, in_words(others)))
 }
@@ -369,8 +385,8 @@ fn of_the_links(seen: &Evidence) -> Option<Cause> {
         seen.link_share().map(|share| share.min(1.0)).filter(|&share| share >= MEASURED_SHARE).map(|share| {
             (share, format!("the links themselves: {carried}, at {:.0} % of what two hosts alone reach", share * 100.0))
         });
-    let predicted = seen.predicted_seconds.map(|predicted| {
-        let times = seen.part(predicted).max(f64::MIN_POSITIVE);
+    let predicted = seen.predicted_share().map(|share| {
+        let times = share.max(f64::MIN_POSITIVE);
         let words = match seen.link_share() {
             Some(share) if share < MEASURED_SHARE => {
                 format!("the predicted time, {:.0} % of it on the links", share * 100.0)

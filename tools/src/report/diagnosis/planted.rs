@@ -283,6 +283,11 @@ fn of_the_own_side_and_others() -> Vec<Planted> {
         ("--nice beside others", run(0.3).nice().others("n2", 9.0, 0.6, &[]), "yielding to others, as asked"),
         ("a flow", run(0.5).others("n3", 9.5, 0.47, &[]), "other traffic, which took 47 % of the link of n3 for 9.5 s"),
         ("another session", run(0.5).others("n3", 9.5, 0.49, &["n8"]), "another ethbcast session of n8: others took"),
+        (
+            "another session, since before the measurement",
+            run(0.98).predicted(9.8).others("n3", 9.8, 0.51, &["n8"]),
+            "another ethbcast session of n8: others took 51 %",
+        ),
         ("two other sessions", run(0.35).others("n3", 9.5, 0.6, &["n8", "n9"]), "other ethbcast sessions of n[8-9]"),
         ("a flow that explains little", run(0.3).others("n3", 9.0, 0.15, &[]), UNKNOWN),
         ("a flow that took nothing", run(0.3).others("n3", 9.0, 0.004, &[]), UNKNOWN),

@@ -89,6 +89,11 @@ fn each_planted_cause_of_links_and_own_side_is_named_and_nothing_that_was_not_lo
         (Evidence { is_yielding: true, ..run(3.0) }, "yielding to others"),
         (Evidence { others: others(5.0, 0.48, &[]), ..run(5.0) }, "other traffic, which took 48 % of the link of n3"),
         (Evidence { others: others(9.0, 0.5, &["n8"]), repeated: 0.2, ..run(5.0) }, "another ethbcast session of n8"),
+        // The rate was measured while the others were there.
+        (
+            Evidence { others: others(9.5, 0.5, &["n8"]), predicted_seconds: Some(9.8), ..run(9.8) },
+            "another ethbcast session of n8: others took 50 %",
+        ),
         (Evidence { others: others(1.0, 0.5, &[]), ..run(5.0) }, "not known: "),
         (Evidence { others: others(9.0, 0.12, &[]), ..run(9.0) }, "the links themselves"),
         (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
