@@ -129,13 +129,13 @@ fn make(name: &str, runs: &mut Runs) -> anyhow::Result<Output> {
     }
 }
 
-pub struct Output {
-    pub name: String,
-    pub text: String,
-    pub csv: Table,
+struct Output {
+    name: String,
+    text: String,
+    csv: Table,
     /// Contents of more files, by the endings of their names.
-    pub more: Vec<(String, String)>,
-    pub is_met: bool,
+    more: Vec<(String, String)>,
+    is_met: bool,
 }
 
 impl Output {
@@ -146,7 +146,7 @@ impl Output {
     }
 
     /// Writes all files into a folder, which is created if necessary, and prints the text.
-    pub fn publish(&self, folder: &Path) -> anyhow::Result<ExitCode> {
+    fn publish(&self, folder: &Path) -> anyhow::Result<ExitCode> {
         write(folder, &self.files())?;
         print!("{}", self.text);
         Ok(if self.is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
@@ -209,7 +209,7 @@ const MEASURED: [(&str, &str); 23] = [
 
 /// Makes every computed result again and reports which files differ; lists the others with their
 /// age and command. With `is_written` the files that differ are replaced.
-pub fn all(
+fn all(
     folder: &Path,
     is_written: bool,
     is_wanted: impl Fn(&str) -> bool,
@@ -264,7 +264,7 @@ fn age(file: &Path) -> String {
 pub const FRAME_PAYLOAD_BYTES: u64 = 1500 - HEADER_BYTES as u64;
 
 /// Reads a size above zero in `ethbcast`'s notation.
-pub fn parse_size(text: &str) -> Result<u64, String> {
+fn parse_size(text: &str) -> Result<u64, String> {
     match ethbcast_planning::parse_size(text)? {
         0 => Err(format!("`{text}` is no size to measure: write one above 0")),
         bytes => Ok(bytes),
@@ -272,7 +272,7 @@ pub fn parse_size(text: &str) -> Result<u64, String> {
 }
 
 /// Formats a size for [`parse_size`], in the largest unit that needs no fraction.
-pub fn size(bytes: u64) -> String {
+fn size(bytes: u64) -> String {
     match bytes {
         _ if bytes.is_multiple_of(1 << 20) => format!("{}M", bytes >> 20),
         _ if bytes.is_multiple_of(1 << 10) => format!("{}K", bytes >> 10),
@@ -281,7 +281,7 @@ pub fn size(bytes: u64) -> String {
 }
 
 /// Formats seconds as milliseconds, with three significant digits.
-pub fn milliseconds(seconds: f64) -> String {
+fn milliseconds(seconds: f64) -> String {
     let value = seconds * 1e3;
     let decimals = match value.abs() {
         value if value < 9.995 => 2,
@@ -292,13 +292,13 @@ pub fn milliseconds(seconds: f64) -> String {
 }
 
 /// Returns the word for a bound that was met, or not.
-pub fn verdict(met: bool) -> &'static str {
+fn verdict(met: bool) -> &'static str {
     if met { "met" } else { "MISSED" }
 }
 
 /// Returns the seconds that one copy of a message in full frames occupies a cable, with Ethernet
 /// headers as the lab counts them: the least time of any plan, T(msize) of the papers.
-pub fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
+fn copy_seconds(bytes: u64, rate_bits_per_second: u64) -> f64 {
     let frame_bytes = bytes + bytes.div_ceil(FRAME_PAYLOAD_BYTES) * OVERHEAD_BYTES as u64;
     frame_bytes as f64 * 8.0 / rate_bits_per_second as f64
 }

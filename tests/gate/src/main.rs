@@ -84,14 +84,14 @@ fn main() -> ExitCode {
 
 /// Possible causes of a failure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+enum Kind {
     Deterministic,
     /// The machine, too: real frames, processes and disks.
     Lab,
 }
 
 impl Kind {
-    pub fn is_lab(self) -> bool {
+    fn is_lab(self) -> bool {
         self == Self::Lab
     }
 }
@@ -99,30 +99,30 @@ impl Kind {
 const FULL: &str = "::full::";
 
 #[derive(Clone, Debug)]
-pub struct Target {
+struct Target {
     /// Names of the crate and the target, `ethbcast::lab_serve`.
-    pub name: String,
+    name: String,
     program: PathBuf,
     package: PathBuf,
     kind: Kind,
 }
 
 #[derive(Clone, Debug)]
-pub struct Test {
-    pub name: String,
-    pub kind: Kind,
-    pub command: Vec<String>,
-    pub directory: PathBuf,
+struct Test {
+    name: String,
+    kind: Kind,
+    command: Vec<String>,
+    directory: PathBuf,
 }
 
 impl Test {
-    pub fn is_long(&self) -> bool {
+    fn is_long(&self) -> bool {
         self.name.contains(FULL)
     }
 }
 
 /// Returns the test programs that cargo has built, from its messages (`--message-format=json`).
-pub fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
+fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
     let text = fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
     let mut targets = Vec::new();
     for line in text.lines() {
@@ -151,7 +151,7 @@ fn target(message: &Value) -> Option<Target> {
 
 /// Lists the tests in these programs, and the examples in the documentation as one test, that match
 /// a filter.
-pub fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
+fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
     let mut tests = vec![documentation()?];
     for target in targets {
         let output = Command::new(&target.program).args(["--list", "--format", "terse"]).output();
