@@ -15,6 +15,8 @@ mod crashes;
 mod hidden;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod walks;
 
 use super::kind::{DiskError, Kind, Open, Present, Remarks, ZEROS, at};
 use crate::disk::{Directory, DiskFile};
