@@ -74,14 +74,6 @@ const ERRORS: [i32; 12] = [
 const LASTING: usize = 4;
 const MONTH_SECONDS: u64 = 30 * 86_400;
 
-/// Which errors a call is refused with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Errors {
-    All,
-    /// All where nothing is lacking, else one after the other.
-    InTurn,
-}
-
 /// Numbers of what was walked.
 #[derive(Debug, Default)]
 pub struct Walk {
@@ -107,31 +99,33 @@ struct Step<'a, K: Walked> {
     completed: RefCell<HashSet<u64>>,
 }
 
-pub fn walk<K: Walked>(kind: &K, errors: Errors) -> Walk {
-    let (start, mut walk, mut asked) = (with_neighbours(kind.start()), Walk::default(), BTreeMap::<u8, u8>::new());
-    for (number, (system, abilities)) in kind.systems().into_iter().enumerate() {
+pub fn walk<K: Walked>(kind: &K) -> Walk {
+    let (start, mut walk, mut asked) = (with_neighbours(kind.start()), Walk::default(), BTreeMap::new());
+    for (system, abilities) in kind.systems() {
         walk.systems += 1;
         let lacks = abilities.lacks;
-        // Nobody asked for what is lacking beside that.
-        let is_alike =
-            |(less, asked): &(&u8, &u8)| lacks != **less && lacks & **less == **less && lacks & !**less & **asked == 0;
-        if let Some(asked_alike) = asked.iter().find(is_alike).map(|(_, asked)| *asked) {
-            asked.insert(lacks, asked_alike);
+        if let Some(asked_there) = alike(&asked, lacks) {
+            asked.insert(lacks, asked_there);
             walk.alike += 1;
             continue;
         }
         let is_refused = kind.is_refused(&abilities);
         let later = if is_refused { Abilities::default() } else { abilities.clone() };
         let step = Step::new(kind, &start, system, abilities, later);
-        let all = number == 0 || errors == Errors::All;
-        assert_eq!(step.walk(&mut walk, (!all).then_some(number)), is_refused, "{}", step.system);
+        assert_eq!(step.walk(&mut walk), is_refused, "{}", step.system);
         asked.insert(lacks, step.abilities.asked());
     }
-    for (number, (system, abilities)) in Abilities::fixed(&kind.moved()).into_iter().enumerate() {
-        let step = Step::new(kind, &start, system, abilities, Abilities::default());
-        step.walk(&mut walk, (errors == Errors::InTurn).then_some(number));
+    for (system, abilities) in Abilities::fixed(&kind.moved()) {
+        Step::new(kind, &start, system, abilities, Abilities::default()).walk(&mut walk);
     }
     walk
+}
+
+/// Finds a file system that lacks less, on which nobody asked for the rest: every call has the same result there.
+/// Returns what was asked for on it.
+fn alike(walked: &BTreeMap<u8, u8>, lacks: u8) -> Option<u8> {
+    let is_alike = |(less, asked): &(&u8, &u8)| **less != lacks && *less & !lacks == 0 && lacks & !*less & *asked == 0;
+    walked.iter().find(is_alike).map(|(_, asked)| *asked)
 }
 
 impl<'a, K: Walked> Step<'a, K> {
@@ -146,13 +140,13 @@ impl<'a, K: Walked> Step<'a, K> {
     }
 
     /// Returns whether the old content has to stay.
-    fn walk(&self, walk: &mut Walk, turn: Option<usize>) -> bool {
+    fn walk(&self, walk: &mut Walk) -> bool {
         let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
         let is_blocked = self.kind.receive(&disk).is_err();
         walk.blocked += usize::from(is_blocked);
         walk.crashes += self.crash_at_each(&disk.moments(), is_blocked);
         self.completes(&disk, &self.system);
-        walk.refusals += self.refuse_each(disk.calls(), turn);
+        walk.refusals += self.refuse_each(disk.calls());
         is_blocked
     }
 
@@ -179,20 +173,13 @@ impl<'a, K: Walked> Step<'a, K> {
         crashes
     }
 
-    /// Refuses each call once, and each call and those after it, with every error or one in turn.
-    fn refuse_each(&self, calls: u32, turn: Option<usize>) -> usize {
-        let mut refusals = 0;
+    /// Refuses each call once, and each call and those after it, with every error.
+    fn refuse_each(&self, calls: u32) -> usize {
         for call in 1..=calls {
-            let once = ERRORS.map(|errno| Refusal::Once(call, errno)).to_vec();
-            let lasting = ERRORS[..LASTING].iter().map(|errno| Refusal::From(call, *errno)).collect();
-            for (way, refused) in [once, lasting].into_iter().enumerate() {
-                let one = turn.map(|turn| (turn + call as usize + way) % refused.len());
-                let chosen = one.map_or(&refused[..], |one| &refused[one..=one]);
-                chosen.iter().for_each(|refusal| self.refuse(*refusal));
-                refusals += chosen.len();
-            }
+            ERRORS.iter().for_each(|errno| self.refuse(Refusal::Once(call, *errno)));
+            ERRORS[..LASTING].iter().for_each(|errno| self.refuse(Refusal::From(call, *errno)));
         }
-        refusals
+        calls as usize * (ERRORS.len() + LASTING)
     }
 
     fn refuse(&self, refusal: Refusal) {
