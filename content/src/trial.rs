@@ -364,7 +364,7 @@ mod tests {
         let manifest = manifest(&["a:b"]);
         let disk = Model::of(world());
         assert!(refused_name(&disk.root(), &manifest).is_ok_and(|refused| refused.is_none()));
-        let disk = disk.with(&Abilities { refused: Some(b':'), ..Abilities::default() });
+        let disk = disk.with(&Abilities { no_colons: true, ..Abilities::default() });
         let (path, error) = refused_name(&disk.root(), &manifest).expect("room").expect("it is refused");
         assert_eq!((path.as_path(), error.raw_os_error()), (Path::new("d/a:b"), Some(libc::EINVAL)));
         assert_eq!(disk.current(), world());

@@ -44,6 +44,13 @@ pub(super) fn stream(seed: u8) -> Vec<u8> {
     stream
 }
 
+/// Returns a stream's manifest, and where it ends.
+pub(super) fn manifest(stream: &[u8]) -> (Manifest, usize) {
+    let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
+    let end = HEAD_BYTES + head.manifest_bytes();
+    (Manifest::decode(&head, &stream[HEAD_BYTES..end]).expect("a manifest"), end)
+}
+
 pub(super) fn old_world() -> World {
     let disk = Model::default();
     let root = disk.root();
@@ -93,9 +100,7 @@ pub(super) fn build_in(
         buffer[..read] == *chunk
     };
     let here: Vec<bool> = stream.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
-    let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
-    let manifest_end = HEAD_BYTES + head.manifest_bytes();
-    let manifest = Manifest::decode(&head, &stream[HEAD_BYTES..manifest_end]).expect("a manifest");
+    let (manifest, manifest_end) = manifest(stream);
     let place = Place::named(root.try_clone().map_err(failed)?, PathBuf::from("/"), name, target);
     let encoded = &stream[..manifest_end];
     let work = Work::begin_at(Pace::AtOnce(SYNC_BYTES), place, manifest, encoded, Some(&identity), leftover);

@@ -77,7 +77,7 @@ fn a_file_is_old_or_new_on_every_file_system_after_a_crash_or_a_refusal_at_any_s
         let old = is_old_there.then(|| old.clone());
         let walked = walk(&FileWalk { old, new: new.clone(), how, is_in_place });
         println!("{walked:?}");
-        assert!(walked.systems == 64 && walked.crashes > 1000 && walked.refusals > 1000, "{walked:?}");
+        assert!(walked.systems == 64 && walked.crashes > 200 && walked.refusals > 1000, "{walked:?}");
         assert!(walked.blocked > 0 || !is_old_there, "{walked:?}");
     }
     assert!(new.len() > 5 * CHUNK_BYTES, "several syncs");

@@ -1,6 +1,6 @@
 //! Files and directories of the simulated disk for crash tests.
 
-use super::world::{Change, Inode, World};
+use super::world::{Ability, Change, Inode, World};
 use super::{Model, State};
 use crate::disk::attributes::Accepted;
 use crate::disk::{Directory, DiskFile, Given, Kind, Lack};
@@ -35,7 +35,7 @@ impl ModelDirectory {
     }
 
     fn add(&self, what: &str, name: &Path, inode: Inode) -> Result<u64> {
-        self.disk.grow(&format!("{what} {}", name.display()), |state| {
+        self.disk.grow(format_args!("{what} {}", name.display()), |state| {
             let number = state.add(inode);
             self.give(state, name, number)?;
             Ok(number)
@@ -77,15 +77,15 @@ impl Directory for ModelDirectory {
     fn create_nameless(&self, _mode: u32) -> Result<ModelFile> {
         let file = Inode::File { bytes: Vec::new(), attributes: String::new() };
         let add = |state: &mut State| {
-            state.abilities.have(!state.abilities.no_nameless)?;
+            state.abilities.need(Ability::Nameless, state.abilities.no_nameless)?;
             Ok(state.add(file))
         };
         self.disk.grow("create", add).map(|inode| self.open(inode))
     }
 
     fn name(&self, file: &ModelFile, name: &Path) -> Result<()> {
-        self.disk.grow(&format!("name {}", name.display()), |state| {
-            state.abilities.have(!state.abilities.no_links)?;
+        self.disk.grow(format_args!("name {}", name.display()), |state| {
+            state.abilities.need(Ability::LinksAndAttributes, state.abilities.no_links)?;
             self.give(state, name, file.inode)
         })
     }
@@ -121,20 +121,20 @@ impl Directory for ModelDirectory {
     }
 
     fn make_symlink(&self, name: &Path, target: &[u8]) -> Result<()> {
-        self.disk.look(|state| state.abilities.have(!state.abilities.no_symlinks))?;
+        self.disk.look(|state| state.abilities.need(Ability::LinksAndAttributes, state.abilities.no_symlinks))?;
         self.add("make link", name, Inode::Symlink(target.to_vec())).map(drop)
     }
 
     fn make_link(&self, name: &Path, other: &ModelDirectory, of: &Path) -> Result<()> {
-        self.disk.grow(&format!("link {}", name.display()), |state| {
+        self.disk.grow(format_args!("link {}", name.display()), |state| {
             let inode = state.find(other.inode, of)?;
-            state.abilities.have(!state.abilities.no_links)?;
+            state.abilities.need(Ability::LinksAndAttributes, state.abilities.no_links)?;
             self.give(state, name, inode)
         })
     }
 
     fn make_special(&self, name: &Path, _special: Special) -> Result<()> {
-        self.disk.look(|state| state.abilities.have(!state.abilities.no_special))?;
+        self.disk.look(|state| state.abilities.need(Ability::LinksAndAttributes, state.abilities.no_special))?;
         self.add("make node", name, Inode::Special).map(drop)
     }
 
@@ -159,7 +159,7 @@ impl Directory for ModelDirectory {
     }
 
     fn rename(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
-        self.disk.change(&format!("rename {} to {}", name.display(), to.display()), |state| {
+        self.disk.change(format_args!("rename {} to {}", name.display(), to.display()), |state| {
             let moved = state.find(self.inode, name)?;
             state.allow(to)?;
             state.can_move(self.inode, name).and(state.is_no_mount(other.inode, to))?;
@@ -167,7 +167,7 @@ impl Directory for ModelDirectory {
                 let is_over = is_directory(&state.current, there);
                 match (is_directory(&state.current, moved), is_over) {
                     _ if there == moved => return Ok(()),
-                    (_, true) if state.abilities.no_rename_over => {
+                    (_, true) if state.abilities.lacks(Ability::RenameOver, state.abilities.no_rename_over) => {
                         return Err(Error::from_raw_os_error(libc::EPERM));
                     }
                     (false, true) => return Err(ErrorKind::IsADirectory.into()),
@@ -186,8 +186,8 @@ impl Directory for ModelDirectory {
     }
 
     fn exchange(&self, name: &Path, other: &ModelDirectory, to: &Path) -> Result<()> {
-        self.disk.change(&format!("exchange {} and {}", name.display(), to.display()), |state| {
-            if state.abilities.no_exchange {
+        self.disk.change(format_args!("exchange {} and {}", name.display(), to.display()), |state| {
+            if state.abilities.lacks(Ability::Exchange, state.abilities.no_exchange) {
                 return Err(Error::from_raw_os_error(libc::EINVAL));
             }
             state.can_move(self.inode, name).and(state.can_move(other.inode, to))?;
@@ -201,7 +201,7 @@ impl Directory for ModelDirectory {
         if self.has_directory(other)? {
             return self.rename(one, self, other);
         }
-        self.disk.change(&format!("rename {} to {}", one.display(), other.display()), |state| {
+        self.disk.change(format_args!("rename {} to {}", one.display(), other.display()), |state| {
             let moved = state.find(self.inode, one)?;
             state.can_move(self.inode, one)?;
             self.give(state, other, moved)?;
@@ -214,7 +214,7 @@ impl Directory for ModelDirectory {
     }
 
     fn remove(&self, name: &Path) -> Result<()> {
-        self.disk.change(&format!("remove {}", name.display()), |state| {
+        self.disk.change(format_args!("remove {}", name.display()), |state| {
             if is_directory(&state.current, state.find(self.inode, name)?) {
                 return Err(ErrorKind::IsADirectory.into());
             }
@@ -223,7 +223,7 @@ impl Directory for ModelDirectory {
     }
 
     fn remove_directory(&self, name: &Path) -> Result<()> {
-        self.disk.change(&format!("remove directory {}", name.display()), |state| {
+        self.disk.change(format_args!("remove directory {}", name.display()), |state| {
             let inode = state.find(self.inode, name)?;
             state.is_no_mount(self.inode, name)?;
             if !state.current.names(inode)?.is_empty() {
@@ -296,7 +296,7 @@ impl DiskFile for ModelFile {
     }
 
     fn write_all_at(&self, bytes: &[u8], offset: u64) -> Result<()> {
-        self.disk.grow(&format!("write {} bytes at {offset}", bytes.len()), |state| {
+        self.disk.grow(format_args!("write {} bytes at {offset}", bytes.len()), |state| {
             state.has_room(self.inode, offset + bytes.len() as u64)?;
             state.make(Change::Write { inode: self.inode, at: offset, bytes: bytes.to_vec() });
             state.write_back(bytes.len());
@@ -312,15 +312,15 @@ impl DiskFile for ModelFile {
     }
 
     fn set_bytes(&self, bytes: u64) -> Result<()> {
-        self.disk.change(&format!("set length {bytes}"), |state| {
+        self.disk.change(format_args!("set length {bytes}"), |state| {
             state.make(Change::SetBytes { inode: self.inode, bytes });
             Ok(())
         })
     }
 
     fn punch(&self, part: Range<u64>) -> Result<()> {
-        self.disk.change(&format!("punch {part:?}"), |state| {
-            state.abilities.have(!state.abilities.no_holes)?;
+        self.disk.change(format_args!("punch {part:?}"), |state| {
+            state.abilities.need(Ability::LinksAndAttributes, state.abilities.no_holes)?;
             let Inode::File { bytes, .. } = state.current.inode(self.inode) else { panic!("it is a file") };
             let end = part.end.min(bytes.len() as u64);
             let bytes = vec![0; end.saturating_sub(part.start) as usize];

@@ -11,6 +11,8 @@ pub use world::{Abilities, Inode, ROOT, World};
 use ethbcast_collectives::lock::Mutex;
 use nix::libc;
 use std::collections::BTreeSet;
+use std::fmt::Display;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, Result};
 use std::sync::Arc;
 use world::Change;
@@ -128,6 +130,16 @@ impl Model {
         self.0.lock().calls
     }
 
+    /// A hash of everything on which the next run depends.
+    fn digest(&self) -> u64 {
+        let (state, mut hasher) = (self.0.lock(), DefaultHasher::new());
+        for world in [&state.durable, &state.current] {
+            world.hash_reached(&state.pending, &mut hasher);
+        }
+        (&state.pending, state.has_lost).hash(&mut hasher);
+        hasher.finish()
+    }
+
     pub fn moments(&self) -> Vec<Moment> {
         self.0.lock().moments.clone()
     }
@@ -138,16 +150,21 @@ impl Model {
         look(&state)
     }
 
-    fn change<T>(&self, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn change<T>(&self, what: impl Display, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         self.change_with(Need::Writing, what, change)
     }
 
     /// Makes a change that takes up room.
-    fn grow<T>(&self, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn grow<T>(&self, what: impl Display, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
         self.change_with(Need::Room, what, change)
     }
 
-    fn change_with<T>(&self, need: Need, what: &str, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn change_with<T>(
+        &self,
+        need: Need,
+        what: impl Display,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         let mut state = self.0.lock();
         state.call(need)?;
         let done = change(&mut state)?;
@@ -156,7 +173,7 @@ impl Model {
     }
 
     /// Syncs the selected changes. If that fails they are lost, and later syncs succeed.
-    fn sync(&self, what: &str, mine: impl Fn(&Change) -> bool) -> Result<()> {
+    fn sync(&self, what: impl Display, mine: impl Fn(&Change) -> bool) -> Result<()> {
         let mut state = self.0.lock();
         let lost = std::mem::take(&mut state.has_lost);
         let failed =
@@ -190,7 +207,7 @@ impl State {
         }
     }
 
-    fn remember(&mut self, what: &str) {
+    fn remember(&mut self, what: impl Display) {
         if self.remembers {
             let after = format!("call {}: {what}", self.calls);
             self.moments.push(Moment { durable: self.durable.clone(), pending: self.pending.clone(), after });

@@ -6,9 +6,9 @@ use super::{Model, ModelDirectory, Moment, Refusal};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
 use nix::libc;
-use std::collections::{BTreeSet, HashSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::ffi::OsStr;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
@@ -35,6 +35,11 @@ pub trait Walked {
         Vec::new()
     }
 
+    /// Whether such a file system cannot hold the new content.
+    fn is_refused(&self, _abilities: &Abilities) -> bool {
+        false
+    }
+
     /// Returns the directories in which unfinished content may be.
     fn holders(&self, disk: &Model) -> Vec<ModelDirectory> {
         vec![disk.root()]
@@ -51,7 +56,7 @@ pub trait Walked {
     }
 }
 
-/// Errors of a call, the first half of which a file system also returns from then on.
+/// Errors of a call, the first of which a file system also returns from then on.
 const ERRORS: [i32; 12] = [
     libc::EIO,
     libc::ENOSPC,
@@ -73,6 +78,8 @@ const MONTH_SECONDS: u64 = 30 * 86_400;
 #[derive(Debug, Default)]
 pub struct Walk {
     pub systems: usize,
+    /// Systems on which every call has the result that it has on another one.
+    pub alike: usize,
     pub crashes: usize,
     pub refusals: usize,
     pub blocked: usize,
@@ -82,78 +89,106 @@ struct Step<'a, K: Walked> {
     kind: &'a K,
     system: String,
     abilities: Abilities,
+    /// What the file system can do by the next run.
+    later: Abilities,
     start: World,
     old: Listing,
     new: Listing,
+    /// States that were judged after a refusal, and those from which the next run delivered.
+    judged: RefCell<HashSet<(bool, bool, u64)>>,
+    completed: RefCell<HashSet<u64>>,
 }
 
 pub fn walk<K: Walked>(kind: &K) -> Walk {
-    let (start, mut walk) = (with_neighbours(kind.start()), Walk::default());
-    for (number, (system, abilities)) in kind.systems().into_iter().enumerate() {
-        let disk = Model::of(start.clone()).with(&abilities).remembering();
-        let is_all = kind.receive(&disk).unwrap_or_else(|error| panic!("{system}: {error}"));
-        assert!(is_all || !abilities.held.is_empty() || abilities.no_symlinks, "{system}");
-        let [old, new] = [&start, &disk.durable()].map(|world| kind.found(world, &abilities));
-        assert!(old != new, "{system}");
-        let step = Step { kind, system, abilities, start: start.clone(), old, new };
+    let (start, mut walk, mut asked) = (with_neighbours(kind.start()), Walk::default(), BTreeMap::new());
+    for (system, abilities) in kind.systems() {
         walk.systems += 1;
-        walk.crashes += step.crash_at_each(&disk.moments());
-        walk.refusals += step.refuse_each(disk.calls(), number);
+        let lacks = abilities.lacks;
+        if let Some(asked_there) = alike(&asked, lacks) {
+            asked.insert(lacks, asked_there);
+            walk.alike += 1;
+            continue;
+        }
+        let is_refused = kind.is_refused(&abilities);
+        let later = if is_refused { Abilities::default() } else { abilities.clone() };
+        let step = Step::new(kind, &start, system, abilities, later);
+        assert_eq!(step.walk(&mut walk), is_refused, "{}", step.system);
+        asked.insert(lacks, step.abilities.asked());
     }
     for (system, abilities) in Abilities::fixed(&kind.moved()) {
-        let disk = Model::of(start.clone());
-        kind.receive(&disk).expect("nothing is fixed there");
-        let [old, new] = [&start, &disk.durable()].map(|world| kind.found(world, &Abilities::default()));
-        let step = Step { kind, system, abilities, start: start.clone(), old, new };
-        walk.blocked += step.is_blocked();
+        Step::new(kind, &start, system, abilities, Abilities::default()).walk(&mut walk);
     }
     walk
 }
 
-impl<K: Walked> Step<'_, K> {
-    fn crash_at_each(&self, moments: &[Moment]) -> usize {
+/// Finds a file system that lacks less, on which nobody asked for the rest: every call has the same result there.
+/// Returns what was asked for on it.
+fn alike(walked: &BTreeMap<u8, u8>, lacks: u8) -> Option<u8> {
+    let is_alike = |(less, asked): &(&u8, &u8)| **less != lacks && *less & !lacks == 0 && lacks & !*less & *asked == 0;
+    walked.iter().find(is_alike).map(|(_, asked)| *asked)
+}
+
+impl<'a, K: Walked> Step<'a, K> {
+    fn new(kind: &'a K, start: &World, system: String, abilities: Abilities, later: Abilities) -> Self {
+        let disk = Model::of(start.clone()).with(&later);
+        let is_all = kind.receive(&disk).unwrap_or_else(|error| panic!("{system}: {error}"));
+        assert!(is_all || !later.held.is_empty() || later.no_symlinks, "{system}");
+        let [old, new] = [start, &disk.durable()].map(|world| kind.found(world, &later));
+        assert!(old != new, "{system}");
+        let (judged, completed) = Default::default();
+        Step { kind, system, abilities, later, start: start.clone(), old, new, judged, completed }
+    }
+
+    /// Returns whether the old content has to stay.
+    fn walk(&self, walk: &mut Walk) -> bool {
+        let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
+        let is_blocked = self.kind.receive(&disk).is_err();
+        walk.blocked += usize::from(is_blocked);
+        walk.crashes += self.crash_at_each(&disk.moments(), is_blocked);
+        self.completes(&disk, &self.system);
+        walk.refusals += self.refuse_each(disk.calls());
+        is_blocked
+    }
+
+    fn crash_at_each(&self, moments: &[Moment], is_blocked: bool) -> usize {
         let (mut seen, mut crashes) = (HashSet::new(), 0);
         for moment in moments {
-            for crashed in moment.main_crashes() {
-                let when = format!("{}, after {}", self.system, moment.after);
+            for crashed in moment.main_crashes().into_iter().chain([moment.kill()]) {
+                let when = || format!("{}, after {}", self.system, moment.after);
                 crashes += 1;
-                self.assert_whole(&crashed, &when);
-                let mut hasher = DefaultHasher::new();
-                crashed.hash(&mut hasher);
-                if seen.insert(hasher.finish()) {
-                    let aged = Model::of(crashed.clone()).with(&self.abilities);
-                    self.remove_stale(&aged, MONTH_SECONDS);
-                    self.assert_whole(&aged.current(), &format!("{when}, a month later"));
-                    self.completes(&Model::of(crashed), &when);
+                let left = Model::of(crashed);
+                if !seen.insert(left.digest()) {
+                    continue;
                 }
+                let crashed = left.current();
+                self.assert_whole(&crashed, &when());
+                let is_new = self.kind.found(&crashed, &self.abilities) == self.new;
+                assert!(!is_blocked || !is_new, "{}: refused, and there", when());
+                let aged = Model::of(crashed).with(&self.abilities);
+                self.remove_stale(&aged, MONTH_SECONDS);
+                self.assert_whole(&aged.current(), &format!("{}, a month later", when()));
+                self.completes(&left, &when());
             }
         }
         crashes
     }
 
-    /// Refuses each call once, and each call and those after it. Without a lack of abilities, with
-    /// every error; else with one error each.
-    fn refuse_each(&self, calls: u32, number: usize) -> usize {
-        let mut refusals = 0;
+    /// Refuses each call once, and each call and those after it, with every error.
+    fn refuse_each(&self, calls: u32) -> usize {
         for call in 1..=calls {
-            let once = ERRORS.map(|errno| Refusal::Once(call, errno)).to_vec();
-            let lasting = ERRORS[..LASTING].iter().map(|errno| Refusal::From(call, *errno)).collect();
-            for (turn, ways) in [once, lasting].into_iter().enumerate() {
-                let one = (number + call as usize + turn) % ways.len();
-                let chosen = if number == 0 { &ways[..] } else { &ways[one..=one] };
-                for refusal in chosen {
-                    refusals += 1;
-                    self.refuse(*refusal);
-                }
-            }
+            ERRORS.iter().for_each(|errno| self.refuse(Refusal::Once(call, *errno)));
+            ERRORS[..LASTING].iter().for_each(|errno| self.refuse(Refusal::From(call, *errno)));
         }
-        refusals
+        calls as usize * (ERRORS.len() + LASTING)
     }
 
     fn refuse(&self, refusal: Refusal) {
-        let when = format!("{}, {refusal:?}", self.system);
         let disk = Model::of(self.start.clone()).with(&self.abilities).refusing(refusal);
         let received = self.kind.receive(&disk);
+        if !self.judged.borrow_mut().insert((received.is_ok(), received == Ok(true), disk.digest())) {
+            return;
+        }
+        let when = format!("{}, {refusal:?}", self.system);
         let found = self.kind.found(&disk.current(), &self.abilities);
         // What was left out was named.
         let is_told = received == Ok(false) && found.iter().all(|entry| self.new.contains(entry));
@@ -165,22 +200,6 @@ impl<K: Walked> Step<'_, K> {
             assert!(found == self.new, "{when}: delivered, and not on the disk: {:?}", paths(&found));
         }
         self.completes(&disk.recovered(), &when);
-    }
-
-    /// Receives where the entry that has to move is a mount, on another layer, or another user's: the old one stays.
-    fn is_blocked(&self) -> usize {
-        let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
-        let is_refused = self.kind.receive(&disk).is_err();
-        for moment in disk.moments() {
-            let when = format!("{}, after {}", self.system, moment.after);
-            for crashed in moment.main_crashes().into_iter().chain([moment.kill()]) {
-                self.assert_whole(&crashed, &when);
-                let there = self.kind.found(&crashed, &self.abilities);
-                assert!(!is_refused || there != self.new, "{when}: refused, and there");
-            }
-        }
-        self.completes_with(&disk, &Abilities::default(), &self.system);
-        usize::from(is_refused)
     }
 
     fn remove_stale(&self, disk: &Model, age_seconds: u64) {
@@ -197,15 +216,13 @@ impl<K: Walked> Step<'_, K> {
         assert!(outside::<K>(there) == outside::<K>(&self.start), "{when}: {:?}", paths(&outside::<K>(there)));
     }
 
-    #[track_caller]
-    fn completes(&self, left: &Model, when: &str) {
-        self.completes_with(left, &self.abilities, when);
-    }
-
     /// The next run of a receiver delivers, and leaves nothing hidden.
     #[track_caller]
-    fn completes_with(&self, left: &Model, abilities: &Abilities, when: &str) {
-        let disk = left.clone().with(abilities);
+    fn completes(&self, left: &Model, when: &str) {
+        let (disk, abilities) = (left.clone().with(&self.later), &self.later);
+        if !self.completed.borrow_mut().insert(disk.digest()) {
+            return;
+        }
         self.remove_stale(&disk, 0);
         self.kind.receive(&disk).unwrap_or_else(|error| panic!("{when}, then: {error}"));
         let found = self.kind.found(&disk.durable(), abilities);

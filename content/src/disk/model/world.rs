@@ -5,9 +5,12 @@ use crate::disk::Lack;
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
+use std::hash::{Hash, Hasher};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU8, Ordering};
 
 pub const ROOT: u64 = 0;
 
@@ -20,7 +23,7 @@ pub enum Inode {
 }
 
 /// A change that reaches the disk as a whole or not at all, except for a write, which may be torn.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
     Write { inode: u64, at: u64, bytes: Vec<u8> },
     SetBytes { inode: u64, bytes: u64 },
@@ -137,16 +140,31 @@ impl World {
     }
 
     pub fn swept(mut self) -> World {
-        let mut reached = vec![ROOT];
-        let mut at = 0;
-        while at < reached.len() {
-            if let Ok(names) = self.names(reached[at]) {
-                reached.extend(names.values());
-            }
-            at += 1;
-        }
+        let reached = self.reached(vec![ROOT]);
         self.0.retain(|number, _| reached.contains(number));
         self
+    }
+
+    fn reached(&self, mut from: Vec<u64>) -> BTreeSet<u64> {
+        let mut reached = BTreeSet::new();
+        while let Some(number) = from.pop() {
+            if let Ok(names) = self.names(number) {
+                from.extend(names.values());
+            }
+            reached.insert(number);
+        }
+        reached
+    }
+
+    /// Hashes what can be found from here, or from the entries of changes that have still to be written.
+    pub(super) fn hash_reached(&self, pending: &[Change], hasher: &mut impl Hasher) {
+        let named = pending.iter().filter_map(|change| match change {
+            Change::Name { inode, .. } => Some(*inode),
+            change => change.of_content(),
+        });
+        for number in self.reached(named.chain([ROOT]).collect()) {
+            (number, self.0.get(&number)).hash(hasher);
+        }
     }
 
     pub fn apply(&mut self, change: &Change) {
@@ -218,7 +236,8 @@ pub struct Abilities {
     pub no_xattrs: bool,
     /// Whether no hole can be made in a file (NFS before 4.2, vfat, exFAT).
     pub no_holes: bool,
-    pub refused: Option<u8>,
+    /// Whether no name can have a colon (vfat, exFAT).
+    pub no_colons: bool,
     pub folds_case: bool,
     pub room_bytes: Option<u64>,
     /// Files that another process has open: when removed they get another name (`.nfs…`,
@@ -229,14 +248,54 @@ pub struct Abilities {
     pub foreign: BTreeSet<u64>,
     /// Directories of an overlay's lower layer, which cannot be renamed.
     pub lower: BTreeSet<u64>,
+    /// Files that another process has open on other file systems of the same walk.
+    pub held_elsewhere: BTreeSet<u64>,
+    /// What one of all combinations lacks: bits of [`Ability`].
+    pub lacks: u8,
+    /// Abilities that made a difference to a call, or would have: bits of [`Ability`]. Copies share it.
+    pub asked: Arc<AtomicU8>,
+}
+
+/// The abilities that decide how content gets its name.
+#[derive(Clone, Copy, Debug)]
+pub enum Ability {
+    Exchange,
+    RenameOver,
+    Nameless,
+    LinksAndAttributes,
+    CaseAndAllNames,
+    RemovalOfOpenFiles,
+}
+
+impl Ability {
+    const ALL: [Ability; 6] = [
+        Ability::Exchange,
+        Ability::RenameOver,
+        Ability::Nameless,
+        Ability::LinksAndAttributes,
+        Ability::CaseAndAllNames,
+        Ability::RemovalOfOpenFiles,
+    ];
+
+    fn bit(self) -> u8 {
+        1 << self as u8
+    }
+
+    fn name(self) -> &'static str {
+        match self {
+            Ability::Exchange => "exchange",
+            Ability::RenameOver => "renames over directories",
+            Ability::Nameless => "nameless files",
+            Ability::LinksAndAttributes => "links and attributes",
+            Ability::CaseAndAllNames => "case and all names",
+            Ability::RemovalOfOpenFiles => "removal of open files",
+        }
+    }
 }
 
 fn fail<T>(errno: i32) -> Result<T> {
     Err(Error::from_raw_os_error(errno))
 }
-
-/// Name of abilities, and what takes them away.
-type NamedLack<'a> = (&'a str, &'a dyn Fn(&mut Abilities));
 
 impl Abilities {
     pub fn profiles() -> Vec<(&'static str, Abilities)> {
@@ -250,7 +309,7 @@ impl Abilities {
             no_modes: true,
             no_xattrs: true,
             no_holes: true,
-            refused: Some(b':'),
+            no_colons: true,
             folds_case: true,
             ..all()
         };
@@ -278,27 +337,38 @@ impl Abilities {
     /// them first.
     pub fn combinations(held: impl IntoIterator<Item = u64>) -> Vec<(String, Abilities)> {
         let held = BTreeSet::from_iter(held);
-        let lacks: [NamedLack<'_>; 6] = [
-            ("exchange", &|of| of.no_exchange = true),
-            ("renames over directories", &|of| of.no_rename_over = true),
-            ("nameless files", &|of| of.no_nameless = true),
-            ("links and attributes", &|of| {
-                (of.no_links, of.no_symlinks, of.no_special, of.no_holes) = (true, true, true, true);
-                (of.no_owners, of.no_modes, of.no_xattrs) = (true, true, true);
-            }),
-            ("case and all names", &|of| (of.folds_case, of.refused) = (true, Some(b':'))),
-            ("removal of open files", &|of| of.held.clone_from(&held)),
-        ];
-        let mut combinations = Vec::new();
-        for pattern in 0..1 << lacks.len() {
-            let (mut abilities, mut names) = (Abilities::default(), Vec::new());
-            for (_, (name, lack)) in lacks.iter().enumerate().filter(|(bit, _)| pattern >> bit & 1 == 1) {
-                lack(&mut abilities);
-                names.push(*name);
+        let combination = |lacks: u8| {
+            let of: Vec<Ability> = Ability::ALL.into_iter().filter(|of| lacks & of.bit() != 0).collect();
+            let mut abilities = Abilities { lacks, held_elsewhere: held.clone(), ..Abilities::default() };
+            of.iter().for_each(|of| abilities.lose(*of, &held));
+            let names: Vec<&str> = of.iter().map(|of| of.name()).collect();
+            (format!("without [{}]", names.join(", ")), abilities)
+        };
+        (0..1 << Ability::ALL.len()).map(combination).collect()
+    }
+
+    fn lose(&mut self, of: Ability, held: &BTreeSet<u64>) {
+        match of {
+            Ability::Exchange => self.no_exchange = true,
+            Ability::RenameOver => self.no_rename_over = true,
+            Ability::Nameless => self.no_nameless = true,
+            Ability::LinksAndAttributes => {
+                (self.no_links, self.no_symlinks, self.no_special, self.no_holes) = (true, true, true, true);
+                (self.no_owners, self.no_modes, self.no_xattrs) = (true, true, true);
             }
-            combinations.push((format!("without [{}]", names.join(", ")), abilities));
+            Ability::CaseAndAllNames => (self.folds_case, self.no_colons) = (true, true),
+            Ability::RemovalOfOpenFiles => self.held.clone_from(held),
         }
-        combinations
+    }
+
+    /// Whether it is lacking, where that makes a difference.
+    pub(super) fn lacks(&self, of: Ability, is_lacking: bool) -> bool {
+        self.asked.fetch_or(of.bit(), Ordering::Relaxed);
+        is_lacking
+    }
+
+    pub fn asked(&self) -> u8 {
+        self.asked.load(Ordering::Relaxed)
     }
 
     /// File systems on which one of these entries cannot be moved, each with and without an exchange.
@@ -320,18 +390,18 @@ impl Abilities {
 
     pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {
         let lacks = [(self.no_owners, Lack::Owners), (self.no_modes, Lack::Modes), (self.no_xattrs, Lack::Xattrs)];
+        let lacks = lacks.map(|(lacks, lack)| (self.lacks(Ability::LinksAndAttributes, lacks), lack));
         lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, lack)| lack)
     }
 
-    pub(super) fn have(&self, is_there: bool) -> Result<()> {
-        if is_there { Ok(()) } else { fail(libc::EPERM) }
+    /// Fails if it is lacking.
+    pub(super) fn need(&self, of: Ability, is_lacking: bool) -> Result<()> {
+        if self.lacks(of, is_lacking) { fail(libc::EPERM) } else { Ok(()) }
     }
 
     fn allow(&self, name: &Path) -> Result<()> {
-        match self.refused {
-            Some(byte) if name.as_os_str().as_bytes().contains(&byte) => fail(libc::EINVAL),
-            _ => Ok(()),
-        }
+        let is_odd = name.as_os_str().as_bytes().contains(&b':');
+        if is_odd && self.lacks(Ability::CaseAndAllNames, self.no_colons) { fail(libc::EINVAL) } else { Ok(()) }
     }
 }
 
@@ -342,8 +412,9 @@ impl State {
     }
 
     pub(super) fn spelt(&self, directory: u64, name: &OsStr) -> OsString {
-        let names = self.current.names(directory).ok().filter(|_| self.abilities.folds_case);
+        let names = self.current.names(directory).ok().filter(|names| !names.contains_key(name));
         let same = names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
+        let same = same.filter(|_| self.abilities.lacks(Ability::CaseAndAllNames, self.abilities.folds_case));
         same.cloned().unwrap_or_else(|| name.to_owned())
     }
 
@@ -409,6 +480,9 @@ impl State {
     }
 
     pub(super) fn is_held(&self, inode: u64) -> bool {
-        matches!(self.current.inode(inode), Inode::File { .. }) && self.abilities.held.contains(&inode)
+        let is_file = matches!(self.current.inode(inode), Inode::File { .. });
+        let is_held = self.abilities.held.contains(&inode);
+        let is_asked = is_file && (is_held || self.abilities.held_elsewhere.contains(&inode));
+        is_asked && self.abilities.lacks(Ability::RemovalOfOpenFiles, is_held)
     }
 }
