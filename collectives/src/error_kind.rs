@@ -91,8 +91,8 @@ impl CommunicatorError {
     pub fn kind(&self) -> ErrorKind {
         use CommunicatorError::{
             Busy, Closed, Cut, DeadAfter, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
-            NetworksDiffer, NoSuchRank, NotJoined, OtherBuild, Outlawed, PresetsDiffer, Running, Size, SizesDiffer,
-            Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
+            NetworksDiffer, NoSuchRank, NotJoined, NotOfSubgroup, OtherBuild, Outlawed, PresetsDiffer, Running, Size,
+            SizesDiffer, Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
         };
         match self {
             Missing { .. } | Unconfirmed { .. } | TimedOut { .. } | Unshrunk { .. } => ErrorKind::Nobody,
@@ -101,7 +101,13 @@ impl CommunicatorError {
                 ErrorKind::Usage
             }
             DeadAfter { .. } | TwoProcesses { .. } | TooMany { .. } | Running { .. } => ErrorKind::Usage,
-            NotJoined | Closed | Busy { .. } | NoSuchRank { .. } | Length { .. } | Tag { .. } => ErrorKind::Usage,
+            NotJoined
+            | NotOfSubgroup { .. }
+            | Closed
+            | Busy { .. }
+            | NoSuchRank { .. }
+            | Length { .. }
+            | Tag { .. } => ErrorKind::Usage,
             Mismatch { .. } => ErrorKind::Mismatch,
             Gone(_) | Outlawed | Left(_) | Cut(..) | Deaf(_) => ErrorKind::Gone,
             _ => ErrorKind::SomeFailed,

@@ -2,6 +2,7 @@
 
 use crate::account::{self, Account, LiveRanks, Ranks};
 use crate::dynamic::{INTER, KNOWN, NEW, Table, Word, done, print_line};
+use crate::kept::Offer;
 use crate::neighbours::ProcessId;
 use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
 use crate::settings::{Reason, Settings, UNUSABLE_KEY};
@@ -143,7 +144,13 @@ impl Group {
 
     fn begin(&self, table: &'static Table, settings: &Settings, comm: Word) {
         match joining(table, settings, comm, self.rank, self.size) {
-            Ok(Begun::Joining(joining)) => *self.state.lock() = Stage::Joining(joining),
+            Ok(Begun::Joining(joining)) => {
+                let is_meeting = joining.is_meeting();
+                *self.state.lock() = Stage::Joining(joining);
+                if !is_meeting {
+                    self.complete(table, settings, comm);
+                }
+            }
             Ok(Begun::Kept(wire)) => self.carry(table, settings, comm, wire, " again"),
             Err((reason, text)) => self.stay(settings, reason, &text),
         }
@@ -256,7 +263,7 @@ fn everywhere(table: &Table, comm: Word) -> Result<(), (Reason, String)> {
 }
 
 /// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
-/// and the join, unless all of them have kept a wire of the same ranks.
+/// and the join, unless all of them have kept a wire of the same ranks; it is short if they have one of more ranks.
 fn joining(
     table: &'static Table,
     settings: &Settings,
@@ -268,11 +275,16 @@ fn joining(
     (table.world)(&mut world_rank);
     WORLD_RANK.store(world_rank, Ordering::Relaxed);
     WORLD_SIZE.store(c_int::MAX, Ordering::Relaxed);
-    let own = own_descriptor(settings);
+    let offer = Offer::of(rank, size);
+    let own = NodeDescriptor { offer: offer.number(), ..own_descriptor(settings) };
     let mut all = vec![0; rank_map::BYTES * size];
     let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
-    let host_map = RankMap::new(&cards(&all)?, &settings.agreed, settings.topology.is_some())?;
+    let cards = cards(&all)?;
+    let host_map = RankMap::new(&cards, &settings.agreed, settings.topology.is_some())?;
+    if let Some(wire) = offer.accepted(cards.iter().flatten().map(|card| card.offer), &host_map, rank) {
+        return Ok(Begun::Kept(wire));
+    }
     let agree = |own| {
         let mut least = 0;
         let code = (table.least)(comm, own, &mut least);
@@ -280,7 +292,10 @@ fn joining(
     };
     Ok(match kept::take(&host_map, rank, agree)? {
         Some(wire) => Begun::Kept(wire),
-        None => Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, host_map))),
+        None => {
+            let above = kept::above(&host_map, agree)?;
+            Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, host_map, above)))
+        }
     })
 }
 
@@ -304,6 +319,7 @@ fn own_descriptor(settings: &Settings) -> NodeDescriptor {
         process: ProcessId::own(),
         host: if settings.topology.is_some() { host::name(None) } else { host::own_name() },
         world_rank: world_rank().map(|rank| rank as u32),
+        offer: 0,
         fingerprint: settings.agreed.fingerprint(),
         trouble,
     }

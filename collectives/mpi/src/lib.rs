@@ -14,7 +14,7 @@
 //! continues with the MPI. The state is kept with the communicator as an attribute. The account
 //! decides when a length is tried on the wire, by the program's own calls; all ranks record the
 //! result in a `cost_table`, which decides from then on (`calls`). The results are kept for later
-//! communicators, and so is the wire, for those of the same ranks (`kept`).
+//! communicators, and so is the wire, for those of the same ranks; in it those of fewer ranks are numbers (`kept`).
 //!
 //! A thread detects ranks that differ about the number of bytes (`order`, `wire`).
 //!

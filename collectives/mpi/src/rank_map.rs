@@ -15,6 +15,7 @@ pub struct RankMap {
     pub host_of: Vec<usize>,
     pub place_of: Vec<usize>,
     pub processes: Vec<ProcessId>,
+    macs: Vec<MacAddr>,
     pub names: Vec<String>,
     pub hosts: Vec<String>,
     /// Name of each rank for people: its number in the world, if known, and its host.
@@ -49,13 +50,14 @@ impl RankMap {
             let text = format!("{} hosts, fewer than {}", leaders.len(), agreed.least_hosts);
             return Err((Reason::FewHosts, text));
         }
+        let macs = leaders.iter().map(|&rank| cards[rank].mac).collect();
         let hosts: Vec<String> = leaders.iter().map(|&rank| cards[rank].host.clone()).collect();
         let numbers = || (0..leaders.len()).map(|host| format!("{host:05}")).collect();
         let names = if by_name { hosts.clone() } else { numbers() };
         let group = format!("mpi-{:016x}", cards[0].nonce);
         let processes = cards.iter().map(|card| card.process).collect();
         let labels = cards.iter().enumerate().map(|(rank, card)| card.label(rank)).collect();
-        Ok(RankMap { group, leaders, host_of, place_of, processes, names, hosts, labels })
+        Ok(RankMap { group, leaders, host_of, place_of, processes, macs, names, hosts, labels })
     }
 
     /// Rewrites a text of the wire, which has its own numbers of ranks and names of hosts.
@@ -83,6 +85,16 @@ impl RankMap {
         text
     }
 
+    /// Returns the hosts of this map that are those of another, in its order: all its ranks are ranks of this one, and
+    /// its leaders are leaders here.
+    pub fn hosts_of(&self, other: &RankMap) -> Option<Vec<usize>> {
+        let here = |map: &RankMap, rank: usize| (map.macs[map.host_of[rank]], map.processes[rank]);
+        let own: Vec<_> = (0..self.host_of.len()).map(|rank| here(self, rank)).collect();
+        let are_ranks = (0..other.host_of.len()).all(|rank| own.contains(&here(other, rank)));
+        let host = |&leader: &usize| self.leaders.iter().position(|&rank| own[rank] == here(other, leader));
+        other.leaders.iter().map(host).collect::<Option<Vec<usize>>>().filter(|_| are_ranks)
+    }
+
     pub fn is_one_each(&self) -> bool {
         self.leaders.len() == self.host_of.len()
     }
@@ -97,10 +109,10 @@ pub fn cards(bytes: &[u8]) -> Result<Vec<Option<NodeDescriptor>>, (Reason, Strin
 }
 
 pub const BYTES: usize = 512;
-const HEAD_BYTES: usize = 31;
+const HEAD_BYTES: usize = 35;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
-const VERSION: u8 = 5;
+const VERSION: u8 = 6;
 
 /// Description of one rank for the others: ranks behind one interface are on one host, and the first rank's random
 /// number names the group.
@@ -111,6 +123,8 @@ pub struct NodeDescriptor {
     pub process: ProcessId,
     pub host: String,
     pub world_rank: Option<u32>,
+    /// Number of a wire that the rank has kept and offers, or 0.
+    pub offer: u32,
     pub fingerprint: String,
     pub trouble: String,
 }
@@ -124,6 +138,7 @@ impl NodeDescriptor {
         bytes[15..19].copy_from_slice(&self.process.number.to_be_bytes());
         bytes[19..27].copy_from_slice(&self.process.namespace.to_be_bytes());
         bytes[27..31].copy_from_slice(&self.world_rank.unwrap_or(u32::MAX).to_be_bytes());
+        bytes[31..35].copy_from_slice(&self.offer.to_be_bytes());
         let mut at = HEAD_BYTES;
         for (text, most) in [(&self.host, 64), (&self.fingerprint, 128), (&self.trouble, 255)] {
             let cut = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
@@ -146,9 +161,10 @@ impl NodeDescriptor {
         let number = u32::from_be_bytes(head[15..19].try_into().ok()?);
         let process = ProcessId { number, namespace: u64::from_be_bytes(head[19..27].try_into().ok()?) };
         let world_rank = Some(u32::from_be_bytes(head[27..31].try_into().ok()?)).filter(|&rank| rank != u32::MAX);
+        let offer = u32::from_be_bytes(head[31..35].try_into().ok()?);
         let mac = MacAddr::new(head[1], head[2], head[3], head[4], head[5], head[6]);
         let [host, fingerprint, trouble] = [text()?, text()?, text()?];
-        Some(NodeDescriptor { mac, nonce, process, host, world_rank, fingerprint, trouble })
+        Some(NodeDescriptor { mac, nonce, process, host, world_rank, offer, fingerprint, trouble })
     }
 
     fn label(&self, rank: usize) -> String {
@@ -173,6 +189,7 @@ mod rank_map_tests {
             nonce: 5,
             host: format!("n{mac}"),
             world_rank: None,
+            offer: 0,
             fingerprint: agreed.fingerprint(),
             trouble: String::new(),
         })
@@ -190,6 +207,24 @@ mod rank_map_tests {
         assert_eq!(host_map.place_of, [0, 0, 1, 0, 1, 2]);
         assert_eq!(host_map.names, ["00000", "00001", "00002"]);
         assert!(!host_map.is_one_each() && mapped(&[1, 2, 3].map(card)).expect("three").is_one_each());
+    }
+
+    #[test]
+    fn a_map_has_the_hosts_of_another_if_all_ranks_are_its_own_and_the_same_lead() {
+        let processes = |cards: &[(u8, u32)]| {
+            let cards = cards.iter().map(|&(mac, number)| {
+                let process = ProcessId { number, namespace: 1 };
+                Some(NodeDescriptor { process, ..card(mac).expect("a card") })
+            });
+            mapped(&cards.collect::<Vec<_>>()).expect("three hosts")
+        };
+        // Processes of different hosts may have one number.
+        let all = processes(&[(1, 7), (2, 7), (3, 7), (4, 7), (1, 8), (2, 8)]);
+        assert_eq!(all.hosts_of(&all), Some(vec![0, 1, 2, 3]));
+        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (2, 8)])), Some(vec![3, 1, 0]));
+        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 8), (1, 7)])), None, "another process leads");
+        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (1, 9)])), None, "a rank is not there");
+        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (5, 7)])), None, "a host is not there");
     }
 
     #[test]
@@ -235,6 +270,7 @@ mod node_descriptor_tests {
             process: ProcessId { number: 4711, namespace: 0xf000_0001 },
             host: "n7".into(),
             world_rank: Some(12),
+            offer: 0x8000_0001,
             fingerprint: "bcast 0".into(),
             trouble: String::new(),
         };
@@ -244,7 +280,7 @@ mod node_descriptor_tests {
         assert_eq!((cut.host.len(), cut.trouble.len()), (64, 255));
         assert_eq!(NodeDescriptor::decode(&[0; BYTES]), None);
         assert_eq!(NodeDescriptor::decode(&[]), None);
-        assert_eq!(NodeDescriptor::decode(&[VERSION; 30]), None);
+        assert_eq!(NodeDescriptor::decode(&[VERSION; 34]), None);
         assert_eq!(NodeDescriptor::decode(&[&[VERSION][..], &[255; BYTES - 1]].concat()), None);
     }
 }

@@ -93,6 +93,8 @@ pub struct Wire {
     host_map: RankMap,
     rank: usize,
     leaders: Option<Communicator>,
+    /// Group in which this one is a number.
+    above: Option<String>,
     /// Communicator of this host's ranks, where any two share one.
     node: Option<Word>,
     leader_ranks: Vec<u16>,
@@ -104,7 +106,20 @@ pub struct Wire {
 impl Wire {
     /// Begins to join the wire in a thread of its own, if this rank is a leader. The program goes on with the MPI
     /// meanwhile. Where ranks share hosts all of them take part in the split.
-    pub fn join(table: &'static Table, settings: &Settings, comm: Word, rank: usize, host_map: RankMap) -> Joining {
+    ///
+    /// In the group of a wire `above`, of which these ranks are all or some, they get a number: they need not meet.
+    pub fn join(
+        table: &'static Table,
+        settings: &Settings,
+        comm: Word,
+        rank: usize,
+        mut host_map: RankMap,
+        above: Option<Arc<Wire>>,
+    ) -> Joining {
+        let hosts = above.as_ref().map_or(Vec::new(), |above| above.host_map.hosts_of(&host_map).unwrap_or_default());
+        if let Some(above) = &above {
+            host_map.names = hosts.iter().map(|&host| above.host_map.names[host].clone()).collect();
+        }
         let host = host_map.host_of[rank];
         let own_host = |other: &usize| host_map.host_of[*other] == host;
         let neighbours = (0..host_map.host_of.len()).filter(own_host).map(|other| host_map.processes[other]);
@@ -121,6 +136,7 @@ impl Wire {
             table,
             rank,
             leaders: None,
+            above: above.as_ref().map(|above| above.group().to_owned()),
             node,
             leader_ranks: Vec::new(),
             neighbours: Neighbours::default(),
@@ -140,7 +156,16 @@ impl Wire {
             let begun = options(settings, &wire.host_map.names[host], &wire).and_then(|options| {
                 let size = u16::try_from(wire.host_map.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
                 let group = wire.host_map.group.clone();
-                let join = move || Communicator::join_with(&group, size, &options).map_err(|error| error.to_string());
+                let join = move || {
+                    let joined = match above.as_deref().map(|above| (above, above.leaders.as_ref())) {
+                        Some((above, Some(leaders))) => {
+                            let ranks: Vec<u16> = hosts.iter().map(|&host| above.leader_ranks[host]).collect();
+                            leaders.subgroup(&group, &ranks, &options)
+                        }
+                        _ => Communicator::join_with(&group, size, &options),
+                    };
+                    joined.map_err(|error| error.to_string())
+                };
                 Builder::new().name(THREAD_NAME.to_owned()).spawn(join).map_err(|error| format!("no thread: {error}"))
             });
             match begun {
@@ -159,12 +184,24 @@ impl Wire {
         &self.host_map.group
     }
 
-    /// Whether the wire works and connects these ranks, as far as this one, which becomes `rank`,
-    /// can determine.
+    /// Whether the wire connects these ranks, and this one becomes `rank`.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
-        let is_well = || self.leaders.as_ref().is_none_or(|all| all.is_whole());
         let are_same = self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
-        self.rank == rank && are_same && is_well()
+        self.rank == rank && are_same
+    }
+
+    pub fn has_size(&self, rank: usize, size: usize) -> bool {
+        (self.rank, self.host_map.host_of.len()) == (rank, size)
+    }
+
+    /// Whether the wire works, as far as this rank can determine.
+    pub fn is_well(&self) -> bool {
+        self.leaders.as_ref().is_none_or(Communicator::is_whole)
+    }
+
+    /// Whether these ranks are all or some of the wire's.
+    pub fn has(&self, ranks: &RankMap) -> bool {
+        self.host_map.hosts_of(ranks).is_some()
     }
 
     pub fn hosts(&self) -> usize {
@@ -225,7 +262,8 @@ impl Wire {
     }
 
     pub fn describe(&self) -> String {
-        format!("{} hosts, group {}", self.hosts(), self.group())
+        let within = self.above.as_ref().map(|above| format!(" within {above}")).unwrap_or_default();
+        format!("{} hosts, group {}{within}", self.hosts(), self.group())
     }
 
     /// Broadcasts from `root`: on its host, among the leaders, on the other hosts.
@@ -379,6 +417,11 @@ impl Joining {
         Joining { wire: Err(text), thread: None }
     }
 
+    /// Whether the ranks have to meet: it takes long, and may fail.
+    pub fn is_meeting(&self) -> bool {
+        self.wire.as_ref().is_ok_and(|wire| wire.above.is_none())
+    }
+
     pub fn is_over(&self) -> bool {
         self.thread.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -432,13 +475,20 @@ const WATCH_THREAD: &str = "ethb-lookout";
 
 static WIRES: Mutex<Vec<Weak<Wire>>> = Mutex::new(Vec::new());
 
-/// Starts a thread that checks a wire for calls that contradict each other.
+/// Returns the wires of this process's communicators, and those that are kept.
+pub fn all() -> Vec<Arc<Wire>> {
+    let mut wires = WIRES.lock();
+    wires.retain(|wire| wire.strong_count() > 0);
+    wires.iter().filter_map(Weak::upgrade).collect()
+}
+
+/// Lists a wire, and starts a thread that checks it for calls that contradict each other.
 pub fn watch(wire: &Arc<Wire>) {
     static STARTED: Once = Once::new();
+    WIRES.lock().push(Arc::downgrade(wire));
     if !wire.is_leader() {
         return;
     }
-    WIRES.lock().push(Arc::downgrade(wire));
     STARTED.call_once(|| {
         if let Err(error) = Builder::new().name(WATCH_THREAD.to_owned()).spawn(run) {
             print_line(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
@@ -450,11 +500,7 @@ fn run() {
     loop {
         std::thread::sleep(LOOK_EVERY);
         // The lock is released before the check, so that a new communicator need not wait for it.
-        let wires: Vec<Arc<Wire>> = {
-            let mut kept = WIRES.lock();
-            kept.retain(|wire| wire.strong_count() > 0);
-            kept.iter().filter_map(Weak::upgrade).collect()
-        };
+        let wires = all();
         wires.iter().for_each(|wire| wire.look(Instant::now()));
     }
 }

@@ -17,6 +17,8 @@
 //!
 //! **Keys.** With a key ranks hear nobody without it; `seals` has the secrets.
 //!
+//! **Subgroups.** Some ranks of a group make another by a name alone ([`Member::subgroup`]).
+//!
 //! **Shrinking.** After a rank has died or left, the survivors go on without it ([`Shrink`]).
 //!
 //! Like every protocol part a [`Member`] is a state machine without socket, clock, thread or random

@@ -49,6 +49,20 @@ impl Roster {
         Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
     }
 
+    /// Returns the list of a group called `name` of some ranks, in the order given; its digest differs from those of
+    /// all other lists.
+    pub(super) fn within(&self, name: &str, ranks: &[Rank]) -> Roster {
+        let entries: Vec<RosterEntry> = ranks.iter().map(|rank| self.entries[rank.index()].clone()).collect();
+        let mut hasher = blake3::Hasher::new();
+        hasher.update(b"within").update(&self.digest).update(&(name.len() as u64).to_be_bytes());
+        hasher.update(name.as_bytes());
+        for rank in ranks {
+            hasher.update(&rank.0.to_be_bytes());
+        }
+        let (nodes, digest) = (Nodes::new(entries.iter().map(|entry| entry.mac)), *hasher.finalize().as_bytes());
+        Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
+    }
+
     pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {
         (0..self.size()).map(Rank).filter(|&rank| !lost.has(rank))
     }

@@ -107,6 +107,12 @@ impl Seals {
         self.former = std::mem::replace(&mut self.group, smaller);
     }
 
+    /// Returns the seals of a group of some ranks of this one.
+    pub(super) fn within(&self, roster: &Roster) -> Seals {
+        let group = self.group.as_ref().map(|group| GroupSeal::new(&group.secret, roster));
+        Seals { runs: BTreeMap::new(), group, former: None, ..self.clone() }
+    }
+
     pub(super) fn group_guard(&self) -> Guard {
         self.group.as_ref().map(|group| group.protection.guard().clone()).unwrap_or_default()
     }

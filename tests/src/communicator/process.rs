@@ -63,11 +63,17 @@ pub struct Process {
     /// The first message that did not arrive, or receive that was not matched.
     pub undelivered: Option<String>,
     turns: u32,
+    /// A process of another group, which this one has created from its own.
+    pub beside: Option<Box<Process>>,
+    beside_first: bool,
 }
 
 impl Process {
     /// Returns the first error in its data, its messages or its member's audit.
     pub fn complaint(&self) -> Option<String> {
+        if let Some(complaint) = self.beside.as_ref().and_then(|beside| beside.complaint()) {
+            return Some(format!("beside: {complaint}"));
+        }
         let told = [&self.wrong, &self.exchanged, &self.undelivered].into_iter().flatten().next().cloned();
         told.or_else(|| self.member.as_ref()?.audit().err().map(|error| error.to_string()))
     }
@@ -100,6 +106,8 @@ impl Process {
             exchanged: None,
             undelivered: None,
             turns: 0,
+            beside: None,
+            beside_first: false,
         }
     }
 
@@ -110,11 +118,23 @@ impl Process {
         self.ended = None;
     }
 
+    /// Runs a program on a member of another group, beside its own.
+    pub fn go_beside(&mut self, case: &Case, member: Member, program: &[Step]) {
+        let mut beside = Process::with_config(case, 0, self.config.clone());
+        (beside.member, beside.program) = (Some(member), program.to_vec());
+        self.beside = Some(Box::new(beside));
+    }
+
     pub(crate) fn has_reached(&self, step: usize) -> bool {
         self.joined_at.is_some() && self.step >= step
     }
 
     pub(crate) fn turn(&mut self, now: Instant) -> Option<Instant> {
+        let beside = self.beside.as_mut().and_then(|beside| beside.turn(now));
+        self.own_turn(now).into_iter().chain(beside).min()
+    }
+
+    fn own_turn(&mut self, now: Instant) -> Option<Instant> {
         if self.member.is_none() {
             if now < self.starts_at {
                 return Some(self.starts_at);
@@ -331,24 +351,33 @@ impl Process {
     }
 }
 
+impl Process {
+    fn members(&mut self) -> impl Iterator<Item = &mut Member> {
+        let beside = self.beside.as_mut().and_then(|beside| beside.member.as_mut());
+        let mut both = [self.member.as_mut(), beside];
+        if self.beside_first {
+            both.reverse();
+        }
+        both.into_iter().flatten()
+    }
+}
+
 impl Machine for Process {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        if let Some(member) = &mut self.member {
-            member.handle_frame(now, frame);
-        }
+        self.members().for_each(|member| member.handle_frame(now, frame));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        if let Some(member) = &mut self.member {
-            member.handle_timeout(now);
-        }
+        self.members().for_each(|member| member.handle_timeout(now));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        self.member.as_mut()?.poll_transmit(now, buffer)
+        self.beside_first = !self.beside_first;
+        self.members().find_map(|member| member.poll_transmit(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.member.as_ref()?.poll_timeout(now)
+        let beside = self.beside.as_ref().and_then(|beside| beside.member.as_ref());
+        self.member.iter().chain(beside).filter_map(|member| member.poll_timeout(now)).min()
     }
 }

@@ -112,6 +112,23 @@ fn lab_hosts_that_have_met_need_not_meet_again_for_another_communicator() {
     }
 }
 
+/// The MPI's ranks meet once; later communicators of all or some of them, in whatever order, are numbers in that group.
+#[test]
+fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
+    let bed = Bed::new("mpi_fewer", one_switch(4), 1);
+    for &mpi in of_this_size() {
+        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let ended = bed.preloaded(mpi, &program, &["communicators"], &[]);
+        ended.assert_code(0);
+        let on = |hosts: u8| ended.stderr.lines().filter(move |line| line.contains(&format!("ranks on {hosts} hosts")));
+        let is_met = |line: &&str| !line.contains(" within ") && !line.ends_with(" again");
+        let within = |hosts| on(hosts).filter(|line| line.contains(" within ")).count();
+        assert_eq!((on(4).filter(is_met).count(), on(3).filter(is_met).count()), (1, 0), "{mpi:?}: {}", ended.stderr);
+        // Five duplicates live at a time; of three hosts there are four lists.
+        assert!(within(4) >= 4 && within(3) >= 1, "{mpi:?}: {}", ended.stderr);
+    }
+}
+
 #[test]
 fn lab_where_the_mpi_is_far_slower_a_length_is_tried_once_and_stays_on_the_wire() {
     let bed = Bed::new("mpi_faster", one_switch(4), 1);

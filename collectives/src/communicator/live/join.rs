@@ -14,7 +14,7 @@ use ethbcast_transport::lock::Turns;
 use ethbcast_transport::packet::{
     Clock, Interface, NodeConfig, NodeError, NodePort, Over, PortConfig, Shared, Waker, processor_time, random_u64,
 };
-use ethbcast_transport::wire::{EtherType, group_mac};
+use ethbcast_transport::wire::{EtherType, Rank, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
 use std::fmt;
 use std::ops::ControlFlow;
@@ -79,9 +79,34 @@ impl Communicator {
             join_by: Some(now + options.join_within),
             ..Config::new(station.clone(), size, nonce)
         };
-        let waiter = |thread| port.waiter(Waker::new()?, thread).map_err(std::io::Error::from);
-        let waiters = waiter(0).and_then(|first| Ok([first, waiter(1)?])).map_err(Error::Thread)?;
-        let shared = Shared::start_on(port, Member::begin(now, config)?, clock, waiters).map_err(Error::Thread)?;
+        let shared = start(port, Member::begin(now, config)?, clock)?;
+        let joined = Communicator::joined(shared, options)?;
+        let joined = joined.map_err(|refusal| refused(refusal, &interface, station.group_mac))?;
+        log::info!("rank {} of {size} in group {group}", joined.rank);
+        Ok(joined)
+    }
+
+    /// Creates another group of some ranks of this one, in the order given, as `MPI_Comm_create_group` does. It needs
+    /// no meeting: all its ranks create it with the same `group` name, which no other group has, and the same ranks.
+    /// Both groups go on beside each other. The network, the keys and the preset are those of this group; of the
+    /// options count those of the port and of calls.
+    ///
+    /// # Errors
+    /// If there is no permission, this process is not one of the ranks, or a rank does not exist.
+    pub fn subgroup(&self, group: &str, ranks: &[u16], options: &Options) -> Result<Communicator, Error> {
+        let (port, station, _) = open(group, options, random_u64().map_err(Error::Random)?)?;
+        let clock = Clock::start();
+        let (now, ranks) = (clock.now(), ranks.iter().copied().map(Rank).collect::<Vec<_>>());
+        let member = self.shared()?.with(|member, _| member.subgroup(now, &ranks, station))??;
+        let created = Communicator::joined(start(port, member, clock)?, options)??;
+        log::info!("rank {} of {} in group {group}, without a meeting", created.rank, created.size());
+        Ok(created)
+    }
+
+    fn joined(
+        shared: Shared<Member, NodePort>,
+        options: &Options,
+    ) -> Result<Result<Communicator, CommunicatorError>, Error> {
         let joined = |member: &mut Member, _| match member.joined() {
             Ok(false) => ControlFlow::Continue(()),
             Ok(true) => {
@@ -92,14 +117,22 @@ impl Communicator {
         };
         let joined = wait(&shared, options.meanwhile.as_ref(), None, joined)?
             .expect("a wait without a deadline ends with its turn");
-        let (rank, hosts, is_alone) = joined.map_err(|refusal| refused(refusal, &interface, station.group_mac))?;
-        let rank = rank.expect("who has joined has a rank");
+        let (rank, hosts, is_alone) = match joined {
+            Ok(joined) => joined,
+            Err(refusal) => return Ok(Err(refusal)),
+        };
+        let rank = rank.expect("who has joined has a rank").0;
         shared.with_link(|port| port.complete(is_alone));
-        log::info!("rank {rank} of {size} in group {group}");
         let Options { call_within, meanwhile, .. } = options.clone();
         let (opener, shared) = (Opener::here(), Some(shared));
-        Ok(Communicator { opener, shared, collective: Turns::default(), rank: rank.0, hosts, call_within, meanwhile })
+        Ok(Ok(Communicator { opener, shared, collective: Turns::default(), rank, hosts, call_within, meanwhile }))
     }
+}
+
+fn start(port: NodePort, member: Member, clock: Clock) -> Result<Shared<Member, NodePort>, Error> {
+    let waiter = |thread| port.waiter(Waker::new()?, thread).map_err(std::io::Error::from);
+    let waiters = waiter(0).and_then(|first| Ok([first, waiter(1)?])).map_err(Error::Thread)?;
+    Shared::start_on(port, member, clock, waiters).map_err(Error::Thread)
 }
 
 /// Returns why there is no group. If ranks are missing, names those of this host that wait for another group.

@@ -362,6 +362,11 @@ impl Group {
         (self.roster().without(lost), network)
     }
 
+    pub(super) fn within(&mut self, name: &str, ranks: &[Rank]) -> (Roster, Network) {
+        let kept: Vec<usize> = ranks.iter().copied().map(Rank::index).collect();
+        (self.roster().within(name, ranks), self.streams.plans().network_among(&kept))
+    }
+
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
         MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
     }

@@ -93,6 +93,42 @@ impl Member {
         }
     }
 
+    /// Creates this process's part in another group, of some ranks of this one in the order given, as
+    /// `MPI_Comm_create_group` does. The group has `station`'s name; it goes on beside this one, with frames of its
+    /// own number. Nothing is sent for it: all its ranks create it, with equal names and ranks.
+    ///
+    /// # Errors
+    /// If this group is not complete, or there are no such ranks, or this process is not one of them.
+    pub fn subgroup(&mut self, now: Instant, ranks: &[Rank], station: Station) -> Result<Member, CommunicatorError> {
+        let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
+        ranks.iter().try_for_each(|&rank| group.calls().check_rank(rank))?;
+        let is_twice = |(at, rank)| ranks[..at].contains(rank);
+        if !ranks.contains(&group.rank()) || ranks.iter().enumerate().any(is_twice) {
+            return Err(CommunicatorError::NotOfSubgroup { group: station.group });
+        }
+        let (roster, network) = group.within(&station.group, ranks);
+        let seals = self.seals.as_ref().map(|seals| Box::new(seals.within(&roster)));
+        let config = Config { station, size: roster.size(), join_by: None, ..self.assembly.config().clone() };
+        config.check()?;
+        let own = config.station.mac;
+        let rank =
+            roster.rank_of(own).ok_or(CommunicatorError::NotOfSubgroup { group: config.station.group.clone() })?;
+        let group = Group::new(now, &guarded(&config, seals.as_deref()), roster, Arc::new(network), rank);
+        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.cluster_guard());
+        let config = Config { station: Station { guard, ..config.station }, ..config };
+        Ok(Member {
+            assembly: Assembly::new(now, config),
+            refusal: None,
+            group: Some(Box::new(group)),
+            seals,
+            former: None,
+            calls_pending: 0,
+            answered_at: None,
+            given_up: false,
+            stats: MemberStats::default(),
+        })
+    }
+
     fn join_if_confirmed(&mut self, now: Instant) {
         if self.refusal.is_none() && self.assembly.is_confirmed() {
             self.join(now);

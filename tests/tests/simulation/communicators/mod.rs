@@ -6,6 +6,7 @@ mod keyed;
 mod members;
 mod messages;
 mod shrinking;
+mod subgroups;
 mod ways;
 
 use ethbcast_collectives::communicator::Preset;
