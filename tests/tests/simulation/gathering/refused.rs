@@ -1,9 +1,9 @@
 //! Simulated tests of what those hear who do not take part in a transfer.
 
-use super::scene::{GatheringPlay, Scene};
+use super::scene::{GatheringPlay, Scene, at, forged, join};
 use super::{decline_once_asked, within};
 use ethbcast_collectives::session::{End, ReceiverConfig, Refusal, RootConfig, Wanted};
-use ethbcast_transport::sim::NoFaults;
+use ethbcast_transport::sim::{NoFaults, host_mac};
 
 /// Regression: of three hosts, of which one would do, it said "0 of 1 receivers joined", and to ask for fewer.
 #[test]
@@ -41,4 +41,20 @@ fn who_asked_when_enough_had_joined_hears_why_it_did_not() {
         let told: Vec<_> = played.root(0).turned_away().map(|away| away.why).collect();
         assert_eq!(told, [expected]);
     }
+}
+
+/// Regression: a host that was not among those named, and asked again after the start, counted as one that was too late,
+/// and `cp` failed for want of it.
+#[test]
+fn who_is_not_among_the_named_hosts_is_unwanted_whenever_it_asks() {
+    let named = |config| RootConfig { wanted: Wanted::exactly(1), hosts: vec!["n1".to_owned()], ..config };
+    let played = Scene::new(1500).root_with(0, 10_000_000, named).receivers(1).play(NoFaults, |simulation| {
+        for millis in [1, 150, 300, 450, 600] {
+            let frame = forged(host_mac(7), host_mac(0), 0x1000, &join("n7", millis));
+            simulation.inject(at(millis), 0, &frame);
+        }
+    });
+    assert_eq!(played.has(1), Some(0), "{}", played.failure(0));
+    let told: Vec<_> = played.root(0).turned_away().map(|away| (&*away.host, away.why)).collect();
+    assert_eq!(told, [("n7", Refusal::NotWanted)]);
 }
