@@ -43,8 +43,8 @@ fn who_asked_when_enough_had_joined_hears_why_it_did_not() {
     }
 }
 
-/// Regression: a host that was not among those named, and asked again after the start, counted as one that was too late,
-/// and `cp` failed for want of it.
+/// Regression: a host that was not among those named, and asked again after the start, counted as one that came too
+/// late, and `cp` failed for want of it.
 #[test]
 fn who_is_not_among_the_named_hosts_is_unwanted_whenever_it_asks() {
     let named = |config| RootConfig { wanted: Wanted::exactly(1), hosts: vec!["n1".to_owned()], ..config };
