@@ -118,14 +118,18 @@ def package(pattern, script):
     return newest()
 
 
+def suite():
+    """This machine's release of Debian."""
+    return sh(". /etc/os-release; echo $VERSION_CODENAME")
+
+
 def debian(name, packages=""):
     """An archive of a Debian with its essential packages and these, fetched once."""
     kept = OUT / f"debian{'-' + name if packages else ''}.tar"
     if not kept.exists():
-        suite = sh(". /etc/os-release; echo $VERSION_CODENAME")
         more = f"--include={packages}" if packages else ""
         sh(
-            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite} {OUT}/new.tar && mv {OUT}/new.tar {kept}"
+            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite()} {OUT}/new.tar && mv {OUT}/new.tar {kept}"
         )
     return kept
 

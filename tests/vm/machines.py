@@ -3,6 +3,7 @@
 QEMU emulates the processor, so that neither KVM nor the kernel of this machine matters. A machine has an initramfs of
 busybox, the program, and those drivers of a Debian kernel that are named; a shell reads from its first serial line.
 """
+import glob
 import lzma
 import os
 import re
@@ -40,6 +41,24 @@ def run(line, check=True):
     if check and done.returncode:
         raise SystemExit(f"{line}: {done.stderr}")
     return done.stdout
+
+
+def unpacked(work, pattern):
+    """The folder of a package's files."""
+    package = sorted(glob.glob(f"{work}/{pattern}"))[-1]
+    tree = Path(package).with_suffix("")
+    if not tree.exists():
+        run(f"dpkg -x {package} {tree}")
+    return tree
+
+
+def debian_kernel(work):
+    """The unpacked package of Debian's newest kernel, which is fetched once."""
+    if not glob.glob(f"{work}/linux-image-*-amd64_*.deb"):
+        names = run("apt-cache search --names-only '^linux-image-6[0-9.]*-[0-9]*-amd64$'").split("\n")
+        newest = sorted(name.split(" ")[0] for name in names if name)[-1]
+        run(f"mkdir -p {work} && cd {work} && apt-get download {newest}")
+    return unpacked(work, "linux-image-*-amd64_*.deb")
 
 
 def libraries(program):

@@ -1,9 +1,8 @@
 //! Manifest of a directory that is sent: names, attributes and sizes of all entries.
 //!
-//! A directory comes before its contents, and the names of a directory are in the order of their
-//! bytes. Sender and receiver both build it with [`Builder`], which refuses everything that could
-//! not exist below one directory: an entry has a single name, never a path, and a parent that was
-//! listed before.
+//! A directory comes before its contents. Sender and receiver both build it with [`Builder`], which
+//! refuses everything that could not exist below one directory: an entry has a single name, never a
+//! path, and a parent that was listed before, and no two entries have the same name and parent.
 
 mod encoding;
 #[cfg(test)]
@@ -66,6 +65,29 @@ impl Manifest {
         }
         names.reverse();
         names.join(&b'/')
+    }
+
+    /// Sorts the entries by these ranks, one for each entry; equal ones keep their order. Returns the new index of each
+    /// entry. Ranks are lowest for directories and for files with further names, so that these stay before what refers
+    /// to them.
+    pub fn sort_by_ranks(&mut self, ranks: &[usize]) -> Vec<u32> {
+        let mut order: Vec<usize> = (0..self.entries.len()).collect();
+        order.sort_by_key(|&entry| ranks[entry]);
+        let mut places = vec![0; order.len()];
+        for (place, &entry) in order.iter().enumerate() {
+            places[entry] = place as u32;
+        }
+        let mut entries = std::mem::take(&mut self.entries);
+        for entry in &mut entries {
+            entry.parent = entry.parent.map(|parent| places[parent as usize]);
+            if let Node::HardLink(file) = &mut entry.node {
+                *file = places[*file as usize];
+            }
+        }
+        let mut placed: Vec<(u32, Entry)> = places.iter().copied().zip(entries).collect();
+        placed.sort_unstable_by_key(|(place, _)| *place);
+        self.entries = placed.into_iter().map(|(_, entry)| entry).collect();
+        places
     }
 
     /// Returns the regular files in the order in which their data is sent.
@@ -276,6 +298,8 @@ pub struct Builder {
     owners: Vec<Owner>,
     /// Last child added to each entry, and the length of the entry's path in bytes.
     places: Vec<(u32, u16)>,
+    /// Whether names of a directory were added in another order than that of their bytes.
+    is_unsorted: bool,
     data_bytes: u64,
     xattr_bytes: usize,
 }
@@ -293,10 +317,10 @@ impl Builder {
     }
 
     /// Adds an entry and returns its index. The root directory comes first, each directory before
-    /// its contents, and names in the order of their bytes.
+    /// its contents.
     ///
     /// # Errors
-    /// If the entry could not exist below the directory, or has been added before.
+    /// If the entry could not exist below the directory.
     pub fn add(&mut self, entry: Entry) -> Result<u32, ManifestError> {
         let at = self.entries.len();
         match self.check(&entry) {
@@ -304,7 +328,8 @@ impl Builder {
                 self.data_bytes = data_bytes;
                 self.xattr_bytes += xattr_bytes(&entry.attributes);
                 if let Some(parent) = entry.parent {
-                    self.places[parent as usize].0 = at as u32;
+                    let last = std::mem::replace(&mut self.places[parent as usize].0, at as u32);
+                    self.is_unsorted |= last != NONE && self.entries[last as usize].name >= entry.name;
                 }
                 self.places.push((NONE, path_bytes));
                 self.entries.push(entry);
@@ -317,12 +342,23 @@ impl Builder {
     /// Returns the manifest.
     ///
     /// # Errors
-    /// If it has no entries.
+    /// If it has no entries, or one twice.
     pub fn finish(self) -> Result<Manifest, ManifestError> {
         if self.entries.is_empty() {
             return Err(ManifestError::whole(Fault::Root));
         }
+        if let Some(twice) = self.twice() {
+            return Err(ManifestError::at(twice, name::shown(&self.entries[twice].name), Fault::Twice));
+        }
         Ok(Manifest { entries: self.entries, owners: self.owners })
+    }
+
+    /// Returns an entry whose parent and name are those of an earlier one. There is none if all names are in order.
+    fn twice(&self) -> Option<usize> {
+        let place = |at: usize| (self.entries[at].parent, &self.entries[at].name);
+        let mut order: Vec<usize> = if self.is_unsorted { (0..self.entries.len()).collect() } else { Vec::new() };
+        order.sort_unstable_by(|&one, &other| place(one).cmp(&place(other)));
+        order.windows(2).find(|pair| place(pair[0]) == place(pair[1])).map(|pair| pair[0].max(pair[1]))
     }
 
     fn check(&self, entry: &Entry) -> Result<(u16, u64), Fault> {
@@ -357,10 +393,7 @@ impl Builder {
 
     fn check_place(&self, entry: &Entry, parent: usize) -> Result<u16, Fault> {
         let directory = self.entries.get(parent).filter(|directory| directory.is_directory()).ok_or(Fault::Parent)?;
-        let (last_child, parent_bytes) = self.places[parent];
-        if last_child != NONE && self.entries[last_child as usize].name >= entry.name {
-            return Err(Fault::Order);
-        }
+        let (_, parent_bytes) = self.places[parent];
         let slash = usize::from(directory.parent.is_some());
         let path_bytes = usize::from(parent_bytes) + slash + entry.name.len();
         u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MAX_PATH_BYTES).ok_or(Fault::Path(path_bytes))
@@ -403,9 +436,8 @@ pub enum Fault {
     Parent,
     #[error("has a name that {0}")]
     Name(NameError),
-    /// A duplicate name, or names of a directory out of order.
-    #[error("is listed twice, or out of order")]
-    Order,
+    #[error("is listed twice")]
+    Twice,
     #[error("has a path of {0} bytes, at most {MAX_PATH_BYTES} can be")]
     Path(usize),
     #[error("has an impossible mode, {0:o}")]

@@ -3,6 +3,7 @@
 use super::*;
 use crate::name::NameError;
 use proptest::prelude::*;
+use std::collections::HashSet;
 
 fn entry(parent: impl Into<Option<u32>>, name: &[u8], node: Node) -> Entry {
     Entry { parent: parent.into(), name: name.into(), attributes: Attributes::default(), node }
@@ -60,13 +61,22 @@ fn a_name_of_300_bytes_cannot_even_be_written_and_one_of_no_utf8_is_taken_as_it_
 
 #[test]
 fn two_entries_of_one_name_are_refused_wherever_they_stand() {
-    assert_refused(vec![root(), file(0, b"a"), file(0, b"a")], Fault::Order);
-    assert_refused(vec![root(), file(0, b"b"), file(0, b"a"), file(0, b"b")], Fault::Order);
+    assert_refused(vec![root(), file(0, b"a"), file(0, b"a")], Fault::Twice);
+    assert_refused(vec![root(), file(0, b"b"), file(0, b"a"), file(0, b"b")], Fault::Twice);
     let between = vec![root(), entry(0, b"a", Node::Directory), file(1, b"x"), file(0, b"a")];
-    assert_refused(between, Fault::Order);
+    assert_refused(between, Fault::Twice);
     // Equal names in two directories, and names that differ in case only, are different files.
     let fine = [entry(0, b"A", Node::Directory), file(1, b"x"), entry(0, b"a", Node::Directory), file(3, b"x")];
     received([vec![root()], fine.to_vec()].concat()).expect("four names");
+}
+
+#[test]
+fn names_may_come_in_any_order() {
+    let mixed =
+        vec![root(), entry(0, b"d", Node::Directory), file(1, b"z"), file(0, b"a"), file(1, b"b"), file(0, b"c")];
+    let manifest = received(mixed).expect("five names");
+    let files: Vec<String> = manifest.files().map(|(entry, _)| manifest.shown(entry)).collect();
+    assert_eq!(files, ["d/z", "a", "d/b", "c"]);
 }
 
 #[test]
@@ -200,10 +210,14 @@ fn manifest() -> impl Strategy<Value = Manifest> {
         [0, 1].into_iter().for_each(|user| assert!(builder.add_owner(owner(user)).is_ok()));
         builder.add(root()).expect("a directory");
         let mut directories = vec![0];
+        let mut names = HashSet::new();
         for (place, name, attributes, node) in list {
             let parent = directories[place.index(directories.len())];
+            if !names.insert((parent, name.clone())) {
+                continue;
+            }
             let is_directory = node == Node::Directory;
-            // Entries with names out of order are skipped.
+            // Links to nothing are skipped.
             let added = builder.add(Entry { parent: Some(parent), name: name.into(), attributes, node });
             directories.extend(added.ok().filter(|_| is_directory));
         }
@@ -229,7 +243,9 @@ proptest! {
         let digest = *blake3::hash(&stream[HEAD_BYTES..]).as_bytes();
         stream[HEAD_BYTES - 32..HEAD_BYTES].copy_from_slice(&digest);
         if let Ok(manifest) = decode(&stream) {
+            let mut names = HashSet::new();
             for (at, entry) in manifest.entries().iter().enumerate().skip(1) {
+                prop_assert!(names.insert((entry.parent, &entry.name)));
                 prop_assert!(name::check(&entry.name).is_ok());
                 let parent = entry.parent.expect("only the first has none") as usize;
                 prop_assert!(parent < at && manifest.entries()[parent].is_directory());

@@ -39,6 +39,15 @@ pub(super) struct Listed {
     pub losses: Losses,
 }
 
+impl Listed {
+    pub(super) fn sort_by_ranks(&mut self, ranks: &[usize]) {
+        let places = self.manifest.sort_by_ranks(ranks);
+        self.bases.iter_mut().for_each(|(entry, _)| *entry = places[*entry as usize]);
+        self.stamps.iter_mut().for_each(|(entry, _)| *entry = places[*entry as usize]);
+        self.stamps.sort_unstable_by_key(|(entry, _)| *entry);
+    }
+}
+
 /// A directory whose listing is under way, with its remaining names in reverse order.
 struct Open {
     entry: u32,

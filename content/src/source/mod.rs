@@ -2,12 +2,14 @@
 
 mod listing;
 mod opened;
+mod order;
 mod reader;
 
 pub(crate) use listing::extents_of;
 pub use listing::{Exclusion, Owners, has_rights, has_xattrs};
 pub(crate) use opened::SEVERAL;
 pub use opened::{Opened, Opening, Unpack};
+pub use order::Order;
 pub use reader::{SourceFiles, TreeReader};
 
 use crate::layout::{Layout, Replay, Troubles};
@@ -33,6 +35,8 @@ pub struct Selection {
     pub one_file_system: bool,
     /// Whether links that lead out of the directory are replaced by their targets.
     pub follow: bool,
+    /// Files whose data is sent before that of all others.
+    pub order: Order,
 }
 
 /// Properties of the directory that are lost on the way: links that lead out of it and are sent as links, by path and
@@ -81,7 +85,10 @@ impl Tree {
     /// # Errors
     /// If something cannot be read, or may not be sent.
     pub fn list(sources: &[PathBuf], selection: &Selection) -> Result<Tree, SourceError> {
-        let listed = Listing::new(selection).list(sources)?;
+        let mut listed = Listing::new(selection).list(sources)?;
+        if let Some(ranks) = selection.order.ranks(&listed.manifest) {
+            listed.sort_by_ranks(&ranks);
+        }
         let encoded = Arc::new(listed.manifest.encode());
         let layout = Arc::new(Layout::new(listed.manifest, encoded.len() as u64));
         let files = SourceFiles::new(listed.bases, Arc::clone(&layout), listed.stamps);
@@ -235,6 +242,49 @@ mod tests {
         let stream = stream(&tree);
         assert!(stream.ends_with(b"\0one\0two\0three\0"), "{:?}", String::from_utf8_lossy(&stream));
         assert!(tree.left_out().is_empty());
+    }
+
+    #[test]
+    fn files_that_match_a_pattern_are_first_in_the_order_of_the_patterns() {
+        let files = [
+            ("a.json", &b"a"[..]),
+            ("model-1.safetensors", b"M1"),
+            ("model-2.safetensors", b"M2"),
+            ("other/x", b"x"),
+            ("sub/deep/model.safetensors", b"M"),
+            ("sub/readme", b"r"),
+            ("tokenizer.json", b"t"),
+        ];
+        let directory = directory(&files);
+        let at = |name: &str| directory.path().join(name);
+        // A further name that comes first takes the file's data with it.
+        fs::hard_link(at("other/x"), at("zz.json")).expect("room");
+        let patterns = ["*.json", "*.safetensors", "/sub/"];
+        let order = Order::new(patterns).expect("patterns");
+        let tree = list(directory.path(), &Selection { order, ..Selection::default() });
+        let sorted = [
+            "a.json",
+            "other",
+            "other/x",
+            "tokenizer.json",
+            "zz.json",
+            "model-1.safetensors",
+            "model-2.safetensors",
+            "sub",
+            "sub/deep",
+            "sub/deep/model.safetensors",
+            "sub/readme",
+        ];
+        assert_eq!(paths(&tree), sorted);
+        assert!(stream(&tree).ends_with(b"a\0x\0t\0M1\0M2\0M\0r\0"));
+        assert!(tree.left_out().is_empty(), "each file is compared with its own listing: {:?}", tree.left_out());
+        let manifest = tree.layout.manifest();
+        assert_eq!(manifest.entries()[5].node, crate::manifest::Node::HardLink(3));
+        let encoded = manifest.encode();
+        let (head, body) = encoded.split_at(crate::manifest::HEAD_BYTES);
+        let head = crate::manifest::Head::read(head.try_into().expect("so long")).expect("ours");
+        assert_eq!(crate::manifest::Manifest::decode(&head, body).as_ref(), Ok(manifest));
+        assert!(Order::new(["[z-a]"]).expect_err("no range").contains("[z-a]"));
     }
 
     #[test]

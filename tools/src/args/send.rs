@@ -254,6 +254,10 @@ pub struct TreeArgs {
     /// Leave out files that match the patterns in FILE, one per line. May be repeated.
     #[arg(long, value_name = "FILE")]
     pub exclude_from: Vec<PathBuf>,
+    /// Send the data of files that match PATTERN first, as for --exclude. May be repeated: those of the first pattern
+    /// come first. `recv --in-place` puts them into DEST while others still come.
+    #[arg(long, value_name = "PATTERN")]
+    pub order: Vec<String>,
     /// Send owner and group of each file by name. Receivers that run as root apply them.
     #[arg(long)]
     pub owner: bool,

@@ -6,7 +6,7 @@ use ethbcast_collectives::membership::is_shown;
 use ethbcast_collectives::session::live::Content;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::source::{
-    Exclusion, Losses, Opened, Opening, Owners, Selection, SourceError, Unpack, has_rights, has_xattrs,
+    Exclusion, Losses, Opened, Opening, Order, Owners, Selection, SourceError, Unpack, has_rights, has_xattrs,
 };
 use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt;
@@ -155,6 +155,7 @@ fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection>
     let exclusion = exclusion(args)?;
     Ok(Selection {
         exclusion,
+        order: Order::new(args.order.iter().map(String::as_str)).code(Code::Usage)?,
         owners,
         xattrs: args.xattrs,
         devices: args.devices,

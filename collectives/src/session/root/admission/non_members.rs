@@ -93,8 +93,9 @@ impl NonMembers {
     ) {
         let names = Names::new(endpoint.config());
         let receivers = members.get(1..).unwrap_or_default();
-        let twin = names.offer(endpoint.config()).twin((host, to), receivers.iter().map(|one| (&*one.host, one.mac)));
-        let (why, text) = twin.unwrap_or_else(|| {
+        let offer = names.offer(endpoint.config());
+        let twin = || offer.twin((host, to), receivers.iter().map(|one| (&*one.host, one.mac)));
+        let (why, text) = offer.unwanted(host, to).or_else(twin).unwrap_or_else(|| {
             let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
             (Refusal::Late, format!("the session started with {}{wanted} before {host} had joined", receivers.len()))
         });

@@ -88,17 +88,20 @@ impl SessionParameters<'_> {
         known.into_iter().chain([HostClaim::name(self.root)]).collect()
     }
 
+    /// Returns the refusal of a host that is not among those that the user has named.
+    pub fn unwanted(&self, host: &str, mac: MacAddr) -> Option<(Refusal, String)> {
+        let is_wanted = self.wanted_hosts.is_none_or(|wanted| wanted.find(&node_name(host, mac)).is_some());
+        let text = || format!("{} sends only to its --hosts, and {host} is not among them", self.root);
+        (!is_wanted).then(|| (Refusal::NotWanted, text()))
+    }
+
     pub fn refusal(&self, (host, mac): (&str, MacAddr), mtu_bytes: u16, free_bytes: u64) -> Option<(Refusal, String)> {
         if host.is_empty() || host.len() > MAX_NAME_BYTES {
             let text = "its host name is empty, or too long after escaping: set one with --host".to_owned();
             return Some((Refusal::Twin, text));
         }
-        let node = node_name(host, mac);
-        if self.wanted_hosts.is_some_and(|wanted| wanted.find(&node).is_none()) {
-            return Some((
-                Refusal::NotWanted,
-                format!("{} sends only to its --hosts, and {host} is not among them", self.root),
-            ));
+        if let Some(unwanted) = self.unwanted(host, mac) {
+            return Some(unwanted);
         }
         if mtu_bytes < self.mtu_bytes {
             let text = format!(
@@ -115,7 +118,7 @@ impl SessionParameters<'_> {
             );
             return Some((Refusal::NoSpace, text));
         }
-        if self.known_hosts.is_some_and(|known| known.find(&node).is_none()) {
+        if self.known_hosts.is_some_and(|known| known.find(&node_name(host, mac)).is_none()) {
             let text = format!(
                 "the topology file names no host {host}; add it, or start `ethbcast recv` with --host NAME as it is \
                  spelt there"
