@@ -242,7 +242,7 @@ fn one_forged_frame_stops_nobody_for_good() {
     }
     let kinds = (RECEIVERS.len() * TO_RECEIVERS.len() + SENDERS.len() * TO_SENDERS.len()) as u64;
     let runs = kinds * (PHASES_US.len() * LOSSES.len() * KINDS.len()) as u64;
-    // A step without common divisors with any of the lists takes each of their values. What a key changes shows in fewer.
+    // A step without common divisors with the lists takes all their values. What a key changes shows in fewer.
     let is_set = |name| std::env::var_os(name).is_some();
     let step = match (is_set("ETHBCAST_FULL"), is_set(KEYED)) {
         (true, false) => 1,
