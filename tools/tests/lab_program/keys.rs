@@ -210,7 +210,7 @@ fn with_user_only_the_right_to_packet_sockets_is_kept() {
     let net_raw = format!("{NET_RAW:016x}");
     let rights =
         [("Uid", &*user), ("Groups", &*group), ("CapPrm", &net_raw), ("CapEff", &net_raw), ("CapBnd", &net_raw)];
-    let nobody = ["--no-key", "--user", "nobody"];
+    let nobody = NOBODY;
     for (name, serves) in [("once", false), ("serving", true)] {
         let directory = site.directory(name);
         chown(&directory, Some(USER), Some(USER)).expect("root may");
@@ -238,6 +238,37 @@ fn with_user_only_the_right_to_packet_sockets_is_kept() {
     let nobody_there = site.run("n1", &["recv", "--no-key", "--user", "nosuchuser"], "dest");
     nobody_there.assert_code(2);
     assert!(nobody_there.stderr.contains("no such user"), "{}", nobody_there.stderr);
+}
+
+const NOBODY: [&str; 3] = ["--no-key", "--user", "nobody"];
+
+/// Creates a directory of nobody's. Returns a command that writes there what rights it has, and the file's path.
+fn tells_its_rights(site: &Site, directory: &str) -> (String, PathBuf) {
+    let directory = site.directory(directory);
+    chown(&directory, Some(USER), Some(USER)).expect("root may");
+    let path = directory.join("rights");
+    (format!("(id -u; grep CapEff /proc/self/status) > {}", path.display()), path)
+}
+
+fn assert_only_the_users(rights: &Path) {
+    let told = within(LIMIT, || fs::read_to_string(rights).ok().filter(|told| told.lines().count() == 2));
+    let expected = format!("{USER}\nCapEff:\t{:016x}\n", 0);
+    assert_eq!(told.as_deref(), Some(&*expected), "{rights:?}");
+}
+
+#[test]
+fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
+    let site = Site::beside("piping", one_switch(2));
+    let (bytes, source) = sent(&site);
+    let (command, rights) = tells_its_rights(&site, "theirs");
+    let dest = site.path("dest");
+    let receiver = site.start("n1", &["recv", "--no-key"], &dest);
+    receiver.wait_for_line("waiting for");
+    let arguments = [&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat();
+    site.run("n0", &arguments, format!("{command}; cat {}", source.display())).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    assert!(fs::read(&dest).expect("it is there") == bytes);
+    assert_only_the_users(&rights);
 }
 
 #[test]
