@@ -1,7 +1,7 @@
 //! Rights that a transfer does not need, which it gives up once its port, DEST and key are open.
 //!
-//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are some, they keep what
-//! they could do; with `--user` they run as that user.
+//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process but for ambient capabilities. Where
+//! there are some, they keep what they could do; with `--user` they run as that user.
 
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::whole_file;

@@ -272,6 +272,20 @@ fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
 }
 
 #[test]
+fn with_user_the_commands_of_a_server_get_no_capability() {
+    let site = Site::beside("executing", one_switch(2));
+    let (_, source) = sent(&site);
+    let (command, rights) = tells_its_rights(&site, "theirs");
+    let directory = rights.parent().expect("it is in one");
+    let receiver = site.start("n1", &[&["recv", "--serve", "--exec", &command], &NOBODY[..]].concat(), directory);
+    receiver.wait_for_line("serving ");
+    site.run("n0", &[&["send", "-n", "1"], &NOBODY[..]].concat(), &source).assert_code(0);
+    assert_only_the_users(&rights);
+    receiver.signal(Signal::SIGTERM);
+    receiver.end(LIMIT).assert_code(0);
+}
+
+#[test]
 fn root_with_a_key_keeps_what_files_and_their_owners_need() {
     let site = Site::beside("keeping", one_switch(2));
     let (of_sender, of_receivers) = keys(&site, "key");
