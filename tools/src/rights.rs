@@ -99,23 +99,36 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     if needs.user.is_none() {
-        let kept = FILES | CapabilitySet::NET_RAW | needs.capabilities;
-        bound(kept);
-        if let Err(error) = keep(kept, needs.opens_later) {
-            log::warn!("this process keeps capabilities that it does not need: {error}");
-        }
-    }
-    if let Err(error) = prctl::set_no_new_privs() {
-        log::warn!("programs that this process starts can gain rights: {error}");
+        keep_only(FILES | CapabilitySet::NET_RAW | needs.capabilities, needs.opens_later);
     }
     // An existing directory is replaced in the one that holds it.
     let held = needs.dest.into_iter().chain(needs.files.iter().copied()).flat_map(holders);
     let writes: Vec<PathBuf> = needs.dest.map(Path::to_owned).into_iter().chain(held).collect();
-    match confine_writing(&writes) {
+    gain_none_and_write_to(&writes);
+    Ok(())
+}
+
+/// Gives up every capability, the right to gain others, and to write.
+pub fn give_up_all() {
+    keep_only(CapabilitySet::empty(), false);
+    gain_none_and_write_to(&[]);
+}
+
+fn keep_only(kept: CapabilitySet, opens_later: bool) {
+    bound(kept);
+    if let Err(error) = keep(kept, opens_later) {
+        log::warn!("this process keeps capabilities that it does not need: {error}");
+    }
+}
+
+fn gain_none_and_write_to(paths: &[PathBuf]) {
+    if let Err(error) = prctl::set_no_new_privs() {
+        log::warn!("programs that this process starts can gain rights: {error}");
+    }
+    match confine_writing(paths) {
         Ok(status) => log::debug!("Landlock: {:?}", status.ruleset),
         Err(error) => log::debug!("no Landlock, so this process can write wherever its user may: {error}"),
     }
-    Ok(())
 }
 
 fn become_user(user: &User) -> anyhow::Result<()> {

@@ -285,6 +285,33 @@ fn with_user_the_commands_of_a_server_get_no_capability() {
     receiver.end(LIMIT).assert_code(0);
 }
 
+/// Returns the processes that `run` has started, by their parent in proc_pid_stat(5).
+fn children(run: &Run) -> Vec<u32> {
+    let parent = |number: u32| {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let entries = fs::read_dir("/proc").expect("it is mounted").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&number| parent(number) == Some(run.pid())).collect()
+}
+
+#[test]
+fn the_watcher_keeps_no_capability_and_gains_none() {
+    let site = Site::beside("watching", one_switch(2));
+    let receiver = site.start("n1", &["recv", "--no-key"], site.path("dest"));
+    receiver.wait_for_line("waiting for");
+    let is_bare = |child: &u32| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        let capabilities = ["CapPrm", "CapEff", "CapBnd"].map(|set| format!("{set}:\t{:016x}\n", 0));
+        capabilities.iter().all(|line| status.contains(line)) && status.contains("NoNewPrivs:\t1\n")
+    };
+    let watchers = within(LIMIT, || Some(children(&receiver)).filter(|all| all.iter().all(is_bare)));
+    assert_eq!(watchers.map(|all| all.len()), Some(1));
+    receiver.signal(Signal::SIGINT);
+    receiver.end(LIMIT).assert_code(130);
+}
+
 #[test]
 fn root_with_a_key_keeps_what_files_and_their_owners_need() {
     let site = Site::beside("keeping", one_switch(2));
