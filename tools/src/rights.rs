@@ -4,7 +4,7 @@
 //! there are some, they keep what they could do; with `--user` they run as that user.
 
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::whole_file;
+use crate::{key, whole_file};
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     path_beneath_rules,
@@ -88,6 +88,10 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
             bound(CapabilitySet::NET_RAW);
         }
         become_user(user)?;
+        if needs.has_key {
+            // The kernel lets others read a process that has changed its user, as `fs.suid_dumpable` says.
+            key::hide();
+        }
         keep(CapabilitySet::NET_RAW, needs.opens_later).code(Code::System)?;
         // What root could write, this user may not.
         for path in &needs.files {
