@@ -76,9 +76,14 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are rejected.
-    pub(super) fn open<'a>(&mut self, frame: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+    pub(super) fn open<'a>(
+        &mut self,
+        now: Instant,
+        frame: &'a [u8],
+        plain: &'a mut Vec<u8>,
+    ) -> Result<Frame<'a>, Reject> {
         let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
-        let opened = keyring.open(frame, plain)?;
+        let opened = keyring.open(now, frame, plain)?;
         if opened.header.kind == kind::KEYS {
             self.set_guard();
         }
