@@ -7,6 +7,7 @@ use ethbcast_transport::packet::{
     Clock, Counters, Interface, Over, Port, PortConfig, Waker, drive, group_address, mac_of,
 };
 use ethbcast_transport::{Instant, Link, MacAddr};
+use rustix::thread::{CapabilitySet, capabilities, set_capabilities};
 use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
 use std::ops::RangeInclusive;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -40,7 +41,11 @@ fn received(socket: &UdpSocket, count: u32) -> Vec<u32> {
 
 /// Lays a cable behind whose end are hosts, each with an address of 10.7.1.0/24.
 fn lay() -> Cable {
-    let cable = Cable::lay(1500);
+    lay_with(1500)
+}
+
+fn lay_with(mtu_bytes: usize) -> Cable {
+    let cable = Cable::lay(mtu_bytes);
     cable.command(0, "ip address add 10.7.0.1/16 dev eth0");
     cable.command(1, "ip link set lo up");
     cable.command(1, "ip address add 10.7.0.2/16 dev eth0");
@@ -116,6 +121,30 @@ fn peers_that_answer_no_arp_request_do_not_keep_frames_from_those_that_do() {
         assert_eq!(port.counters().send_would_block, 0, "at frame {number}");
         sockets.iter().for_each(|socket| assert_eq!(received(socket, 1), [number]));
     }
+}
+
+#[test]
+fn absent_peers_fill_no_buffer_that_may_not_grow() {
+    let cable = lay_with(9000);
+    let peers = [hosts(1, 1..=1), hosts(2, 0..=249), hosts(3, 0..=249)].concat();
+    let sockets = hearing(&cable, &peers[..1]);
+    let send = || {
+        // Whoever has this right exceeds the system's limit.
+        let mut own = capabilities(None).expect("its own");
+        own.effective.remove(CapabilitySet::NET_ADMIN);
+        set_capabilities(None, own).expect("fewer");
+        let interface = Interface::find_over(Some("eth0"), by_unicast().over).expect("it has an address");
+        let mut port = Port::open(&interface, by_unicast()).expect("a port");
+        port.name_peers(&peers);
+        let sends = |number| {
+            send_through(&mut port, &mut Script::sending([frame(MacAddr::BROADCAST, number, 8900)]));
+            assert_eq!(received(&sockets[0], 1), [number]);
+            port.counters().send_would_block
+        };
+        (0..20).map(sends).collect::<Vec<_>>()
+    };
+    let blocked = cable.on(0, send);
+    assert!(blocked.iter().all(|&times| times == blocked[0]), "the first looks for as many as it may: {blocked:?}");
 }
 
 #[test]
