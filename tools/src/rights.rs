@@ -43,6 +43,8 @@ pub struct Needs<'a> {
     /// Capabilities that root keeps, besides those for files and ports.
     pub capabilities: CapabilitySet,
     pub dest: Option<&'a Path>,
+    /// Whether DEST may be replaced by another entry of the directory that holds it.
+    pub replaces_dest: bool,
     /// Files that are replaced whole, such as reports.
     pub files: Vec<&'a Path>,
 }
@@ -51,6 +53,13 @@ impl Needs<'_> {
     /// Whether rights are given up: in a session with `--user`, or with a key and without commands.
     pub fn confines(&self) -> bool {
         self.user.is_some() || self.has_key && !self.has_commands
+    }
+
+    /// Returns the paths beneath which it writes: a file that is replaced, or a directory as DEST, is renamed in the
+    /// directory that holds it.
+    fn writable(&self) -> Vec<PathBuf> {
+        let replaced = self.dest.filter(|_| self.replaces_dest).into_iter().chain(self.files.iter().copied());
+        self.dest.map(Path::to_owned).into_iter().chain(replaced.flat_map(holders)).collect()
     }
 }
 
@@ -105,10 +114,7 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
     if needs.user.is_none() {
         keep_only(FILES | CapabilitySet::NET_RAW | needs.capabilities, needs.opens_later);
     }
-    // An existing directory is replaced in the one that holds it.
-    let held = needs.dest.into_iter().chain(needs.files.iter().copied()).flat_map(holders);
-    let writes: Vec<PathBuf> = needs.dest.map(Path::to_owned).into_iter().chain(held).collect();
-    gain_none_and_write_to(&writes);
+    gain_none_and_write_to(&needs.writable());
     Ok(())
 }
 
@@ -221,6 +227,25 @@ mod tests {
         let read = thread::scope(|scope| scope.spawn(confined).join().expect("no panic"));
         assert_eq!(read, "as it was");
         fs::write(&outer, "free").expect("the other thread is not confined");
+    }
+
+    #[test]
+    fn beside_dest_a_process_writes_only_where_dest_may_be_replaced() {
+        let writable = |replaces_dest| {
+            let needs = Needs {
+                has_key: true,
+                has_commands: false,
+                user: None,
+                opens_later: false,
+                capabilities: CapabilitySet::empty(),
+                dest: Some(Path::new("/nowhere/dest")),
+                replaces_dest,
+                files: vec![Path::new("/nobody/metrics")],
+            };
+            needs.writable()
+        };
+        assert_eq!(writable(true), ["/nowhere/dest", "/nowhere", "/nobody"].map(PathBuf::from));
+        assert_eq!(writable(false), ["/nowhere/dest", "/nobody"].map(PathBuf::from));
     }
 
     #[test]

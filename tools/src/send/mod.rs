@@ -123,6 +123,7 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
         opens_later: false,
         capabilities,
         dest: None,
+        replaces_dest: false,
         files: files.into_iter().flatten().collect(),
     }
 }
