@@ -5,6 +5,9 @@ pub use rustix::process::Signal;
 use ethbcast_collectives::lock::Mutex;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
+use rustix::thread::{
+    CapabilitySet, capability_is_in_ambient_set, clear_ambient_capability_set, configure_capability_in_ambient_set,
+};
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::fd::AsFd;
@@ -64,6 +67,22 @@ fn pipefail_shell() -> Option<&'static str> {
     *PIPEFAIL_SHELL.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
 }
 
+/// Starts a command without the ambient capabilities of this thread, such as that for packet sockets.
+fn spawn(command: &mut Command) -> io::Result<Child> {
+    let each = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
+    let ambient: Vec<_> = each.filter(|&one| capability_is_in_ambient_set(one).unwrap_or(false)).collect();
+    if !ambient.is_empty() {
+        clear_ambient_capability_set()?;
+    }
+    let child = command.spawn();
+    for one in ambient {
+        if let Err(error) = configure_capability_in_ambient_set(one, true) {
+            log::warn!("what this thread starts has fewer rights now: {error}");
+        }
+    }
+    child
+}
+
 /// Runs `command` in a process group of its own until it ends or `must_end` returns true. Then the
 /// group is ended, and the result is `None`: also if a process of it cannot be killed, because it
 /// waits for a disk that does not reply.
@@ -71,7 +90,7 @@ fn pipefail_shell() -> Option<&'static str> {
 /// # Errors
 /// If there is no such program, or no room for a process.
 pub fn run_until(command: &mut Command, must_end: impl Fn() -> bool) -> io::Result<Option<Output>> {
-    let mut child = command.process_group(0).spawn()?;
+    let mut child = spawn(command.process_group(0))?;
     let group = Pid::from_child(&child);
     let unfinished = Unfinished::note_group(group);
     if await_end(&mut child, MAX_POLL_INTERVAL, &must_end)? {
@@ -123,7 +142,7 @@ impl CommandOutput {
         shell.stdin(Stdio::null()).stdout(Stdio::piped());
         // At a terminal it stays in the group that Ctrl-C reaches and that may ask for a password.
         let is_alone = File::open("/dev/tty").is_err();
-        let mut child = if is_alone { shell.process_group(0) } else { &mut shell }.spawn()?;
+        let mut child = spawn(if is_alone { shell.process_group(0) } else { &mut shell })?;
         let _unfinished = is_alone.then(|| Unfinished::note_group(Pid::from_child(&child)));
         let stdout = child.stdout.take().expect("it is piped");
         Ok(CommandOutput { command: command.to_owned(), child, stdout, _unfinished })
@@ -188,7 +207,7 @@ impl CommandInput {
         let mut shell = shell(command);
         // A process group of its own, so that its children can be ended with it.
         shell.env("ETHBCAST_SOURCE", source).stdin(Stdio::piped()).stdout(io::stderr()).process_group(0);
-        let mut child = shell.spawn()?;
+        let mut child = spawn(&mut shell)?;
         let group = Pid::from_child(&child);
         *state.group.lock() = Some(group);
         let (command, stdin) = (command.to_owned(), child.stdin.take());

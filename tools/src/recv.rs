@@ -156,6 +156,7 @@ pub fn needs<'a>(args: &'a RecvArgs, has_key: bool, dest: Option<&Dest>) -> Need
         opens_later: args.serve.serve,
         capabilities,
         dest: args.dest.as_deref().map(Path::new).filter(|dest| *dest != Path::new("-")),
+        replaces_dest: !args.serve.serve && !dest.is_some_and(Dest::is_device),
         files: args.progress.metrics_file.as_deref().into_iter().collect(),
     }
 }

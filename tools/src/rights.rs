@@ -1,10 +1,10 @@
 //! Rights that a transfer does not need, which it gives up once its port, DEST and key are open.
 //!
-//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are some, they keep what
-//! they could do; with `--user` they run as that user.
+//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process but for ambient capabilities. Where
+//! there are some, they keep what they could do; with `--user` they run as that user.
 
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::whole_file;
+use crate::{key, whole_file};
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     path_beneath_rules,
@@ -43,6 +43,8 @@ pub struct Needs<'a> {
     /// Capabilities that root keeps, besides those for files and ports.
     pub capabilities: CapabilitySet,
     pub dest: Option<&'a Path>,
+    /// Whether DEST may be replaced by another entry of the directory that holds it.
+    pub replaces_dest: bool,
     /// Files that are replaced whole, such as reports.
     pub files: Vec<&'a Path>,
 }
@@ -51,6 +53,13 @@ impl Needs<'_> {
     /// Whether rights are given up: in a session with `--user`, or with a key and without commands.
     pub fn confines(&self) -> bool {
         self.user.is_some() || self.has_key && !self.has_commands
+    }
+
+    /// Returns the paths beneath which it writes: a file that is replaced, or a directory as DEST, is renamed in the
+    /// directory that holds it.
+    fn writable(&self) -> Vec<PathBuf> {
+        let replaced = self.dest.filter(|_| self.replaces_dest).into_iter().chain(self.files.iter().copied());
+        self.dest.map(Path::to_owned).into_iter().chain(replaced.flat_map(holders)).collect()
     }
 }
 
@@ -88,6 +97,10 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
             bound(CapabilitySet::NET_RAW);
         }
         become_user(user)?;
+        if needs.has_key {
+            // The kernel lets others read a process that has changed its user, as `fs.suid_dumpable` says.
+            key::hide();
+        }
         keep(CapabilitySet::NET_RAW, needs.opens_later).code(Code::System)?;
         // What root could write, this user may not.
         for path in &needs.files {
@@ -99,23 +112,33 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
         return Ok(());
     }
     if needs.user.is_none() {
-        let kept = FILES | CapabilitySet::NET_RAW | needs.capabilities;
-        bound(kept);
-        if let Err(error) = keep(kept, needs.opens_later) {
-            log::warn!("this process keeps capabilities that it does not need: {error}");
-        }
+        keep_only(FILES | CapabilitySet::NET_RAW | needs.capabilities, needs.opens_later);
     }
+    gain_none_and_write_to(&needs.writable());
+    Ok(())
+}
+
+/// Gives up every capability, the right to gain others, and to write.
+pub fn give_up_all() {
+    keep_only(CapabilitySet::empty(), false);
+    gain_none_and_write_to(&[]);
+}
+
+fn keep_only(kept: CapabilitySet, opens_later: bool) {
+    bound(kept);
+    if let Err(error) = keep(kept, opens_later) {
+        log::warn!("this process keeps capabilities that it does not need: {error}");
+    }
+}
+
+fn gain_none_and_write_to(paths: &[PathBuf]) {
     if let Err(error) = prctl::set_no_new_privs() {
         log::warn!("programs that this process starts can gain rights: {error}");
     }
-    // An existing directory is replaced in the one that holds it.
-    let held = needs.dest.into_iter().chain(needs.files.iter().copied()).flat_map(holders);
-    let writes: Vec<PathBuf> = needs.dest.map(Path::to_owned).into_iter().chain(held).collect();
-    match confine_writing(&writes) {
+    match confine_writing(paths) {
         Ok(status) => log::debug!("Landlock: {:?}", status.ruleset),
         Err(error) => log::debug!("no Landlock, so this process can write wherever its user may: {error}"),
     }
-    Ok(())
 }
 
 fn become_user(user: &User) -> anyhow::Result<()> {
@@ -204,6 +227,25 @@ mod tests {
         let read = thread::scope(|scope| scope.spawn(confined).join().expect("no panic"));
         assert_eq!(read, "as it was");
         fs::write(&outer, "free").expect("the other thread is not confined");
+    }
+
+    #[test]
+    fn beside_dest_a_process_writes_only_where_dest_may_be_replaced() {
+        let writable = |replaces_dest| {
+            let needs = Needs {
+                has_key: true,
+                has_commands: false,
+                user: None,
+                opens_later: false,
+                capabilities: CapabilitySet::empty(),
+                dest: Some(Path::new("/nowhere/dest")),
+                replaces_dest,
+                files: vec![Path::new("/nobody/metrics")],
+            };
+            needs.writable()
+        };
+        assert_eq!(writable(true), ["/nowhere/dest", "/nowhere", "/nobody"].map(PathBuf::from));
+        assert_eq!(writable(false), ["/nowhere/dest", "/nobody"].map(PathBuf::from));
     }
 
     #[test]

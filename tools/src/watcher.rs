@@ -6,6 +6,7 @@
 
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
+use crate::rights;
 use ethbcast_collectives::session::live::AbortNotice;
 use ethbcast_transport::packet::{FrameSender, Interface, Over};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
@@ -106,6 +107,8 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     signals.thread_block().code(Code::System)?;
     let interface = Interface::find_over(Some(&args.interface), args.over).code(Code::System)?;
     let mut sender = FrameSender::open(&interface, args.over).code(Code::System)?;
+    // It has its socket, and writes no file.
+    rights::give_up_all();
     let mut pipe = io::stdin().lock();
     let peers = decode(&mut pipe).unwrap_or_default();
     sender.name_peers(peers.as_chunks().0.iter().map(|&octets: &[u8; 4]| octets.into()).collect());

@@ -76,9 +76,14 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are rejected.
-    pub(super) fn open<'a>(&mut self, frame: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+    pub(super) fn open<'a>(
+        &mut self,
+        now: Instant,
+        frame: &'a [u8],
+        plain: &'a mut Vec<u8>,
+    ) -> Result<Frame<'a>, Reject> {
         let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
-        let opened = keyring.open(frame, plain)?;
+        let opened = keyring.open(now, frame, plain)?;
         if opened.header.kind == kind::KEYS {
             self.set_guard();
         }
@@ -341,10 +346,12 @@ impl<C, E> Endpoint<C, E> {
     }
 
     /// Whether a received frame has this host's own address as its source, which should not happen; and whether it is
-    /// the first such frame. With keys, a frame without a fresh counter may be this host's own, returned by another.
+    /// the first such frame. With keys, a frame without a fresh counter may be this host's own, returned by another,
+    /// and an announcement that of an earlier session.
     pub(super) fn is_own(&mut self, frame: &Frame<'_>) -> (bool, bool) {
         let is_own = frame.source == self.station.mac;
-        let is_of_another = is_own && (!self.is_keyed() || is_numbered(frame.header.kind));
+        let is_fresh = |kind| is_numbered(kind) && kind != kind::ANNOUNCE;
+        let is_of_another = is_own && (!self.is_keyed() || is_fresh(frame.header.kind));
         (is_own, is_of_another && !std::mem::replace(&mut self.has_heard_itself, true))
     }
 

@@ -53,6 +53,7 @@ impl Place<Beneath> {
         own: &[u8],
         manifest: Option<&Manifest>,
     ) -> Result<Place<Beneath>, StorageError> {
+        manifest.map_or(Ok(()), check_tops)?;
         let dest = &target.dest;
         let path = if dest.is_dir() && !own.is_empty() {
             dest.join(name::path(own))
@@ -63,7 +64,8 @@ impl Place<Beneath> {
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
         let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
         if target.in_place && is_directory {
-            manifest.map_or(Ok(()), |manifest| check_entries(&path, manifest, target.delete))?;
+            let check = |manifest| mounts::check_in_place(&path, manifest, target.delete).map_err(refused);
+            manifest.map_or(Ok(()), check)?;
             let holder = Beneath::open(&path).map_err(cannot)?;
             return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
         }
@@ -104,8 +106,9 @@ impl Place<Beneath> {
     }
 }
 
-fn check_entries(path: &Path, manifest: &Manifest, delete: bool) -> Result<(), StorageError> {
-    mounts::check_in_place(path, manifest, delete).map_err(refused)?;
+/// Refuses entries that would have hidden names: among the built ones, they would be taken for the remains of a run
+/// that was cut off, which are kept.
+fn check_tops(manifest: &Manifest) -> Result<(), StorageError> {
     let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
     match tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
         Some(error) => Err(refused(format!("the sender's directory has an entry whose name {error}: leave it out"))),

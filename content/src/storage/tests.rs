@@ -306,6 +306,22 @@ fn a_forged_stream_is_refused_and_leaves_nothing() {
 }
 
 #[test]
+fn a_directory_with_a_hidden_name_at_its_top_is_refused_before_anything_is_written() {
+    let scratch = scratch();
+    let refusal = |name: &[u8], depth: u32| {
+        let entries = [(0, &b"below"[..], Node::Directory), (depth, name, Node::File(FileData::dense(0)))];
+        let (mut storage, _arrived) = TreeStorage::new(whole(&scratch.path().join("dest")), false);
+        let written = storage.write(&forged(&entries));
+        drop(storage);
+        assert_eq!(names(scratch.path()), [""; 0], "nothing is left");
+        written.err().map(|error| error.to_string())
+    };
+    let refused = refusal(b".ethbcast-1-2.old", 0);
+    assert!(refused.as_ref().is_some_and(|text| text.contains("leave it out")), "{refused:?}");
+    assert_eq!((refusal(b".ethbcast-1-2.old", 1), refusal(b"plain", 0)), (None, None));
+}
+
+#[test]
 fn sixty_thousand_small_files_come_out_as_they_went_in() {
     let scratch = scratch();
     let (source, dest) = (scratch.path().join("source"), scratch.path().join("dest"));

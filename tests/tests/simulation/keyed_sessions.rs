@@ -319,17 +319,22 @@ fn a_sender_with_a_key_gives_nothing_to_hosts_without_and_the_other_way() {
     }
 }
 
-/// Plays a session in which each host gets its own frames of streams and measurements back; returns the hosts that say
-/// that another has their address.
-fn reflected(case: &Case) -> Vec<usize> {
-    let sent: Rc<RefCell<Heard>> = Rc::default();
-    let hears = Rc::clone(&sent);
+/// Plays a session in which each host gets its own frames of streams and measurements back, and those recorded in an
+/// earlier session; returns the hosts that say that another has their address, and the announcements.
+fn reflected(case: &Case, seed: u64, recorded: &Heard) -> (Vec<usize>, Heard) {
+    let sent: Rc<RefCell<Heard>> = Rc::new(RefCell::new(recorded.clone()));
+    let announced: Rc<RefCell<Heard>> = Rc::default();
+    let (hears, hears_announcements) = (Rc::clone(&sent), Rc::clone(&announced));
     let faults = move |delivery: &Delivery<'_>| {
-        let is_numbered = ![Kind::DATA, Kind::ACK, Kind::HEARTBEAT].contains(&Kind(delivery.frame[17]));
-        hears.borrow_mut().extend(delivery.from.filter(|_| !is_numbered).map(|from| (from, delivery.frame.to_vec())));
+        let heard = delivery.from.map(|from| (from, delivery.frame.to_vec()));
+        match Kind(delivery.frame[17]) {
+            Kind::DATA | Kind::ACK | Kind::HEARTBEAT => hears.borrow_mut().extend(heard),
+            kind::ANNOUNCE => hears_announcements.borrow_mut().extend(heard),
+            _ => {}
+        }
         Fate::Deliver
     };
-    let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, 1), faults);
+    let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, seed), faults);
     let mut told = Vec::new();
     for step in 0..4000_u64 {
         let now = Instant::START + Duration::from_millis(step);
@@ -351,12 +356,16 @@ fn reflected(case: &Case) -> Vec<usize> {
         RootEvent::OwnAddress(_) => Some(0),
         _ => None,
     }));
-    told
+    drop(simulation);
+    (told, announced.take())
 }
 
 #[test]
 fn frames_that_somebody_sends_back_are_no_second_host_with_the_address() {
     // Frames to the group; others are for another host, and a tag has their address.
-    assert_eq!(reflected(&case(Via::Cast)), [0; 0]);
-    assert!(!reflected(&Case { keys: |_| None, ..case(Via::Cast) }).is_empty(), "without a key nobody can tell");
+    let (told, announced) = reflected(&case(Via::Cast), 1, &Heard::new());
+    assert_eq!((told, announced.is_empty()), (Vec::new(), false));
+    assert_eq!(reflected(&case(Via::Cast), 2, &announced).0, [0; 0], "it has announced an earlier session");
+    let unkeyed = reflected(&Case { keys: |_| None, ..case(Via::Cast) }, 1, &Heard::new()).0;
+    assert!(!unkeyed.is_empty(), "without a key nobody can tell");
 }

@@ -54,12 +54,20 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     settings.check_station(session.station())?;
     interface::warn_of_receiver(&session, &args.wire.group, args.wire.quiet);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
+    let _watcher = watch(&session, &mut options.run);
+    let needs = needs(&args, options.wire.keys.is_some());
+    // With --user a command runs as that user; all other sources are opened by whoever started this process.
+    let is_command = args.pipe.is_some();
+    if is_command {
+        rights::confine(&needs)?;
+    }
     let Opened { content, tree } = source::open(&args)?;
     let content = source::named(content, tree.is_some(), args.name.as_deref())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
-    let _watcher = watch(&session, &mut options.run);
-    rights::confine(&needs(&args, options.wire.keys.is_some()))?;
+    if !is_command {
+        rights::confine(&needs)?;
+    }
     content.describe(&mut options);
     start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
@@ -115,6 +123,7 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
         opens_later: false,
         capabilities,
         dest: None,
+        replaces_dest: false,
         files: files.into_iter().flatten().collect(),
     }
 }

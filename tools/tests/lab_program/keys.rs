@@ -210,7 +210,7 @@ fn with_user_only_the_right_to_packet_sockets_is_kept() {
     let net_raw = format!("{NET_RAW:016x}");
     let rights =
         [("Uid", &*user), ("Groups", &*group), ("CapPrm", &net_raw), ("CapEff", &net_raw), ("CapBnd", &net_raw)];
-    let nobody = ["--no-key", "--user", "nobody"];
+    let nobody = NOBODY;
     for (name, serves) in [("once", false), ("serving", true)] {
         let directory = site.directory(name);
         chown(&directory, Some(USER), Some(USER)).expect("root may");
@@ -238,6 +238,78 @@ fn with_user_only_the_right_to_packet_sockets_is_kept() {
     let nobody_there = site.run("n1", &["recv", "--no-key", "--user", "nosuchuser"], "dest");
     nobody_there.assert_code(2);
     assert!(nobody_there.stderr.contains("no such user"), "{}", nobody_there.stderr);
+}
+
+const NOBODY: [&str; 3] = ["--no-key", "--user", "nobody"];
+
+/// Creates a directory of nobody's. Returns a command that writes there what rights it has, and the file's path.
+fn tells_its_rights(site: &Site, directory: &str) -> (String, PathBuf) {
+    let directory = site.directory(directory);
+    chown(&directory, Some(USER), Some(USER)).expect("root may");
+    let path = directory.join("rights");
+    (format!("(id -u; grep CapEff /proc/self/status) > {}", path.display()), path)
+}
+
+fn assert_only_the_users(rights: &Path) {
+    let told = within(LIMIT, || fs::read_to_string(rights).ok().filter(|told| told.lines().count() == 2));
+    let expected = format!("{USER}\nCapEff:\t{:016x}\n", 0);
+    assert_eq!(told.as_deref(), Some(&*expected), "{rights:?}");
+}
+
+#[test]
+fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
+    let site = Site::beside("piping", one_switch(2));
+    let (bytes, source) = sent(&site);
+    let (command, rights) = tells_its_rights(&site, "theirs");
+    let dest = site.path("dest");
+    let receiver = site.start("n1", &["recv", "--no-key"], &dest);
+    receiver.wait_for_line("waiting for");
+    let arguments = [&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat();
+    site.run("n0", &arguments, format!("{command}; cat {}", source.display())).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    assert!(fs::read(&dest).expect("it is there") == bytes);
+    assert_only_the_users(&rights);
+}
+
+#[test]
+fn with_user_the_commands_of_a_server_get_no_capability() {
+    let site = Site::beside("executing", one_switch(2));
+    let (_, source) = sent(&site);
+    let (command, rights) = tells_its_rights(&site, "theirs");
+    let directory = rights.parent().expect("it is in one");
+    let receiver = site.start("n1", &[&["recv", "--serve", "--exec", &command], &NOBODY[..]].concat(), directory);
+    receiver.wait_for_line("serving ");
+    site.run("n0", &[&["send", "-n", "1"], &NOBODY[..]].concat(), &source).assert_code(0);
+    assert_only_the_users(&rights);
+    receiver.signal(Signal::SIGTERM);
+    receiver.end(LIMIT).assert_code(0);
+}
+
+/// Returns the processes that `run` has started, by their parent in proc_pid_stat(5).
+fn children(run: &Run) -> Vec<u32> {
+    let parent = |number: u32| {
+        let stat = fs::read_to_string(format!("/proc/{number}/stat")).ok()?;
+        stat.rsplit(')').next()?.split_whitespace().nth(1)?.parse::<u32>().ok()
+    };
+    let entries = fs::read_dir("/proc").expect("it is mounted").flatten();
+    let numbers = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    numbers.filter(|&number| parent(number) == Some(run.pid())).collect()
+}
+
+#[test]
+fn the_watcher_keeps_no_capability_and_gains_none() {
+    let site = Site::beside("watching", one_switch(2));
+    let receiver = site.start("n1", &["recv", "--no-key"], site.path("dest"));
+    receiver.wait_for_line("waiting for");
+    let is_bare = |child: &u32| {
+        let status = fs::read_to_string(format!("/proc/{child}/status")).unwrap_or_default();
+        let capabilities = ["CapPrm", "CapEff", "CapBnd"].map(|set| format!("{set}:\t{:016x}\n", 0));
+        capabilities.iter().all(|line| status.contains(line)) && status.contains("NoNewPrivs:\t1\n")
+    };
+    let watchers = within(LIMIT, || Some(children(&receiver)).filter(|all| all.iter().all(is_bare)));
+    assert_eq!(watchers.map(|all| all.len()), Some(1));
+    receiver.signal(Signal::SIGINT);
+    receiver.end(LIMIT).assert_code(130);
 }
 
 #[test]

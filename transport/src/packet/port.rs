@@ -83,9 +83,10 @@ impl Port {
         let (own, mac) = (Arc::clone(datagrams.own_socket()), datagrams.mac());
         let (name, mtu_bytes) = (&interface.name, interface.mtu_bytes);
         let datagrams_out = DatagramSender::new(config.ether_type, config.over.is_unicast());
-        let sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(datagrams_out));
-        set_send_buffer(&own, sender.buffer_bytes())
+        let mut sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(datagrams_out));
+        let limit = set_send_buffer(&own, sender.buffer_bytes())
             .map_err(|errno| OpenError::new(name, "set the send buffer", errno))?;
+        sender.limit_buffer(limit);
         let card = syscall::interface_state(own.as_fd(), name).map(|state| state.mac);
         let arrivals = Arrivals::Datagrams(Box::new(datagrams));
         let port = Port::new(own, arrivals, sender, Interface { mac, ..interface.clone() }, config);
@@ -251,8 +252,9 @@ impl Port {
             return Err(error);
         }
         if let Some(bytes) = self.sender.resize(now) {
-            set_send_buffer(&self.socket, bytes)
+            let limit = set_send_buffer(&self.socket, bytes)
                 .map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
+            self.sender.limit_buffer(limit);
         }
         Ok(flushed.frames)
     }

@@ -6,7 +6,7 @@
 //! measured, and the buffer is sized by time, as byte queue limits do in drivers.
 
 use crate::Instant;
-use nix::sys::socket::{setsockopt, sockopt};
+use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::os::fd::OwnedFd;
 use std::time::Duration;
 
@@ -84,9 +84,12 @@ impl SendBuffer {
     }
 }
 
-/// Sets the send buffer; only CAP_NET_ADMIN may exceed the system's limit, others get that limit.
-pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<()> {
-    setsockopt(socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::SndBuf, &bytes))
+/// Sets the send buffer; only CAP_NET_ADMIN may exceed the system's limit, others get that limit. Returns the size, as
+/// the kernel counts it, if it is a smaller one.
+pub(super) fn set_send_buffer(socket: &OwnedFd, bytes: usize) -> nix::Result<Option<usize>> {
+    setsockopt(socket, sockopt::SndBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::SndBuf, &bytes))?;
+    // The kernel gives twice what it is asked for.
+    Ok(Some(getsockopt(socket, sockopt::SndBuf)?).filter(|&given| given < 2 * bytes))
 }
 
 #[cfg(test)]

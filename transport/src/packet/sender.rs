@@ -70,6 +70,11 @@ impl Sender {
         self.backlog.resize(now)
     }
 
+    /// Takes the size of the socket's buffer if it is smaller than it was to be.
+    pub(super) fn limit_buffer(&mut self, limit: Option<usize>) {
+        self.datagrams.iter_mut().for_each(|datagrams| datagrams.limit_buffer(limit));
+    }
+
     pub(super) fn blocked(&self) -> Option<Blocked> {
         self.blocked
     }

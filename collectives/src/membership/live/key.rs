@@ -104,9 +104,13 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
 /// # Errors
 /// The place of its key, and what to do.
 pub fn check_unkeyed() -> Result<(), UnusedKey> {
-    let is_there = |path: &Path| path.exists();
-    let place = place(|variable| std::env::var_os(variable), is_there, |path| std::fs::read_to_string(path).ok());
+    let place = place(|variable| std::env::var_os(variable), is_there, |path| std::fs::read_to_string(path));
     place.map_or(Ok(()), |place| Err(UnusedKey { place }))
+}
+
+/// Whether there is a file, or may be one that cannot be reached.
+fn is_there(path: &Path) -> bool {
+    path.try_exists().unwrap_or(true)
 }
 
 /// A key of this host that its caller does not use.
@@ -131,7 +135,7 @@ fn is_off(no_key: Option<OsString>) -> bool {
 fn place(
     variable: impl Fn(&str) -> Option<OsString>,
     is_there: impl Fn(&Path) -> bool,
-    read: impl Fn(&Path) -> Option<String>,
+    read: impl Fn(&Path) -> io::Result<String>,
 ) -> Option<String> {
     if let Some(variable) = [FILE_VARIABLE, PHRASE_VARIABLE].into_iter().find(|name| variable(name).is_some()) {
         return Some(format!("${variable}"));
@@ -141,7 +145,11 @@ fn place(
     }
     let is_key = |line: &str| line.split_once('=').is_some_and(|(name, _)| name.trim() == "key");
     let configuration = variable(CONFIGURATION_VARIABLE).map_or(PathBuf::from(CONFIGURATION), PathBuf::from);
-    if read(&configuration).is_some_and(|text| text.lines().any(is_key)) {
+    let may_name_one = match read(&configuration) {
+        Ok(text) => text.lines().any(is_key),
+        Err(error) => error.kind() != io::ErrorKind::NotFound,
+    };
+    if may_name_one {
         return Some(configuration.display().to_string());
     }
     let files = variable(CREDENTIALS).map(credential).into_iter().chain([PathBuf::from(KEY_PATH)]);
@@ -200,13 +208,18 @@ mod tests {
         let found = |set: &[(&str, &str)], files: &[&str], configuration: Option<&str>| {
             let value = |name: &str| set.iter().find(|(known, _)| *known == name).map(|(_, value)| value.into());
             let at = value(CONFIGURATION_VARIABLE).unwrap_or_else(|| CONFIGURATION.into());
-            let read = |path: &Path| configuration.filter(|_| path == Path::new(&at)).map(str::to_owned);
+            let read = |path: &Path| match configuration {
+                Some("unreadable") => Err(io::ErrorKind::PermissionDenied.into()),
+                Some(text) if path == Path::new(&at) => Ok(text.to_owned()),
+                _ => Err(io::ErrorKind::NotFound.into()),
+            };
             place(value, |path| files.iter().any(|file| path == Path::new(file)), read)
         };
         assert_eq!(found(&[], &[], None), None);
         assert_eq!(found(&[], &[KEY_PATH], Some("host = \"n0\"\n#key = 1\n")).as_deref(), Some(KEY_PATH));
         let names_one = Some("[send]\nkey = \"f\"\n");
         assert_eq!(found(&[], &[], names_one).as_deref(), Some(CONFIGURATION));
+        assert_eq!(found(&[], &[], Some("unreadable")).as_deref(), Some(CONFIGURATION));
         assert_eq!(found(&[(CONFIGURATION_VARIABLE, "/x")], &[], names_one).as_deref(), Some("/x"));
         let systemd = (CREDENTIALS, "/run/c");
         assert_eq!(found(&[systemd], &["/run/c/ethbcast.key"], None).as_deref(), Some("/run/c/ethbcast.key"));
@@ -214,6 +227,11 @@ mod tests {
             let found = found(&[(NO_KEY_VARIABLE, off), systemd], &[KEY_PATH], None);
             assert_eq!(found.is_none(), is_off, "{off:?}");
         }
+        let directory = tempfile::tempdir().expect("a directory");
+        let circle = directory.path().join("circle");
+        std::os::unix::fs::symlink(&circle, &circle).expect("room");
+        let (nothing, unreadable) = (directory.path().join("nothing"), circle.join("key"));
+        assert!(!is_there(&nothing) && is_there(&unreadable), "what cannot be read may be a key");
         for variable in [FILE_VARIABLE, PHRASE_VARIABLE] {
             let named = found(&[(NO_KEY_VARIABLE, "1"), (variable, "")], &[], None);
             assert_eq!(named, Some(format!("${variable}")));

@@ -23,17 +23,21 @@ use crate::keys::{
 use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES, VeilContext};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::{KeyDifference, Station};
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, CounterWindow, FINAL_NUMBER, Frame, Guard, Header, Kind, PayloadHash};
 use ethbcast_transport::wire::{Rank, Reject, UnprovenFrame};
+use ethbcast_transport::{Instant, MacAddr, TokenBucket};
 use receiver::ReceiverRing;
 use root::RootRing;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// Most bytes by which the body of a message to members grows.
 pub const CONTROL_GROWTH_BYTES: usize = SIGNATURE_BYTES + VEIL_BYTES;
 /// Bytes by which an announcement grows: key name, signature, three keys of 32 bytes, veil.
 pub const ANNOUNCE_GROWTH_BYTES: usize = CLUSTER_NAME_BYTES + SIGNATURE_BYTES + 3 * 32 + VEIL_BYTES;
+
+/// Interval of the signature checks of announcements for which [`KnownSessions`] has no room.
+const BETWEEN_CHECKS: Duration = Duration::from_millis(50);
 
 const SUITES: [PayloadHash; 2] = [PayloadHash::Polyval, PayloadHash::Poly1305];
 
@@ -153,7 +157,7 @@ impl Keyring {
 
     /// Parses a frame and checks its tag, and of a control message that its number is new. The body is put into
     /// `plain`.
-    pub fn open<'a>(&mut self, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+    pub fn open<'a>(&mut self, now: Instant, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
         let mut tried = 0;
         let (frame, slot) = loop {
             let mut slot = None;
@@ -173,8 +177,8 @@ impl Keyring {
             return Ok(frame);
         }
         let body = match self {
-            Keyring::Root(root) => root.admit(slot, &frame),
-            Keyring::Receiver(receiver) => receiver.admit(slot, &frame),
+            Keyring::Root(root) => root.admit(now, slot, &frame),
+            Keyring::Receiver(receiver) => receiver.admit(now, slot, &frame),
         };
         *plain = body.ok_or(Reject::NonMember)?;
         Ok(Frame { payload: plain, ..frame })
@@ -237,18 +241,25 @@ struct Clusters {
     secrets: ClusterSecrets,
     group: String,
     unknown_sender: Option<MacAddr>,
+    checks: TokenBucket,
 }
 
 impl Clusters {
     fn new(keys: Arc<Keys>, group: &str) -> Clusters {
-        Clusters { secrets: ClusterSecrets::new(keys), group: group.to_owned(), unknown_sender: None }
+        Clusters {
+            secrets: ClusterSecrets::new(keys),
+            group: group.to_owned(),
+            unknown_sender: None,
+            checks: TokenBucket::default(),
+        }
     }
 
     /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
-    /// that follows from it. The signature of one already in `heard` (this group's) or `others` is not checked again.
-    /// Returns whether it is of this group.
+    /// that follows from it. The signature of one already in `heard` (this group's) or `others` is not checked again,
+    /// that of a session for which there is no room only every [`BETWEEN_CHECKS`]. Returns whether it is of this group.
     fn invitation(
         &mut self,
+        now: Instant,
         cluster_index: usize,
         frame: &Frame<'_>,
         (heard, others): (&KnownSessions, Option<&KnownSessions>),
@@ -258,10 +269,11 @@ impl Clusters {
         let (random, rest) = signed.split_first_chunk()?;
         let (exchange, rest) = rest.split_first_chunk()?;
         let (sender, body) = rest.split_first_chunk()?;
-        if self.secrets.keys().sender(sender).is_none() {
+        let senders = self.secrets.keys().senders();
+        let Some(sender) = senders.iter().map(|known| known.key).find(|known| known.bytes() == sender) else {
             self.unknown_sender = Some(frame.source);
             return None;
-        }
+        };
         let (session, root, number) = (frame.header.session, frame.source, frame.header.sequence);
         let other = match Message::decode(frame.header.kind, body) {
             Some(Message::Announce { group, .. }) => Some(group).filter(|group| *group != self.group),
@@ -269,8 +281,10 @@ impl Clusters {
         };
         let heard = if other.is_some() { others? } else { heard };
         let group = other.as_deref().unwrap_or(&self.group);
-        let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
-        let sender = PublicKey::new(sender).filter(|_| heard.is_new(&name, number))?;
+        let name = SessionName::of(&SessionFacts { session, random, exchange, sender: sender.bytes(), root, group });
+        if !heard.is_new(&name, number) || !heard.has_room(&name) && !take_turn(&mut self.checks, now) {
+            return None;
+        }
         let is_signed = sender.has_signed(Signed::Announce, &name, &[signed, &numbered(number)], signature);
         let keys = SessionKeys { root, session, name, exchange: *exchange, sender, cluster_index };
         is_signed.then(|| (keys, body.to_vec(), other.is_none()))
@@ -303,47 +317,66 @@ impl SessionKeys {
     }
 }
 
-/// Sessions that were announced, each with the numbers already received of its root's frames under the cluster's
-/// secret.
-#[derive(Clone, Debug, Default)]
-struct KnownSessions(Vec<(SessionKeys, CounterWindow)>);
+fn take_turn(bucket: &mut TokenBucket, now: Instant) -> bool {
+    let is_ready = bucket.ready_at(now).is_none();
+    if is_ready {
+        bucket.spend(now, BETWEEN_CHECKS, Duration::ZERO);
+    }
+    is_ready
+}
+
+/// Sessions that were announced, `most` at most, each with the numbers already received of its root's frames under the
+/// cluster's secret.
+#[derive(Clone, Debug)]
+struct KnownSessions {
+    sessions: Vec<(SessionKeys, CounterWindow)>,
+    most: usize,
+}
 
 impl KnownSessions {
+    fn new(most: usize) -> KnownSessions {
+        KnownSessions { sessions: Vec::new(), most }
+    }
+
+    fn has_room(&self, name: &SessionName) -> bool {
+        self.sessions.len() < self.most || self.sessions.iter().any(|(keys, _)| keys.name == *name)
+    }
+
     /// Records an announcement; false if it has come before, or contradicts the session of this number that is `kept`.
-    /// Forgets the session known longest if there are more than `most`.
-    fn record(&mut self, keys: SessionKeys, number: u64, most: usize, kept: Option<SessionName>) -> bool {
-        if let Some((_, window)) = self.0.iter_mut().find(|(known, _)| *known == keys) {
+    /// Forgets the session known longest if there is no room.
+    fn record(&mut self, keys: SessionKeys, number: u64, kept: Option<SessionName>) -> bool {
+        if let Some((_, window)) = self.sessions.iter_mut().find(|(known, _)| *known == keys) {
             return window.take(number);
         }
         let is_kept = |known: &SessionKeys| Some(known.name) == kept;
         if self.of(keys.root, keys.session).is_some_and(is_kept) {
             return false;
         }
-        self.0.retain(|(known, _)| !known.is_of(keys.root, keys.session));
-        if self.0.len() >= most
-            && let Some(oldest) = self.0.iter().position(|(known, _)| !is_kept(known))
+        self.sessions.retain(|(known, _)| !known.is_of(keys.root, keys.session));
+        if self.sessions.len() >= self.most
+            && let Some(oldest) = self.sessions.iter().position(|(known, _)| !is_kept(known))
         {
-            self.0.remove(oldest);
+            self.sessions.remove(oldest);
         }
         let mut window = CounterWindow::default();
         let is_new = window.take(number);
-        self.0.push((keys, window));
+        self.sessions.push((keys, window));
         is_new
     }
 
     fn of(&self, root: MacAddr, session: u32) -> Option<&SessionKeys> {
-        self.0.iter().map(|(keys, _)| keys).find(|keys| keys.is_of(root, session))
+        self.sessions.iter().map(|(keys, _)| keys).find(|keys| keys.is_of(root, session))
     }
 
     fn is_new(&self, name: &SessionName, number: u64) -> bool {
-        let known = self.0.iter().find(|(keys, _)| keys.name == *name);
+        let known = self.sessions.iter().find(|(keys, _)| keys.name == *name);
         known.is_none_or(|(_, window)| window.is_new(number))
     }
 
     /// Returns the body of a refusal, if the root of the session that it names has signed it with a new number.
     fn take_refusal(&mut self, root: MacAddr, header: &Header, plain: &[u8]) -> Option<Vec<u8>> {
         let (name, signed) = plain.split_first_chunk()?;
-        let mut sessions = self.0.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
+        let mut sessions = self.sessions.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
         let (keys, window) = sessions.find(|(keys, _)| keys.name == SessionName(*name))?;
         keys.take_signed(header, signed, window)
     }

@@ -8,8 +8,8 @@ use crate::keys::{
 };
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, KEYS, REFUSE};
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{CounterWindow, Frame, Header, Kind, PayloadHash, Rank, UnprovenFrame};
+use ethbcast_transport::{Instant, MacAddr};
 use std::sync::Arc;
 
 const MAX_SESSIONS: usize = 64;
@@ -54,7 +54,7 @@ pub struct ReceiverRing {
 impl ReceiverRing {
     pub(super) fn new(own: ReceiverKeys, station: &Station) -> ReceiverRing {
         let clusters = Clusters::new(own.keys, &station.group);
-        let (heard, asked, bound) = (KnownSessions::default(), Vec::new(), None);
+        let (heard, asked, bound) = (KnownSessions::new(MAX_SESSIONS), Vec::new(), None);
         ReceiverRing { clusters, exchange: own.exchange, mac: station.mac, heard, asked, bound, asked_by: 0 }
     }
 
@@ -128,7 +128,7 @@ impl ReceiverRing {
     }
 
     fn seal_request(&mut self, to: MacAddr, header: Header, body: &[u8]) -> Option<SealedMessage> {
-        let sessions = self.heard.0.iter().map(|(keys, _)| *keys);
+        let sessions = self.heard.sessions.iter().map(|(keys, _)| *keys);
         let mut sessions = sessions.filter(|keys| keys.session == header.session);
         let keys = sessions.find(|keys| keys.root == to || to.is_multicast())?;
         let known = self.asked.iter().find(|asked| asked.keys == keys).map(|asked| asked.request.clone());
@@ -184,13 +184,13 @@ impl ReceiverRing {
 
     /// Returns the body of a message whose tag is right, if its number is new and it has the signature that its kind
     /// needs.
-    pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
+    pub(super) fn admit(&mut self, now: Instant, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Cluster(cluster_index), ANNOUNCE) => {
-                let (keys, body, _) = self.clusters.invitation(cluster_index, frame, (&self.heard, None))?;
+                let (keys, body, _) = self.clusters.invitation(now, cluster_index, frame, (&self.heard, None))?;
                 let kept = self.bound().map(|asked| asked.keys.name);
-                self.heard.record(keys, header.sequence, MAX_SESSIONS, kept).then_some(body)
+                self.heard.record(keys, header.sequence, kept).then_some(body)
             }
             (Slot::Cluster(cluster_index), REFUSE) => {
                 let plain = self.clusters.secrets.lift(cluster_index, &header, payload)?;

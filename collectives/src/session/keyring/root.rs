@@ -5,8 +5,8 @@ use crate::keys::{ContentCipher, ExchangePair, Keys, Protection, SealedMessage, 
 use crate::keys::{Signed, pair_secret, request_digest};
 use crate::membership::Station;
 use crate::session::kind::{ANNOUNCE, JOIN, REFUSE};
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Counter, CounterWindow, Frame, Guard, Header, PayloadHash, Rank, UnprovenFrame};
+use ethbcast_transport::{Instant, MacAddr};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -84,8 +84,8 @@ impl RootRing {
             group: Protection::new(&own.group, own.hash),
             runs: BTreeMap::new(),
             heard: 0,
-            competing_sessions: KnownSessions::default(),
-            other_groups: KnownSessions::default(),
+            competing_sessions: KnownSessions::new(MAX_COMPETITORS),
+            other_groups: KnownSessions::new(MAX_COMPETITORS),
             own,
         }
     }
@@ -206,14 +206,14 @@ impl RootRing {
     }
 
     /// Returns the body of a message whose tag is right, if its number is new.
-    pub(super) fn admit(&mut self, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
+    pub(super) fn admit(&mut self, now: Instant, slot: Slot, frame: &Frame<'_>) -> Option<Vec<u8>> {
         let Frame { source, header, payload, .. } = *frame;
         match (slot, header.kind) {
             (Slot::Cluster(cluster_index), ANNOUNCE) => {
                 let known = (&self.competing_sessions, Some(&self.other_groups));
-                let (keys, body, is_of_group) = self.clusters.invitation(cluster_index, frame, known)?;
+                let (keys, body, is_of_group) = self.clusters.invitation(now, cluster_index, frame, known)?;
                 let heard = if is_of_group { &mut self.competing_sessions } else { &mut self.other_groups };
-                heard.record(keys, header.sequence, MAX_COMPETITORS, None).then_some(body)
+                heard.record(keys, header.sequence, None).then_some(body)
             }
             (Slot::Cluster(cluster_index), JOIN) => self.admit_request(cluster_index, frame),
             (Slot::Cluster(cluster_index), REFUSE) => {

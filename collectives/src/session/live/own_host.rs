@@ -5,18 +5,23 @@ use crate::membership::Station;
 use ethbcast_planning::HostNames;
 use ethbcast_transport::Instant;
 use ethbcast_transport::packet::{Interface, Over};
+use nix::sys::socket::sockopt::PeerCredentials;
+use nix::sys::socket::{AddressFamily, SockFlag, SockType, UnixAddr, connect, getsockopt, socket};
+use nix::unistd::geteuid;
+use std::io;
+use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
-use std::os::unix::net::{SocketAddr, UnixDatagram};
+use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::time::Duration;
 
 /// Interval at which a waiting host looks for the other side on its own host.
 const LOOK_EVERY: Duration = Duration::from_millis(500);
 
 /// Local name by which a group's sender is found from its own host, for one interface; only processes of this network
-/// namespace see it.
+/// namespace see it. Any user can take it, and connect: both ends believe root and their own user alone.
 #[derive(Default)]
 pub(super) struct OwnHost {
-    name: Option<SocketAddr>,
+    name: Option<String>,
     look_at: Option<Instant>,
 }
 
@@ -35,7 +40,7 @@ impl OwnHost {
         }
         let Station { group_mac, ether_type, .. } = station;
         let name = format!("ethbcast/sender/{}/{group_mac}/{ether_type:?}", interface.index);
-        OwnHost { name: SocketAddr::from_abstract_name(name).ok(), look_at: None }
+        OwnHost { name: Some(name), look_at: None }
     }
 
     /// Looks for a sender at intervals while a receiver waits, and notifies it of this receiver.
@@ -43,14 +48,8 @@ impl OwnHost {
         let looks = self.name.is_some() && is_waiting;
         self.look_with(now, looks, |own| {
             let Some(name) = &own.name else { return false };
-            let asked = UnixDatagram::unbound().and_then(|socket| {
-                socket.set_nonblocking(true)?;
-                socket.connect_addr(name)?;
-                Ok(socket)
-            });
-            // A sender that gets no datagram waits no longer than it would have without this.
-            asked.iter().for_each(|socket| drop(socket.send(&[])));
-            asked.is_ok()
+            // A sender learns of this receiver by the connection.
+            call(name).and_then(|sender| is_trusted(&sender)).unwrap_or(false)
         })
     }
 
@@ -66,9 +65,29 @@ impl OwnHost {
     }
 }
 
+/// Connects to a name. Fails at once if the process that has it accepts no connection.
+fn call(name: &str) -> io::Result<UnixStream> {
+    let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+    let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
+    connect(socket.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
+    Ok(socket.into())
+}
+
+/// Whether the process at the other end is root's or this user's.
+fn is_trusted(other: &UnixStream) -> io::Result<bool> {
+    let user = getsockopt(other, PeerCredentials)?.uid();
+    Ok(user == 0 || user == geteuid().as_raw())
+}
+
+fn listen(name: &str) -> io::Result<UnixListener> {
+    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name)?)?;
+    listener.set_nonblocking(true)?;
+    Ok(listener)
+}
+
 /// A sender that can be found from its own host; counts the receivers there that have found it.
 pub(super) struct ShownSender {
-    socket: Option<UnixDatagram>,
+    listener: Option<UnixListener>,
     receivers: usize,
     needed: usize,
     own_host: OwnHost,
@@ -81,10 +100,9 @@ impl ShownSender {
     /// invisible.
     pub(super) fn new(interface: &Interface, station: &Station, over: Over, needed: usize) -> ShownSender {
         let own_host = OwnHost::of(interface, station, over);
-        let bound = own_host.name.as_ref().and_then(|name| UnixDatagram::bind_addr(name).ok());
-        let socket = bound.filter(|socket| socket.set_nonblocking(true).is_ok());
+        let listener = own_host.name.as_ref().and_then(|name| listen(name).ok());
         let (station, interface) = (station.clone(), interface.clone());
-        ShownSender { socket, receivers: 0, needed: needed.max(1), own_host, station, interface }
+        ShownSender { listener, receivers: 0, needed: needed.max(1), own_host, station, interface }
     }
 
     pub(super) fn error(&self) -> Error {
@@ -94,12 +112,12 @@ impl ShownSender {
     /// Looks at intervals while a sender waits for its first receiver. It ends the wait if as many receivers as it
     /// needs are on its own host.
     pub(super) fn look(&mut self, now: Instant, is_waiting: bool) -> Look {
-        let ShownSender { socket: Some(socket), receivers, needed, own_host, .. } = self else {
+        let ShownSender { listener: Some(listener), receivers, needed, own_host, .. } = self else {
             return Look::default();
         };
         own_host.look_with(now, is_waiting, |_| {
-            while socket.recv(&mut [0]).is_ok() {
-                *receivers += 1;
+            while let Ok((receiver, _)) = listener.accept() {
+                *receivers += usize::from(is_trusted(&receiver).unwrap_or(false));
             }
             receivers >= needed
         })

@@ -408,7 +408,7 @@ impl Receiver {
 impl Machine for Receiver {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let mut plain = Vec::new();
-        let frame = match self.endpoint.open(frame, &mut plain) {
+        let frame = match self.endpoint.open(now, frame, &mut plain) {
             Ok(frame) => frame,
             Err(why) => return self.on_reject(frame, why),
         };

@@ -488,7 +488,7 @@ impl Root {
 impl Machine for Root {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let mut plain = Vec::new();
-        let frame = match self.endpoint.open(frame, &mut plain) {
+        let frame = match self.endpoint.open(now, frame, &mut plain) {
             Ok(frame) => frame,
             Err(why) => {
                 self.non_members.on_reject(frame, why, &mut self.endpoint);

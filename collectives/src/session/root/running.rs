@@ -291,8 +291,14 @@ impl SessionPhase {
         self.note_link(now, Rank::ROOT, endpoint.link_share(now), endpoint);
     }
 
-    pub(super) fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str, endpoint: &mut RootEndpoint) {
-        if self.neighbours.note_session(now, mac, host) {
+    pub(super) fn note_session(
+        &mut self,
+        now: Instant,
+        session: (MacAddr, u32),
+        host: &str,
+        endpoint: &mut RootEndpoint,
+    ) {
+        if self.neighbours.note_session(now, session, host) {
             self.timers.set(Wait::Announce, now);
             self.give_way(now, endpoint);
         }

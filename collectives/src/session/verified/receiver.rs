@@ -185,6 +185,7 @@ impl VerifiedReceiver {
                 return Some(ReceiverOutput::Damaged(damage));
             }
             if let Some(text) = self.decoder.failed() {
+                self.state.set_on_request(false);
                 return Some(ReceiverOutput::Failed(text.to_owned()));
             }
             if let Some(content) = self.decoder.poll() {
@@ -203,7 +204,7 @@ impl VerifiedReceiver {
                         self.state.need(needs);
                         return Some(ReceiverOutput::Said);
                     }
-                    Completion::Passed => self.state.set_on_request(),
+                    Completion::Passed => self.state.set_on_request(true),
                     Completion::Span(Completed { span, here, own, in_place }) => {
                         self.in_place = in_place;
                         self.decoder.take_partly(span, here, own);
@@ -253,6 +254,8 @@ impl VerifiedReceiver {
                 self.waiting.push_front(Order::End(trailer));
             }
             Order::End(trailer) => {
+                // A dry run has no end: a host on the way has passed over what the root sent.
+                self.state.set_on_request(false);
                 let end_differs = trailer != self.decoder.trailer();
                 // With keys only the sender ends a stream: nothing shorter must look complete to a program.
                 if end_differs && self.cipher().is_keyed() {
@@ -409,8 +412,8 @@ impl ReceiverState {
         self.content_bytes.store(bytes, Ordering::Release);
     }
 
-    pub(super) fn set_on_request(&self) {
-        self.only_asked.store(true, Ordering::Relaxed);
+    pub(super) fn set_on_request(&self, is_on_request: bool) {
+        self.only_asked.store(is_on_request, Ordering::Relaxed);
     }
 
     pub(super) fn conclude(&self, verdict: Done, cause: Option<io::Error>) {

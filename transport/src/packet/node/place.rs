@@ -49,7 +49,7 @@ pub(super) struct Place {
     pub board: Board,
     pub port_id: u8,
     pub bell: WakeUpSocket,
-    path: PathBuf,
+    pub path: PathBuf,
     pub file: OwnedFd,
 }
 
@@ -153,13 +153,19 @@ impl Drop for Place {
 pub(super) fn sweep(directory: &Path) {
     for path in names(directory).filter(|name| name.starts_with("ethbcast-")).map(|name| directory.join(name)) {
         let Ok(file) = open_file(&path, OFlag::empty()) else { continue };
-        let is_own = fstat(&file).is_ok_and(|found| found.st_uid == geteuid().as_raw());
-        if is_own && matches!(Lock::Membership.take(&file), Ok(true)) && is_there(&file, &path) && !is_anybody_in(&file)
+        if is_own(&file)
+            && matches!(Lock::Membership.take(&file), Ok(true))
+            && is_there(&file, &path)
+            && !is_anybody_in(&file)
         {
             log::info!("{} is what a run that has ended left: it is removed", path.display());
             let _ = unlink(&path);
         }
     }
+}
+
+fn is_own(file: &OwnedFd) -> bool {
+    fstat(file).is_ok_and(|found| found.st_uid == geteuid().as_raw())
 }
 
 fn names(directory: &Path) -> impl Iterator<Item = String> {
@@ -249,7 +255,7 @@ fn lines(text: &[u8]) -> impl Iterator<Item = String> {
 
 fn waiting_group(path: &Path) -> Option<String> {
     use std::io::Read;
-    let file = open_file(path, OFlag::empty()).ok().filter(is_anybody_in)?;
+    let file = open_file(path, OFlag::empty()).ok().filter(|file| is_own(file) && is_anybody_in(file))?;
     let mut header = Vec::new();
     std::fs::File::from(file).take(Board::header().len() as u64).read_to_end(&mut header).ok()?;
     let (text, is_complete) = Board::text_in(&header)?;

@@ -33,6 +33,9 @@ const MAX_WARNED: usize = 1024;
 const HELD_FOR: Duration = Duration::from_secs(3);
 /// Most copies that are held for a peer when it is first looked for, which may take a while; then one.
 const FIRST_HELD: usize = 4;
+/// Part of a limited buffer for copies that are held for peers looked for the first time; half as much for those looked
+/// for again. The kernel reports room while less than half of the buffer is taken.
+const HELD_PART: usize = 4;
 /// Number of peers that are looked for again at the same time.
 const LOOKED_FOR: usize = 128;
 
@@ -51,6 +54,8 @@ pub(in crate::packet) struct DatagramSender {
     more: (u64, u64),
     /// Copies for peers that the kernel has not found.
     held: BTreeMap<Ipv4Addr, HeldCopies>,
+    /// Size of the socket's buffer, if it cannot grow with the copies that are held.
+    limit: Option<usize>,
     joins: bool,
     left: u64,
     lost: u64,
@@ -84,6 +89,7 @@ impl DatagramSender {
             given: 0,
             more: (0, 0),
             held,
+            limit: None,
             joins: true,
             left: 0,
             lost: 0,
@@ -107,6 +113,10 @@ impl DatagramSender {
     pub(in crate::packet) fn forget_refusal(&mut self) {
         self.refusal = None;
         self.warned.clear();
+    }
+
+    pub(in crate::packet) fn limit_buffer(&mut self, limit: Option<usize>) {
+        self.limit = limit;
     }
 
     /// Returns the bytes charged for copies that the kernel holds for peers it has not found.
@@ -176,15 +186,17 @@ impl DatagramSender {
             let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
             return self.send_to(self.address(mac), socket, interface, frames, run, now);
         }
+        let mut held_bytes = self.held_bytes(now);
         while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
             let is_unresolved = || is_unresolved(socket, interface, peer.ip());
-            if self.may_get_copy(peer.ip(), is_unresolved, now) {
+            if self.may_get_copy(peer.ip(), is_unresolved, (held_bytes, now)) {
                 let run = Run::of_one(frames, first);
                 let bytes = run.bytes + CHARGE_BYTES;
                 self.send_to(Some(peer), socket, interface, frames, run, now)?;
                 self.given += 1;
                 if is_unresolved() {
                     self.hold(peer.ip(), bytes, now);
+                    held_bytes += bytes;
                 }
             }
             self.copies += 1;
@@ -196,14 +208,27 @@ impl DatagramSender {
         Ok(1 << first)
     }
 
-    fn may_get_copy(&mut self, peer: Ipv4Addr, is_unresolved: impl FnOnce() -> bool, now: Instant) -> bool {
-        let Some(&held) = self.held.get(&peer) else { return true };
+    /// Whether a peer gets a copy while `held_bytes` are held for others. Where the buffer is limited, only a part of
+    /// it is for peers that the kernel does not find, and those that were not looked for yet come first.
+    fn may_get_copy(
+        &mut self,
+        peer: Ipv4Addr,
+        is_unresolved: impl FnOnce() -> bool,
+        (held_bytes, now): (usize, Instant),
+    ) -> bool {
+        let held = self.held.get(&peer).copied();
+        let part = HELD_PART * if held.is_some() { 2 } else { 1 };
+        let is_full = self.limit.is_some_and(|limit| held_bytes >= limit / part);
+        if held.is_none() && !is_full {
+            return true;
+        }
         if !is_unresolved() {
             self.held.remove(&peer);
             return true;
         }
         let turns = 1 + self.held.len() as u32 / LOOKED_FOR as u32;
-        held.copies < held.most || now.since(held.since) >= HELD_FOR * turns
+        let may = |held: HeldCopies| held.copies < held.most || now.since(held.since) >= HELD_FOR * turns;
+        !is_full && held.is_some_and(may)
     }
 
     fn hold(&mut self, peer: Ipv4Addr, bytes: usize, now: Instant) {

@@ -108,7 +108,7 @@ impl NonMembers {
         let (station, Message::Announce { group, host, stage, .. }) = (endpoint.station(), &message) else { return };
         if *group != station.group {
             if let (RootPhase::Running(running), Stage::Started | Stage::LateWelcome) = (phase, stage) {
-                running.note_session(now, frame.source, host, endpoint);
+                running.note_session(now, (frame.source, frame.header.session), host, endpoint);
             }
             endpoint.count_non_member();
             return;

@@ -7,12 +7,13 @@ use crate::session::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr, Retry};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 const LINK_KEPT: Duration = Duration::from_secs(1);
 const SESSION_KEPT: Duration = Duration::from_secs(3);
 const MAX_SESSIONS: usize = 8;
+const MAX_NEWS: usize = 64;
 const MAX_STEP: Duration = Duration::from_millis(500);
 const USED_PERCENT: u64 = 85;
 const MARGIN_PART: u64 = 50;
@@ -97,6 +98,8 @@ pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,
     sessions: BTreeMap<MacAddr, (String, Instant)>,
     heard: Vec<String>,
+    /// Sessions that were news: each is once, as its announcements can be replayed.
+    known: BTreeSet<(MacAddr, u32)>,
     timing: Timing,
 }
 
@@ -121,10 +124,11 @@ impl Neighbours {
         link.note(now, share, taken.into(), others, longest_step);
     }
 
-    pub fn note_session(&mut self, now: Instant, mac: MacAddr, host: &str) -> bool {
+    /// Notes a session of another group; returns whether it is news.
+    pub fn note_session(&mut self, now: Instant, (mac, session): (MacAddr, u32), host: &str) -> bool {
         // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
-        let is_news = !self.sessions.contains_key(&mac);
+        let is_news = self.known.len() < MAX_NEWS && self.known.insert((mac, session));
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
             self.sessions.insert(mac, (host.to_owned(), now));
             if self.heard.len() < MAX_SESSIONS && !self.heard.iter().any(|known| known == host) {
@@ -337,10 +341,28 @@ mod tests {
     fn sessions_that_are_over_keep_no_other_from_being_seen() {
         let mut neighbours = Neighbours::default();
         let mac = |last: usize| MacAddr::new(2, 0, 0, 0, 0, last as u8);
-        (0..MAX_SESSIONS).for_each(|last| assert!(neighbours.note_session(at(0), mac(last), "n0")));
+        (0..MAX_SESSIONS).for_each(|last| assert!(neighbours.note_session(at(0), (mac(last), 7), "n0")));
         assert_eq!(neighbours.running(at(0)), MAX_SESSIONS as u64);
-        assert!(neighbours.note_session(at(100), mac(MAX_SESSIONS), "n1"));
+        assert!(neighbours.note_session(at(100), (mac(MAX_SESSIONS), 7), "n1"));
         assert_eq!(neighbours.running(at(100)), 1);
+    }
+
+    #[test]
+    fn a_session_that_announces_itself_again_and_again_is_offered_its_part_once() {
+        let mut neighbours = Neighbours::default();
+        let share = LinkShare { own: 99_000, others: 1_000, ip: 1_000, is_sent: false };
+        let mut offered = Vec::new();
+        for report in 0..600 {
+            if report % 11 == 0 {
+                let last = (report / 11 % 3) as u8;
+                neighbours.note_session(at(report), (MacAddr::new(2, 0, 0, 0, 0, last), 7), "n0");
+            }
+            neighbours.note(at(report), Rank(1), Some(share));
+            offered.push(neighbours.links[&Rank(1)].offered_until);
+        }
+        offered.dedup();
+        let spaced = |pair: &[Instant]| pair[1].since(pair[0]) >= OFFER[0];
+        assert!(offered[4..].windows(2).all(spaced), "{offered:?}");
     }
 
     #[test]
@@ -386,7 +408,7 @@ mod tests {
                         );
                     }
                     for session in 0..sessions {
-                        neighbours.note_session(at(report), MacAddr::new(2, 0, 0, 0, 1, session), "x");
+                        neighbours.note_session(at(report), (MacAddr::new(2, 0, 0, 0, 1, session), 7), "x");
                     }
                     let limit = neighbours.limit(at(report), &view, own(1000, LINK));
                     let limit = limit.map_or(u64::MAX, Rate::bits_per_second);
@@ -411,7 +433,7 @@ mod tests {
                 for (session, (neighbours, wants)) in sessions.iter_mut().enumerate() {
                     let others = got.iter().sum::<u64>() - got[session];
                     for other in (0..count as usize + elsewhere).filter(|&other| other != session) {
-                        neighbours.note_session(at(report), MacAddr::new(2, 0, 0, 0, 0, other as u8), "x");
+                        neighbours.note_session(at(report), (MacAddr::new(2, 0, 0, 0, 0, other as u8), 7), "x");
                     }
                     let share = LinkShare { own: got[session] as u32, others: others as u32, ip: 0, is_sent: false };
                     neighbours.note(at(report), Rank(1), Some(share));
@@ -435,7 +457,7 @@ mod tests {
         let share = LinkShare { own: 50_000, others: 50_000, ip: 10, is_sent: false };
         (1..20).for_each(|report| neighbours.note(at(report), Rank(1), Some(share)));
         assert!(neighbours.are_suspected(at(20)) && neighbours.links[&Rank(1)].room < LINK / 40);
-        neighbours.note_session(at(20), mac, "n9");
+        neighbours.note_session(at(20), (mac, 7), "n9");
         (20..24).for_each(|report| neighbours.note(at(report), Rank(1), Some(share)));
         assert_eq!(neighbours.links[&Rank(1)].room, LINK - LINK * 97 / 200);
     }

@@ -208,10 +208,12 @@ impl SlowHosts {
     }
 
     /// Returns the host to blame. It is the straggler if its parent names it or a comparison has proved it slow. It is
-    /// the parent if the straggler has proved fast. Of two that no comparison has distinguished neither is evicted; the
-    /// parent may be demoted once no comparison is left.
+    /// the parent if the straggler has lately proved fast. Of two that no comparison has distinguished neither is
+    /// evicted; the parent may be demoted once no comparison is left.
     pub fn blame(&self, scene: &WatchContext<'_>, straggler: Straggler, on_slow: OnSlow) -> Option<Straggler> {
-        let judged = self.judged.iter().find(|judged| judged.rank == straggler.rank);
+        let holds =
+            |judged: &&Judgement| judged.is_slow || scene.now.since(judged.at) < scene.timing.or_reports(FAST_HOLDS, 3);
+        let judged = self.judged.iter().find(|judged| judged.rank == straggler.rank).filter(holds);
         if straggler.is_named || judged.is_some_and(|judged| judged.is_slow) {
             return Some(straggler);
         }
@@ -340,6 +342,10 @@ mod tests {
             assert_eq!(blamed(Some(false), false), Some((Rank(2), Rank(1))));
             assert_eq!(blamed(Some(true), false), Some((Rank(3), Rank(2))));
             assert_eq!([None, Some(false)].map(|judged| blamed(judged, true)), [Some((Rank(3), Rank(2))); 2]);
+            let at = scene.now - FAST_HOLDS;
+            let stale = Judgement { rank: Rank(3), at, is_slow: false, beside: Rank(4), others: 8000.0 };
+            let spent = SlowHosts { trials: MAX_COMPARISONS, judged: vec![stale], ..SlowHosts::default() };
+            assert!(spent.blame(scene, straggler(false), OnSlow::Evict).is_none(), "it was fast some time ago");
             let spent = SlowHosts { trials: MAX_COMPARISONS, ..SlowHosts::default() };
             let blamed = [OnSlow::Demote, OnSlow::Evict].map(|on_slow| spent.blame(scene, straggler(false), on_slow));
             assert_eq!(blamed.map(|blamed| blamed.map(|blamed| blamed.rank)), [Some(Rank(2)), None]);

@@ -3,7 +3,10 @@
 use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::{encoded_in, sizes};
 use super::*;
+use crate::keys::ContentCipher;
+use crate::session::message::{ContentKind, Trailer};
 use crate::session::verified::layout::ChunkSize;
+use crate::session::verified::receiver::{Offered, Order, ReceiverOutput, ReceiverState, VerifiedReceiver};
 use proptest::prelude::*;
 use std::convert::Infallible;
 
@@ -220,4 +223,33 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     assert!(composer.is_done());
     assert_eq!(asked, (0..10).collect::<Vec<u64>>());
     assert!(sections.stream_bytes() < content_bytes / 1900, "hardly more than the hash lists");
+}
+
+#[test]
+fn a_stream_that_passes_over_chunks_and_has_an_end_is_no_dry_run() {
+    let (chunk, size) = (ChunkSize::DEFAULT, 1000);
+    let (mut sections, mut stream) = (Sections::new(chunk, size), Vec::new());
+    for part in [sections.add_hash_lists(0, 0), sections.pass()].concat() {
+        match part {
+            SectionPart::Bytes(bytes) => stream.extend(bytes),
+            SectionPart::Whole(range) => stream.resize(stream.len() + (range.end - range.start) as usize, 0),
+            SectionPart::Names(_) => {}
+        }
+    }
+    let state = Arc::new(ReceiverState::default());
+    let mut receiver = VerifiedReceiver::new(&state);
+    let (source, content) = (String::new(), ContentKind::File);
+    let offer = HeldContent { source: source.clone(), size, content, chunk };
+    let offered = Offered { source, size: Some(size), content, chunk };
+    for order in [Order::Begin(offered, ContentCipher::default()), Order::Complete(offer), Order::Write(stream)] {
+        state.order();
+        receiver.take(order);
+    }
+    while receiver.poll_output().is_some() {}
+    assert!(state.is_on_request(), "nothing but the hash lists has come");
+    state.order();
+    receiver.take(Order::End(Trailer::default()));
+    let end = receiver.poll_output();
+    assert!(matches!(end, Some(ReceiverOutput::Settle { end_differs: true, .. })), "{end:?}");
+    assert!(!state.is_on_request(), "a dry run has no end");
 }
