@@ -10,7 +10,6 @@ pub mod lab;
 pub mod mutants;
 pub mod session;
 pub mod soak;
-pub mod stream;
 pub mod swarm;
 pub mod traffic;
 pub mod worlds;

@@ -4,14 +4,14 @@
 use crate::communicator;
 use crate::communicator::{Process, Step};
 use crate::session::{Case, data, hosts_of, session as session_number};
-use crate::stream::make_checksum_fit;
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
 use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::wire::{EtherType, Guard, Identity, Kind, Rank, StreamId, parse};
+use ethbcast_transport::wire::{EtherType, Flags, Guard, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse};
 use ethbcast_transport::{Instant, MacAddr, Machine};
 use std::collections::VecDeque;
+use std::ops::Range;
 use std::time::Duration;
 
 /// Kinds of a session's frames, and of a probe's.
@@ -382,4 +382,27 @@ impl<H: FuzzedHost> FuzzWorld<H> {
         debug_assert!(!sound || parse(&frame).is_ok());
         self.notify(to, &frame);
     }
+}
+
+/// Position of the checksum in a frame: the bytes behind it are sealed by the origin, those before
+/// it belong to one hop.
+const CHECKSUM: Range<usize> = 28..32;
+const KIND_AT: usize = 17;
+const FLAGS_AT: usize = 27;
+const PAYLOAD_BYTES_AT: usize = 38;
+
+/// Sets a valid checksum. A frame shorter than its stated length is left unchanged.
+fn make_checksum_fit(frame: &mut [u8]) {
+    if frame.len() < OVERHEAD_BYTES {
+        return;
+    }
+    let payload_bytes = u16::from_be_bytes([frame[PAYLOAD_BYTES_AT], frame[PAYLOAD_BYTES_AT + 1]]);
+    let end = OVERHEAD_BYTES + usize::from(payload_bytes);
+    let Some(sealed) = frame.get(CHECKSUM.end..end) else { return };
+    let mut content = crc32fast::Hasher::new();
+    content.update(&[frame[KIND_AT], frame[FLAGS_AT] & Flags::SEALED.0]);
+    content.update(sealed);
+    let mut whole = crc32fast::Hasher::new_with_initial(content.finalize());
+    whole.update(&frame[..CHECKSUM.start]);
+    frame[CHECKSUM].copy_from_slice(&whole.finalize().to_be_bytes());
 }

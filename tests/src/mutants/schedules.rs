@@ -3,8 +3,8 @@
 use super::session::{Forgery, Scene, run};
 use crate::communicator;
 use crate::session::{Absence, Case};
-use crate::stream::{GROUP, ack_tree};
 use crate::swarm::Seed;
+use crate::worlds::ack_tree::{GROUP, end_of as ack_tree};
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_collectives::keys::{ContentCipher, Secret, SessionName, Signer};
 use ethbcast_collectives::session::verified::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer};

@@ -6,10 +6,9 @@
 //! `collectives` does.
 
 use super::world::{Fate, Host};
-use crate::stream::peer;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::stream::{Ending, Stream};
-use ethbcast_transport::wire::Rank;
+use ethbcast_transport::stream::{Ending, Outlet, Stream};
+use ethbcast_transport::wire::{EtherType, Guard, Identity, Peer, Rank, StreamId, group_mac};
 use ethbcast_transport::{Alone, Deadline, Instant, Machine, Timer, Tuning};
 
 const PAYLOAD_BYTES: usize = 40;
@@ -48,6 +47,35 @@ pub fn ack_tree(parents: &'static [usize], frames: u64, mistake: Option<Mistake>
     (0..parents.len()).map(host).collect()
 }
 
+pub const GROUP: &str = "tree";
+/// Number of receivers at which a cast has an ack tree.
+const RECEIVERS: usize = 200;
+
+pub fn peer(host: usize) -> Peer {
+    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+}
+
+/// Creates host `host`'s end of a cast from host 0; `parents` names the ack parent of each host.
+pub fn end_of(host: usize, parents: &[usize], payload_bytes: usize, tuning: &Tuning) -> Stream {
+    let Peer { rank, mac } = peer(host);
+    let identity =
+        Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT, guard: Guard::Plain };
+    let children = |of: usize| (1..parents.len()).filter(move |&child| parents[child] == of);
+    let own: Vec<Peer> = children(host).map(peer).collect();
+    if host == 0 {
+        let tuning = tuning.for_ack_tree(RECEIVERS, own.len(), 0);
+        let outlet = Outlet::Cast { group: group_mac(GROUP), listeners: own };
+        return Stream::origin(identity, payload_bytes, &outlet, tuning);
+    }
+    let siblings: Vec<usize> = children(parents[host]).collect();
+    let order = siblings.iter().position(|&sibling| sibling == host).expect("it is its parent's child");
+    let tuning = tuning.for_ack_tree(RECEIVERS, siblings.len(), order);
+    let (parent, outlet) = (peer(parents[host]), Outlet::RepairChildren(own));
+    let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning);
+    stream.set_origin(peer(0));
+    stream
+}
+
 fn payload(sequence: u64) -> [u8; 8] {
     (sequence * 0x0101_0101_0101_0101 + 7).to_be_bytes()
 }
@@ -59,7 +87,7 @@ fn notice(dead: usize, to: usize) -> Vec<u8> {
 impl TreeHost {
     fn new(host: usize, parents: &'static [usize], frames: u64) -> TreeHost {
         TreeHost {
-            stream: Alone::new(crate::stream::ack_tree(host, parents, PAYLOAD_BYTES, &small())),
+            stream: Alone::new(end_of(host, parents, PAYLOAD_BYTES, &small())),
             host,
             parents,
             frames,
