@@ -9,6 +9,7 @@ use crate::session::verified::layout::ChunkSize;
 use crate::session::verified::receiver::{Offered, Order, ReceiverOutput, ReceiverState, VerifiedReceiver};
 use proptest::prelude::*;
 use std::convert::Infallible;
+use std::sync::Arc;
 
 const STRETCH_BYTES: u64 = ChunkSize::DEFAULT.stretch_bytes();
 
@@ -238,7 +239,7 @@ fn a_stream_that_passes_over_chunks_and_has_an_end_is_no_dry_run() {
     }
     let state = Arc::new(ReceiverState::default());
     let mut receiver = VerifiedReceiver::new(&state);
-    let (source, content) = (String::new(), ContentKind::File);
+    let (source, content) = (String::new(), ContentKind::default());
     let offer = HeldContent { source: source.clone(), size, content, chunk };
     let offered = Offered { source, size: Some(size), content, chunk };
     for order in [Order::Begin(offered, ContentCipher::default()), Order::Complete(offer), Order::Write(stream)] {
@@ -248,7 +249,7 @@ fn a_stream_that_passes_over_chunks_and_has_an_end_is_no_dry_run() {
     while receiver.poll_output().is_some() {}
     assert!(state.is_on_request(), "nothing but the hash lists has come");
     state.order();
-    receiver.take(Order::End(Trailer::default()));
+    receiver.take(Order::End(Trailer { bytes: 0, digest: [0; 32] }));
     let end = receiver.poll_output();
     assert!(matches!(end, Some(ReceiverOutput::Settle { end_differs: true, .. })), "{end:?}");
     assert!(!state.is_on_request(), "a dry run has no end");
