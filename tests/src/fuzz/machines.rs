@@ -392,7 +392,7 @@ const FLAGS_AT: usize = 27;
 const PAYLOAD_BYTES_AT: usize = 38;
 
 /// Sets a valid checksum. A frame shorter than its stated length is left unchanged.
-fn make_checksum_fit(frame: &mut [u8]) {
+pub fn make_checksum_fit(frame: &mut [u8]) {
     if frame.len() < OVERHEAD_BYTES {
         return;
     }

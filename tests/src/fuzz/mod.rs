@@ -9,6 +9,7 @@ mod decoders;
 mod machines;
 
 pub use corpus::{Entry, Mutator, keep, load};
+pub use machines::make_checksum_fit;
 use std::path::{Path, PathBuf};
 
 #[derive(Clone, Copy, Debug)]

@@ -7,8 +7,8 @@ use ethbcast_collectives::session::{
     Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict, View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::fuzz::make_checksum_fit;
 use ethbcast_tests::lab::{Ended, LIMIT, Run};
-use ethbcast_tests::stream::make_checksum_fit;
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{
