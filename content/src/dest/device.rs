@@ -250,7 +250,7 @@ fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::disk::model::{Abilities, Inode, Listing, Model, Walked, World, walk};
+    use crate::disk::model::{Abilities, Errors, Inode, Listing, Model, Walked, World, walk};
     use crate::disk::{COMMON_FILE, Directory};
 
     #[test]
@@ -417,7 +417,7 @@ mod tests {
     #[test]
     fn a_device_has_old_and_new_pieces_after_a_crash_or_a_refusal_at_any_step() {
         for keeps in [false, true] {
-            let walked = walk(&DeviceWalk { keeps });
+            let walked = walk(&DeviceWalk { keeps }, Errors::All);
             println!("{walked:?}");
             assert!(walked.systems == 2 && walked.crashes >= 20 && walked.refusals > 300, "{walked:?}");
         }

@@ -2,7 +2,7 @@
 
 use super::Resume;
 use super::crashes::{CHUNK_BYTES, DEST, content, receive_by, world};
-use crate::disk::model::{Abilities, Inode, Listing, Walked, World, walk};
+use crate::disk::model::{Abilities, Errors, Inode, Listing, Walked, World, walk};
 use crate::journal::Identity;
 use std::path::{Path, PathBuf};
 
@@ -75,7 +75,7 @@ fn a_file_is_old_or_new_on_every_file_system_after_a_crash_or_a_refusal_at_any_s
     ];
     for (is_old_there, how, is_in_place) in ways {
         let old = is_old_there.then(|| old.clone());
-        let walked = walk(&FileWalk { old, new: new.clone(), how, is_in_place });
+        let walked = walk(&FileWalk { old, new: new.clone(), how, is_in_place }, Errors::All);
         println!("{walked:?}");
         assert!(walked.systems == 64 && walked.crashes > 200 && walked.refusals > 1000, "{walked:?}");
         assert!(walked.blocked > 0 || !is_old_there, "{walked:?}");

@@ -5,7 +5,7 @@ mod walk;
 mod world;
 
 pub use files::ModelDirectory;
-pub use walk::{Listing, Walked, walk};
+pub use walk::{Errors, Listing, Walked, walk};
 pub use world::{Abilities, Inode, ROOT, World};
 
 use ethbcast_collectives::lock::Mutex;

@@ -74,6 +74,15 @@ const ERRORS: [i32; 12] = [
 const LASTING: usize = 4;
 const MONTH_SECONDS: u64 = 30 * 86_400;
 
+/// Which errors a call is refused with, and on which file systems.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Errors {
+    /// All, on every file system.
+    All,
+    /// One after the other, and all where nothing is lacking. What cannot differ is left out.
+    InTurn,
+}
+
 /// Numbers of what was walked.
 #[derive(Debug, Default)]
 pub struct Walk {
@@ -99,12 +108,13 @@ struct Step<'a, K: Walked> {
     completed: RefCell<HashSet<u64>>,
 }
 
-pub fn walk<K: Walked>(kind: &K) -> Walk {
+pub fn walk<K: Walked>(kind: &K, errors: Errors) -> Walk {
     let (start, mut walk, mut asked) = (with_neighbours(kind.start()), Walk::default(), BTreeMap::new());
-    for (system, abilities) in kind.systems() {
+    let turn = |number| (errors == Errors::InTurn && number > 0).then_some(number);
+    for (number, (system, abilities)) in kind.systems().into_iter().enumerate() {
         walk.systems += 1;
         let lacks = abilities.lacks;
-        if let Some(asked_there) = alike(&asked, lacks) {
+        if let Some(asked_there) = alike(&asked, lacks).filter(|_| errors == Errors::InTurn) {
             asked.insert(lacks, asked_there);
             walk.alike += 1;
             continue;
@@ -112,11 +122,11 @@ pub fn walk<K: Walked>(kind: &K) -> Walk {
         let is_refused = kind.is_refused(&abilities);
         let later = if is_refused { Abilities::default() } else { abilities.clone() };
         let step = Step::new(kind, &start, system, abilities, later);
-        assert_eq!(step.walk(&mut walk), is_refused, "{}", step.system);
+        assert_eq!(step.walk(&mut walk, turn(number)), is_refused, "{}", step.system);
         asked.insert(lacks, step.abilities.asked());
     }
-    for (system, abilities) in Abilities::fixed(&kind.moved()) {
-        Step::new(kind, &start, system, abilities, Abilities::default()).walk(&mut walk);
+    for (number, (system, abilities)) in Abilities::fixed(&kind.moved()).into_iter().enumerate() {
+        Step::new(kind, &start, system, abilities, Abilities::default()).walk(&mut walk, turn(number + 1));
     }
     walk
 }
@@ -140,13 +150,13 @@ impl<'a, K: Walked> Step<'a, K> {
     }
 
     /// Returns whether the old content has to stay.
-    fn walk(&self, walk: &mut Walk) -> bool {
+    fn walk(&self, walk: &mut Walk, turn: Option<usize>) -> bool {
         let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
         let is_blocked = self.kind.receive(&disk).is_err();
         walk.blocked += usize::from(is_blocked);
         walk.crashes += self.crash_at_each(&disk.moments(), is_blocked);
         self.completes(&disk, &self.system);
-        walk.refusals += self.refuse_each(disk.calls());
+        walk.refusals += self.refuse_each(disk.calls(), turn);
         is_blocked
     }
 
@@ -173,13 +183,20 @@ impl<'a, K: Walked> Step<'a, K> {
         crashes
     }
 
-    /// Refuses each call once, and each call and those after it, with every error.
-    fn refuse_each(&self, calls: u32) -> usize {
+    /// Refuses each call once, and each call and those after it, with every error or one in turn.
+    fn refuse_each(&self, calls: u32, turn: Option<usize>) -> usize {
+        let mut refusals = 0;
         for call in 1..=calls {
-            ERRORS.iter().for_each(|errno| self.refuse(Refusal::Once(call, *errno)));
-            ERRORS[..LASTING].iter().for_each(|errno| self.refuse(Refusal::From(call, *errno)));
+            let once = ERRORS.map(|errno| Refusal::Once(call, errno)).to_vec();
+            let lasting = ERRORS[..LASTING].iter().map(|errno| Refusal::From(call, *errno)).collect();
+            for (way, refused) in [once, lasting].into_iter().enumerate() {
+                let one = turn.map(|turn| (turn + call as usize + way) % refused.len());
+                let chosen = one.map_or(&refused[..], |one| &refused[one..=one]);
+                chosen.iter().for_each(|refusal| self.refuse(*refusal));
+                refusals += chosen.len();
+            }
         }
-        calls as usize * (ERRORS.len() + LASTING)
+        refusals
     }
 
     fn refuse(&self, refusal: Refusal) {
