@@ -163,17 +163,6 @@ pub fn sending(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
     Ok(keys)
 }
 
-/// Refuses a command that speaks without a key on a host that has one, unless that is meant.
-pub fn refuse(args: &KeySourceArgs, command: &str) -> anyhow::Result<()> {
-    let Some(keys) = resolve(args)? else { return Ok(()) };
-    let text = format!(
-        "{command} uses no keys yet, and this host has key {}: its frames would be neither authenticated nor \
-         encrypted; --no-key says that this is meant",
-        keys.name()
-    );
-    Err(Failure::new(Code::Usage, text).found(Fault::Unkeyed).into())
-}
-
 fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
     if args.no_key {
         return Ok(None);

@@ -2,7 +2,7 @@
 //! structure.
 
 use super::*;
-use crate::measure::{Search, SurveyEnd, Surveyor};
+use crate::measure::{ProbeHost, Search, SurveyEnd, Surveyor};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{NoFaults, Random, RandomFaults};
 use std::collections::BTreeSet;
@@ -28,7 +28,9 @@ fn wired(topology: &Topology) -> Network {
 }
 
 fn survey(network: &Network, deaf: &[usize], faults: impl Faults, budget: Duration) -> Found {
-    let others: Vec<MacAddr> = (1..network.hosts()).map(host_mac).collect();
+    let other =
+        |host: usize| ProbeHost { host: format!("n{host}"), mac: host_mac(host), mtu_bytes: MTU_BYTES, token: None };
+    let others: Vec<ProbeHost> = (1..network.hosts()).map(other).collect();
     let surveyor = Surveyor::new(Instant::START, identity(0), &others, MTU_BYTES, budget);
     let answering = |host| if deaf.contains(&host) { Host::Deaf } else { Host::Responder(responder(host)) };
     let machines = std::iter::once(Host::Surveyor(Box::new(surveyor))).chain((1..network.hosts()).map(answering));
