@@ -82,6 +82,10 @@ impl ClusterSecrets {
         &self.keys
     }
 
+    pub(crate) fn shared_keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
+    }
+
     pub(crate) fn count(&self) -> usize {
         self.secrets.len()
     }

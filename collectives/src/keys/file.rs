@@ -8,8 +8,10 @@
 //! ```
 
 use super::hex;
+use super::log::KeyLog;
 use super::schedule::Secret;
 use super::signer::{PublicKey, Signer};
+use ethbcast_transport::wire::PayloadHash;
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -38,6 +40,7 @@ pub struct Keys {
     clusters: Vec<Secret>,
     senders: Vec<SenderKey>,
     signer: Option<Signer>,
+    log: Option<KeyLog>,
 }
 
 /// The public key of a sender, and its name.
@@ -104,7 +107,7 @@ impl Keys {
     pub fn new(cluster: Secret, signer: Signer, sender: &str) -> Result<Keys, KeyFileError> {
         let name = named(sender).ok_or(KeyFileError::Form { line: 0, form: SENDER_FORM })?.to_owned();
         let senders = vec![SenderKey { key: signer.public(), name }];
-        Ok(Keys { clusters: vec![cluster], senders, signer: Some(signer) })
+        Ok(Keys { clusters: vec![cluster], senders, signer: Some(signer), log: None })
     }
 
     /// Reads the text of a key file.
@@ -115,7 +118,7 @@ impl Keys {
         if text.len() > MAX_KEY_FILE_BYTES {
             return Err(KeyFileError::Long);
         }
-        let mut keys = Keys { clusters: Vec::new(), senders: Vec::new(), signer: None };
+        let mut keys = Keys { clusters: Vec::new(), senders: Vec::new(), signer: None, log: None };
         let mut has_begun = false;
         for (at, line) in text.lines().enumerate() {
             let (items, line) = (line.split('#').next().unwrap_or_default(), at + 1);
@@ -217,6 +220,15 @@ impl Keys {
             text.push('\n');
         }
         text
+    }
+
+    /// Logs the secrets of all sessions from now on.
+    pub fn logged(self, log: KeyLog) -> Keys {
+        Keys { log: Some(log), ..self }
+    }
+
+    pub(crate) fn note(&self, session: u32, hash: PayloadHash, secret: &Secret) {
+        self.log.iter().for_each(|log| log.note(session, hash, secret));
     }
 
     /// Returns the same keys without the right to send.

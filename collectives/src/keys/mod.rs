@@ -9,6 +9,7 @@ mod contents;
 mod exchange;
 mod file;
 mod hex;
+pub(crate) mod log;
 mod phrase;
 #[doc(hidden)]
 mod schedule;
@@ -26,6 +27,7 @@ pub use file::{
     FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
     SenderKey,
 };
+pub use log::KeyLog;
 pub use phrase::{Phrase, PhraseError};
 #[doc(hidden)]
 pub use schedule::{Secret, SessionFacts, SessionName, pair_secret, request_digest};
