@@ -15,15 +15,19 @@
 //! assert_eq!((seen.frame.header.session, spelled.kind), (7, "HEARTBEAT"));
 //! ```
 
-use crate::session::Describer;
-use crate::{census, communicator, measure};
+use crate::keys::{Protection, log};
+use crate::session::{Describer, plain};
+use crate::{census, communicator, measure, session};
 use ethbcast_transport::messages;
-use ethbcast_transport::wire::{self, Frame, Reject, Spelled};
+use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Frame, OVERHEAD_BYTES, Reject, Spelled};
+use std::collections::BTreeMap;
 
 /// Decodes frames; it keeps parts of views until these are complete.
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
     session: Describer,
+    /// Secrets of sessions, from a log.
+    secrets: BTreeMap<u32, Vec<Protection>>,
 }
 
 #[derive(Clone, Debug)]
@@ -34,9 +38,24 @@ pub struct Inspected<'a> {
     pub payload_bytes: usize,
     /// Its body by name; `None` if its kind is unknown.
     pub spelled: Option<Spelled>,
+    /// Its payload as it was before a key protected it, if a logged secret has opened it.
+    plain: Option<Vec<u8>>,
 }
 
 impl Inspected<'_> {
+    /// Returns the captured frame as it would be without a key, if a logged secret has opened it.
+    pub fn unkeyed(&self, captured: &[u8]) -> Option<Vec<u8>> {
+        let plain = self.plain.as_ref().filter(|_| self.frame.header.kind != session::kind::KEYS)?;
+        let (source, destination) = (self.frame.source, wire::destination(captured)?);
+        let number = u16::from_be_bytes([*captured.get(12)?, *captured.get(13)?]);
+        let ether_type = (number >= 0x0600).then(|| EtherType::new(number))?;
+        let mut frame = [&[0; OVERHEAD_BYTES][..], plain].concat();
+        let link = EthernetHeader { source, destination, ether_type };
+        let length = wire::seal(&mut frame, link, &self.frame.header, plain.len());
+        frame.truncate(length);
+        Some(frame)
+    }
+
     /// Whether the capture has less than was on the wire; the checksum cannot be verified then.
     pub fn is_cut(&self) -> bool {
         self.frame.payload.len() < self.payload_bytes
@@ -44,6 +63,33 @@ impl Inspected<'_> {
 }
 
 impl Inspector {
+    /// Opens frames by the secrets of a log, too.
+    ///
+    /// # Errors
+    /// The number of the first line that is none of a log.
+    pub fn with_log(text: &str) -> Result<Inspector, usize> {
+        let mut secrets: BTreeMap<u32, Vec<Protection>> = BTreeMap::new();
+        for (session, protection) in log::read(text)? {
+            let known = secrets.entry(session).or_default();
+            // Each host of a session logs the group's.
+            if known.iter().all(|other| other.guard() != protection.guard()) {
+                known.push(protection);
+            }
+        }
+        Ok(Inspector { secrets, ..Inspector::default() })
+    }
+
+    fn open<'a>(&mut self, captured: &'a [u8]) -> Option<Inspected<'a>> {
+        let to = wire::destination(captured)?;
+        let session = wire::parse_headers(captured).ok()?.0.header.session;
+        let (frame, plain) = self.secrets.get(&session)?.iter().find_map(|protection| {
+            let frame = wire::parse_keyed(captured, |_| Some(protection.guard())).ok()?;
+            Some((frame, plain(protection, &frame, to)?))
+        })?;
+        let spelled = self.spell(&Frame { payload: &plain, ..frame });
+        Some(Inspected { payload_bytes: frame.payload.len(), spelled, frame, plain: Some(plain) })
+    }
+
     /// Decodes a frame, Ethernet header first, that had `wire_bytes` bytes on the wire. If the
     /// capture has truncated it, only the headers are read.
     ///
@@ -53,14 +99,15 @@ impl Inspector {
         match wire::parse(frame) {
             Ok(frame) => {
                 let spelled = self.spell(&frame);
-                Ok(Inspected { payload_bytes: frame.payload.len(), spelled, frame })
+                Ok(Inspected { payload_bytes: frame.payload.len(), spelled, frame, plain: None })
             }
             Err(Reject::Short) if frame.len() < wire_bytes => {
                 let (frame, payload_bytes) = wire::parse_headers(frame)?;
                 // The name of the kind is known; the body is not.
                 let spelled = Inspector::default().spell(&frame).map(|spelled| Spelled { fields: None, ..spelled });
-                Ok(Inspected { frame, payload_bytes, spelled })
+                Ok(Inspected { frame, payload_bytes, spelled, plain: None })
             }
+            Err(reject @ Reject::Tagged(_)) => self.open(frame).ok_or(reject),
             Err(reject) => Err(reject),
         }
     }

@@ -19,6 +19,7 @@ use std::io::{self, BufWriter, Cursor, ErrorKind, Read, Write};
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
+use zeroize::Zeroizing;
 
 /// Length of a VLAN tag and its EtherTypes.
 const TAG_BYTES: usize = 4;
@@ -67,7 +68,7 @@ impl Dump {
         let &DumpArgs { ether_type, json, quiet, count, .. } = args;
         let file = args.write.as_deref().map(CaptureWriter::create).transpose()?;
         let (out, most) = (BufWriter::new(io::stdout()), count.unwrap_or(u64::MAX));
-        let (inspector, counts) = (Inspector::default(), Counts::default());
+        let (inspector, counts) = (inspector(args.key_log.as_deref())?, Counts::default());
         Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
     }
 
@@ -87,7 +88,10 @@ impl Dump {
             (false, false) => Some(line.to_string()),
         };
         if let Some(file) = &mut self.file {
-            file.write(captured)?;
+            match line.what.as_ref().ok().and_then(|seen| seen.unkeyed(captured.bytes)) {
+                Some(plain) => file.write(Captured { wire_bytes: plain.len(), bytes: &plain, ..captured })?,
+                None => file.write(captured)?,
+            }
         }
         if let Some(text) = text {
             match writeln!(self.out, "{text}") {
@@ -141,6 +145,15 @@ impl Dump {
         print_line(text);
         Ok(())
     }
+}
+
+fn inspector(log: Option<&Path>) -> anyhow::Result<Inspector> {
+    let Some(path) = log else { return Ok(Inspector::default()) };
+    let shown = path.display();
+    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"));
+    let text = Zeroizing::new(text.code(Code::System)?);
+    Inspector::with_log(&text)
+        .map_err(|line| Failure::new(Code::Usage, format!("{shown}: line {line} is none of a log of secrets")).into())
 }
 
 fn unwritable(error: &io::Error) -> anyhow::Error {

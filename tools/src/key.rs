@@ -6,7 +6,7 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::serve::Severity;
 use crate::whole_file;
-use ethbcast_collectives::keys::{KEY_PATH, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase, Secret, Signer};
+use ethbcast_collectives::keys::{KEY_PATH, KeyLog, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
 use ethbcast_transport::packet::random_secret;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -147,9 +147,30 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {KEY_PATH}");
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
-    Ok(keys.map(|keys| {
-        hide();
-        Arc::new(keys)
+    let Some(keys) = keys else { return Ok(None) };
+    hide();
+    let log = args.key_log.as_deref().map(open_log).transpose()?;
+    Ok(Some(Arc::new(match log {
+        Some(log) => keys.logged(log),
+        None => keys,
+    })))
+}
+
+/// Opens a log of secrets, which only this user may read.
+fn open_log(path: &Path) -> anyhow::Result<KeyLog> {
+    let (shown, mut options) = (path.display().to_string(), OpenOptions::new());
+    let file = options.append(true).create(true).mode(MODE).custom_flags(nix::libc::O_NOFOLLOW).open(path);
+    let file = file.map_err(|error| Failure::new(Code::System, format!("cannot log secrets in {shown}: {error}")))?;
+    let about = file.metadata().code(Code::System)?;
+    if !about.is_file() || about.uid() != geteuid().as_raw() || about.mode() & 0o077 != 0 {
+        let text = format!("{shown} is not this user's, or others can read it: name another file for --key-log");
+        return Err(Failure::new(Code::System, text).found(Fault::KeyMode).into());
+    }
+    print_line(format_args!("ethbcast: secrets are logged in {shown}: who reads it can read a capture of the session"));
+    Ok(KeyLog::new(move |line| {
+        if let Err(error) = (&file).write_all(line.as_bytes()) {
+            log::warn!("a secret is not logged in {shown}: {error}");
+        }
     }))
 }
 
@@ -161,17 +182,6 @@ pub fn sending(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         return Err(Failure::new(Code::Usage, text).found(Fault::NoSend).into());
     }
     Ok(keys)
-}
-
-/// Refuses a command that speaks without a key on a host that has one, unless that is meant.
-pub fn refuse(args: &KeySourceArgs, command: &str) -> anyhow::Result<()> {
-    let Some(keys) = resolve(args)? else { return Ok(()) };
-    let text = format!(
-        "{command} uses no keys yet, and this host has key {}: its frames would be neither authenticated nor \
-         encrypted; --no-key says that this is meant",
-        keys.name()
-    );
-    Err(Failure::new(Code::Usage, text).found(Fault::Unkeyed).into())
 }
 
 fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {

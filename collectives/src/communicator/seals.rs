@@ -86,6 +86,12 @@ impl Seals {
         Seals { clusters, runs: BTreeMap::new(), most_runs, calls: 0, called_by: 0, group: None, former: None }
     }
 
+    fn seal(&self, above: &Secret, roster: &Roster) -> GroupSeal {
+        let group = GroupSeal::new(above, roster);
+        self.clusters.keys().note(roster.session(), HASH, &group.secret);
+        group
+    }
+
     pub(super) fn cluster_guard(&self) -> Guard {
         self.clusters.protection(0).map(|cluster| cluster.guard().clone()).unwrap_or_default()
     }
@@ -98,18 +104,18 @@ impl Seals {
         }
         let first = roster.entries().first().and_then(|first| self.runs.get(&(first.mac, first.nonce)));
         let cluster_index = first.map_or(0, |run| run.cluster_index);
-        self.group = Some(GroupSeal::new(self.clusters.secret(cluster_index), roster));
+        self.group = Some(self.seal(self.clusters.secret(cluster_index), roster));
     }
 
     /// Goes on in a group that was shrunk.
     pub(super) fn shrink(&mut self, roster: &Roster) {
-        let smaller = self.group.as_ref().map(|group| GroupSeal::new(&group.secret, roster));
+        let smaller = self.group.as_ref().map(|group| self.seal(&group.secret, roster));
         self.former = std::mem::replace(&mut self.group, smaller);
     }
 
     /// Returns the seals of a group of some ranks of this one.
     pub(super) fn within(&self, roster: &Roster) -> Seals {
-        let group = self.group.as_ref().map(|group| GroupSeal::new(&group.secret, roster));
+        let group = self.group.as_ref().map(|group| self.seal(&group.secret, roster));
         Seals { runs: BTreeMap::new(), group, former: None, ..self.clone() }
     }
 

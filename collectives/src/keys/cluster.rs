@@ -56,6 +56,15 @@ fn context(header: &Header) -> VeilContext {
     VeilContext { kind: kind.0, session, rank: rank.0, sequence }
 }
 
+impl Keys {
+    /// Returns the guards of measurements outside any transfer, one for each secret of the cluster. Frames are sent
+    /// with the first, and accepted with all.
+    pub fn probe_guards(&self) -> Vec<Guard> {
+        let secret = |cluster: &Secret| Secret::derive("ethbcast 7 probe", &[cluster.expose()]);
+        self.clusters().iter().map(|cluster| secret(cluster).guard(PayloadHash::Polyval)).collect()
+    }
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct ClusterSecrets {
     keys: Arc<Keys>,
@@ -71,6 +80,10 @@ impl ClusterSecrets {
 
     pub(crate) fn keys(&self) -> &Keys {
         &self.keys
+    }
+
+    pub(crate) fn shared_keys(&self) -> Arc<Keys> {
+        Arc::clone(&self.keys)
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -7,8 +7,10 @@
 //! sign 64 digits                            in the files of senders alone
 //! ```
 
+use super::log::KeyLog;
 use super::schedule::Secret;
 use super::signer::{PublicKey, Signer};
+use ethbcast_transport::wire::PayloadHash;
 use std::fmt;
 use zeroize::Zeroizing;
 
@@ -37,6 +39,7 @@ pub struct Keys {
     clusters: Vec<Secret>,
     senders: Vec<SenderKey>,
     signer: Option<Signer>,
+    log: Option<KeyLog>,
 }
 
 /// The public key of a sender, and its name.
@@ -103,7 +106,7 @@ impl Keys {
     pub fn new(cluster: Secret, signer: Signer, sender: &str) -> Result<Keys, KeyFileError> {
         let name = named(sender).ok_or(KeyFileError::Form { line: 0, form: SENDER_FORM })?.to_owned();
         let senders = vec![SenderKey { key: signer.public(), name }];
-        Ok(Keys { clusters: vec![cluster], senders, signer: Some(signer) })
+        Ok(Keys { clusters: vec![cluster], senders, signer: Some(signer), log: None })
     }
 
     /// Reads the text of a key file.
@@ -114,7 +117,7 @@ impl Keys {
         if text.len() > MAX_KEY_FILE_BYTES {
             return Err(KeyFileError::Long);
         }
-        let mut keys = Keys { clusters: Vec::new(), senders: Vec::new(), signer: None };
+        let mut keys = Keys { clusters: Vec::new(), senders: Vec::new(), signer: None, log: None };
         let mut has_begun = false;
         for (at, line) in text.lines().enumerate() {
             let (items, line) = (line.split('#').next().unwrap_or_default(), at + 1);
@@ -218,6 +221,15 @@ impl Keys {
         text
     }
 
+    /// Logs the secrets of all sessions from now on.
+    pub fn logged(self, log: KeyLog) -> Keys {
+        Keys { log: Some(log), ..self }
+    }
+
+    pub(crate) fn note(&self, session: u32, hash: PayloadHash, secret: &Secret) {
+        self.log.iter().for_each(|log| log.note(session, hash, secret));
+    }
+
     /// Returns the same keys without the right to send.
     pub fn of_receivers(&self) -> Keys {
         Keys { signer: None, ..self.clone() }
@@ -296,7 +308,7 @@ fn at_most(most: usize, count: usize, line: usize, item: &'static str) -> Result
 }
 
 /// Appends the digits of `bytes`. `text` must have room for them, so that no copy of a secret is left behind.
-fn write_hex(text: &mut String, bytes: &[u8]) {
+pub(super) fn write_hex(text: &mut String, bytes: &[u8]) {
     for byte in bytes {
         for digit in [byte >> 4, byte & 15] {
             text.push(char::from_digit(digit.into(), 16).expect("a digit is below 16"));

@@ -6,6 +6,7 @@ mod cluster;
 #[doc(hidden)]
 mod contents;
 mod file;
+pub(crate) mod log;
 mod phrase;
 #[doc(hidden)]
 mod schedule;
@@ -21,6 +22,7 @@ pub use file::{
     FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
     SenderKey,
 };
+pub use log::KeyLog;
 pub use phrase::{Phrase, PhraseError};
 #[doc(hidden)]
 pub use schedule::ExchangePair;

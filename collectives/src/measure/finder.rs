@@ -2,6 +2,7 @@
 
 use super::body::{ProbeBody, Task};
 use super::kind;
+use super::probe::OrderTokens;
 use crate::membership::timers::Wait;
 use ethbcast_transport::wire::{self, Frame, Identity};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -16,6 +17,8 @@ pub struct ProbeHost {
     pub host: String,
     pub mac: MacAddr,
     pub mtu_bytes: usize,
+    /// Number that orders to this host have to carry, if it has a key.
+    pub token: Option<u64>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -23,6 +26,10 @@ pub struct Search {
     pub hosts: Vec<String>,
     pub count: Option<usize>,
     pub patience: Duration,
+}
+
+pub(super) fn tokens(hosts: &[ProbeHost]) -> OrderTokens {
+    hosts.iter().filter_map(|host| Some((host.mac, host.token?))).collect()
 }
 
 /// Invites the hosts of a group to reply.
@@ -96,7 +103,8 @@ impl Part for Finder {
         };
         let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
-            self.found.push(ProbeHost { host, mac: frame.source, mtu_bytes: number as usize });
+            let token = rest.u64();
+            self.found.push(ProbeHost { host, mac: frame.source, mtu_bytes: number as usize, token });
             if self.invites_all {
                 self.deaf_to_group.push(frame.source);
             }

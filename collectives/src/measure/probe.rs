@@ -5,6 +5,7 @@ use super::body::{ProbeBody, Task};
 use super::kind;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Flags, Frame, Header, Identity, Kind, OVERHEAD_BYTES};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// Position of the nonce drawn by the addressed host in a PROBE to it: behind the fixed part.
@@ -18,7 +19,12 @@ pub(crate) const FIRST_PING: u32 = 1 << 31;
 pub(super) struct ProbeWriter {
     identity: Identity,
     test: u32,
+    tokens: OrderTokens,
 }
+
+/// Numbers that hosts with a key have drawn, and that orders to them have to carry: a recorded order of an earlier
+/// measurement has no effect.
+pub(super) type OrderTokens = BTreeMap<MacAddr, u64>;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Probe {
@@ -41,7 +47,11 @@ impl ProbeWriter {
     /// Creates a writer; `test` is the number before the first test. Numbers must grow within a
     /// session, also from one prober to the next.
     pub(super) fn new(identity: Identity, test: u32) -> ProbeWriter {
-        ProbeWriter { identity, test }
+        ProbeWriter { identity, test, tokens: OrderTokens::new() }
+    }
+
+    pub(super) fn set_tokens(&mut self, tokens: OrderTokens) {
+        self.tokens = tokens;
     }
 
     pub(super) fn identity(&self) -> &Identity {
@@ -62,9 +72,10 @@ impl ProbeWriter {
         self.seal(buffer, probe)
     }
 
-    pub(super) fn order(&self, buffer: &mut [u8], order: &Probe, payload: &[u8]) -> usize {
+    pub(super) fn order(&self, buffer: &mut [u8], order: &Probe, mut payload: Vec<u8>) -> usize {
         let header = header(&self.identity, kind::PROBE, order.test, order.index, order.flags);
-        self.identity.write(buffer, order.to, &header, payload)
+        payload.extend(self.tokens.get(&order.to).iter().flat_map(|token| token.to_be_bytes()));
+        self.identity.write(buffer, order.to, &header, &payload)
     }
 
     fn fill<'a>(&self, buffer: &'a mut [u8], probe: &Probe) -> &'a mut [u8] {

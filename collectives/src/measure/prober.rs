@@ -1,6 +1,7 @@
 //! The host that measures the network: runs its tests one after the other.
 
 use super::body::ReportBody;
+use super::finder::{ProbeHost, tokens};
 use super::findings::{CastFinding, ChainFinding, Findings, Target};
 use super::kind;
 use super::probe::ProbeWriter;
@@ -99,6 +100,12 @@ impl Prober {
         };
         prober.go_on();
         prober
+    }
+
+    /// Gives orders to hosts with the numbers that they have told.
+    pub fn with_tokens(mut self, hosts: &[ProbeHost]) -> Prober {
+        self.writer.set_tokens(tokens(hosts));
+        self
     }
 
     /// Also measures the processor time of trains at both ends, if `processors` are given.

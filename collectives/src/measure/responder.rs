@@ -45,6 +45,8 @@ pub struct Responder {
     identity: Identity,
     mtu_bytes: usize,
     info: Option<HostInfo>,
+    /// Random number that orders have to carry.
+    token: Option<u64>,
     answers: VecDeque<Reply>,
     tallies: Vec<TrainTally>,
     frames_sent: u64,
@@ -90,6 +92,7 @@ impl Responder {
             identity,
             mtu_bytes,
             info,
+            token: None,
             answers,
             tallies,
             frames_sent: 0,
@@ -104,6 +107,16 @@ impl Responder {
     /// given.
     pub fn with_processors(self, processors: Option<Processors>) -> Responder {
         Responder { processors, ..self }
+    }
+
+    /// Takes orders to send flows and to receive streams only if they carry this random number, which the reply to an
+    /// invitation tells: with keys, a recorded order has no effect.
+    pub fn with_token(self, token: u64) -> Responder {
+        Responder { token: Some(token), ..self }
+    }
+
+    fn is_fresh(&self, rest: &mut BodyReader<'_>) -> bool {
+        self.token.is_none_or(|token| rest.u64() == Some(token))
     }
 
     pub(super) fn counted(&self, prober: MacAddr, (session, test): (u32, u32)) -> (u64, ReportBody) {
@@ -129,7 +142,8 @@ impl Responder {
         self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
     }
 
-    pub(crate) fn set_guard(&mut self, guard: Guard) {
+    /// Protects later replies by this guard.
+    pub fn set_guard(&mut self, guard: Guard) {
         self.identity.guard = guard;
     }
 
@@ -143,8 +157,10 @@ impl Responder {
         let own = self.identity.mac;
         let Some(place) = StreamPlace::read(&mut rest, own, prober).filter(|_| self.info.is_some()) else { return };
         let known = self.listener.as_ref();
-        // The order is another prober's, or was delayed on its way.
-        if known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0) {
+        // The order is another prober's, or was delayed on its way, or recorded.
+        if !self.is_fresh(&mut rest)
+            || known.is_some_and(|known| !known.is_for(prober, session) || known.ahead(test) < 0)
+        {
             return;
         }
         let is_over = frame.header.flags.has(Flags::LAST);
@@ -199,7 +215,8 @@ impl Responder {
     /// frame to the group makes all hosts send.
     fn on_flow(&mut self, frame: &Frame<'_>, body: ProbeBody, mut rest: BodyReader<'_>) {
         let (to, sender) = (address(&mut rest), address(&mut rest));
-        if let (Some(to), true, Some(_)) = (to, sender == Some(self.identity.mac), &self.info) {
+        let is_fresh = self.is_fresh(&mut rest);
+        if let (Some(to), true, Some(_)) = (to, is_fresh && sender == Some(self.identity.mac), &self.info) {
             let (session, test) = (frame.header.session, frame.header.stamp);
             self.flow(to, (session, test), body.number, body.payload_bytes.into());
         }
@@ -333,7 +350,8 @@ impl Responder {
             ResponderTask::Info => {
                 let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);
                 let host = self.info.as_ref().map_or("", |info| info.host.as_str());
-                let body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
+                let mut body = ProbeBody { task: Task::Invite, payload_bytes: 0, number }.named(host);
+                body.extend(self.token.iter().flat_map(|token| token.to_be_bytes()));
                 let header = header(&identity, kind::ECHO, answer.test, 0, Flags::LAST);
                 (identity.write(buffer, answer.to, &header, &body), true)
             }

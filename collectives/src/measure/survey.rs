@@ -1,8 +1,9 @@
 //! Discovery of switches between hosts, by tests whether two flows slow each other.
 
 use super::body::ReportBody;
+use super::finder::{ProbeHost, tokens};
 use super::kind;
-use super::probe::ProbeWriter;
+use super::probe::{Probe, ProbeWriter};
 use super::responder::{MAX_FLOW_FRAMES, Responder};
 use super::settings::full_payload;
 use crate::measure::body::{ProbeBody, Task};
@@ -71,10 +72,12 @@ pub struct Surveyor {
 impl Surveyor {
     /// Begins to survey the network between this host and `others`, which must run a [`Responder`]
     /// with host information, on links of this MTU, for `budget` at most.
-    pub fn new(now: Instant, identity: Identity, others: &[MacAddr], mtu_bytes: usize, budget: Duration) -> Surveyor {
-        let hosts: Vec<MacAddr> = std::iter::once(identity.mac).chain(others.iter().copied()).collect();
+    pub fn new(now: Instant, identity: Identity, others: &[ProbeHost], mtu_bytes: usize, budget: Duration) -> Surveyor {
+        let hosts: Vec<MacAddr> = std::iter::once(identity.mac).chain(others.iter().map(|other| other.mac)).collect();
+        let mut writer = ProbeWriter::new(identity.clone(), now.as_micros() as u32);
+        writer.set_tokens(tokens(others));
         let mut surveyor = Surveyor {
-            writer: ProbeWriter::new(identity.clone(), now.as_micros() as u32),
+            writer,
             payload_bytes: full_payload(&identity.guard, mtu_bytes),
             local: Responder::new(identity.clone(), mtu_bytes, None),
             identity,
@@ -267,7 +270,7 @@ impl Part for Surveyor {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let (Some(trial), None) = (&mut self.trial, self.end) {
-            let (wire, room) = ((&self.identity, &self.hosts[..]), (self.payload_bytes, &mut *buffer));
+            let (wire, room) = ((&self.writer, &self.hosts[..]), (self.payload_bytes, &mut *buffer));
             if let Some(length) = trial.poll(now, wire, &mut self.local, room) {
                 return Some(length);
             }
@@ -402,15 +405,11 @@ impl Trial {
     fn poll(
         &mut self,
         now: Instant,
-        (identity, hosts): (&Identity, &[MacAddr]),
+        (writer, hosts): (&ProbeWriter, &[MacAddr]),
         local: &mut Responder,
         (payload_bytes, buffer): (usize, &mut [u8]),
     ) -> Option<usize> {
         let test = self.test;
-        let write = |buffer: &mut [u8], to, body: &[u8]| {
-            let header = header(identity, kind::PROBE, test, 0, Flags::default());
-            identity.write(buffer, to, &header, body)
-        };
         while let Some(flow) = self.flows.get(self.ordered).copied() {
             self.ordered += 1;
             if self.ordered == self.flows.len() {
@@ -418,14 +417,17 @@ impl Trial {
                     (Some(now + 4 * self.request_interval), Some(now + PATIENCE + 16 * self.request_interval));
             }
             if flow.from == 0 {
-                local.flow(hosts[flow.to], (identity.session, test), flow.frames, payload_bytes);
+                local.flow(hosts[flow.to], (writer.session(), test), flow.frames, payload_bytes);
                 continue;
             }
             let body = ProbeBody { task: Task::Flow, payload_bytes: payload_bytes as u16, number: flow.frames };
-            return Some(write(buffer, hosts[flow.from], &body.about(&[hosts[flow.to], hosts[flow.from]])));
+            let order = Probe { body, ..Probe::request(hosts[flow.from], test, 0) };
+            return Some(writer.order(buffer, &order, body.about(&[hosts[flow.to], hosts[flow.from]])));
         }
         let flow = self.flows[self.ask.pop()?];
-        Some(write(buffer, hosts[flow.to], &ProbeBody::plain(Task::Ask).about(&[hosts[flow.from]])))
+        let header = header(writer.identity(), kind::PROBE, test, 0, Flags::default());
+        let body = ProbeBody::plain(Task::Ask).about(&[hosts[flow.from]]);
+        Some(writer.identity().write(buffer, hosts[flow.to], &header, &body))
     }
 
     fn deadline(&self) -> Option<Deadline> {

@@ -91,6 +91,7 @@ pub use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station, Ti
 pub use blocks::Blocks;
 #[doc(hidden)]
 pub use endpoint::ControlMemory;
+pub(crate) use keyring::plain;
 #[doc(hidden)]
 pub use keyring::{ReceiverKeys, RootKeys};
 #[doc(hidden)]

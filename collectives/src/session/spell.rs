@@ -27,6 +27,8 @@ impl Describer {
                 let designated = frame.payload.first_chunk().map(|&rank| u16::from_be_bytes(rank));
                 Some(Fields::default().perhaps("designated", designated))
             }
+            // What is in it is no business of a capture's reader.
+            kind::KEYS => Some(Fields::default()),
             other => Message::decode(other, frame.payload).map(|message| self.message(&message)),
         };
         Some(Spelled { kind: name, fields })
@@ -104,6 +106,7 @@ fn name(kind: Kind) -> Option<&'static str> {
         Kind::PARITY => "PARITY",
         Kind::ACK => "ACK",
         Kind::HEARTBEAT => "HEARTBEAT",
+        kind::KEYS => "KEYS",
         kind::ANNOUNCE => "ANNOUNCE",
         kind::JOIN => "JOIN",
         kind::REFUSE => "REFUSE",

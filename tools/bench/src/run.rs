@@ -257,9 +257,6 @@ impl Bench<'_> {
         (loss, sizes): (f64, &[u64]),
         say: &mut dyn FnMut(&str),
     ) -> anyhow::Result<Vec<Cell>> {
-        if ["ETHBCAST_KEY_FILE", "ETHBCAST_KEY"].iter().any(|variable| std::env::var_os(variable).is_some()) {
-            say("  messages go without the key of the environment: perf uses none yet");
-        }
         let mut told = |tool: &str| say(&format!("  messages by {tool}"));
         let iterations = self.options.iterations;
         let limit = self.limit(place, sizes.iter().sum::<u64>() * u64::from(iterations));

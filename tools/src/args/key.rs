@@ -60,4 +60,8 @@ pub struct KeySourceArgs {
     /// Fail if there is no key.
     #[arg(long, conflicts_with = "no_key")]
     pub require_key: bool,
+    /// Append the secrets of each session to FILE, which others may not read. Who has it can read a capture of the
+    /// session (`ethbcast dump --key-log`).
+    #[arg(long, value_name = "FILE")]
+    pub key_log: Option<PathBuf>,
 }

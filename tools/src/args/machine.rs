@@ -81,6 +81,10 @@ pub struct DumpArgs {
     /// Also write the frames to FILE as a capture (pcap with nanoseconds), for later or for Wireshark.
     #[arg(short, long, value_name = "FILE")]
     pub write: Option<PathBuf>,
+    /// Decrypt messages of sessions whose secrets are in FILE, as `--key-log` of `send` or `recv` has written it.
+    /// --write writes their frames as they would be without a key, for Wireshark.
+    #[arg(long, value_name = "FILE")]
+    pub key_log: Option<PathBuf>,
     /// Print one JSON object per frame, each on its own line.
     #[arg(long)]
     pub json: bool,

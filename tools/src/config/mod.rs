@@ -107,7 +107,7 @@ const ONLY_WITH: [(&str, &str); 6] = [
 ];
 /// Shared options with a short environment variable, which `--exec` does not set for its command
 /// with another meaning.
-const SHORT_VARIABLES: [&str; 4] = ["interface", "host", "ether-type", "over"];
+const SHORT_VARIABLES: [&str; 5] = ["interface", "host", "ether-type", "over", "key-log"];
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfiguredOption {

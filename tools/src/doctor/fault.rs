@@ -136,7 +136,7 @@ pub enum Fault {
     /// the key of this host gives no right to send
     #[value(name = "E-NOSEND")]
     NoSend,
-    /// this host has a key, and the command speaks without one
+    /// this host has a key, and a library's call names none
     #[value(name = "E-UNKEYED")]
     Unkeyed,
     /// others can read the key file, or this user cannot
@@ -400,8 +400,8 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Unkeyed,
-        "frames of measurements have no tag yet, so any host can read and forge them",
-        "use --no-key if you accept that; it only concerns this run",
+        "frames without a tag can be read and forged by any host",
+        "name the key with the option `key`, or set `unkeyed` if you accept that; it only concerns this call",
     ),
     (
         Fault::KeyMode,

@@ -50,9 +50,8 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
 }
 
 fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
-    if args.peer.is_some() {
-        key::refuse(&args.key, "doctor --peer")?;
-    }
+    // Without a peer nothing is sent.
+    let keys = args.peer.as_ref().and_then(|_| key::resolve(&args.key).transpose()).transpose()?;
     let mut findings = Findings::default();
     let is_udp = args.wire.over.is_udp();
     let found =
@@ -79,7 +78,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     match &args.peer {
         // Without permission or link no other host can be reached, which is reported already.
         Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
-        Some(hosts) => peer::check(args, hosts, first_hop, &mut findings)?,
+        Some(hosts) => peer::check(args, keys.as_deref(), hosts, first_hop, &mut findings)?,
         None => {}
     }
     Ok((found.map(|interface| interface.name), findings))

@@ -6,6 +6,7 @@ use crate::args::DoctorArgs;
 use crate::exit::{Code, Failure, WithCode};
 use crate::probe::{Station, host_of, look_for, measure};
 use crate::units;
+use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::measure::{CastFinding, ProbeHost, ProbeResult, ProbeSettings, Search};
 use ethbcast_transport::packet::random_u32;
 use std::time::Duration;
@@ -15,11 +16,12 @@ const LOSS: f64 = 0.001;
 
 pub fn check(
     args: &DoctorArgs,
+    keys: Option<&Keys>,
     hosts: &[String],
     first_hop: Option<usize>,
     findings: &mut Findings,
 ) -> anyhow::Result<()> {
-    let mut station = match Station::open(&args.wire) {
+    let mut station = match Station::open(&args.wire, keys) {
         Ok(station) => station,
         // Session errors with a code are findings; errors of the command line are not.
         Err(error) if error.downcast_ref::<Failure>().is_some_and(|failure| failure.fault().is_some()) => {
@@ -175,7 +177,7 @@ mod tests {
         let mac = |host: u16| MacAddr::new(2, 0, 0, 0, 0, host as u8);
         let said = |megabits: &[u64]| {
             let hosts: Vec<ProbeHost> = (1..=megabits.len() as u16)
-                .map(|host| ProbeHost { mac: mac(host), host: format!("n{host}"), mtu_bytes: 1500 })
+                .map(|host| ProbeHost { mac: mac(host), host: format!("n{host}"), mtu_bytes: 1500, token: None })
                 .collect();
             let target = |(host, rate): (u16, &u64)| TargetResult {
                 peer: Peer { rank: Rank(host), mac: mac(host) },

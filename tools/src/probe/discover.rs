@@ -10,7 +10,6 @@ use ethbcast_collectives::session::live::log_counters;
 use ethbcast_planning::topology::Topology;
 use ethbcast_planning::topology::discovery::{Discovery, Sketch, Support};
 use ethbcast_transport::packet::random_u32;
-use ethbcast_transport::{Alone, MacAddr};
 use serde_json::json;
 use std::time::Duration;
 
@@ -23,18 +22,18 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let answerers = wanted(args, &mut station, session)?;
     let mtu_bytes = answerers.iter().map(|responder| responder.mtu_bytes).min().unwrap_or(usize::MAX);
     let mtu_bytes = mtu_bytes.min(station.wire.station.mtu_bytes.into());
-    let others: Vec<MacAddr> = answerers.iter().map(|responder| responder.mac).collect();
     let own = station.wire.station.host.clone();
     let names: Vec<String> =
-        std::iter::once(own).chain(answerers.into_iter().map(|responder| responder.host)).collect();
+        std::iter::once(own).chain(answerers.iter().map(|responder| responder.host.clone())).collect();
     // Names from other hosts must be valid in a topology file.
     Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {
         print_line(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
     }
     let began = station.clock.now();
-    let surveyor = Surveyor::new(began, station.identity(session, OWN_RANK), &others, mtu_bytes, budget(names.len()));
-    let mut surveyor = Alone::new(surveyor);
+    let identity = station.identity(session, OWN_RANK);
+    let surveyor = Surveyor::new(began, identity, &answerers, mtu_bytes, budget(names.len()));
+    let mut surveyor = station.machine(surveyor);
     station.drive(&mut surveyor, |surveyor, _| surveyor.part.end().is_some(), INTERRUPTED)?;
     log_counters(&station.wire.port.counters());
     check_end(surveyor.part.end(), &names, &args.wire.group)?;

@@ -58,7 +58,7 @@ pub fn look_for(
 ) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>, Vec<String>)> {
     let group = station.wire.station.group.clone();
     let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
-    let mut finder = Alone::new(finder);
+    let mut finder = station.machine(finder);
     station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;
     let Alone { part: finder, .. } = finder;
     let mut found = finder.found().to_vec();
@@ -103,10 +103,11 @@ pub fn measure(
     settings: ProbeSettings,
 ) -> anyhow::Result<ProbeResult> {
     let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
-    let settings = settings.with_cast(station.wire.station.group_mac);
+    let settings = settings.with_cast(station.wire.station.group_mac).guarded(&station.wire.station.guard);
     let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings)
+        .with_tokens(hosts)
         .with_processors(Some(processors(processor_time)));
-    let mut prober = Alone::new(prober);
+    let mut prober = station.machine(prober);
     station.drive(&mut prober, |prober, _| prober.part.is_done(), INTERRUPTED)?;
     Ok(prober.part.result())
 }
@@ -218,7 +219,7 @@ impl ProbeReport<'_> {
 
     fn host_line(&self, target: &TargetResult) -> String {
         let host = &host_of(self.hosts, target.peer.rank).host;
-        let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| mtu_bytes - ethbcast_transport::wire::HEADER_BYTES);
+        let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| self.station.guard.payload_bytes(mtu_bytes));
         let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes);
         let gap = frame.map_or("?".to_owned(), |point| micros(point.gap_nanos));
         let least = target.points.first().map_or("?".to_owned(), |point| micros(point.round_trip_nanos));

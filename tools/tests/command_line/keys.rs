@@ -150,7 +150,7 @@ fn the_key_is_the_first_of_those_that_there_are() {
 }
 
 #[test]
-fn what_uses_no_keys_is_refused_on_a_host_with_one_unless_that_is_meant() {
+fn what_measures_uses_the_key_of_its_host_and_refuses_one_that_cannot_be_used() {
     for command in [&["probe"][..], &["probe", "--answer"], &["doctor", "--peer"]] {
         let run = |variables: &[(&str, &str)], more: &[&str]| {
             let mut run = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
@@ -158,13 +158,11 @@ fn what_uses_no_keys_is_refused_on_a_host_with_one_unless_that_is_meant() {
             run.envs(variables.iter().copied());
             Run::start("host", run).end(LIMIT)
         };
-        let phrase = [("ETHBCAST_KEY", PHRASE)];
-        run(&phrase, &[]).assert_refusal(2, &[command[0], "uses no keys yet", "--no-key", "[E-UNKEYED]"]);
         run(&[], &["--require-key"]).assert_refusal(2, &["[E-NOKEY]"]);
-        for variables in [phrase, [("ETHBCAST_KEY_FILE", "/nowhere")]] {
-            let meant = run(&variables, &["--no-key"]);
-            assert!(!meant.stderr.contains("[E-UNKEYED]") && meant.code() != 2, "{}", meant.stderr);
-        }
+        let meant = run(&[("ETHBCAST_KEY", PHRASE)], &[]);
+        assert!(!meant.stderr.contains("[E-UNKEYED]") && meant.code() != 2, "{}", meant.stderr);
+        let missing = run(&[("ETHBCAST_KEY_FILE", "/nowhere")], &[]);
+        assert!(missing.stderr.contains("/nowhere"), "{}", missing.stderr);
     }
 }
 

@@ -57,6 +57,76 @@ fn hosts_with_the_key_get_the_file_by_chain_and_by_cast() {
     }
 }
 
+/// A cluster that is about to change its key: n1 understands both secrets.
+#[test]
+fn probe_and_doctor_measure_hosts_with_the_key_and_hear_no_others() {
+    let site = Site::beside("keyedprobe", one_switch(4));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let (_, other) = keys(&site, "other");
+    let added = site.path("added");
+    fs::copy(&of_sender, &added).expect("copied");
+    site.run("n1", &["key", "add"], &added).assert_code(0);
+    let added = added.to_string_lossy().into_owned();
+    let answer = |host: &str, key: &[&str]| {
+        let answerer = site.start(host, &[&["probe"][..], key].concat(), "--answer");
+        answerer.wait_for_line("answers the probes");
+        answerer
+    };
+    let answerers = [answer("n1", &["--key", &added]), answer("n2", &["--key", &other]), answer("n3", &["--no-key"])];
+    let probed = site.run("n0", &["probe", "--max-wait", "5", "--key", &of_receivers], "n1");
+    probed.assert_code(0);
+    // A frame has eight bytes less than one without a tag. A stream is received only by an order.
+    let words = ["path MTU    1500", "a frame of a stream, with 1460 bytes,"];
+    assert!(words.iter().all(|word| probed.stdout_text().contains(word)), "{}", probed.stdout_text());
+    for silent in ["n2", "n3"] {
+        let ended = site.run("n0", &["probe", "--max-wait", "1", "--key", &of_receivers], silent);
+        ended.assert_refusal(3, &["no answer from", silent]);
+    }
+    site.run("n0", &["probe", "--max-wait", "1", "--no-key"], "n1").assert_refusal(3, &["no answer from n1"]);
+    let looked = site.run("n0", &["doctor", "--key", &of_receivers, "--json", "--peer"], "n1");
+    assert!(!looked.stdout_text().contains("E-NOBODY"), "{}", looked.stdout_text());
+    for answerer in answerers {
+        answerer.signal(Signal::SIGTERM);
+        answerer.end(LIMIT).assert_code(143);
+    }
+}
+
+#[test]
+fn a_capture_is_read_by_a_log_of_secrets_alone_that_others_may_not_read() {
+    let site = Site::beside("keylog", one_switch(2));
+    let (of_sender, of_receivers) = keys(&site, "key");
+    let source = site.file("a-name-to-find", content(7, MEBIBYTE));
+    let (log, capture, plain) = (site.path("log"), site.path("capture"), site.path("plain"));
+    let shown = |path: &Path| path.to_string_lossy().into_owned();
+    let (log_name, to) = (shown(&log), site.directory("n1"));
+    let listener = site.start("n1", &["dump", "-q", "-i", "eth0", "-w"], &capture);
+    listener.wait_for_line("ethbcast: frames of EtherType");
+    let receiver = site.start("n1", &["recv", "--key", &of_receivers, "--key-log", &log_name], to.join("dest"));
+    let root = site.run("n0", &["send", "-n", "1", "--key", &of_sender], &source);
+    root.assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    listener.signal(Signal::SIGINT);
+    listener.end(LIMIT).assert_code(0);
+    assert_eq!(fs::metadata(&log).expect("it is there").mode() & 0o777, 0o600);
+    let dump = |words: &[&str], file: &Path| {
+        let mut run = Command::new(PROGRAM);
+        run.arg("dump").args(words).arg(file);
+        let ended = Run::start("dump", run).end(LIMIT);
+        ended.assert_code(0);
+        ended.stdout_text().to_owned()
+    };
+    let words = ["VIEW", "DONE", "VERDICT", "tree \"0:n0, 1:n1<0\""];
+    let sealed = dump(&[], &capture);
+    assert!(words.iter().all(|word| !sealed.contains(word)) && sealed.contains("protected by a key"), "{sealed}");
+    let opened = dump(&["--key-log", &log_name, "-w", &shown(&plain)], &capture);
+    assert!(words.iter().all(|word| opened.contains(word)), "{opened}");
+    let again = dump(&[], &plain);
+    assert!(words.iter().all(|word| again.contains(word)), "{again}");
+    fs::set_permissions(&log, fs::Permissions::from_mode(0o644)).expect("its mode");
+    let refused = site.run("n1", &["recv", "--key", &of_receivers, "--key-log", &log_name], to.join("dest"));
+    refused.assert_refusal(4, &["others can read it", "[E-KEYMODE]"]);
+}
+
 #[test]
 fn hosts_without_the_key_or_with_another_are_told_so_and_get_nothing() {
     let site = Site::beside("misfits", one_switch(4));

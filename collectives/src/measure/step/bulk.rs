@@ -164,7 +164,7 @@ impl Bulk {
             },
             payload_bytes: 0,
         };
-        Some(writer.order(buffer, &order, &self.place(at).behind(&order.body)))
+        Some(writer.order(buffer, &order, self.place(at).behind(&order.body)))
     }
 
     fn place(&self, at: usize) -> StreamPlace {

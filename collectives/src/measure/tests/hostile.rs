@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::measure::body::{ProbeBody, Task};
-use crate::measure::kind;
 use crate::measure::responder::StreamPlace;
+use crate::measure::{Search, kind};
 use ethbcast_transport::Machine;
 use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
 use proptest::prelude::*;
@@ -95,6 +95,48 @@ fn a_stream_is_taken_from_one_prober_at_a_time_by_who_was_started_to_be_measured
     assert_eq!(answered(&mut responder, &order(2, 9, nobody), Duration::from_secs(3)), 1, "who has gone");
     responder.handle_timeout(Instant::START + Duration::from_secs(6));
     assert_eq!(responder.poll_timeout(Instant::START), None, "nothing is kept of it");
+}
+
+/// Recorded orders of an earlier run of the host carry another number.
+#[test]
+fn orders_without_the_number_that_the_host_has_drawn_have_no_effect() {
+    let with = |frame: &[u8], token: &[u8]| {
+        let mut payload = wire::parse(frame).expect("a frame").payload.to_vec();
+        payload.extend(token);
+        let mut longer = vec![0; 1514];
+        let identity = identity(0);
+        let header = Header { stamp: 7, ..identity.header(kind::PROBE) };
+        let length = identity.write(&mut longer, host_mac(1), &header, &payload);
+        longer.truncate(length);
+        longer
+    };
+    let stream = order(0, 7, StreamPlace::default());
+    let body = ProbeBody { task: Task::Flow, payload_bytes: 500, number: 20 };
+    let mut flow = vec![0; 1514];
+    let identity = identity(0);
+    let about = body.about(&[host_mac(2), host_mac(1)]);
+    let length = identity.write(&mut flow, host_mac(1), &identity.header(kind::PROBE), &about);
+    flow.truncate(length);
+    for (what, order, frames) in [("a stream", stream, 1), ("a flow", flow, 20)] {
+        for (token, taken) in [(&[][..], 0), (&6_u64.to_be_bytes(), 0), (&5_u64.to_be_bytes(), frames)] {
+            let mut responder = Alone::new(responder(1).with_token(5));
+            responder.handle_frame(Instant::START, &with(&order, token));
+            assert_eq!(drain(&mut responder).0, taken, "{what} by {token:?}");
+        }
+        let mut responder = Alone::new(responder(1));
+        responder.handle_frame(Instant::START, &order);
+        assert_eq!(drain(&mut responder).0, frames, "{what} without keys");
+    }
+    let mut finder =
+        Finder::new(Instant::START, identity, "test", Search { patience: Duration::from_secs(1), ..Search::default() });
+    let mut responder = Alone::new(responder(1).with_token(5));
+    finder.handle_timeout(Instant::START);
+    let mut buffer = vec![0; 1514];
+    let length = Part::poll_transmit(&mut finder, Instant::START, &mut buffer).expect("an invitation");
+    responder.handle_frame(Instant::START, &buffer[..length]);
+    let length = responder.poll_transmit(Instant::START, &mut buffer).expect("its reply");
+    finder.handle_frame(Instant::START, &wire::parse(&buffer[..length]).expect("a frame"));
+    assert_eq!(finder.found().iter().map(|host| host.token).collect::<Vec<_>>(), [Some(5)]);
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::keys::{
 use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES, VeilContext};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::{KeyDifference, Station};
-use ethbcast_transport::wire::{self, CounterWindow, FINAL_NUMBER, Frame, Guard, Header, Kind, PayloadHash};
+use ethbcast_transport::wire::{self, CounterWindow, FINAL_NUMBER, Flags, Frame, Guard, Header, Kind, PayloadHash};
 use ethbcast_transport::wire::{Rank, Reject, UnprovenFrame};
 use ethbcast_transport::{Instant, MacAddr, TokenBucket};
 use receiver::ReceiverRing;
@@ -400,6 +400,28 @@ fn signed(kind: Kind) -> Option<Signed> {
 /// Returns the context of the end of a stream, the only payload of data that is veiled.
 fn end_of(session: u32) -> VeilContext {
     VeilContext { kind: Kind::DATA.0, session, rank: Rank::ROOT.0, sequence: 0 }
+}
+
+/// Returns the plain payload, without its signature, of a frame whose tag is right under this secret: for who reads a
+/// capture. Replays are not noticed.
+pub fn plain(protection: &Protection, frame: &Frame<'_>, to: MacAddr) -> Option<Vec<u8>> {
+    let Header { kind, session, flags, .. } = frame.header;
+    if kind == Kind::DATA && flags.has(Flags::LAST) {
+        let trailer = protection.veil().lift(end_of(session), frame.payload);
+        let signed_bytes = trailer.as_ref().and_then(|trailer| trailer.len().checked_sub(SIGNATURE_BYTES));
+        let trailer = signed_bytes.zip(trailer).map(|(bytes, trailer)| trailer[..bytes].to_vec());
+        return Some(trailer.unwrap_or_else(|| frame.payload.to_vec()));
+    }
+    let is_of_ranks = matches!(kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK);
+    if is_of_ranks || !is_numbered(kind) {
+        return Some(frame.payload.to_vec());
+    }
+    let body = protection.lift(&frame.header, frame.payload)?;
+    if kind == kind::KEYS {
+        return Some(Vec::new());
+    }
+    let is_signed = secrecy(&frame.header, to) == Secrecy::Group && signed(kind).is_some();
+    Some(if is_signed { body.get(SIGNATURE_BYTES..)?.to_vec() } else { body })
 }
 
 fn numbered(number: u64) -> [u8; 8] {

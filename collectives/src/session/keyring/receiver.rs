@@ -30,6 +30,7 @@ impl ReceiverKeys {
 /// A session that this host has asked to join, and the secrets that it shares with it. The join request never changes.
 #[derive(Clone, Debug)]
 struct RequestedSession {
+    own: Arc<Keys>,
     keys: SessionKeys,
     request: Vec<u8>,
     pair: Protection,
@@ -145,7 +146,10 @@ impl ReceiverRing {
         let exchanged = self.exchange.agree(&keys.exchange)?;
         let digest = request_digest(&request, self.mac);
         let secret = pair_secret(self.clusters.secrets.secret(keys.cluster_index), &exchanged, &keys.name, &digest);
+        let own = self.clusters.secrets.shared_keys();
+        own.note(keys.session, PayloadHash::Blake3, &secret);
         let session = RequestedSession {
+            own,
             keys,
             request: request.clone(),
             pair: Protection::new(&secret, PayloadHash::Blake3),
@@ -230,6 +234,7 @@ impl RequestedSession {
         let hash = *SUITES.get(usize::from(suite.checked_sub(1)?))?;
         if self.group.is_none() {
             let secret = Secret::new(*group);
+            self.own.note(self.keys.session, hash, &secret);
             let cipher = if encrypted == 1 { ContentCipher::new(&secret, hash) } else { ContentCipher::default() };
             self.cipher = cipher.sent_by(self.keys.sender, self.keys.name);
             self.group = Some(Protection::new(&secret, hash));

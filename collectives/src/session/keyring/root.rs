@@ -76,6 +76,7 @@ impl RootRing {
         let (random, exchange, sender) = (&own.random, own.exchange.public(), sender.bytes());
         let (root, group) = (station.mac, &*station.group);
         let name = SessionName::of(&SessionFacts { session, random, exchange, sender, root, group });
+        own.keys.note(session, own.hash, &own.group);
         RootRing {
             clusters: Clusters::new(own.keys.clone(), group),
             name,
@@ -126,6 +127,7 @@ impl RootRing {
             let (exchanged, cluster) =
                 (self.own.exchange.agree(exchange)?, self.clusters.secrets.secret(run.cluster_index));
             let secret = pair_secret(cluster, &exchanged, &self.name, &run.request);
+            self.own.keys.note(self.session, PayloadHash::Blake3, &secret);
             run.pair = Some(Box::new(Protection::new(&secret, PayloadHash::Blake3)));
         }
         runs[..=at].rotate_right(1);
