@@ -250,7 +250,7 @@ pub struct Abilities {
     pub lower: BTreeSet<u64>,
     /// Files that another process has open on other file systems of the same walk.
     pub held_elsewhere: BTreeSet<u64>,
-    /// What one of all combinations lacks: bits of [`Ability`].
+    /// Abilities that one of all combinations lacks: bits of [`Ability`].
     pub lacks: u8,
     /// Abilities that made a difference to a call, or would have: bits of [`Ability`]. Copies share it.
     pub asked: Arc<AtomicU8>,
