@@ -74,7 +74,7 @@ const ERRORS: [i32; 12] = [
 const LASTING: usize = 4;
 const MONTH_SECONDS: u64 = 30 * 86_400;
 
-/// Which errors a call is refused with, and on which file systems.
+/// Choice of the errors that a call is refused with, and of the file systems.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Errors {
     /// All, on every file system.
@@ -98,7 +98,7 @@ struct Step<'a, K: Walked> {
     kind: &'a K,
     system: String,
     abilities: Abilities,
-    /// What the file system can do by the next run.
+    /// Abilities of the file system by the next run.
     later: Abilities,
     start: World,
     old: Listing,
