@@ -69,7 +69,8 @@ impl Inspector {
     /// The number of the first line that is none of a log.
     pub fn with_log(text: &str) -> Result<Inspector, usize> {
         let mut secrets: BTreeMap<u32, Vec<Protection>> = BTreeMap::new();
-        for (session, protection) in log::read(text)? {
+        for (session, hash, secret) in log::read(text)? {
+            let protection = Protection::new(&secret, hash);
             let known = secrets.entry(session).or_default();
             // Each host of a session logs the group's.
             if known.iter().all(|other| other.guard() != protection.guard()) {

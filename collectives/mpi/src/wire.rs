@@ -116,10 +116,7 @@ impl Wire {
         mut host_map: RankMap,
         above: Option<Arc<Wire>>,
     ) -> Joining {
-        let hosts = above.as_ref().map_or(Vec::new(), |above| above.host_map.hosts_of(&host_map).unwrap_or_default());
-        if let Some(above) = &above {
-            host_map.names = hosts.iter().map(|&host| above.host_map.names[host].clone()).collect();
-        }
+        let hosts = above.as_deref().map_or_else(Vec::new, |above| above.name_hosts(&mut host_map));
         let host = host_map.host_of[rank];
         let own_host = |other: &usize| host_map.host_of[*other] == host;
         let neighbours = (0..host_map.host_of.len()).filter(own_host).map(|other| host_map.processes[other]);
@@ -156,16 +153,7 @@ impl Wire {
             let begun = options(settings, &wire.host_map.names[host], &wire).and_then(|options| {
                 let size = u16::try_from(wire.host_map.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
                 let group = wire.host_map.group.clone();
-                let join = move || {
-                    let joined = match above.as_deref().map(|above| (above, above.leaders.as_ref())) {
-                        Some((above, Some(leaders))) => {
-                            let ranks: Vec<u16> = hosts.iter().map(|&host| above.leader_ranks[host]).collect();
-                            leaders.subgroup(&group, &ranks, &options)
-                        }
-                        _ => Communicator::join_with(&group, size, &options),
-                    };
-                    joined.map_err(|error| error.to_string())
-                };
+                let join = move || leaders(above.as_deref(), &hosts, (&group, size), &options);
                 Builder::new().name(THREAD_NAME.to_owned()).spawn(join).map_err(|error| format!("no thread: {error}"))
             });
             match begun {
@@ -177,6 +165,13 @@ impl Wire {
             }
         }
         Joining { wire: Ok(wire), thread }
+    }
+
+    /// Gives hosts of this wire their names here; returns their numbers.
+    fn name_hosts(&self, host_map: &mut RankMap) -> Vec<usize> {
+        let hosts = self.host_map.hosts_of(host_map).unwrap_or_default();
+        host_map.names = hosts.iter().map(|&host| self.host_map.names[host].clone()).collect();
+        hosts
     }
 
     /// Returns the group's name, which no other wire has.
@@ -369,6 +364,23 @@ fn ended(code: c_int) -> Result<(), Trouble> {
         GIVEN_UP => Err(Trouble::Neighbour),
         code => done(code).map_err(Trouble::Mpi),
     }
+}
+
+/// Joins the leaders' group, or makes it within that of the wire `above`, in which the leaders are those of `hosts`.
+fn leaders(
+    above: Option<&Wire>,
+    hosts: &[usize],
+    (group, size): (&str, u16),
+    options: &Options,
+) -> Result<Communicator, String> {
+    let joined = match above.map(|above| (above, above.leaders.as_ref())) {
+        Some((above, Some(leaders))) => {
+            let ranks: Vec<u16> = hosts.iter().map(|&host| above.leader_ranks[host]).collect();
+            leaders.subgroup(group, &ranks, options)
+        }
+        _ => Communicator::join_with(group, size, options),
+    };
+    joined.map_err(|error| error.to_string())
 }
 
 fn leader_ranks(host_map: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {

@@ -7,6 +7,7 @@
 //! sign 64 digits                            in the files of senders alone
 //! ```
 
+use super::hex;
 use super::log::KeyLog;
 use super::schedule::Secret;
 use super::signer::{PublicKey, Signer};
@@ -145,7 +146,7 @@ impl Keys {
     fn read_cluster(&mut self, line: usize, words: &[&str]) -> Result<(), KeyFileError> {
         let wrong = KeyFileError::Form { line, form: "`cluster` has 64 digits of a secret, then 8 check digits" };
         let [_, digits, check] = *words else { return Err(wrong) };
-        let (Some(bytes), Some(check)) = (hex_bytes::<32>(digits), hex_bytes::<CHECK_BYTES>(check)) else {
+        let (Some(bytes), Some(check)) = (hex::read::<32>(digits), hex::read::<CHECK_BYTES>(check)) else {
             return Err(wrong);
         };
         let cluster = Secret::new(*bytes);
@@ -162,7 +163,7 @@ impl Keys {
     fn read_sender(&mut self, line: usize, words: &[&str]) -> Result<(), KeyFileError> {
         let wrong = KeyFileError::Form { line, form: SENDER_FORM };
         let [_, digits, name] = *words else { return Err(wrong) };
-        let (Some(bytes), Some(name)) = (hex_bytes::<32>(digits), named(name)) else { return Err(wrong) };
+        let (Some(bytes), Some(name)) = (hex::read::<32>(digits), named(name)) else { return Err(wrong) };
         let key = PublicKey::new(&bytes).ok_or(KeyFileError::Form { line, form: "this is no key of a sender" })?;
         if self.senders.iter().any(|sender| sender.key == key) {
             return Err(KeyFileError::Twice { line, item: "sender" });
@@ -174,7 +175,7 @@ impl Keys {
     fn read_sign(&mut self, line: usize, words: &[&str]) -> Result<(), KeyFileError> {
         let wrong = KeyFileError::Form { line, form: "`sign` has 64 digits" };
         let [_, digits] = *words else { return Err(wrong) };
-        let seed = Secret::new(*hex_bytes(digits).ok_or(wrong)?);
+        let seed = Secret::new(*hex::read(digits).ok_or(wrong)?);
         if self.signer.replace(Signer::new(&seed)).is_some() {
             return Err(KeyFileError::Twice { line, item: "sign" });
         }
@@ -201,21 +202,21 @@ impl Keys {
         text.extend([FIRST, " ", VERSION, "\n"]);
         for cluster in &self.clusters {
             text.push_str("cluster ");
-            write_hex(&mut text, cluster.expose());
+            hex::write(&mut text, cluster.expose());
             text.push(' ');
-            write_hex(&mut text, &check_of(cluster));
+            hex::write(&mut text, &check_of(cluster));
             text.push('\n');
         }
         for SenderKey { key, name } in &self.senders {
             text.push_str("sender ");
-            write_hex(&mut text, key.bytes());
+            hex::write(&mut text, key.bytes());
             text.push(' ');
             text.push_str(name);
             text.push('\n');
         }
         if let Some(signer) = &self.signer {
             text.push_str("sign ");
-            write_hex(&mut text, signer.seed().expose());
+            hex::write(&mut text, signer.seed().expose());
             text.push('\n');
         }
         text
@@ -305,27 +306,6 @@ fn check_of(cluster: &Secret) -> [u8; CHECK_BYTES] {
 
 fn at_most(most: usize, count: usize, line: usize, item: &'static str) -> Result<(), KeyFileError> {
     if count > most { Err(KeyFileError::Many { line, item, most }) } else { Ok(()) }
-}
-
-/// Appends the digits of `bytes`. `text` must have room for them, so that no copy of a secret is left behind.
-pub(super) fn write_hex(text: &mut String, bytes: &[u8]) {
-    for byte in bytes {
-        for digit in [byte >> 4, byte & 15] {
-            text.push(char::from_digit(digit.into(), 16).expect("a digit is below 16"));
-        }
-    }
-}
-
-pub(super) fn hex_bytes<const N: usize>(digits: &str) -> Option<Zeroizing<[u8; N]>> {
-    let mut bytes = Zeroizing::new([0; N]);
-    if digits.len() != 2 * N {
-        return None;
-    }
-    for (byte, pair) in bytes.iter_mut().zip(digits.as_bytes().as_chunks::<2>().0) {
-        let [high, low] = pair.map(|digit| char::from(digit).to_digit(16));
-        *byte = (high? << 4 | low?) as u8;
-    }
-    Some(bytes)
 }
 
 #[cfg(test)]

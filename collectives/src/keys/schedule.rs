@@ -147,7 +147,7 @@ impl fmt::Debug for ExchangePair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::file::hex_bytes;
+    use crate::keys::hex;
 
     #[test]
     fn a_session_has_another_name_if_any_fact_of_it_differs() {
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn both_ends_compute_the_same_by_rfc_7748() {
-        let bytes = |digits| *hex_bytes(digits).expect("digits");
+        let bytes = |digits| *hex::read(digits).expect("digits");
         let bob = bytes("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb");
         let public = bytes("de9edb7d7b7dc1b4d35b61c2ece435373f8343c85b78674dadfc7e146f882b4f");
         let [alice, bob] = [[7; 32], bob].map(|drawn| ExchangePair::new(Secret::new(drawn)));

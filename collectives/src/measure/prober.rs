@@ -102,7 +102,7 @@ impl Prober {
         prober
     }
 
-    /// Gives orders to hosts with the numbers that they have told.
+    /// Gives orders to hosts with the numbers that they have drawn.
     pub fn with_tokens(mut self, hosts: &[ProbeHost]) -> Prober {
         self.writer.set_tokens(tokens(hosts));
         self

@@ -78,7 +78,7 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     match &args.peer {
         // Without permission or link no other host can be reached, which is reported already.
         Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
-        Some(hosts) => peer::check(args, keys.as_deref(), hosts, first_hop, &mut findings)?,
+        Some(hosts) => peer::check((args, keys.as_deref()), hosts, first_hop, &mut findings)?,
         None => {}
     }
     Ok((found.map(|interface| interface.name), findings))

@@ -15,8 +15,7 @@ const PATIENCE: Duration = Duration::from_secs(2);
 const LOSS: f64 = 0.001;
 
 pub fn check(
-    args: &DoctorArgs,
-    keys: Option<&Keys>,
+    (args, keys): (&DoctorArgs, Option<&Keys>),
     hosts: &[String],
     first_hop: Option<usize>,
     findings: &mut Findings,
