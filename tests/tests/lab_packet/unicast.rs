@@ -129,7 +129,7 @@ fn absent_peers_fill_no_buffer_that_may_not_grow() {
     let peers = [hosts(1, 1..=1), hosts(2, 0..=249), hosts(3, 0..=249)].concat();
     let sockets = hearing(&cable, &peers[..1]);
     let send = || {
-        // Whoever has this right exceeds the system's limit.
+        // A process with this right exceeds the system's limit.
         let mut own = capabilities(None).expect("its own");
         own.effective.remove(CapabilitySet::NET_ADMIN);
         set_capabilities(None, own).expect("fewer");

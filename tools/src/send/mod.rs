@@ -55,19 +55,9 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     interface::warn_of_receiver(&session, &args.wire.group, args.wire.quiet);
     print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
-    let needs = needs(&args, options.wire.keys.is_some());
-    // With --user a command runs as that user; all other sources are opened by whoever started this process.
-    let is_command = args.pipe.is_some();
-    if is_command {
-        rights::confine(&needs)?;
-    }
-    let Opened { content, tree } = source::open(&args)?;
-    let content = source::named(content, tree.is_some(), args.name.as_deref())?;
+    let Opened { content, tree } = opened(&args, options.wire.keys.is_some())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
-    if !is_command {
-        rights::confine(&needs)?;
-    }
     content.describe(&mut options);
     start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
@@ -108,6 +98,21 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
     }
     Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
+}
+
+/// Opens SOURCE and gives up the rights that are not needed any more. With --user a command runs as that user; this
+/// process opens all other sources with the rights that it was started with.
+fn opened(args: &SendArgs, has_key: bool) -> anyhow::Result<Opened> {
+    let needs = needs(args, has_key);
+    if args.pipe.is_some() {
+        rights::confine(&needs)?;
+    }
+    let Opened { content, tree } = source::open(args)?;
+    let content = source::named(content, tree.is_some(), args.name.as_deref())?;
+    if args.pipe.is_none() {
+        rights::confine(&needs)?;
+    }
+    Ok(Opened { content, tree })
 }
 
 fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
