@@ -116,6 +116,7 @@ impl Wire {
         mut host_map: RankMap,
         above: Option<Arc<Wire>>,
     ) -> Joining {
+        let is_meeting = above.is_none();
         let hosts = above.as_deref().map_or_else(Vec::new, |above| above.name_hosts(&mut host_map));
         let host = host_map.host_of[rank];
         let own_host = |other: &usize| host_map.host_of[*other] == host;
@@ -125,7 +126,8 @@ impl Wire {
         if !host_map.is_one_each() {
             let mut part = 0;
             if let Err(code) = done((table.split)(comm, host as c_int, rank as c_int, &mut part)) {
-                return Joining::failed(format!("no communicator of this host's ranks: the MPI's error {code}"));
+                let text = format!("no communicator of this host's ranks: the MPI's error {code}");
+                return Joining::failed(text, is_meeting);
             }
             node = Some(part);
         }
@@ -145,7 +147,7 @@ impl Wire {
             Ok(neighbours) => wire.neighbours = neighbours,
             Err(text) => {
                 wire.release();
-                return Joining::failed(text);
+                return Joining::failed(text, is_meeting);
             }
         }
         let mut thread = None;
@@ -160,11 +162,11 @@ impl Wire {
                 Ok(begun) => thread = Some(begun),
                 Err(text) => {
                     wire.release();
-                    return Joining::failed(text);
+                    return Joining::failed(text, is_meeting);
                 }
             }
         }
-        Joining { wire: Ok(wire), thread }
+        Joining { wire: Ok(wire), thread, is_meeting }
     }
 
     /// Gives hosts of this wire their names here; returns their numbers.
@@ -422,16 +424,18 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
 pub struct Joining {
     wire: Result<Wire, String>,
     thread: Option<JoinHandle<Result<Communicator, String>>>,
+    is_meeting: bool,
 }
 
 impl Joining {
-    fn failed(text: String) -> Joining {
-        Joining { wire: Err(text), thread: None }
+    fn failed(text: String, is_meeting: bool) -> Joining {
+        Joining { wire: Err(text), thread: None, is_meeting }
     }
 
-    /// Whether the ranks have to meet: it takes long, and may fail.
+    /// Whether the ranks have to meet: it takes long, and may fail. All ranks say the same, also those where joining
+    /// could not begin.
     pub fn is_meeting(&self) -> bool {
-        self.wire.as_ref().is_ok_and(|wire| wire.above.is_none())
+        self.is_meeting
     }
 
     pub fn is_over(&self) -> bool {
@@ -453,7 +457,7 @@ impl Joining {
     /// # Errors
     /// Why it has not.
     pub fn finish(self) -> Result<Wire, String> {
-        let Joining { wire, thread } = self;
+        let Joining { wire, thread, .. } = self;
         let mut wire = wire?;
         let joined = thread.map(|thread| thread.join().unwrap_or_else(|_| Err("its thread has panicked".to_owned())));
         let joined = joined.transpose().and_then(|leaders| {
