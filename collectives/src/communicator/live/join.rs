@@ -58,7 +58,7 @@ impl Communicator {
             check_unkeyed()?;
         }
         let nonce = random_u64().map_err(Error::Random)?;
-        let (port, station, interface) = open(group, options, nonce)?;
+        let (port, station, interface) = open(group, options, nonce, None)?;
         let clock = Clock::start();
         let now = clock.now();
         let config = Config {
@@ -87,14 +87,17 @@ impl Communicator {
     }
 
     /// Creates another group of some ranks of this one, in the order given, as `MPI_Comm_create_group` does. It needs
-    /// no meeting: all its ranks create it with the same `group` name, which no other group has, and the same ranks.
-    /// Both groups go on beside each other. The network, the keys and the preset are those of this group; of the
+    /// no meeting: all its ranks create it with the same `group` name, which no other group has, and the same ranks,
+    /// within [`Options::dead_after`] of each other: a rank that is not heard in that time counts as gone. Both groups go on beside each other. The network, the keys and the preset are those of this group; of the
     /// options count those of the port and of calls.
     ///
     /// # Errors
     /// If there is no permission, this process is not one of the ranks, or a rank does not exist.
     pub fn subgroup(&self, group: &str, ranks: &[u16], options: &Options) -> Result<Communicator, Error> {
-        let (port, station, _) = open(group, options, random_u64().map_err(Error::Random)?)?;
+        // A rank is found by its address: of several processes on this host each keeps its port.
+        let own = self.shared()?.with(|member, _| member.mac())?;
+        let nonce = random_u64().map_err(Error::Random)?;
+        let (port, station, _) = open(group, options, nonce, Some(own.port_id()))?;
         let clock = Clock::start();
         let (now, ranks) = (clock.now(), ranks.iter().copied().map(Rank).collect::<Vec<_>>());
         let member = self.shared()?.with(|member, _| member.subgroup(now, &ranks, station))??;
@@ -146,7 +149,12 @@ fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr
     refusal.into()
 }
 
-fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station, Interface), Error> {
+fn open(
+    group: &str,
+    options: &Options,
+    nonce: u64,
+    port_id: Option<u8>,
+) -> Result<(NodePort, Station, Interface), Error> {
     if options.over.is_unicast() {
         return Err(StationError::OnlySessions.into());
     }
@@ -162,7 +170,7 @@ fn open(group: &str, options: &Options, nonce: u64) -> Result<(NodePort, Station
     };
     let (interface, port, station) = opening.prepare(|_| RING_ROOM)?;
     let Station { host, group, group_mac, ether_type, .. } = station.clone();
-    let port = NodePort::open(&interface, port, &NodeConfig { group_mac, group, host, ether_type, nonce });
+    let port = NodePort::open(&interface, port, &NodeConfig { group_mac, group, host, ether_type, nonce, port_id });
     let port = port.map_err(|error| match error {
         NodeError::Open(error) => Error::Station(StationError::Open(error)),
         error => Error::Node(error),

@@ -27,7 +27,7 @@ use ethbcast_planning::model::Choice;
 use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Guard, Rank, Reject};
-use ethbcast_transport::{AuditError, Instant};
+use ethbcast_transport::{AuditError, Instant, MacAddr};
 use shrinking::Former;
 use std::sync::Arc;
 
@@ -185,6 +185,11 @@ impl Member {
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
         let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
         if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
+    }
+
+    /// Returns the address of this process.
+    pub fn mac(&self) -> MacAddr {
+        self.assembly.config().station.mac
     }
 
     /// Returns this process's rank, once the group is complete.

@@ -42,6 +42,8 @@ pub struct NodeConfig {
     pub host: String,
     pub ether_type: EtherType,
     pub nonce: u64,
+    /// Port id that this process has to get; none: the first free one.
+    pub port_id: Option<u8>,
 }
 
 #[derive(Debug)]
@@ -105,7 +107,8 @@ impl Place {
         } else {
             board.make(&config.text());
         }
-        let port_id = (0..MAX_PROCESSES as u8).find(|&port_id| Lock::Process(port_id).take(&file) == Ok(true));
+        let mut wanted = config.port_id.map_or(0..MAX_PROCESSES as u8, |port_id| port_id..port_id + 1);
+        let port_id = wanted.find(|&port_id| Lock::Process(port_id).take(&file) == Ok(true));
         let port_id = port_id.ok_or_else(|| NodeError::Full { group: config.group.clone(), most: MAX_PROCESSES })?;
         reserve(&file, Board::area(stride, port_id)).map_err(failed("find memory for"))?;
         for from in 0..board.given() {

@@ -221,7 +221,8 @@ fn interface() -> Interface {
 fn config(nonce: u64) -> NodeConfig {
     let group_mac = MacAddr::new(3, 0, 0, 0, 0, 9);
     let nonce = u64::from(std::process::id()) << 32 | nonce;
-    NodeConfig { group_mac, group: "g".to_owned(), host: "n0".to_owned(), ether_type: EtherType::DEFAULT, nonce }
+    let (group, host) = ("g".to_owned(), "n0".to_owned());
+    NodeConfig { group_mac, group, host, ether_type: EtherType::DEFAULT, nonce, port_id: None }
 }
 
 fn come(directory: &Path, config: &NodeConfig) -> Result<Place, NodeError> {
@@ -242,6 +243,16 @@ fn processes_get_port_ids_in_the_order_in_which_they_come_and_the_last_removes_t
     assert_eq!(come(&directory.0, &config(14)).expect("there is room").port_id, 1, "it is free again");
     drop((first, third));
     assert_eq!(directory.files(), 0);
+}
+
+#[test]
+fn a_process_that_has_a_port_id_already_gets_the_same_whenever_it_comes() {
+    let directory = Directory::new("same");
+    let places =
+        [2, 0, 1].map(|id| come(&directory.0, &NodeConfig { port_id: Some(id), ..config(30 + u64::from(id)) }));
+    assert_eq!(places.each_ref().map(|place| place.as_ref().expect("there is room").port_id), [2, 0, 1]);
+    let again = come(&directory.0, &NodeConfig { port_id: Some(1), ..config(40) });
+    assert!(matches!(again, Err(NodeError::Full { .. })), "it is taken");
 }
 
 #[test]
