@@ -2,6 +2,7 @@
 
 use super::reader::{self, Stamp};
 use super::{Losses, Selection, SourceError};
+use crate::hidden_names::is_hidden;
 use crate::manifest::{
     Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special, Time, Xattr,
 };
@@ -10,7 +11,7 @@ use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nix::unistd::{Gid, Group, Uid, User};
 use rustix::fs::{SeekFrom, lgetxattr, llistxattr, major, minor, seek};
 use std::collections::HashMap;
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind};
@@ -182,6 +183,9 @@ impl<'a> Listing<'a> {
     ) -> Result<Option<u32>, SourceError> {
         if self.selection.exclusion.leaves_out(below, metadata.is_dir()) {
             return Ok(None);
+        }
+        if parent == 0 && is_hidden(OsStr::from_bytes(name)) {
+            return Err(SourceError::Hidden { path: path.to_owned() });
         }
         let node = self.node(path, metadata)?;
         let is_file = matches!(node, Node::File(_));

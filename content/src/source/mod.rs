@@ -159,6 +159,9 @@ pub enum SourceError {
     Loop { path: PathBuf, target: PathBuf },
     #[error("{path} is a {kind}: leave it out with --exclude, or send it as such with --devices")]
     Special { path: PathBuf, kind: &'static str },
+    /// An entry at the top of a directory, which no receiver takes.
+    #[error("{path} is named as data of transfers that were broken off: remove it, or leave it out with --exclude")]
+    Hidden { path: PathBuf },
     #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
     Twice { name: String },
     #[error("SOURCE {path} does not end in a name for DEST: give its whole path, or send it alone")]
@@ -271,6 +274,17 @@ mod tests {
         }
         assert_eq!(at, bytes.len());
         bytes
+    }
+
+    #[test]
+    fn data_of_a_transfer_that_was_broken_off_is_named_before_anything_is_sent() {
+        let directory = directory(&[(".ethbcast-1-2.part", b"half"), (".ethbcast-notes", b"a user's")]);
+        let all = Tree::list(&[directory.path().to_owned()], &Selection::default());
+        let refused = all.err().map(|error| error.to_string()).expect("no receiver takes it");
+        assert!([".ethbcast-1-2.part", "--exclude"].iter().all(|word| refused.contains(word)), "{refused}");
+        let exclusion = Exclusion::new(["*.part"]).expect("a pattern");
+        let tree = list(directory.path(), &Selection { exclusion, ..Selection::default() });
+        assert_eq!(paths(&tree), [".ethbcast-notes"]);
     }
 
     #[test]

@@ -2,13 +2,15 @@
 
 use super::building::{Remains, remove_others};
 use crate::disk::{Accept, Beneath, Directory, Lack, Setter, is_taken};
-use crate::hidden_names::{HiddenNames, TakenUp, holds_old, lock_tree, take_up_tree};
+use crate::hidden_names::{HiddenNames, TakenUp, holds_old, is_hidden, lock_tree, take_up_tree};
 use crate::manifest::Manifest;
 use crate::{mounts, name, trial};
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
+use std::ffi::OsStr;
 use std::io::{self, ErrorKind};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -106,14 +108,13 @@ impl Place<Beneath> {
     }
 }
 
-/// Refuses entries that would have hidden names: among the built ones, they would be taken for the remains of a run
-/// that was cut off, which are kept.
+/// Refuses entries that have hidden names: among the built ones, they would be taken for the remains of a run that was
+/// cut off, which are kept.
 fn check_tops(manifest: &Manifest) -> Result<(), StorageError> {
     let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
-    match tops.find_map(|entry| name::check_at_dest(&entry.name).err()) {
-        Some(error) => Err(refused(format!("the sender's directory has an entry whose name {error}: leave it out"))),
-        None => Ok(()),
-    }
+    let Some(entry) = tops.find(|entry| is_hidden(OsStr::from_bytes(&entry.name))) else { return Ok(()) };
+    let text = "the sender's directory has an entry that is named as data of a transfer that was broken off";
+    Err(refused(format!("{text}, {}: leave it out", name::shown(&entry.name))))
 }
 
 impl Target {
