@@ -103,8 +103,7 @@ impl Evidence {
     /// Returns the share of the rate between two hosts alone that the busiest cable carried, unless
     /// more came over it than can, or others were there when the rate was measured.
     fn link_share(&self) -> Option<f64> {
-        let copies = self.busiest.as_ref().map_or(1.0, |(_, copies)| *copies);
-        let share = self.part(self.copy_seconds? * copies);
+        let share = self.part(self.copy_seconds? * self.copies());
         Some(share).filter(|&share| share <= MAX_RATE_SHARE && self.fits_beside_others(share))
     }
 
@@ -114,14 +113,19 @@ impl Evidence {
         Some(share).filter(|&share| self.fits_beside_others(share.min(1.0)))
     }
 
+    fn copies(&self) -> f64 {
+        self.busiest.as_ref().map_or(1.0, |(_, copies)| copies.max(1.0))
+    }
+
     /// Returns the share of a link that others took, over the whole time.
     fn taken_by_others(&self) -> f64 {
         self.others.as_ref().map_or(0.0, |others| (self.part(others.seconds) * others.share).min(1.0))
     }
 
-    /// Whether a link has room for this share beside what others took.
+    /// Whether a host's link has room for its copy beside what others took, where the busiest cable carries this share.
+    /// A cable that is known to be slow says nothing about the others.
     fn fits_beside_others(&self, share: f64) -> bool {
-        share + self.taken_by_others() <= MAX_RATE_SHARE
+        self.slow_cable.is_some() || share / self.copies() + self.taken_by_others() <= MAX_RATE_SHARE
     }
 
     fn limit_share(&self) -> Option<f64> {

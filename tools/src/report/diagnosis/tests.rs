@@ -94,6 +94,15 @@ fn each_planted_cause_of_links_and_own_side_is_named_and_nothing_that_was_not_lo
             Evidence { others: others(9.5, 0.5, &["n8"]), predicted_seconds: Some(9.8), ..run(9.8) },
             "another ethbcast session of n8: others took 50 %",
         ),
+        // The busiest cable has three copies, that of the host beside the others one.
+        (
+            Evidence {
+                busiest: Some(("host n0 to switch s0".to_owned(), 3.0)),
+                others: others(10.0, 0.4, &[]),
+                ..run(9.8 / 3.0)
+            },
+            "the links themselves: the busiest, host n0 to switch s0, carries the bytes 3 times, at 98 %",
+        ),
         (Evidence { others: others(1.0, 0.5, &[]), ..run(5.0) }, "not known: "),
         (Evidence { others: others(9.0, 0.12, &[]), ..run(9.0) }, "the links themselves"),
         (Evidence { processor_share: Some(0.92), ..run(3.0) }, "the processor of n0, busy for 92 %"),
