@@ -62,14 +62,14 @@ fn sender_and_receiver_of_one_host_are_refused_at_once_and_others_are_served() {
 #[test]
 fn the_processes_of_another_user_on_the_own_host_end_no_wait() {
     let site = Site::beside("foreign", one_switch(2));
-    let (source, nobody, elsewhere) = (site.file("source", "text"), Nobody::new(), site.path("elsewhere"));
+    let (source, nobody) = (site.file("source", "text"), Nobody::new());
     let start = |arguments: &[&str], path: &Path| nobody.start(&site, "n0", "+net_raw", arguments, path);
     let sender = start(&["send", "-n", "1", "-i", "eth0", "--no-key"], &source);
     sender.wait_for_line("waiting for 1 receiver");
     site.run("n0", &["recv", "-i", "eth0", "--max-wait", "2"], site.path("dest")).assert_code(3);
     sender.signal(Signal::SIGTERM);
     sender.end(LIMIT);
-    let receiver = start(&["recv", "-i", "eth0", "--no-key", "--max-wait", "20"], &elsewhere);
+    let receiver = start(&["recv", "-i", "eth0", "--no-key", "--max-wait", "20"], Path::new("-"));
     receiver.wait_for_line("waiting for a sender");
     site.run("n0", &["send", "-n", "1", "-i", "eth0", "--max-wait", "2"], &source).assert_code(3);
     receiver.signal(Signal::SIGTERM);
