@@ -3,7 +3,6 @@
 
 mod cluster;
 mod examples;
-mod key;
 mod lab;
 mod machine;
 mod planning;
@@ -20,7 +19,6 @@ pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs};
 use ethbcast_transport::packet::Over;
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
-pub use key::{KeyArgs, KeyCommand, KeySourceArgs};
 pub use lab::{BenchArgs, CableArgs, LabArgs, LabCommand, TcpChainArgs};
 pub use machine::{
     CompletionsArgs, ConfigArgs, ConfigCommand, DoctorArgs, DumpArgs, ExplainArgs, Launcher, ManArgs, MpiEnvArgs,
@@ -29,7 +27,7 @@ pub use machine::{
 pub use planning::{DrawingArgs, ImportArgs, PlanArgs, ReportArgs, SimulateArgs, TopoArgs, TopoCommand};
 pub use recv::{RecvArgs, Verify};
 pub use send::{Decompress, ResumeArgs, SendArgs, TreeArgs};
-pub use session::{PatienceArgs, ProgressArgs, StallArgs};
+pub use session::{KeyArgs, KeyCommand, KeySourceArgs, PatienceArgs, ProgressArgs, StallArgs};
 pub use spellings::{Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, unused, without_use};
 use std::path::Path;
 use values::{HOW, PRINTED, WHO, decimal, misplaced, number, presets, receivers, seconds, whole};

@@ -1,7 +1,6 @@
 //! Simulated tests of a transfer's start: admission of receivers under floods, replays and several
 //! senders.
 
-mod refused;
 mod scene;
 
 use ethbcast_collectives::measure::kind;
