@@ -147,7 +147,12 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
         let text = format!("--require-key, and there is no key: name one with --key FILE, or put one at {KEY_PATH}");
         return Err(Failure::new(Code::Usage, text).found(Fault::NoKey).into());
     }
-    let Some(keys) = keys else { return Ok(None) };
+    let Some(keys) = keys else {
+        if args.key_log.is_some() {
+            print_line(format_args!("ethbcast: without a key there are no secrets: --key-log is ignored"));
+        }
+        return Ok(None);
+    };
     hide();
     let log = args.key_log.as_deref().map(open_log).transpose()?;
     Ok(Some(Arc::new(match log {
@@ -159,7 +164,12 @@ pub fn resolve(args: &KeySourceArgs) -> anyhow::Result<Option<Arc<Keys>>> {
 /// Opens a log of secrets, which only this user may read.
 fn open_log(path: &Path) -> anyhow::Result<KeyLog> {
     let (shown, mut options) = (path.display().to_string(), OpenOptions::new());
-    let file = options.append(true).create(true).mode(MODE).custom_flags(nix::libc::O_NOFOLLOW).open(path);
+    let file = options
+        .append(true)
+        .create(true)
+        .mode(MODE)
+        .custom_flags(nix::libc::O_NOFOLLOW | nix::libc::O_NONBLOCK)
+        .open(path);
     let file = file.map_err(|error| Failure::new(Code::System, format!("cannot log secrets in {shown}: {error}")))?;
     let about = file.metadata().code(Code::System)?;
     if !about.is_file() || about.uid() != geteuid().as_raw() || about.mode() & 0o077 != 0 {

@@ -101,7 +101,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
 }
 
 /// Opens SOURCE and gives up the rights that are not needed any more. With --user a command runs as that user; this
-/// process opens all other sources with the rights that it was started with.
+/// process opens a file, device or pipe with the rights that it was started with, and lists a directory.
 fn opened(args: &SendArgs, has_key: bool) -> anyhow::Result<Opened> {
     let needs = needs(args, has_key);
     if args.pipe.is_some() {

@@ -88,8 +88,9 @@ impl Communicator {
 
     /// Creates another group of some ranks of this one, in the order given, as `MPI_Comm_create_group` does. It needs
     /// no meeting: all its ranks create it with the same `group` name, which no other group has, and the same ranks,
-    /// within [`Options::dead_after`] of each other: a rank that is not heard in that time counts as gone. Both groups go on beside each other. The network, the keys and the preset are those of this group; of the
-    /// options count those of the port and of calls.
+    /// within [`Options::dead_after`] of each other: a rank that is not heard in that time counts as gone. Both groups
+    /// go on beside each other. The network, the keys and the preset are those of this group; of the options count
+    /// those of the port and of calls.
     ///
     /// # Errors
     /// If there is no permission, this process is not one of the ranks, or a rank does not exist.
