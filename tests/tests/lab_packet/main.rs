@@ -152,8 +152,9 @@ fn absent_peers_fill_no_buffer_that_may_not_grow() {
         (0..20).map(sends).collect::<Vec<_>>()
     };
     let blocked = cable.on(0, send);
-    // The first looks for as many as it may; a kernel that was busy then may have to be asked once more.
-    assert!(blocked.iter().all(|&times| times < 2 * blocked[0]), "{blocked:?}");
+    // The first looks for as many as it may, and the kernel may have to be asked once more; without a limit it is four
+    // times more.
+    assert!(blocked.iter().all(|&times| times <= blocked[0] + 2), "{blocked:?}");
 }
 
 #[test]
