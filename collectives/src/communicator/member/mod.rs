@@ -59,19 +59,7 @@ impl Member {
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
         let seals = config.keys.clone().map(|keys| Box::new(Seals::new(keys, config.size)));
-        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.cluster_guard());
-        let config = Config { station: Station { guard, ..config.station }, ..config };
-        let mut member = Member {
-            assembly: Assembly::new(now, config),
-            refusal: None,
-            group: None,
-            seals,
-            former: None,
-            calls_pending: 0,
-            answered_at: None,
-            given_up: false,
-            stats: MemberStats::default(),
-        };
+        let mut member = Member::with(now, config, seals, None);
         if let Some(fault) = member.assembly.fault() {
             return Err(fault);
         }
@@ -114,19 +102,23 @@ impl Member {
         let rank =
             roster.rank_of(own).ok_or(CommunicatorError::NotOfSubgroup { group: config.station.group.clone() })?;
         let group = Group::new(now, &guarded(&config, seals.as_deref()), roster, Arc::new(network), rank);
+        Ok(Member::with(now, config, seals, Some(Box::new(group))))
+    }
+
+    fn with(now: Instant, config: Config, seals: Option<Box<Seals>>, group: Option<Box<Group>>) -> Member {
         let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.cluster_guard());
         let config = Config { station: Station { guard, ..config.station }, ..config };
-        Ok(Member {
+        Member {
             assembly: Assembly::new(now, config),
             refusal: None,
-            group: Some(Box::new(group)),
+            group,
             seals,
             former: None,
             calls_pending: 0,
             answered_at: None,
             given_up: false,
             stats: MemberStats::default(),
-        })
+        }
     }
 
     fn join_if_confirmed(&mut self, now: Instant) {
