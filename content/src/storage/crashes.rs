@@ -12,7 +12,6 @@ use crate::syncer::Pace;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use nix::libc;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 const CHUNK_BYTES: usize = 256;
@@ -133,9 +132,7 @@ fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>,
             let when = format!("moment {number}, after {}", moment.after);
             let there = dest(&crashed);
             assert!(there == old || there == new, "{when}: {there:?}");
-            let mut hasher = DefaultHasher::new();
-            crashed.hash(&mut hasher);
-            if !seen.insert(hasher.finish()) {
+            if !seen.insert(crashed.digest()) {
                 continue;
             }
             if deeper > 0 && points.is_multiple_of(200) {

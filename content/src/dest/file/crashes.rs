@@ -11,7 +11,6 @@ use crate::sparse::{Map, SparseStream};
 use ethbcast_collectives::session::live::ReadAt;
 use nix::libc;
 use std::collections::HashSet;
-use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::Path;
 
 pub(super) const CHUNK_BYTES: usize = 512;
@@ -135,9 +134,7 @@ struct Seen {
 impl Seen {
     fn is_new(&mut self, world: &World) -> bool {
         self.points += 1;
-        let mut hasher = DefaultHasher::new();
-        world.hash(&mut hasher);
-        self.worlds.insert(hasher.finish())
+        self.worlds.insert(world.digest())
     }
 }
 

@@ -10,7 +10,7 @@ pub use world::{Abilities, Inode, ROOT, World};
 
 use ethbcast_collectives::lock::Mutex;
 use nix::libc;
-use std::collections::BTreeSet;
+use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, Result};
@@ -236,18 +236,19 @@ pub struct Moment {
 }
 
 impl Moment {
-    pub fn crashes(&self) -> BTreeSet<World> {
+    /// Returns each different world that a crash at this moment can leave.
+    pub fn crashes(&self) -> Vec<World> {
         let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
-        let mut worlds = BTreeSet::new();
+        let mut worlds = Vec::new();
         for kept in 0..=names.len() {
             for pattern in patterns(&data) {
                 let mut world = self.durable.clone();
                 pattern.iter().for_each(|change| world.apply(change));
                 names[..kept].iter().for_each(|change| world.apply(change));
-                worlds.insert(world.swept());
+                worlds.push(world.swept());
             }
         }
-        worlds
+        distinct(worlds)
     }
 
     pub fn kill(&self) -> World {
@@ -255,6 +256,12 @@ impl Moment {
         self.pending.iter().for_each(|change| world.apply(change));
         world.swept()
     }
+}
+
+fn distinct(mut worlds: Vec<World>) -> Vec<World> {
+    let mut seen = HashSet::new();
+    worlds.retain(|world| seen.insert(world.digest()));
+    worlds
 }
 
 /// Limit on exhaustively tried combinations of kept writes. Beyond it, only those with one write

@@ -2,12 +2,12 @@
 //! with a crash or a refusal at each step.
 
 use super::world::{Abilities, Inode, ROOT, World};
-use super::{Model, ModelDirectory, Moment, Refusal};
+use super::{Model, ModelDirectory, Moment, Refusal, distinct};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
 use nix::libc;
 use std::cell::RefCell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
@@ -276,16 +276,16 @@ fn outside<K: Walked>(world: &World) -> Listing {
 
 impl Moment {
     /// Returns the states after each prefix of the changes of names, with all data and with none.
-    fn main_crashes(&self) -> BTreeSet<World> {
+    fn main_crashes(&self) -> Vec<World> {
         let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
-        let mut worlds = BTreeSet::new();
+        let mut worlds = Vec::new();
         for kept in 0..=names.len() {
             for data in [&data[..], &[]] {
                 let mut world = self.durable.clone();
                 data.iter().chain(&names[..kept]).for_each(|change| world.apply(change));
-                worlds.insert(world.swept());
+                worlds.push(world.swept());
             }
         }
-        worlds
+        distinct(worlds)
     }
 }

@@ -5,7 +5,7 @@ use crate::disk::Lack;
 use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
-use std::hash::{Hash, Hasher};
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::io::{Error, ErrorKind, Result};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 pub const ROOT: u64 = 0;
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inode {
     File { bytes: Vec<u8>, attributes: String },
     Directory { names: BTreeMap<OsString, u64>, attributes: String },
@@ -59,7 +59,7 @@ impl Change {
     }
 }
 
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct World(BTreeMap<u64, Inode>);
 
 impl Default for World {
@@ -154,6 +154,12 @@ impl World {
             reached.insert(number);
         }
         reached
+    }
+
+    pub fn digest(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.hash(&mut hasher);
+        hasher.finish()
     }
 
     /// Hashes what can be found from here, or from the entries of changes that have still to be written.
