@@ -33,8 +33,7 @@ impl Cable {
         run(&format!("ip netns add {a}"));
         run(&format!("ip netns add {b}"));
         run(&format!("ip link add eth0 netns {a} mtu {mtu_bytes} type veth peer name eth0 netns {b} mtu {mtu_bytes}"));
-        run(&format!("ip -n {a} link set eth0 up"));
-        run(&format!("ip -n {b} link set eth0 up"));
+        cable.switch_on();
         cable
     }
 
@@ -57,7 +56,19 @@ impl Cable {
     pub fn lay_again(&self, end_a: &str, end_b: &str) {
         let [a, b] = &self.hosts;
         run(&format!("ip link add eth0 netns {a} address {end_a} type veth peer name eth0 netns {b} address {end_b}"));
-        self.hosts.iter().for_each(|host| run(&format!("ip -n {host} link set eth0 up")));
+        self.switch_on();
+    }
+
+    /// Switches both ends on, and waits for the kernel: it drops frames until it has had time to.
+    fn switch_on(&self) {
+        self.hosts.iter().for_each(|host| drop(run(&format!("ip -n {host} link set eth0 up"))));
+        let begun = std::time::Instant::now();
+        for host in &self.hosts {
+            while !run(&format!("ip -n {host} link show eth0")).contains("state UP") {
+                assert!(begun.elapsed() < LIMIT, "the link of {host} is not up");
+                std::thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 
     pub fn shape(&self, rate: &str, burst: &str, limit: &str) {
@@ -92,11 +103,13 @@ impl Drop for Cable {
     }
 }
 
-fn run(command: &str) {
+fn run(command: &str) -> String {
     let mut words = command.split(' ');
     let mut command = Command::new(words.next().expect("a command has a first word"));
     command.args(words);
-    Run::to_end(command, LIMIT).assert_code(0);
+    let ended = Run::to_end(command, LIMIT);
+    ended.assert_code(0);
+    ended.stdout_text()
 }
 
 /// Moment, by a loop's own clock, at which it gives up.
