@@ -134,7 +134,8 @@ def debian(name, packages=""):
     if not kept.exists():
         more = f"--include={packages}" if packages else ""
         sh(
-            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite()} {OUT}/new.tar && mv {OUT}/new.tar {kept}"
+            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite()} {OUT}/new-{name}.tar"
+            f" && mv {OUT}/new-{name}.tar {kept}"
         )
     return kept
 
