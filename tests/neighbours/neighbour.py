@@ -1,12 +1,14 @@
 """Hosts, daemons and steps of the scripts beside it, each of which runs ethbcast with one real neighbour.
 
 A script has network, mount and process namespaces of its own, so that whatever it leaves running ends with it. It prints
-`ok`, `WRONG` or `NOT RUN` for each step with what came of it, and exits with 1 if one is wrong.
+`ok`, `WRONG` or `NOT RUN` for each step with what came of it and the seconds since the last one, and exits with 1 if one
+is wrong.
 """
 
 import hashlib
 import os
 import re
+import resource
 import shutil
 import signal
 import subprocess
@@ -21,6 +23,7 @@ INNER = "ETHBCAST_NEIGHBOUR_INNER"
 OUT = TREE / "target/packages"
 LIMIT = 600
 rows, wrong, left_out, daemons = [], [], [], []
+ends = [time.monotonic()]
 
 
 def sh(line, check=True, limit=LIMIT):
@@ -81,7 +84,8 @@ def wait_for(what, met, limit=60):
 
 def row(what, ok, said):
     rows.append(what)
-    print(f"{'ok   ' if ok else 'WRONG'} {what}: {said}", flush=True)
+    ends.append(time.monotonic())
+    print(f"{'ok   ' if ok else 'WRONG'} {what}: {said} [{ends[-1] - ends[-2]:.0f} s]", flush=True)
     if not ok:
         wrong.append(what)
 
@@ -98,7 +102,8 @@ def last(done):
 
 
 def digest(path):
-    return hashlib.sha256(Path(path).read_bytes()).hexdigest()
+    with open(path, "rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def recipe(page, begins):
@@ -129,9 +134,32 @@ def debian(name, packages=""):
     if not kept.exists():
         more = f"--include={packages}" if packages else ""
         sh(
-            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite()} {OUT}/new.tar && mv {OUT}/new.tar {kept}"
+            f"mkdir -p {OUT} && mmdebstrap --quiet --variant=essential {more} {suite()} {OUT}/new-{name}.tar"
+            f" && mv {OUT}/new-{name}.tar {kept}"
         )
     return kept
+
+
+def debian_kernel():
+    """The unpacked package of Debian's kernel, as for tests/vm."""
+    sys.path.insert(0, str(TREE / "tests/vm"))
+    import machines
+
+    return machines.debian_kernel(TREE / "target/vm")
+
+
+def modules(tree, place, names):
+    """Copies drivers of that kernel, numbered in the order in which they are loaded; how many."""
+    release = next((tree / "lib/modules").iterdir()).name
+    sh(f"depmod -b {tree} {release}")
+    paths = []
+    for name in names:
+        lines = sh(f"modprobe -d {tree} -S {release} --show-depends {name}").splitlines()
+        paths += [line.split()[1] for line in lines if line.startswith("insmod") and line.split()[1] not in paths]
+    place.mkdir(parents=True)
+    for number, path in enumerate(paths):
+        shutil.copy(path, place / f"{number:02}-{Path(path).name}")
+    return len(paths)
 
 
 def unpacked(archive, place):
@@ -218,7 +246,11 @@ def main(doc, programs, steps, network=True, before=None):
             sh(f"{PROGRAM} lab down", check=False)
         unmount(root)
         shutil.rmtree(root, ignore_errors=True)
-    print(f"{len(rows)} steps, {len(wrong)} wrong, {len(left_out)} not run, {time.monotonic() - began:.0f} s")
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(
+        f"{len(rows)} steps, {len(wrong)} wrong, {len(left_out)} not run, {time.monotonic() - began:.0f} s,"
+        f" {used.ru_utime + used.ru_stime:.0f} s of a processor"
+    )
     sys.exit(1 if wrong else 0)
 
 
