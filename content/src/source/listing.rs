@@ -7,12 +7,10 @@ use crate::manifest::{
     Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special, Time, Xattr,
 };
 use crate::{mounts, name};
-use ignore::gitignore::{Gitignore, GitignoreBuilder};
 use nix::unistd::{Gid, Group, Uid, User};
 use rustix::fs::{SeekFrom, lgetxattr, llistxattr, major, minor, seek};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
-use std::fmt;
 use std::fs::{self, File, FileType, Metadata};
 use std::io::{self, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
@@ -311,44 +309,6 @@ pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
         at = end;
     }
     Some(extents)
-}
-
-/// Patterns of entries that are not sent. The last matching pattern decides, and one that begins
-/// with `!` includes.
-#[derive(Clone)]
-pub struct Exclusion(Gitignore);
-
-impl fmt::Debug for Exclusion {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "Exclusion({} patterns)", self.0.len())
-    }
-}
-
-impl Default for Exclusion {
-    fn default() -> Exclusion {
-        Exclusion(Gitignore::empty())
-    }
-}
-
-impl Exclusion {
-    /// Compiles patterns whose paths are relative to the directory that is sent.
-    ///
-    /// # Errors
-    /// The invalid pattern and the reason.
-    pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Exclusion, String> {
-        let mut builder = GitignoreBuilder::new("/");
-        for pattern in patterns {
-            builder
-                .add_line(None, pattern)
-                .map_err(|error| format!("the pattern {pattern:?} is not valid: {error}"))?;
-        }
-        builder.build().map(Exclusion).map_err(|error| format!("the patterns cannot be used: {error}"))
-    }
-
-    /// Whether the entry at `path`, relative to the directory that is sent, is excluded.
-    pub fn leaves_out(&self, path: &Path, is_directory: bool) -> bool {
-        self.0.matched(path, is_directory).is_ignore()
-    }
 }
 
 /// Representation in which owners are sent.
