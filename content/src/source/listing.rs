@@ -446,16 +446,4 @@ mod tests {
             tree.layout.manifest().entries().iter().skip(1).map(|entry| entry.attributes.mode).collect();
         assert_eq!(modes, [0o640]);
     }
-
-    #[test]
-    fn patterns_are_those_of_gitignore() {
-        let exclusion = Exclusion::new(["*.o", "/top", "build/", "!keep.o", "# no pattern", "a/**/z"]).expect("good");
-        let out = |path: &str, is_directory| exclusion.leaves_out(Path::new(path), is_directory);
-        assert!(out("x.o", false) && out("deep/down/x.o", false) && !out("keep.o", false));
-        assert!(out("top", false) && !out("deep/top", false));
-        assert!(out("deep/build", true) && !out("deep/build", false));
-        assert!(out("a/b/c/z", false) && !out("z", false));
-        assert!(!Exclusion::default().leaves_out(Path::new("x.o"), false));
-        assert!(Exclusion::new(["[z-a]"]).expect_err("no range").contains("[z-a]"));
-    }
 }
