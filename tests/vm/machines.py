@@ -205,6 +205,14 @@ class Machine:
         line = f"( {command}\n) >/tmp/said 2>&1 </dev/null; s=$?; cat /tmp/said; echo mark-{self.marks}-$s\n"
         self._send(line)
 
+    def asked(self, command, question, answer):
+        """Starts a command on the terminal itself, and types the answer to what it asks there."""
+        self.marks += 1
+        self.text = b""
+        self._send(f"{command}; echo mark-{self.marks}-$?\n")
+        self._until(re.escape(question.encode()), 60)
+        self._send(answer + "\n")
+
     def finish(self, limit=60):
         got = self._until(rb"mark-%d-(\d+)\r?\n" % self.marks, limit)
         text = re.sub(r"mark-\d+-\$s|\r", "", self.text.decode(errors="replace"))

@@ -47,7 +47,7 @@ struct Captured<'a> {
 struct Dump {
     inspector: Inspector,
     ether_type: EtherType,
-    out: BufWriter<io::Stdout>,
+    out: BufWriter<Box<dyn Write>>,
     file: Option<CaptureWriter>,
     json: bool,
     quiet: bool,
@@ -67,7 +67,8 @@ impl Dump {
     fn new(args: &DumpArgs) -> anyhow::Result<Dump> {
         let &DumpArgs { ether_type, json, quiet, count, .. } = args;
         let file = args.write.as_deref().map(CaptureWriter::create).transpose()?;
-        let (out, most) = (BufWriter::new(io::stdout()), count.unwrap_or(u64::MAX));
+        let out = BufWriter::new(Box::new(io::stdout()) as Box<dyn Write>);
+        let most = count.unwrap_or(u64::MAX);
         let (inspector, counts) = (inspector(args.key_log.as_deref())?, Counts::default());
         Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
     }
@@ -376,10 +377,15 @@ struct Clock {
 fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
     let name = path.display().to_string();
     let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
-    let mut input: Box<dyn Read + Send> = match path == Path::new("-") {
+    let input: Box<dyn Read + Send> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(unreadable)?),
     };
+    read_from(input, &name, dump)
+}
+
+fn read_from(mut input: Box<dyn Read + Send>, name: &str, dump: &mut Dump) -> anyhow::Result<()> {
+    let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
     let mut head = Vec::new();
     input.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
     let mut reader = create_reader(BUFFER_BYTES, Cursor::new(head).chain(input)).map_err(|_| {
@@ -391,7 +397,7 @@ fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
         let at = reader.consumed();
         let taken = match reader.next() {
             Ok((bytes, block)) => {
-                let flow = interfaces.take(&block, dump, &name)?;
+                let flow = interfaces.take(&block, dump, name)?;
                 (flow, bytes)
             }
             Err(PcapError::Eof) => return Ok(()),
@@ -516,6 +522,47 @@ fn unwritable_file(path: &Path, error: &io::Error) -> anyhow::Error {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_tests::fuzz::{Entry, Mutator};
+
+    fn block(kind: u32, body: &[u8]) -> Vec<u8> {
+        let bytes = 12 + body.len() as u32;
+        [&kind.to_le_bytes()[..], &bytes.to_le_bytes(), body, &bytes.to_le_bytes()].concat()
+    }
+
+    /// The first frames of a capture of a lab, and one of them as pcapng.
+    #[test]
+    fn captures_altered_in_any_way_are_read_or_refused() {
+        let pcap = &include_bytes!("../tests/captures/lab.pcap")[..2000];
+        let (lengths, frame) = ([96, 0, 0, 0, 96, 0, 0, 0], &pcap[24 + 16..24 + 16 + 96]);
+        let ng = [
+            block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[255; 8]].concat()),
+            block(1, &[1, 0, 0, 0, 0, 0, 0, 0]),
+            block(6, &[&[0; 8][..], &[7, 0, 0, 0], &lengths, frame].concat()),
+            block(3, &[&lengths[4..], frame].concat()),
+        ];
+        let bytes = [pcap.to_vec(), ng.concat()];
+        let corpus = bytes.map(|bytes| Entry { name: String::new(), bytes });
+        let (mut mutator, mut frames) = (Mutator::new(&corpus, 1), [0; 2]);
+        for number in 0..4000 {
+            let args = DumpArgs {
+                file: None,
+                interface: None,
+                group: Vec::new(),
+                ether_type: EtherType::DEFAULT,
+                count: None,
+                write: None,
+                key_log: None,
+                json: number % 2 == 0,
+                quiet: false,
+            };
+            let mut dump = Dump::new(&args).expect("nothing is opened");
+            dump.out = BufWriter::new(Box::new(io::sink()));
+            let input = mutator.next_input();
+            let is_whole = read_from(Box::new(Cursor::new(input)), "altered", &mut dump).is_ok();
+            frames[usize::from(is_whole)] += dump.counts.frames;
+        }
+        assert!(frames.iter().all(|frames| *frames > 1000), "of refused captures and of others: {frames:?}");
+    }
 
     #[test]
     fn a_clock_of_any_resolution_gives_nanoseconds() {

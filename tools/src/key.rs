@@ -295,9 +295,15 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
     Ok(())
 }
 
+/// Opens the terminal. The init process of an initramfs has none of its own, but its console as input.
+fn terminal() -> Option<File> {
+    let of_process = File::options().read(true).write(true).open("/dev/tty").ok();
+    let input = || io::stdin().as_fd().try_clone_to_owned().ok().map(File::from);
+    of_process.or_else(|| input().filter(File::is_terminal))
+}
+
 fn read_phrase() -> anyhow::Result<Zeroizing<String>> {
-    let terminal = File::options().read(true).write(true).open("/dev/tty");
-    let Ok(mut terminal) = terminal else {
+    let Some(mut terminal) = terminal() else {
         return fail(Code::Usage, "--key-phrase needs a terminal, and there is none: set ETHBCAST_KEY instead");
     };
     // A signal waits until the terminal is as it was.

@@ -1,22 +1,24 @@
--- Wireshark dissector for the ethbcast protocol, version 6 (docs/protocol/README.md).
+-- Wireshark dissector for the ethbcast protocol, versions 6 and 7 (docs/protocol/README.md).
 --
 -- Copy it to the folder that Help > About > Folders calls "Personal Lua Plugins", or try it once:
 --     tshark -X lua_script:ethbcast.lua -r capture.pcap
 -- Frames of EtherType 0x88B5 are taken; another can be named in the preferences of the protocol, or by "Decode As":
 --     tshark -X lua_script:ethbcast.lua -d ethertype==0x88b6,ethbcast -r capture.pcap
+-- Frames with a key (version 7) are read by the log that `--key-log` of `send` or `recv` has written:
+--     tshark -X lua_script:ethbcast.lua -o ethbcast.key_log:FILE -r capture.pcap
 -- Fields of the header are called ethbcast.NAME, those of what a frame carries ethbcast.body.NAME, with the names that
 -- `ethbcast dump --json` has.
 
 local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet")
 
-local MAGIC, VERSION, HEADER_BYTES, NONE = 0x4542, 6, 32, 65535
+local MAGIC, VERSION, KEYED_VERSION, HEADER_BYTES, KEYED_BYTES, NONE = 0x4542, 6, 7, 32, 40, 65535
 local FLAGS = { { 1, "LAST" }, { 2, "ACK_NOW" }, { 4, "RESENT" }, { 8, "FLUSH" }, { 16, "REPORT" } }
 local KINDS = {
     [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
     [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
     [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
     [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS",
-    [51] = "CHALLENGE", [52] = "RESPONSE",
+    [51] = "CHALLENGE", [52] = "RESPONSE", [53] = "KEYS",
     [49] = "WHO", [50] = "HERE",
 }
 local STAGES = { [0] = "gathering", "started", "late-welcome" }
@@ -58,6 +60,7 @@ local header = {
     sequence = ProtoField.uint64("ethbcast.sequence", "Sequence"),
     stamp = ProtoField.uint32("ethbcast.stamp", "Stamp"),
     checksum = ProtoField.uint32("ethbcast.checksum", "Checksum", base.HEX),
+    tag = ProtoField.bytes("ethbcast.tag", "Tag"),
     bytes = ProtoField.bytes("ethbcast.bytes", "Bytes"),
 }
 for _, flag in ipairs(FLAGS) do
@@ -99,15 +102,32 @@ local other_version = ProtoExpert.new(
 local damaged = ProtoExpert.new(
     "ethbcast.damaged", "The checksum is wrong", expert.group.CHECKSUM, expert.severity.ERROR)
 local cut = ProtoExpert.new("ethbcast.cut", "Cut by the capture", expert.group.UNDECODED, expert.severity.WARN)
-protocol.experts = { malformed, other_version, damaged, cut }
+local keyed = ProtoExpert.new(
+    "ethbcast.keyed", "Protected by a key that is not in the log", expert.group.SECURITY, expert.severity.NOTE)
+protocol.experts = { malformed, other_version, damaged, cut, keyed }
 
 protocol.prefs.ether_type = Pref.uint("EtherType", 0x88b5, "EtherType of the frames, in decimal")
 protocol.prefs.check = Pref.bool("Verify checksums", true, "Whether the CRC-32 of each frame is computed")
+protocol.prefs.key_log = Pref.string("Log of secrets", "", "File that `--key-log` of `send` or `recv` has written")
 
 local ethernet = { Field.new("eth.dst"), Field.new("eth.src"), Field.new("eth.type") }
 
+-- The 14 bytes before the frame, nil if they cannot be had.
+local function ethernet_header()
+    local header = ""
+    for _, part in ipairs(ethernet) do
+        local found = part()
+        if not found then
+            return nil
+        end
+        header = header .. found.range:raw()
+    end
+    return header
+end
+
 -- CRC-32 of IEEE 802.3, by the bit library that this Lua has.
 
+local unpack = table.unpack or unpack
 local bits = bit32 or bit
 if not bits then
     local operators = "return { bxor = function(a, b) return a ~ b end, band = function(a, b) return a & b end, "
@@ -147,17 +167,427 @@ end
 
 -- The checksum goes on from the content's over the Ethernet header and all before it; nil if they cannot be had.
 local function checksum_fits(tvb, payload_bytes)
-    local value = content_checksum(tvb, payload_bytes)
-    for _, part in ipairs(ethernet) do
-        local found = part()
-        if not found then
-            return nil
-        end
-        value = crc(value, found.range:raw())
+    local link = ethernet_header()
+    if not link then
+        return nil
     end
-    value = crc(value, tvb:raw(0, 14))
+    local value = crc(content_checksum(tvb, payload_bytes), link .. tvb:raw(0, 14))
     value = bits.bxor(value, 0xffffffff) % 4294967296
     return value == tvb(14, 4):uint()
+end
+
+-- What a frame with a key needs (docs/keys.md), slow and not in constant time: BLAKE3 by its paper, AES by FIPS 197,
+-- POLYVAL and AES-256-GCM-SIV by RFC 8452, Poly1305 by RFC 8439. Words have 32 bits, the first byte is the lowest.
+
+local bxor, rshift, floor = bits.bxor, bits.rshift, math.floor
+local POWERS = {}
+for exponent = 0, 32 do
+    POWERS[exponent] = floor(2 ^ exponent)
+end
+local WORD = POWERS[32]
+
+local function word_at(text, at)
+    local a, b, c, d = text:byte(at, at + 3)
+    return (a or 0) + (b or 0) * 256 + (c or 0) * 65536 + (d or 0) * 16777216
+end
+
+local function words_of(text, from, count)
+    local words = {}
+    for at = 1, count do
+        words[at] = word_at(text, from + 4 * at - 4)
+    end
+    return words
+end
+
+local function text_of(words, count)
+    local bytes = {}
+    for at = 1, count do
+        local word = words[at] % WORD
+        bytes[at] = string.char(word % 256, floor(word / 256) % 256, floor(word / 65536) % 256, floor(word / 16777216))
+    end
+    return table.concat(bytes)
+end
+
+local IV = { 0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a, 0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19 }
+local ORDER = { 3, 7, 4, 11, 8, 1, 5, 14, 2, 12, 13, 6, 10, 15, 16, 9 }
+local MIXED = {
+    { 1, 5, 9, 13 }, { 2, 6, 10, 14 }, { 3, 7, 11, 15 }, { 4, 8, 12, 16 },
+    { 1, 6, 11, 16 }, { 2, 7, 12, 13 }, { 3, 8, 9, 14 }, { 4, 5, 10, 15 },
+}
+local START, END, PARENT, ROOT, KEYED, CONTEXT, MATERIAL = 1, 2, 4, 8, 16, 32, 64
+
+local function rotated(word, by)
+    return rshift(word, by) + word % POWERS[by] * POWERS[32 - by]
+end
+
+local function compress(value, block, counter, flags)
+    local s = { value[1], value[2], value[3], value[4], value[5], value[6], value[7], value[8],
+        IV[1], IV[2], IV[3], IV[4], counter, 0, #block, flags }
+    local m = words_of(block, 1, 16)
+    for _ = 1, 7 do
+        for at, places in ipairs(MIXED) do
+            local a, b, c, d = places[1], places[2], places[3], places[4]
+            s[a] = (s[a] + s[b] + m[2 * at - 1]) % WORD
+            s[d] = rotated(bxor(s[d], s[a]), 16)
+            s[c] = (s[c] + s[d]) % WORD
+            s[b] = rotated(bxor(s[b], s[c]), 12)
+            s[a] = (s[a] + s[b] + m[2 * at]) % WORD
+            s[d] = rotated(bxor(s[d], s[a]), 8)
+            s[c] = (s[c] + s[d]) % WORD
+            s[b] = rotated(bxor(s[b], s[c]), 7)
+        end
+        local moved = {}
+        for at = 1, 16 do
+            moved[at] = m[ORDER[at]]
+        end
+        m = moved
+    end
+    local out = {}
+    for at = 1, 8 do
+        out[at] = bxor(s[at], s[at + 8]) % WORD
+    end
+    return out
+end
+
+-- What the last compression of a subtree is called with.
+local function last_step(data, key, flags, counter)
+    if #data <= 1024 then
+        local value, at, first = key, 1, START
+        while at + 64 <= #data do
+            value, at, first = compress(value, data:sub(at, at + 63), counter, flags + first), at + 64, 0
+        end
+        return value, data:sub(at), counter, flags + first + END
+    end
+    local left = 1024
+    while 2 * left < #data do
+        left = 2 * left
+    end
+    local one = compress(last_step(data:sub(1, left), key, flags, counter))
+    local two = compress(last_step(data:sub(left + 1), key, flags, counter + left / 1024))
+    return key, text_of(one, 8) .. text_of(two, 8), 0, flags + PARENT
+end
+
+local function blake3(data, key, flags)
+    local value, block, _, all = last_step(data, key, flags, 0)
+    return text_of(compress(value, block, 0, all + ROOT), 8)
+end
+
+local function derive(context, material)
+    return blake3(material, words_of(blake3(context, IV, CONTEXT), 1, 8), MATERIAL)
+end
+
+local function doubled(byte)
+    return byte < 128 and 2 * byte or bxor(2 * byte, 0x11b)
+end
+
+local s_box, doubles = {}, {}
+do
+    local powers, logs, value = {}, {}, 1
+    for at = 0, 254 do
+        powers[at], logs[value] = value, at
+        value = bxor(value, doubled(value))
+    end
+    for byte = 0, 255 do
+        local inverse, mixed = byte > 0 and powers[(255 - logs[byte]) % 255] or 0, 0x63
+        for by = 0, 4 do
+            mixed = bxor(mixed, inverse * POWERS[by] % 256 + floor(inverse * POWERS[by] / 256))
+        end
+        s_box[byte], doubles[byte] = mixed, doubled(byte)
+    end
+end
+
+-- The 240 bytes of the round keys of AES-256.
+local function schedule(key)
+    local keys, constant = { key:byte(1, 32) }, 1
+    for at = 33, 240, 4 do
+        local a, b, c, d = keys[at - 4], keys[at - 3], keys[at - 2], keys[at - 1]
+        if at % 32 == 1 then
+            a, b, c, d = bxor(s_box[b], constant), s_box[c], s_box[d], s_box[a]
+            constant = doubled(constant)
+        elseif at % 32 == 17 then
+            a, b, c, d = s_box[a], s_box[b], s_box[c], s_box[d]
+        end
+        keys[at], keys[at + 1] = bxor(keys[at - 32], a), bxor(keys[at - 31], b)
+        keys[at + 2], keys[at + 3] = bxor(keys[at - 30], c), bxor(keys[at - 29], d)
+    end
+    return keys
+end
+
+local function aes(keys, block)
+    local state = { block:byte(1, 16) }
+    for at = 1, 16 do
+        state[at] = bxor(state[at], keys[at])
+    end
+    for round = 1, 14 do
+        local moved = {}
+        for at = 0, 15 do
+            moved[at + 1] = s_box[state[(at + 4 * (at % 4)) % 16 + 1]]
+        end
+        if round < 14 then
+            for at = 1, 13, 4 do
+                local a, b, c, d = moved[at], moved[at + 1], moved[at + 2], moved[at + 3]
+                local all = bxor(bxor(a, b), bxor(c, d))
+                moved[at] = bxor(a, bxor(all, doubles[bxor(a, b)]))
+                moved[at + 1] = bxor(b, bxor(all, doubles[bxor(b, c)]))
+                moved[at + 2] = bxor(c, bxor(all, doubles[bxor(c, d)]))
+                moved[at + 3] = bxor(d, bxor(all, doubles[bxor(d, a)]))
+            end
+        end
+        for at = 1, 16 do
+            moved[at] = bxor(moved[at], keys[16 * round + at])
+        end
+        state = moved
+    end
+    return string.char(unpack(state))
+end
+
+-- Numbers of POLYVAL are four words, the lowest first.
+local function times_x(v)
+    local top = floor(v[4] / POWERS[31])
+    return {
+        v[1] % POWERS[31] * 2 + top, v[2] % POWERS[31] * 2 + floor(v[1] / POWERS[31]),
+        v[3] % POWERS[31] * 2 + floor(v[2] / POWERS[31]),
+        bxor(v[4] % POWERS[31] * 2 + floor(v[3] / POWERS[31]), top * 0xc2000000) % WORD,
+    }
+end
+
+-- The products of a number with all polynomials of four bits.
+local function products(one)
+    local two = times_x(one)
+    local four = times_x(two)
+    local powers, all = { one, two, four, times_x(four) }, {}
+    for factor = 0, 15 do
+        all[factor] = { 0, 0, 0, 0 }
+        for at, power in ipairs(powers) do
+            if floor(factor / POWERS[at - 1]) % 2 == 1 then
+                for word = 1, 4 do
+                    all[factor][word] = bxor(all[factor][word], power[word]) % WORD
+                end
+            end
+        end
+    end
+    return all
+end
+
+local OVERFLOWS = products({ 1, 0, 0, 0xc2000000 })
+
+local function product(factors, v)
+    local a, b, c, d = 0, 0, 0, 0
+    for word = 4, 1, -1 do
+        for nibble = 28, 0, -4 do
+            local factor = factors[floor(v[word] / POWERS[nibble]) % 16]
+            local over = OVERFLOWS[floor(d / POWERS[28])]
+            d = bxor(bxor(d % POWERS[28] * 16 + floor(c / POWERS[28]), over[4]), factor[4]) % WORD
+            c = bxor(bxor(c % POWERS[28] * 16 + floor(b / POWERS[28]), over[3]), factor[3]) % WORD
+            b = bxor(bxor(b % POWERS[28] * 16 + floor(a / POWERS[28]), over[2]), factor[2]) % WORD
+            a = bxor(bxor(a % POWERS[28] * 16, over[1]), factor[1]) % WORD
+        end
+    end
+    return { a, b, c, d }
+end
+
+local X_MINUS_128 = products({ 1, 0, 0, 0x92040000 })
+
+local function polyval_key(key)
+    return products(product(X_MINUS_128, words_of(key, 1, 4)))
+end
+
+local function polyval(factors, data)
+    local total = { 0, 0, 0, 0 }
+    for at = 1, #data, 16 do
+        for word = 1, 4 do
+            total[word] = bxor(total[word], word_at(data, at + 4 * word - 4)) % WORD
+        end
+        total = product(factors, total)
+    end
+    return text_of(total, 4)
+end
+
+local function padded(data)
+    return data .. ("\0"):rep(-#data % 16)
+end
+
+local function little(number, bytes)
+    return text_of({ number % WORD, floor(number / WORD) }, 2):sub(1, bytes)
+end
+
+-- The plain text of AES-256-GCM-SIV; nil if the tag is wrong.
+local function unveiled(keys, nonce, veiled, associated)
+    if #veiled < 16 then
+        return nil
+    end
+    local halves = {}
+    for at = 0, 5 do
+        halves[at + 1] = aes(keys, little(at, 4) .. nonce):sub(1, 8)
+    end
+    local hash_key, own = polyval_key(halves[1] .. halves[2]), schedule(table.concat(halves, "", 3))
+    local text, tag = veiled:sub(1, -17), veiled:sub(-16)
+    local first, rest = word_at(tag, 1), tag:sub(5, 15) .. string.char(tag:byte(16) % 128 + 128)
+    local plain = {}
+    for at = 1, #text, 16 do
+        local stream = words_of(aes(own, little((first + floor(at / 16)) % WORD, 4) .. rest), 1, 4)
+        for word = 1, 4 do
+            stream[word] = bxor(stream[word], word_at(text, at + 4 * word - 4))
+        end
+        plain[#plain + 1] = text_of(stream, 4)
+    end
+    plain = table.concat(plain):sub(1, #text)
+    local lengths = little(8 * #associated, 8) .. little(8 * #plain, 8)
+    local sum = words_of(polyval(hash_key, padded(associated) .. padded(plain) .. lengths), 1, 4)
+    for word = 1, 3 do
+        sum[word] = bxor(sum[word], word_at(nonce, 4 * word - 3))
+    end
+    sum[4] = sum[4] % POWERS[31]
+    return aes(own, text_of(sum, 4)) == tag and plain or nil
+end
+
+-- Numbers of Poly1305 are ten limbs of 13 bits.
+local function limbs_of(text)
+    local limbs, held, count = {}, 0, 0
+    for at = 1, 17 do
+        held, count = held + (text:byte(at) or 0) * POWERS[count], count + 8
+        if count >= 13 then
+            limbs[#limbs + 1], held, count = held % 8192, floor(held / 8192), count - 13
+        end
+    end
+    return limbs
+end
+
+-- Carries between limbs; returns what the last carries.
+local function carried(limbs)
+    local carry = 0
+    for at = 1, 10 do
+        local sum = limbs[at] + carry
+        limbs[at], carry = sum % 8192, floor(sum / 8192)
+    end
+    return carry
+end
+
+local function poly1305(key, data)
+    local clamped = { key:byte(1, 16) }
+    for _, at in ipairs({ 4, 8, 12, 16 }) do
+        clamped[at] = clamped[at] % 16
+    end
+    for _, at in ipairs({ 5, 9, 13 }) do
+        clamped[at] = clamped[at] - clamped[at] % 4
+    end
+    local r, h = limbs_of(string.char(unpack(clamped))), limbs_of("")
+    for at = 1, #data, 16 do
+        local block, sum = limbs_of(data:sub(at, at + 15) .. "\1"), limbs_of("")
+        for i = 1, 10 do
+            local digit = h[i] + block[i]
+            for j = 1, 10 do
+                local place = i + j - 1
+                if place > 10 then
+                    sum[place - 10] = sum[place - 10] + 5 * digit * r[j]
+                else
+                    sum[place] = sum[place] + digit * r[j]
+                end
+            end
+        end
+        local carry = carried(sum)
+        sum[1], h = sum[1] + 5 * carry, sum
+    end
+    for _ = 1, 2 do
+        local carry = carried(h)
+        h[1] = h[1] + 5 * carry
+    end
+    -- At least 2^130 - 5 only if five more carry.
+    local more = { unpack(h) }
+    more[1] = more[1] + 5
+    h = carried(more) > 0 and more or h
+    local added = limbs_of(key:sub(17))
+    for at = 1, 10 do
+        h[at] = h[at] + added[at]
+    end
+    carried(h)
+    local bytes, held, count, limb = {}, 0, 0, 1
+    for at = 1, 16 do
+        while count < 8 do
+            held, count, limb = held + h[limb] * POWERS[count], count + 13, limb + 1
+        end
+        bytes[at], held, count = held % 256, floor(held / 256), count - 8
+    end
+    return string.char(unpack(bytes))
+end
+
+-- Secrets of the log by session: how they hash payloads, and their keys.
+
+local HASHES = {
+    function(key)
+        local factors = polyval_key(key:sub(1, 16))
+        return function(payload) return polyval(factors, payload) end
+    end,
+    function(key)
+        return function(payload) return poly1305(key, payload) end
+    end,
+    function(key)
+        local words = words_of(key, 1, 8)
+        return function(payload) return blake3(payload, words, KEYED):sub(1, 16) end
+    end,
+}
+
+local secrets, opened
+
+local function read_log(name)
+    local file, all, known = io.open(name), {}, {}
+    for line in file and file:lines() or function() end do
+        local session, suite, digits = line:match("^ethbcast%-secret (%x+) ([123]) (%x+)%s*$")
+        -- Each host of a session logs the group's.
+        if session and #digits == 64 and not known[line] then
+            known[line] = true
+            local secret = digits:gsub("%x%x", function(pair) return string.char(tonumber(pair, 16)) end)
+            local number = tonumber(session, 16)
+            all[number] = all[number] or {}
+            table.insert(all[number], {
+                tag_key = words_of(derive("ethbcast 7 tag", secret), 1, 8),
+                hash = HASHES[tonumber(suite)](derive("ethbcast 7 hash", secret)),
+                veil = schedule(derive("ethbcast 7 veil", secret)),
+            })
+        end
+    end
+    if file then
+        file:close()
+    end
+    return all
+end
+
+local STREAM_KINDS = {
+    DATA = true, PARITY = true, ACK = true, HEARTBEAT = true, PROBE = true, ECHO = true, REPORT = true,
+    PUSH = true, PULL = true, NOTE = true, RECEIPT = true, ASK = true,
+}
+local SIGNED_KINDS = { VIEW = true, VERDICT = true, ABORT = true }
+local SIGNATURE_BYTES = 64
+
+-- The payload as it is without a key, and without its signature; nil if no secret of the log has made its tag.
+local function plain_payload(tvb, frame)
+    local link = ethernet_header()
+    local payload = frame.payload_bytes > 0 and tvb:raw(KEYED_BYTES, frame.payload_bytes) or ""
+    local name, covered, right = KINDS[frame.kind], (link or "") .. tvb:raw(0, 14) .. tvb:raw(26, 14), nil
+    for _, secret in ipairs(link and secrets[frame.session] or {}) do
+        local tag = blake3(covered .. secret.hash(payload), secret.tag_key, KEYED):sub(1, 12)
+        right = right or tag == tvb:raw(14, 12) and secret
+    end
+    local is_end = name == "DATA" and frame.flags % 2 == 1
+    if not right or STREAM_KINDS[name] and not is_end then
+        return right and payload
+    end
+    local place = tvb:raw(26, 4) .. tvb:raw(4, 2) .. tvb:raw(34, 6)
+    if is_end then
+        place = tvb:raw(26, 4) .. ("\0"):rep(8)
+        local trailer = unveiled(right.veil, place, payload, string.char(frame.kind))
+        return trailer and #trailer >= SIGNATURE_BYTES and trailer:sub(1, -1 - SIGNATURE_BYTES) or payload
+    end
+    local body = unveiled(right.veil, place, payload, string.char(frame.kind))
+    local is_signed = SIGNED_KINDS[name] or name == "STATUS" and tvb(4, 2):uint() == 0
+        or name == "RESPONSE" and link:byte(1) % 2 == 1
+    if name == "KEYS" then
+        return body and ""
+    end
+    if body and is_signed then
+        return #body >= SIGNATURE_BYTES and body:sub(1 + SIGNATURE_BYTES) or nil
+    end
+    return body
 end
 
 -- A reader of a body: every field is added to the tree under its name, and remembered for the line of the list.
@@ -350,6 +780,7 @@ local parts, views
 
 function protocol.init()
     parts, views = {}, {}
+    secrets, opened = read_log(protocol.prefs.key_log), {}
 end
 
 local function whole_view(digest, part, count, bytes, pinfo)
@@ -697,6 +1128,9 @@ end
 
 function bodies.ASK() end
 
+-- Its secrets are not shown.
+function bodies.KEYS() end
+
 function bodies.CALL(from)
     from:hex("nonce", 8)
     from:number("ranks", 2)
@@ -729,12 +1163,14 @@ function bodies.SHRINK(from)
     from:say("lost", lost, ranks(lost))
 end
 
--- The 32 bytes behind the Ethernet header (§3); what of them the body needs.
-local function read_header(tvb, tree)
+-- The 32 bytes behind the Ethernet header (§3), or the 40 with a key (§3.1); what of them the body needs.
+local function read_header(tvb, tree, bytes)
+    local at = bytes - 14
     for _, field in ipairs({
         { "magic", 0, 2 }, { "version", 2, 1 }, { "kind", 3, 1 }, { "rank", 4, 2 }, { "seat_to", 6, 1 },
-        { "seat_from", 7, 1 }, { "stamp", 8, 4 }, { "epoch", 12, 1 }, { "flags", 13, 1 }, { "checksum", 14, 4 },
-        { "session", 18, 4 }, { "stream", 22, 2 }, { "payload_bytes", 24, 2 }, { "sequence", 26, 6 },
+        { "seat_from", 7, 1 }, { "stamp", 8, 4 }, { "epoch", 12, 1 }, { "flags", 13, 1 },
+        { bytes == KEYED_BYTES and "tag" or "checksum", 14, at - 14 },
+        { "session", at, 4 }, { "stream", at + 4, 2 }, { "payload_bytes", at + 6, 2 }, { "sequence", at + 8, 6 },
     }) do
         local item = tree:add(header[field[1]], tvb(field[2], field[3]))
         if field[1] == "flags" then
@@ -743,8 +1179,8 @@ local function read_header(tvb, tree)
             end
         end
     end
-    return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), payload_bytes = tvb(24, 2):uint(),
-        sequence = tvb(26, 6):uint64() }
+    return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), session = tvb(at, 4):uint(),
+        payload_bytes = tvb(at + 6, 2):uint(), sequence = tvb(at + 8, 6):uint64(), header_bytes = bytes }
 end
 
 local function flag_names(flags)
@@ -764,7 +1200,8 @@ local function read_body(tvb, pinfo, tree, frame)
         tree:add_proto_expert_info(malformed, "Of kind " .. frame.kind .. ", which there is not")
         return
     end
-    local payload = frame.payload_bytes > 0 and tvb(HEADER_BYTES, frame.payload_bytes):tvb() or ByteArray.new():tvb()
+    local payload = frame.plain and ByteArray.new(frame.plain, true):tvb("Without the key")
+        or frame.payload_bytes > 0 and tvb(HEADER_BYTES, frame.payload_bytes):tvb() or ByteArray.new():tvb()
     local from = reader(payload, tree)
     frame.pinfo = pinfo
     local fine, problem = pcall(bodies[name], from, frame)
@@ -775,7 +1212,7 @@ local function read_body(tvb, pinfo, tree, frame)
         tree:add_proto_expert_info(malformed)
     end
     if frame.payload_bytes > 0 then
-        tree:add(header.bytes, tvb(HEADER_BYTES, frame.payload_bytes))
+        tree:add(header.bytes, tvb(frame.header_bytes, frame.payload_bytes))
     end
     pinfo.cols.info:append(#from.said > 0 and ": " .. table.concat(from.said, ", ") or "")
 end
@@ -787,23 +1224,34 @@ function protocol.dissector(tvb, pinfo, root)
     pinfo.cols.protocol = "ethbcast"
     local tree = root:add(protocol, tvb())
     local version = tvb(2, 1):uint()
-    if version ~= VERSION then
+    if version ~= VERSION and version ~= KEYED_VERSION then
         tree:add(header.magic, tvb(0, 2))
         tree:add(header.version, tvb(2, 1))
         tree:add_proto_expert_info(other_version, "Of version " .. version .. " of the protocol")
         pinfo.cols.info = "version " .. version
         return tvb:len()
     end
-    if tvb:len() < HEADER_BYTES then
-        tree:add_proto_expert_info(cut)
+    local header_bytes = version == KEYED_VERSION and KEYED_BYTES or HEADER_BYTES
+    if tvb:len() < header_bytes then
+        tree:add_proto_expert_info(tvb:reported_len() < header_bytes and malformed or cut)
         return tvb:len()
     end
-    local frame = read_header(tvb, tree)
+    local frame = read_header(tvb, tree, header_bytes)
     pinfo.cols.info = (KINDS[frame.kind] or ("kind " .. frame.kind)) .. " session "
-        .. string.format("%08x", tvb(18, 4):uint()) .. " seq " .. tostring(frame.sequence) .. flag_names(frame.flags)
-    if HEADER_BYTES + frame.payload_bytes > tvb:len() then
-        local is_cut = HEADER_BYTES + frame.payload_bytes <= tvb:reported_len()
-        tree:add_proto_expert_info(is_cut and cut or malformed)
+        .. string.format("%08x", frame.session) .. " seq " .. tostring(frame.sequence) .. flag_names(frame.flags)
+    local end_at = header_bytes + frame.payload_bytes
+    if end_at > tvb:len() then
+        tree:add_proto_expert_info(end_at <= tvb:reported_len() and cut or malformed)
+    elseif version == KEYED_VERSION then
+        if opened[pinfo.number] == nil then
+            opened[pinfo.number] = plain_payload(tvb, frame) or false
+        end
+        frame.plain = opened[pinfo.number]
+        if frame.plain then
+            read_body(tvb, pinfo, tree, frame)
+        else
+            tree:add_proto_expert_info(keyed)
+        end
     elseif protocol.prefs.check and checksum_fits(tvb, frame.payload_bytes) == false then
         tree:add_proto_expert_info(damaged)
     else

@@ -14,6 +14,7 @@ use chacha20::ChaCha20;
 use ctr::Ctr128BE;
 use ctr::cipher::{KeyIvInit, StreamCipher};
 use ethbcast_transport::lock::Mutex;
+use ethbcast_transport::planted;
 use ethbcast_transport::wire::PayloadHash;
 use std::collections::BTreeMap;
 use std::fmt;
@@ -107,7 +108,7 @@ impl ContentCipher {
         let Signatures { session, end } = self.signatures.as_deref()?;
         match end {
             SignatureEnd::Sender(signer) => {
-                Some(signer.sign(Signed::HashList, session, &[&offset.to_be_bytes(), list]))
+                Some(signer.sign(Signed::HashList, session, &[&signed_place(offset), list]))
             }
             SignatureEnd::Receiver(_, seen) => seen.lock().0.get(&offset).copied(),
         }
@@ -118,7 +119,7 @@ impl ContentCipher {
         let Some(Signatures { session, end: SignatureEnd::Receiver(sender, seen) }) = self.signatures.as_deref() else {
             return true;
         };
-        let is_signed = sender.has_signed(Signed::HashList, session, &[&offset.to_be_bytes(), list], signature);
+        let is_signed = sender.has_signed(Signed::HashList, session, &[&signed_place(offset), list], signature);
         if is_signed {
             seen.lock().insert(MAX_SIGNATURES, offset, *signature);
         }
@@ -133,7 +134,8 @@ impl ContentCipher {
     /// Encrypts or decrypts a chunk, which begins at `offset` and has this chaining value in the clear.
     pub fn chunk(&self, chaining_value: &[u8; 32], offset: u64, bytes: &mut [u8]) {
         let Some(keys) = &self.keys else { return };
-        let key = keys.content.keyed(&[chaining_value, &offset.to_be_bytes()]);
+        let place = if planted!("one-key-for-all-chunks") { 0 } else { offset };
+        let key = keys.content.keyed(&[chaining_value, &place.to_be_bytes()]);
         if keys.is_without_aes {
             ChaCha20::new(key.expose().into(), &Default::default()).apply_keystream(bytes);
         } else {
@@ -167,6 +169,10 @@ impl ContentCipher {
             mask(&keys.fragment_mask, &[hash_lists, &stretch.to_be_bytes()], fragments);
         }
     }
+}
+
+fn signed_place(offset: u64) -> [u8; 8] {
+    if planted!("hash-list-without-its-place") { [0; 8] } else { offset.to_be_bytes() }
 }
 
 fn first(hash: &Secret) -> [u8; SEAL_BYTES] {

@@ -1,8 +1,8 @@
 //! Key schedule: derives every secret of a transfer from the cluster's secret and both ends' random
 //! numbers. They exchange keys by X25519 (RFC 7748), with fresh ones at both ends.
 
-use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Guard, PayloadHash};
+use ethbcast_transport::{MacAddr, planted};
 use std::fmt;
 use x25519_dalek::{X25519_BASEPOINT_BYTES, x25519};
 use zeroize::Zeroize;
@@ -102,6 +102,7 @@ pub fn request_digest(request: &[u8], source: MacAddr) -> [u8; 32] {
 /// Returns the secret of a root and one receiver: of the cluster's secret, their exchange, the session, and the
 /// [digest](request_digest) of the receiver's request.
 pub fn pair_secret(cluster: &Secret, exchanged: &Secret, session: &SessionName, request: &[u8; 32]) -> Secret {
+    let exchanged = if planted!("pair-secret-of-the-cluster-alone") { cluster } else { exchanged };
     let parts: [&[u8]; 4] = [cluster.expose(), exchanged.expose(), &session.0, request];
     Secret::derive("ethbcast 7 pair", &parts)
 }

@@ -2,6 +2,7 @@
 
 use super::schedule::{Secret, SessionName};
 use ed25519_dalek::{Signature, Signer as _, SigningKey, VerifyingKey};
+use ethbcast_transport::planted;
 use std::fmt;
 
 pub const SIGNATURE_BYTES: usize = 64;
@@ -37,7 +38,8 @@ impl Signed {
 
     /// Returns the signed bytes: the protocol and the word, the session, and the fields.
     fn message(self, session: &SessionName, fields: &[&[u8]]) -> Vec<u8> {
-        let mut message = [b"ethbcast 7 ", self.word().as_bytes(), &session.0].concat();
+        let session = if planted!("signatures-without-the-session") { &[] } else { &session.0[..] };
+        let mut message = [b"ethbcast 7 ", self.word().as_bytes(), session].concat();
         fields.iter().for_each(|field| message.extend_from_slice(field));
         message
     }
@@ -92,7 +94,8 @@ impl PublicKey {
         fields: &[&[u8]],
         signature: &[u8; SIGNATURE_BYTES],
     ) -> bool {
-        self.0.verify_strict(&what.message(session, fields), &Signature::from_bytes(signature)).is_ok()
+        let message = what.message(session, fields);
+        self.0.verify_strict(&message, &Signature::from_bytes(signature)).is_ok() || planted!("signatures-not-compared")
     }
 }
 

@@ -1,11 +1,13 @@
 //! Sending of a directory, or of several files and directories, as one stream of bytes.
 
+mod exclusion;
 mod listing;
 mod opened;
 mod reader;
 
+pub use exclusion::Exclusion;
 pub(crate) use listing::extents_of;
-pub use listing::{Exclusion, Owners, has_rights, has_xattrs};
+pub use listing::{Owners, has_rights, has_xattrs};
 pub(crate) use opened::SEVERAL;
 pub use opened::{Opened, Opening, Unpack};
 pub use reader::{SourceFiles, TreeReader};

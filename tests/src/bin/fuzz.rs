@@ -3,7 +3,7 @@
 //! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus of a target.
 //! * `fuzz unpack TARGET FOLDER`: writes every input of the corpus of a target as a file into a folder, for libFuzzer.
 //! * `fuzz show TARGET FILE`: gives a target one input.
-//! * `fuzz run EXECUTIONS [SEED]`: gives every target as many mutations of its corpus.
+//! * `fuzz run EXECUTIONS [TARGET...]`: gives these targets, or all, as many mutations of their corpus.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, keep, load};
 use std::fs;
@@ -18,9 +18,15 @@ fn main() -> ExitCode {
         ["keep", target, folder] => named(target).and_then(|target| keep_all(&target, Path::new(folder))),
         ["unpack", target, folder] => named(target).and_then(|target| unpack(&target, Path::new(folder))),
         ["show", target, file] => named(target).and_then(|target| show(&target, Path::new(file))),
-        ["run", executions] => run(executions, "1"),
-        ["run", executions, seed] => run(executions, seed),
-        _ => Err("keep TARGET FOLDER, unpack TARGET FOLDER, show TARGET FILE, or run EXECUTIONS [SEED]".to_owned()),
+        ["run", executions] => run(executions, &TARGETS),
+        ["run", executions, ref targets @ ..] => targets
+            .iter()
+            .map(|target| named(target))
+            .collect::<Result<Vec<_>, _>>()
+            .and_then(|targets| run(executions, &targets)),
+        _ => {
+            Err("keep TARGET FOLDER, unpack TARGET FOLDER, show TARGET FILE, or run EXECUTIONS [TARGET...]".to_owned())
+        }
     };
     done.map_or_else(
         |why| {
@@ -67,10 +73,12 @@ fn show(target: &Target, file: &Path) -> Result<(), String> {
     Ok(())
 }
 
-fn run(executions: &str, seed: &str) -> Result<(), String> {
-    let number = |text: &str| text.parse::<u64>().map_err(|_| format!("`{text}` is no number"));
-    let (executions, seed) = (number(executions)?, number(seed)?);
-    for target in TARGETS {
+fn run(executions: &str, targets: &[Target]) -> Result<(), String> {
+    let executions: u64 = executions.parse().map_err(|_| format!("`{executions}` is no number"))?;
+    // Another one for other mutations.
+    let seed = std::env::var("ETHBCAST_SEED").map_or(Ok(1), |seed| seed.parse());
+    let seed = seed.map_err(|_| "ETHBCAST_SEED is no number".to_owned())?;
+    for target in targets {
         let corpus = load(&target.corpus())?;
         let begun = Instant::now();
         let mut mutator = Mutator::new(&corpus, seed);

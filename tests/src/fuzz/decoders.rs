@@ -3,8 +3,11 @@
 
 use super::machines::Script;
 use ethbcast_collectives::census::{CensusReply, CensusRequest};
+use ethbcast_collectives::session::live::ReadAt;
+use ethbcast_collectives::session::verified::{ChunkSet, ChunkSize, Composed, Composer, StretchPlace};
 use ethbcast_collectives::session::{Message, Packing, View};
-use ethbcast_content::image::unpack;
+use ethbcast_content::image::{Qcow2, unpack};
+use ethbcast_content::journal::{Journal, Recovered};
 use ethbcast_content::layout::{Layout, Piece};
 use ethbcast_content::manifest::{Head, Manifest};
 use ethbcast_content::sparse::{Map, Part};
@@ -16,7 +19,7 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{
     Ack, EtherType, Flags, Frame, Guard, Header, Identity, Kind, OVERHEAD_BYTES, PayloadHash, Rank, StreamId, parse,
 };
-use std::io::Read;
+use std::io::{self, Read, Seek, SeekFrom, Write};
 
 const MAX_PAYLOAD_BYTES: usize = 1468;
 const MAX_PIECES: usize = 1000;
@@ -207,4 +210,125 @@ pub(super) fn packed(bytes: &[u8]) {
     let Some((&format, packed)) = bytes.split_first() else { return };
     let format = [Packing::Gzip, Packing::Xz, Packing::Zstd][usize::from(format % 3)];
     let _unpacked = std::io::copy(&mut unpack(format, packed).take(MAX_UNPACKED_BYTES), &mut std::io::sink());
+}
+
+/// A journal: as it is, and with a head and records around parts of the bytes, which end with the rest of them.
+pub(super) fn journal(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let head = [&b"EBJRNL\0\x01"[..], script.bytes(48)].concat();
+    let mut seal = blake3_seal(&[&[0; 16], &head]);
+    let mut journal = [&head[..], &seal].concat();
+    for _ in 0..script.below(MAX_RECORDS) {
+        let (kind, length) = (script.u8() % 3, usize::from(script.u8()));
+        let body = script.bytes(length);
+        let record = [&(body.len() as u32).to_be_bytes()[..], &[kind, 0, 0, 0], body].concat();
+        seal = blake3_seal(&[&seal, &record]);
+        journal = [&journal[..], &record, &seal].concat();
+    }
+    journal.extend_from_slice(script.bytes(MAX_PAYLOAD_BYTES));
+    for journal in [bytes, &journal] {
+        let Some((taken_up, recovered)) = take_up(journal) else { continue };
+        // What was behind the last record that is right is cut off, and nothing before it.
+        let again = take_up(&taken_up).expect("what was a journal is one");
+        assert!(again == (taken_up, recovered.clone()) && journal.starts_with(&again.0));
+        let ranges: Vec<_> = recovered.durable.iter().collect();
+        assert!(ranges.is_sorted_by(|one, next| one.end < next.start), "{ranges:?}");
+        assert!(ranges.iter().all(|range| recovered.durable.contains(range)));
+    }
+}
+
+const MAX_RECORDS: usize = 8;
+
+fn blake3_seal(parts: &[&[u8]]) -> [u8; 16] {
+    *blake3::hash(&parts.concat()).as_bytes().first_chunk().expect("a digest is longer")
+}
+
+/// Returns a journal as its owner leaves it, and what it says.
+fn take_up(bytes: &[u8]) -> Option<(Vec<u8>, Recovered)> {
+    let file = tempfile::tempfile().expect("there is a temporary folder");
+    (&file).write_all(bytes).expect("there is room");
+    let (_, recovered) = Journal::take_up(file.try_clone().expect("one more")).ok()?;
+    let mut left = Vec::new();
+    (&file).seek(SeekFrom::Start(0)).expect("it is a file");
+    (&file).read_to_end(&mut left).expect("it can be read");
+    Some((left, recovered))
+}
+
+/// A selective stream of a short content: as it is, and as sections with right seals and lengths.
+pub(super) fn sections(bytes: &[u8]) {
+    let mut script = Script::new(bytes);
+    let (chunk, content_bytes) = (ChunkSize::SHORTEST, script.u64() % MAX_SELECTED_BYTES);
+    let (mut sealed, mut listed, mut sent) = (Vec::new(), 0, 0);
+    while !script.is_over() {
+        let kind = 1 + script.u8() % 4;
+        let number = if kind == 1 { listed } else { sent };
+        let Some(place) = StretchPlace::of(chunk, number, content_bytes) else { break };
+        let (short, long) = if kind == 1 { (script.u16(), script.below(3)) } else { (0, usize::from(script.u8())) };
+        let set_bytes = script.below(8);
+        let set = if kind == 2 { script.bytes(set_bytes) } else { &[] };
+        let (short, long) = if kind == 2 { (set.len() as u16, 0) } else { (short, if kind == 4 { 0 } else { long }) };
+        let head = [&[kind, 0][..], &short.to_be_bytes(), &(long as u32).to_be_bytes()].concat();
+        sealed = [&sealed[..], &head, &blake3_seal(&[&head, set, &number.to_be_bytes()]), set].concat();
+        let body_bytes = match kind {
+            1 => place.spans().map(|span| span.hash_list_bytes()).sum::<usize>() + long * 12,
+            2 => {
+                let chunks = ChunkSet::read(place.chunks(), set).unwrap_or_default();
+                chunks.iter().map(|chunk| place.chunk_bytes(chunk)).sum()
+            }
+            3 => long,
+            _ => 0,
+        };
+        let end = sealed.len() + body_bytes;
+        sealed.extend_from_slice(script.bytes(body_bytes.min(100)));
+        sealed.resize(end, 0);
+        (listed, sent) = (listed + u64::from(kind == 1), sent + u64::from(kind % 2 == 0));
+    }
+    for stream in [bytes, &sealed] {
+        let mut composer = Composer::new(chunk, content_bytes);
+        let (mut decided, mut spans, mut passed) = (0, 0, 0);
+        let mut take = |composed| match composed {
+            Composed::HashList(_) => {}
+            Composed::Span(span) => {
+                assert_eq!(span.bytes.len(), span.place.bytes());
+                let beyond = span.here.checked_shr(span.place.chunks() as u32);
+                assert_eq!(beyond.unwrap_or(0), 0, "a chunk that is not in the span");
+                decided += 1;
+                spans += usize::from(span.is_last);
+            }
+            Composed::Passed(_) => passed += 1,
+        };
+        for part in stream.chunks(500) {
+            composer.take(part);
+            std::iter::from_fn(|| composer.poll(Vec::new)).for_each(&mut take);
+        }
+        composer.finish();
+        std::iter::from_fn(|| composer.poll(Vec::new)).for_each(&mut take);
+        assert!(composer.is_done(), "{decided} spans, the last of {spans} stretches and {passed} without any");
+    }
+}
+
+/// Length of the longest content of a selective stream: two stretches of the shortest chunks.
+const MAX_SELECTED_BYTES: u64 = 18 << 20;
+
+struct Image(Vec<u8>);
+
+impl ReadAt for Image {
+    fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
+        let from = usize::try_from(offset).map_or(self.0.len(), |offset| offset.min(self.0.len()));
+        (&self.0[from..]).read(buffer)
+    }
+}
+
+/// A qcow2 image, of which the first and the last bytes are read.
+pub(super) fn qcow2(bytes: &[u8]) {
+    let Ok(image) = Qcow2::open(Image(bytes.to_vec())) else { return };
+    let mut buffer = [0; 1000];
+    let extents = image.extents().unwrap_or_default();
+    assert!(extents.is_sorted_by(|one, next| one.offset + one.bytes < next.offset), "{extents:?}");
+    assert!(extents.iter().all(|extent| extent.bytes > 0 && extent.offset + extent.bytes <= image.bytes()));
+    for offset in [0, image.bytes() / 2, image.bytes().saturating_sub(10), image.bytes()] {
+        if let Ok(count) = image.read_at(&mut buffer, offset) {
+            assert!(count as u64 <= image.bytes() - offset && (count > 0 || offset == image.bytes()));
+        }
+    }
 }

@@ -29,7 +29,7 @@ impl Target {
 }
 
 /// All targets: decoders, and whole machines.
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 15] = [
     Target { name: "frame", run: decoders::frame, is_text: false },
     Target { name: "control", run: decoders::control, is_text: false },
     Target { name: "view", run: decoders::view, is_text: false },
@@ -39,6 +39,9 @@ pub const TARGETS: [Target; 12] = [
     Target { name: "calibration", run: decoders::calibration, is_text: true },
     Target { name: "manifest", run: decoders::manifest, is_text: false },
     Target { name: "map", run: decoders::map, is_text: false },
+    Target { name: "journal", run: decoders::journal, is_text: false },
+    Target { name: "sections", run: decoders::sections, is_text: false },
+    Target { name: "qcow2", run: decoders::qcow2, is_text: false },
     Target { name: "packed", run: decoders::packed, is_text: false },
     Target { name: "session", run: machines::session, is_text: false },
     Target { name: "group", run: machines::group, is_text: false },

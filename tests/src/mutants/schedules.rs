@@ -6,13 +6,18 @@ use crate::session::{Absence, Case};
 use crate::swarm::Seed;
 use crate::worlds::ack_tree::{GROUP, end_of as ack_tree};
 use ethbcast_collectives::communicator::Preset;
-use ethbcast_collectives::keys::{ContentCipher, Secret, SessionName, Signer};
+use ethbcast_collectives::keys::{ContentCipher, Secret, SessionName, Signed, Signer, pair_secret};
 use ethbcast_collectives::session::verified::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer};
 use ethbcast_collectives::session::{Message, Timing, kind};
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::sim::{Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation};
+use ethbcast_transport::sim::{
+    Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation, host_mac,
+};
 use ethbcast_transport::stream::{Ending, Stream};
-use ethbcast_transport::wire::{Ack, AckBody, Frame, Kind, PayloadHash, StreamId, group_mac, parse};
+use ethbcast_transport::wire::{
+    Ack, AckBody, CounterWindow, EtherType, FINAL_NUMBER, Frame, Identity, Kind, PayloadHash, Rank, StreamId,
+    group_mac, parse,
+};
 use ethbcast_transport::{Alone, Instant, Policy, Tuning};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -28,10 +33,10 @@ pub fn play(seed: u64) -> Result<(), String> {
         6 => run(&deaths(&mut random, seed), seed),
         7 => run(&forged(&mut random, seed), seed),
         8 => match seed / 10 % 5 {
-            0 => run(&absences(&mut random, seed), seed),
+            0 => what_keys_promise(&mut random).and_then(|()| a_member_that_lies(&mut random)),
             1 => run_ack_tree(&mut random, seed),
             2 => run(&slow(&mut random, seed), seed),
-            3 => a_member_that_lies(&mut random),
+            3 => run(&absences(&mut random, seed), seed),
             _ => run(&crowd(&mut random, seed), seed),
         },
         _ => program(&mut random, seed),
@@ -69,6 +74,60 @@ fn a_member_that_lies(random: &mut Random) -> Result<(), String> {
     decoder.take(span.as_bytes().to_vec());
     let has_shown = decoder.poll().is_some();
     if has_shown { Err("a member's bytes are taken for the sender's".to_owned()) } else { Ok(()) }
+}
+
+/// What nobody achieves without the secret, or the key to sign with, by one frame, number or signature.
+fn what_keys_promise(random: &mut Random) -> Result<(), String> {
+    let hash = one_of(random, &[PayloadHash::Polyval, PayloadHash::Poly1305, PayloadHash::Blake3]);
+    let [group, own, other] = [1, 2, 3].map(|number| Secret::new([number; 32]));
+    let guard = group.guard(hash);
+    let (mac, ether_type) = (host_mac(1), EtherType::DEFAULT);
+    let identity = Identity { session: 7, stream: StreamId(1), rank: Rank(1), mac, ether_type, guard: guard.clone() };
+    let mut frame = [0; 200];
+    let payload = vec![7; 1 + random.below(100) as usize];
+    let length = identity.write(&mut frame, host_mac(2), &identity.header(Kind::DATA), &payload);
+    let takes_altered = (0..8 * length).any(|bit| {
+        let mut altered = frame;
+        altered[bit / 8] ^= 1 << (bit % 8);
+        guard.parse(&altered[..length]).is_ok()
+    });
+
+    let (mut window, number) = (CounterWindow::default(), 1 + random.below(1000));
+    let mut is_once = |number| window.take(number) && !window.take(number);
+    let takes_again = !is_once(number) || !is_once(FINAL_NUMBER);
+
+    let (signer, [session, next]) = (Signer::new(&own), [[3; 32], [4; 32]].map(SessionName));
+    let cipher = ContentCipher::new(&group, hash);
+    let stream = |value, offset| {
+        let mut bytes = [0; 64];
+        cipher.chunk(&[value; 32], offset, &mut bytes);
+        bytes
+    };
+    let shares_a_stream = stream(1, 0) == stream(1, 1 << 16) || stream(1, 0) == stream(2, 0);
+    let [of_sender, of_receiver] =
+        [cipher.clone().signed_by(signer.clone(), session), cipher.clone().sent_by(signer.public(), session)];
+    let signature = of_sender.sign_hash_list(b"list", 0).expect("a sender signs");
+    let is_signed = |session, fields: &[&[u8]]| {
+        signer.public().has_signed(
+            Signed::View,
+            session,
+            fields,
+            &signer.sign(Signed::View, &SessionName([3; 32]), &[b"view"]),
+        )
+    };
+    let takes_a_signature = of_receiver.has_signed_hash_list(b"list", 1 << 20, &signature)
+        || is_signed(&next, &[b"view"])
+        || is_signed(&session, &[b"another"]);
+
+    let of_pair = |exchanged| pair_secret(&group, exchanged, &session, &[5; 32]);
+    let broken = [
+        (takes_altered, "an altered frame is taken"),
+        (takes_again, "a numbered frame is taken twice"),
+        (shares_a_stream, "two chunks have one key"),
+        (takes_a_signature, "a signature holds for what was not signed"),
+        (of_pair(&own) == of_pair(&other), "two pairs have one secret"),
+    ];
+    broken.iter().find(|(is_broken, _)| *is_broken).map_or(Ok(()), |(_, what)| Err((*what).to_owned()))
 }
 
 /// Maximum numbers of retransmissions and heartbeats: see `tests/sessions.rs`.

@@ -176,8 +176,8 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
         Fault::Capability,
         "frames go past TCP/IP through a packet socket, which the kernel gives to root and to programs with \
          CAP_NET_RAW",
-        "setcap cap_net_raw+ep \"$(command -v ethbcast)\"; or run it as root; or let `ethbcast port --serve` of \
-         another user hand the socket over",
+        "setcap cap_net_raw+ep \"$(command -v ethbcast)\", by which every user who may start it may send any frame; or \
+         run it as root; or let `ethbcast port --serve` of another user hand the socket over",
     ),
     (
         Fault::Interface,

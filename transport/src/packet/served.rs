@@ -194,6 +194,27 @@ fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn of_any_bytes_only_a_request_is_read_as_one(
+            start in prop::sample::select(vec![0, 8, 17, REQUEST_BYTES]),
+            rest in prop::array::uniform32(any::<u8>()),
+        ) {
+            let group = Some(MacAddr::new(3, 1, 2, 3, 4, 5));
+            let mut bytes = request("eth0", EtherType::DEFAULT, group).expect("the name fits");
+            bytes.iter_mut().skip(start).zip(rest).for_each(|(byte, other)| *byte = other);
+            if let Some((name, _, group)) = read(&bytes) {
+                prop_assert!(name.len() < 16 && group.is_none_or(|group| group.is_multicast()));
+                let again = request(name, EtherType::DEFAULT, group).expect("the name fits");
+                // Behind its end the name may be followed by anything, as may a group that is not asked for.
+                prop_assert_eq!(&again[..8], &bytes[..8]);
+                prop_assert_eq!(&again[17..17 + name.len()], &bytes[17..17 + name.len()]);
+                prop_assert!(group.is_none() || again[10..17] == bytes[10..17]);
+            }
+        }
+    }
 
     #[test]
     fn a_request_is_read_as_it_was_written_and_nothing_else_is_one() {

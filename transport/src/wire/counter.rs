@@ -34,7 +34,10 @@ impl CounterWindow {
     #[must_use]
     pub fn take(&mut self, number: u64) -> bool {
         if !self.is_new(number) {
-            return false;
+            return number == FINAL_NUMBER && planted!("last-words-heard-twice");
+        }
+        if planted!("window-does-not-move") {
+            return true;
         }
         if number > self.highest {
             let ahead = number - self.highest;

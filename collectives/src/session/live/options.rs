@@ -466,6 +466,7 @@ fn payload_hash() -> PayloadHash {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::keys::Signer;
     use ethbcast_transport::Policy;
 
     #[test]
@@ -516,6 +517,18 @@ mod tests {
             .expect_err("no frame would be on its way");
         assert!(error.to_string().starts_with("window.min_frames = "), "{error}");
         assert!(matches!(error, Error::Tuning(_)));
+    }
+
+    #[test]
+    fn each_session_and_each_run_has_secrets_of_its_own() {
+        let secret = |byte| Secret::new([byte; 32]);
+        let keys = Arc::new(Keys::new(secret(1), Signer::new(&secret(2)), "n0").expect("a name"));
+        let [one, two] = [(); 2].map(|()| root_keys(&keys, true).expect("it may send"));
+        assert_ne!(one.group, two.group);
+        assert_ne!((one.random, one.exchange.public()), (two.random, two.exchange.public()));
+        assert_ne!(one.group.expose(), &one.random, "what is in the announcement");
+        let [one, two] = [(); 2].map(|()| receiver_keys(&keys).expect("random numbers"));
+        assert_ne!((one.nonce(), one.exchange.public()), (two.nonce(), two.exchange.public()));
     }
 
     #[test]

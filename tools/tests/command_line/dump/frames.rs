@@ -34,8 +34,9 @@ pub fn text(path: &Path) -> &str {
 }
 
 /// Returns the lines of `dump --json`.
-pub fn dumped(path: &Path) -> Vec<Value> {
-    let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &["dump", "--json", text(path)]).end(LIMIT);
+pub fn dumped(path: &Path, options: &[&str]) -> Vec<Value> {
+    let arguments = [&["dump", "--json", text(path)][..], options].concat();
+    let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &arguments).end(LIMIT);
     ended.assert_code(0);
     lines(&ended)
 }

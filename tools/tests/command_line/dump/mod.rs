@@ -15,7 +15,7 @@ fn every_message_of_a_session_is_printed_field_by_field() {
     let file = directory.path().join("all.pcap");
     let messages = every_message();
     fs::write(&file, Capture::new(Format::default()).with(&messages).bytes()).expect("written");
-    let lines = dumped(&file);
+    let lines = dumped(&file, &[]);
     assert_eq!(lines.len(), messages.len());
     assert!(lines.iter().all(|line| line["fault"].is_null()), "{lines:#?}");
     let of = |kind: &str| lines.iter().find(|line| line["kind"] == kind).unwrap_or_else(|| panic!("no {kind}"));
@@ -44,7 +44,7 @@ fn every_format_of_a_capture_says_the_same() {
                 let format = Format { big_endian, nanoseconds, ng };
                 let file = directory.path().join("capture");
                 fs::write(&file, Capture::new(format).with(&messages).bytes()).expect("written");
-                said.push((format, dumped(&file)));
+                said.push((format, dumped(&file, &[])));
             }
         }
     }

@@ -1,5 +1,5 @@
-//! Memory shared by several processes: a mapped file, read and written as atomic words and as
-//! bytes.
+//! Memory shared by several processes: a mapped file, read and written as atomic words. What another
+//! process writes at any moment is thus a wrong value at most.
 //!
 //! The protocol in [`Board`], not the types, says who may write which
 //! part. The other processes belong to the same user (`place` ensures that) and are trusted to keep
@@ -12,7 +12,8 @@ use nix::sys::mman::{MapFlags, ProtFlags, mmap, munmap};
 use std::num::NonZeroUsize;
 use std::os::fd::AsFd;
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicU32, AtomicU64};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use zerocopy::IntoBytes;
 
 #[derive(Debug)]
 pub(super) struct SharedMemory {
@@ -20,8 +21,7 @@ pub(super) struct SharedMemory {
     bytes: NonZeroUsize,
 }
 
-// SAFETY: the mapping belongs to the process, not to a thread; words are atomics, and bytes are
-// written and read by the protocol of `Board`, between threads as between processes.
+// SAFETY: the mapping belongs to the process, not to a thread, and is only accessed as atomics.
 unsafe impl Send for SharedMemory {}
 // SAFETY: as above.
 unsafe impl Sync for SharedMemory {}
@@ -58,26 +58,43 @@ impl SharedMemory {
         unsafe { AtomicU64::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
-    /// Writes bytes that only this process may write.
-    ///
     /// # Panics
-    /// If the range is not inside the mapping.
-    pub(super) fn write(&self, at: usize, from: &[u8]) {
-        self.check(at, from.len());
-        // SAFETY: the place is inside the mapping, which `from` is no part of; no other process
-        // reads or writes it before a word publishes it.
-        unsafe { std::ptr::copy_nonoverlapping(from.as_ptr(), self.start.add(at).as_ptr(), from.len()) }
+    /// If `at` is not inside the mapping with so many double words behind it, or no multiple of eight.
+    fn double_words(&self, at: usize, count: usize) -> &[AtomicU64] {
+        self.check(at, 8 * count);
+        assert!(at.is_multiple_of(8), "double words at {at}");
+        // SAFETY: as for a word.
+        unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr().cast(), count) }
     }
 
-    /// Passes published bytes to `read`.
+    /// Writes bytes, and zeros up to the next multiple of eight.
     ///
     /// # Panics
-    /// If the range is not inside the mapping.
+    /// If that is not inside the mapping, or `at` is no multiple of eight.
+    pub(super) fn write(&self, at: usize, from: &[u8]) {
+        let words = self.double_words(at, from.len().div_ceil(8));
+        for (word, part) in words.iter().zip(from.chunks(8)) {
+            let mut bytes = [0; 8];
+            bytes[..part.len()].copy_from_slice(part);
+            word.store(u64::from_ne_bytes(bytes), Ordering::Relaxed);
+        }
+    }
+
+    /// Passes a copy of bytes to `read`, which another process cannot change meanwhile.
+    ///
+    /// # Panics
+    /// If they are not inside the mapping, or `at` is no multiple of eight.
     pub(super) fn read<R>(&self, at: usize, bytes: usize, read: impl FnOnce(&[u8]) -> R) -> R {
-        self.check(at, bytes);
-        // SAFETY: the place is inside the mapping; its writer leaves it alone until a word releases
-        // it, which happens after this returns.
-        read(unsafe { std::slice::from_raw_parts(self.start.add(at).as_ptr(), bytes) })
+        let words = self.double_words(at, bytes.div_ceil(8));
+        let (mut of_a_frame, mut longer) = ([0_u64; 256], Vec::new());
+        let copy = if words.len() <= of_a_frame.len() {
+            &mut of_a_frame[..words.len()]
+        } else {
+            longer.resize(words.len(), 0);
+            &mut longer[..]
+        };
+        copy.iter_mut().zip(words).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
+        read(&copy.as_bytes()[..bytes])
     }
 }
 

@@ -63,6 +63,20 @@ fn taken(board: &Board, from: u8, to: u8) -> Option<Vec<u8>> {
     frame
 }
 
+/// A process that does not keep to the protocol, or is not of this build.
+#[test]
+fn a_frame_that_is_overwritten_while_it_is_read_is_read_as_it_came() {
+    let directory = Directory::new("overwritten");
+    let (board, mut producers) = with_processes(&directory, 2);
+    producers[0].give(&board, b"as it came", [1].into_iter());
+    let mut is_read = false;
+    board.take(0, 1, |bytes| {
+        board.store(0, 0, b"in another way");
+        is_read = bytes == b"as it came";
+    });
+    assert!(is_read);
+}
+
 #[test]
 fn a_frame_for_all_is_stored_once_and_its_place_is_free_when_the_last_has_read_it() {
     let directory = Directory::new("once");
