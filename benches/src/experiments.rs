@@ -1,5 +1,5 @@
 //! Measurements of broadcast algorithms and MPI libraries in network namespaces, as listed in
-//! `experiments.toml`.
+//! `benches/papers/experiments.toml`.
 //!
 //! Every way takes its turn, in rounds, so that a machine that gets slower does so for all. All beds
 //! are up together for the same reason.
@@ -90,7 +90,9 @@ fn one() -> usize {
 }
 
 pub fn experiments() -> Vec<Experiment> {
-    toml::from_str::<Experiments>(include_str!("experiments.toml")).expect("the tests read the experiments").experiment
+    toml::from_str::<Experiments>(include_str!("../papers/experiments.toml"))
+        .expect("the tests read the experiments")
+        .experiment
 }
 
 #[derive(Clone, Debug, Default, clap::Args)]

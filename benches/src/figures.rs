@@ -73,7 +73,7 @@ fn all_topologies() -> Vec<Shown> {
 }
 
 pub fn figures() -> Vec<Figure> {
-    toml::from_str::<Figures>(include_str!("figures.toml")).expect("the tests read the figures").figure
+    toml::from_str::<Figures>(include_str!("../papers/figures.toml")).expect("the tests read the figures").figure
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]

@@ -60,7 +60,7 @@ enum Command {
     },
     /// Simulate casts to a thousand receivers.
     Scale(scale::Scale),
-    /// Measure an experiment of experiments.toml in labs; needs root.
+    /// Measure an experiment of benches/papers/experiments.toml in labs; needs root.
     Lab(Box<Lab>),
     /// Compare ways of moving frames over one veth hop; needs root.
     Drivers(drivers::Drivers),

@@ -44,8 +44,9 @@ pub struct Segments {
     pub actual: Vec<u64>,
 }
 
-pub static PAPERS: LazyLock<Papers> =
-    LazyLock::new(|| toml::from_str(include_str!("papers.toml")).expect("the tests read the papers' figures"));
+pub static PAPERS: LazyLock<Papers> = LazyLock::new(|| {
+    toml::from_str(include_str!("../papers/patarasuk2008.toml")).expect("the tests read the papers' figures")
+});
 
 impl Network {
     /// Returns the columns of Table 3 for the linear or the binary tree.

@@ -1,5 +1,7 @@
 //! Example: every rank receives a greeting from rank 0. `ethbcast lab each --
 //! target/release/examples/hello 8` runs it.
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
 
 use ethbcast_collectives::communicator::Communicator;
 

@@ -3,6 +3,8 @@
 //!
 //! `ethbcast lab each -- target/release/examples/jacobi 8 512` solves 512 equations on 8 ranks. The
 //! system is constructed with a known solution: every unknown is 1.
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
 
 use ethbcast_collectives::communicator::Communicator;
 use std::time::Instant;

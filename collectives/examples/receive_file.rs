@@ -1,5 +1,7 @@
 //! Example: receives the bytes sent to a group into a file, `receive_file GROUP DEST`, which
 //! appears when all is verified.
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
 
 use ethbcast_collectives::session::{RecvOptions, Session};
 use std::fs::{self, File};

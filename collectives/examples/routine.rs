@@ -7,6 +7,13 @@
 //! ```
 //!
 //! The tree is checked with the topology before it runs: one that uses a cable twice is refused, naming the cable.
+//!
+//! `[dependencies]` of its Cargo.toml:
+//!
+//! ```toml
+//! ethbcast-collectives = { path = "../ethbcast/collectives" }
+//! ethbcast-planning = { path = "../ethbcast/collectives/planning" }
+//! ```
 
 use ethbcast_collectives::Route;
 use ethbcast_collectives::communicator::{Communicator, Options};

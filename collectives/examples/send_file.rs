@@ -1,4 +1,6 @@
 //! Example: sends a file to a number of receivers of a group (`send_file GROUP RECEIVERS FILE`).
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
 
 use ethbcast_collectives::session::{SendOptions, Session};
 use std::fs::File;

@@ -1,6 +1,8 @@
 //! Example: throughput of messages from rank 0 to rank 1, and of broadcasts from rank 0 to all.
 //!
 //! `ethbcast lab each -- target/release/examples/throughput 8`
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
 
 use ethbcast_collectives::communicator::{Communicator, Error};
 use std::time::{Duration, Instant};

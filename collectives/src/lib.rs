@@ -66,6 +66,37 @@
 //! sessions and communicators share: a host's identity, presence of members, control messages, opening of a port. The
 //! `live` folders of `membership`, `session` and `communicator` are the only ones that use a socket.
 
+/// Sessions and communicators in async programs.
+///
+/// Every call blocks its thread, a session's until the session is over, and needs no runtime. An async program makes
+/// it on a thread that may block, and ends it by a [`Cancel`](session::Cancel) handle if its own task is dropped:
+///
+/// ```ignore
+/// use ethbcast_collectives::session::{Cancel, Error, SendOptions, SendReport, Session};
+/// use std::fs::File;
+///
+/// struct CancelOnDrop(Cancel);
+///
+/// impl Drop for CancelOnDrop {
+///     fn drop(&mut self) {
+///         self.0.cancel();
+///     }
+/// }
+///
+/// async fn send(file: File) -> Result<SendReport, Error> {
+///     let options = SendOptions::new().receivers(7);
+///     let _guard = CancelOnDrop(options.run.cancel.clone());
+///     let call = move || Session::send_file("images", file, &options);
+///     tokio::task::spawn_blocking(call).await.expect("the call does not panic")
+/// }
+/// ```
+///
+/// Progress comes by [`on_progress`](session::RunOptions::on_progress), on the thread of the call: pass it on by a
+/// channel. A [`Communicator`](communicator::Communicator) is shared in an `Arc`, with each call on such a thread; its
+/// collectives take turns. A program with an event loop of its own drives the machines themselves, such as
+/// [`Root`](session::Root), and needs no thread.
+pub mod async_programs {}
+
 // What is hidden here and below is for the crates of this workspace, without a promise of stability.
 #[doc(hidden)]
 pub mod census;

@@ -1,6 +1,8 @@
 //! Example: time of a message between two hosts on a simulated 1 Gbit/s switch, by its length.
 //!
 //! `cargo run -p ethbcast-transport --example messages`
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};

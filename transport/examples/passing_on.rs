@@ -3,6 +3,8 @@
 //! relay or more frames.
 //!
 //! `valgrind --tool=callgrind target/release/examples/passing_on RELAYS FRAMES PAYLOAD_BYTES`
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{EtherType, Guard, Identity, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};

@@ -8,6 +8,8 @@
 //!
 //! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64 bytes if it is left
 //! out.
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::messages::{Completion, Mailbox, RecvOutcome, Settings};

@@ -1,6 +1,8 @@
 //! Example: a broadcast from one host to three on a simulated switch that loses one frame in fifty.
 //!
 //! `cargo run -p ethbcast-transport --example simulated_broadcast`
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 use ethbcast_transport::Alone;
 use ethbcast_transport::sim::{Cable, HostSettings, Network, RandomFaults, Simulation, host_mac};

@@ -2,6 +2,8 @@
 //! sockets.
 //!
 //! `cargo run --release -p ethbcast-transport --example channel_driver`
+//!
+//! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 mod channel_link;
 
