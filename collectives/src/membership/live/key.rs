@@ -148,7 +148,7 @@ fn place(
     if may_name_one {
         return Some(configuration.display().to_string());
     }
-    // Credentials that cannot be reached are another user's; this host's key is its key also where it cannot be reached.
+    // Credentials that cannot be reached are another user's; this host's key counts also where it cannot be.
     let own = variable(CREDENTIALS).map(credential).filter(|path| exists(path).unwrap_or(false));
     let of_host = || Some(PathBuf::from(KEY_PATH)).filter(|path| exists(path).unwrap_or(true));
     own.or_else(of_host).map(|path| path.display().to_string())
