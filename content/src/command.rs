@@ -67,8 +67,18 @@ fn pipefail_shell() -> Option<&'static str> {
     *PIPEFAIL_SHELL.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
 }
 
-/// Starts a command without the ambient capabilities of this thread, such as that for packet sockets.
+/// Whether commands are started without the ambient capabilities of their thread.
+static CLEARS_AMBIENT: AtomicBool = AtomicBool::new(false);
+
+/// Starts all later commands without ambient capabilities, which this process has raised for itself.
+pub fn clear_ambient_capabilities() {
+    CLEARS_AMBIENT.store(true, Ordering::Relaxed);
+}
+
 fn spawn(command: &mut Command) -> io::Result<Child> {
+    if !CLEARS_AMBIENT.load(Ordering::Relaxed) {
+        return command.spawn();
+    }
     let each = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
     let ambient: Vec<_> = each.filter(|&one| capability_is_in_ambient_set(one).unwrap_or(false)).collect();
     if !ambient.is_empty() {

@@ -1,10 +1,11 @@
 //! Rights that a transfer does not need, which it gives up once its port, DEST and key are open.
 //!
-//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process but for ambient capabilities. Where
-//! there are some, they keep what they could do; with `--user` they run as that user.
+//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are some, they keep what
+//! they could do; with `--user` they run as that user, and have no capability.
 
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::{key, whole_file};
+use ethbcast_content::command;
 use landlock::{
     ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
     path_beneath_rules,
@@ -97,6 +98,7 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
             bound(CapabilitySet::NET_RAW);
         }
         become_user(user)?;
+        command::clear_ambient_capabilities();
         if needs.has_key {
             // The kernel lets others read a process that has changed its user, as `fs.suid_dumpable` says.
             key::hide();

@@ -58,6 +58,7 @@ pub struct Responder {
 
 #[derive(Clone, Debug)]
 struct Reply {
+    guard: Guard,
     to: MacAddr,
     session: u32,
     test: u32,
@@ -129,12 +130,8 @@ impl Responder {
         let is_flow = |answer: &&Reply| matches!(answer.what, ResponderTask::Flow { .. });
         let has_room = self.answers.len() < MAX_ANSWERS && self.answers.iter().filter(is_flow).count() < MAX_FLOWS;
         if has_room && (1..=MAX_FLOW_FRAMES).contains(&frames) && !to.is_multicast() && to != self.identity.mac {
-            self.answers.push_back(Reply {
-                to,
-                session,
-                test,
-                what: ResponderTask::Flow { frames, payload_bytes, next: 0 },
-            });
+            let (guard, what) = (self.identity.guard.clone(), ResponderTask::Flow { frames, payload_bytes, next: 0 });
+            self.answers.push_back(Reply { guard, to, session, test, what });
         }
     }
 
@@ -142,7 +139,7 @@ impl Responder {
         self.identity.guard.payload_bytes(self.mtu_bytes).max(ProbeBody::BYTES)
     }
 
-    /// Protects later replies by this guard.
+    /// Protects the replies to later frames by this guard.
     pub fn set_guard(&mut self, guard: Guard) {
         self.identity.guard = guard;
     }
@@ -277,7 +274,8 @@ impl Responder {
     fn reply(&mut self, frame: &Frame<'_>, what: ResponderTask) {
         if self.answers.len() < MAX_ANSWERS {
             let (session, test) = (frame.header.session, frame.header.stamp);
-            self.answers.push_back(Reply { to: frame.source, session, test, what });
+            let guard = self.identity.guard.clone();
+            self.answers.push_back(Reply { guard, to: frame.source, session, test, what });
         }
     }
 }
@@ -345,7 +343,8 @@ impl Part for Responder {
 impl Responder {
     fn poll_answer(&mut self, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.answers.front_mut()?;
-        let identity = Identity { session: answer.session, ..self.identity.clone() };
+        let guard = answer.guard.clone();
+        let identity = Identity { session: answer.session, guard, ..self.identity.clone() };
         let (length, over) = match &mut answer.what {
             ResponderTask::Info => {
                 let number = u32::try_from(self.mtu_bytes).unwrap_or(u32::MAX);

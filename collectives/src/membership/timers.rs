@@ -153,8 +153,7 @@ const REPORT_SPACING: Duration = Duration::from_micros(125);
 /// Interval of repetitions of an urgent message: a failure of the group, or a BYE.
 pub(crate) const URGENT_INTERVAL: Duration = Duration::from_micros(12_500);
 
-/// Interval of repetitions of a member's claim that its part is over, which counts when it is made
-/// twice.
+/// Interval of repetitions of a member's claim that its part is over.
 pub(crate) const CLAIM_PERIOD: Duration = URGENT_INTERVAL;
 
 /// Receivers whose simultaneous frames a switch's port can buffer, even if all ports share little

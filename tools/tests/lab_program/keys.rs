@@ -320,9 +320,9 @@ fn tells_its_rights(site: &Site, directory: &str) -> (String, PathBuf) {
     (format!("(id -u; grep CapEff /proc/self/status) > {}", path.display()), path)
 }
 
-fn assert_only_the_users(rights: &Path) {
+fn assert_rights(rights: &Path, capabilities: u64) {
     let told = within(LIMIT, || fs::read_to_string(rights).ok().filter(|told| told.lines().count() == 2));
-    let expected = format!("{USER}\nCapEff:\t{:016x}\n", 0);
+    let expected = format!("{USER}\nCapEff:\t{capabilities:016x}\n");
     assert_eq!(told.as_deref(), Some(&*expected), "{rights:?}");
 }
 
@@ -338,7 +338,7 @@ fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
     site.run("n0", &arguments, format!("{command}; cat {}", source.display())).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(&dest).expect("it is there") == bytes);
-    assert_only_the_users(&rights);
+    assert_rights(&rights, 0);
 }
 
 #[test]
@@ -350,9 +350,24 @@ fn with_user_the_commands_of_a_server_get_no_capability() {
     let receiver = site.start("n1", &[&["recv", "--serve", "--exec", &command], &NOBODY[..]].concat(), directory);
     receiver.wait_for_line("serving ");
     site.run("n0", &[&["send", "-n", "1"], &NOBODY[..]].concat(), &source).assert_code(0);
-    assert_only_the_users(&rights);
+    assert_rights(&rights, 0);
     receiver.signal(Signal::SIGTERM);
     receiver.end(LIMIT).assert_code(0);
+}
+
+#[test]
+fn without_user_a_command_keeps_what_the_administrator_gave() {
+    let site = Site::beside("given", one_switch(2));
+    let (_, source) = sent(&site);
+    let (command, rights) = tells_its_rights(&site, "theirs");
+    let dest = rights.with_file_name("dest");
+    let mut receiver = as_user(&site, "n1", PROGRAM);
+    receiver.args(["recv", "--no-key", "-i", "eth0", "--exec", &command]).arg(&dest);
+    let receiver = Run::start("n1", receiver);
+    receiver.wait_for_line("waiting for");
+    site.run("n0", &["send", "-n", "1", "--no-key"], &source).assert_code(0);
+    receiver.end(LIMIT).assert_code(0);
+    assert_rights(&rights, NET_RAW);
 }
 
 /// Returns the processes that `run` has started, by their parent in proc_pid_stat(5).

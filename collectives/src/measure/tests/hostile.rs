@@ -5,7 +5,7 @@ use crate::measure::body::{ProbeBody, Task};
 use crate::measure::responder::StreamPlace;
 use crate::measure::{Search, kind};
 use ethbcast_transport::Machine;
-use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, Rank, StreamId};
+use ethbcast_transport::wire::{self, EthernetHeader, Flags, Header, OVERHEAD_BYTES, PayloadHash, Rank, StreamId};
 use proptest::prelude::*;
 
 fn probe(body: ProbeBody, flags: Flags, index: u64, test: u32) -> Vec<u8> {
@@ -137,6 +137,24 @@ fn orders_without_the_number_that_the_host_has_drawn_have_no_effect() {
     let length = responder.poll_transmit(Instant::START, &mut buffer).expect("its reply");
     finder.handle_frame(Instant::START, &wire::parse(&buffer[..length]).expect("a frame"));
     assert_eq!(finder.found().iter().map(|host| host.token).collect::<Vec<_>>(), [Some(5)]);
+}
+
+/// A replayed frame under another of the cluster's secrets may come between.
+#[test]
+fn a_reply_has_the_guard_of_the_frame_that_it_replies_to() {
+    let guards = [1, 2].map(|key| Guard::keyed(&[key; 32], &[key; 32], PayloadHash::Blake3));
+    let ask = probe(ProbeBody::plain(Task::Ask), Flags::default(), 0, 1);
+    let ask = wire::parse(&ask).expect("a frame");
+    let mut responder = responder(1);
+    for guard in &guards {
+        responder.set_guard(guard.clone());
+        responder.handle_frame(Instant::START, &ask);
+    }
+    let mut buffer = vec![0; 1514];
+    for guard in &guards {
+        let length = responder.poll_transmit(Instant::START, &mut buffer).expect("a reply");
+        assert!(guard.parse(&buffer[..length]).is_ok());
+    }
 }
 
 #[test]

@@ -88,8 +88,9 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
         return Ok(None);
     }
     if let Some(path) = std::env::var_os(CREDENTIALS).map(credential) {
-        // The directory belongs to the service alone; the files may show a mode of their access list.
-        if path.try_exists().map_err(|error| KeyError::new(KeyFault::System, error))? {
+        // The directory belongs to the service alone; the files may show a mode of their access list. One that this
+        // process inherited from another user's service has no key for it.
+        if path.exists() {
             return parse(&path, &text_of(&path, File::open(&path))?).map(Some);
         }
     }
@@ -104,13 +105,8 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
 /// # Errors
 /// The place of its key, and what to do.
 pub fn check_unkeyed() -> Result<(), UnusedKey> {
-    let place = place(|variable| std::env::var_os(variable), is_there, |path| std::fs::read_to_string(path));
+    let place = place(|variable| std::env::var_os(variable), Path::try_exists, |path| std::fs::read_to_string(path));
     place.map_or(Ok(()), |place| Err(UnusedKey { place }))
-}
-
-/// Whether there is a file, or may be one that cannot be reached.
-fn is_there(path: &Path) -> bool {
-    path.try_exists().unwrap_or(true)
 }
 
 /// A key of this host that its caller does not use.
@@ -134,7 +130,7 @@ fn is_off(no_key: Option<OsString>) -> bool {
 /// Returns the place of the key that the program would use here, without reading it.
 fn place(
     variable: impl Fn(&str) -> Option<OsString>,
-    is_there: impl Fn(&Path) -> bool,
+    exists: impl Fn(&Path) -> io::Result<bool>,
     read: impl Fn(&Path) -> io::Result<String>,
 ) -> Option<String> {
     if let Some(variable) = [FILE_VARIABLE, PHRASE_VARIABLE].into_iter().find(|name| variable(name).is_some()) {
@@ -152,8 +148,10 @@ fn place(
     if may_name_one {
         return Some(configuration.display().to_string());
     }
-    let files = variable(CREDENTIALS).map(credential).into_iter().chain([PathBuf::from(KEY_PATH)]);
-    files.into_iter().find(|path| is_there(path)).map(|path| path.display().to_string())
+    // Credentials that cannot be reached are another user's; this host's key counts also where it cannot be.
+    let own = variable(CREDENTIALS).map(credential).filter(|path| exists(path).unwrap_or(false));
+    let of_host = || Some(PathBuf::from(KEY_PATH)).filter(|path| exists(path).unwrap_or(true));
+    own.or_else(of_host).map(|path| path.display().to_string())
 }
 
 fn checked(path: &Path, file: io::Result<File>) -> Result<Keys, KeyError> {
@@ -203,6 +201,8 @@ fn parse(path: &Path, text: &str) -> Result<Keys, KeyError> {
 mod tests {
     use super::*;
 
+    const UNREACHABLE: &str = "/run/other/ethbcast.key";
+
     #[test]
     fn a_key_that_is_not_used_is_found_where_the_program_would_look() {
         let found = |set: &[(&str, &str)], files: &[&str], configuration: Option<&str>| {
@@ -213,7 +213,11 @@ mod tests {
                 Some(text) if path == Path::new(&at) => Ok(text.to_owned()),
                 _ => Err(io::ErrorKind::NotFound.into()),
             };
-            place(value, |path| files.iter().any(|file| path == Path::new(file)), read)
+            let exists = |path: &Path| match path == Path::new(UNREACHABLE) || files.contains(&"unreachable") {
+                true => Err(io::ErrorKind::PermissionDenied.into()),
+                false => Ok(files.iter().any(|file| path == Path::new(file))),
+            };
+            place(value, exists, read)
         };
         assert_eq!(found(&[], &[], None), None);
         assert_eq!(found(&[], &[KEY_PATH], Some("host = \"n0\"\n#key = 1\n")).as_deref(), Some(KEY_PATH));
@@ -223,15 +227,12 @@ mod tests {
         assert_eq!(found(&[(CONFIGURATION_VARIABLE, "/x")], &[], names_one).as_deref(), Some("/x"));
         let systemd = (CREDENTIALS, "/run/c");
         assert_eq!(found(&[systemd], &["/run/c/ethbcast.key"], None).as_deref(), Some("/run/c/ethbcast.key"));
+        assert_eq!(found(&[], &["unreachable"], None).as_deref(), Some(KEY_PATH), "what cannot be read may be a key");
+        assert_eq!(found(&[(CREDENTIALS, "/run/other")], &[], None), None, "it is of another user's service");
         for (off, is_off) in [("1", true), ("yes", true), ("0", false), ("", false), ("off", false)] {
             let found = found(&[(NO_KEY_VARIABLE, off), systemd], &[KEY_PATH], None);
             assert_eq!(found.is_none(), is_off, "{off:?}");
         }
-        let directory = tempfile::tempdir().expect("a directory");
-        let circle = directory.path().join("circle");
-        std::os::unix::fs::symlink(&circle, &circle).expect("room");
-        let (nothing, unreadable) = (directory.path().join("nothing"), circle.join("key"));
-        assert!(!is_there(&nothing) && is_there(&unreadable), "what cannot be read may be a key");
         for variable in [FILE_VARIABLE, PHRASE_VARIABLE] {
             let named = found(&[(NO_KEY_VARIABLE, "1"), (variable, "")], &[], None);
             assert_eq!(named, Some(format!("${variable}")));

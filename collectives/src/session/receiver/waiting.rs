@@ -13,7 +13,6 @@ use crate::session::message::{Done, Message, Refusal, ViewPart};
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, HEADER_BYTES, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
-use std::collections::VecDeque;
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -21,8 +20,7 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 const JOIN_RETRY_AFTER: Duration = Duration::from_secs(5);
 
 /// Wait for a session. Once there is a root that may be asked, further announcements are waited for until
-/// `decide_at`. The last `proofs` of life of roots that were asked are kept, so that replayed ones do not count when
-/// a root is asked again. A refusal of the offered content is sent [`DECLINES`] times, as nothing confirms it.
+/// `decide_at`. A refusal of the offered content is sent [`DECLINES`] times, as nothing confirms it.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
@@ -31,14 +29,12 @@ pub(super) struct Waiting {
     joining: Option<Box<Joining>>,
     admission: Admission,
     asked: Option<(MacAddr, u32)>,
-    proofs: VecDeque<((MacAddr, u32), u32)>,
     left_out: Option<End>,
     told: Option<End>,
     declined: Option<(Done, u32)>,
 }
 
 const DECLINES: u32 = 3;
-const MAX_PROOFS: usize = 16;
 
 #[derive(Debug)]
 #[must_use]
@@ -57,7 +53,6 @@ impl Waiting {
             joining: None,
             admission: Admission::None,
             asked: None,
-            proofs: VecDeque::new(),
             left_out: None,
             told: None,
             declined: None,
@@ -115,8 +110,6 @@ impl Waiting {
             if self.declined.is_none() {
                 joining.on_probe(now, frame, endpoint);
             }
-            let (of, proof) = ((joining.root().mac, joining.root().session), joining.proof());
-            self.proofs.iter_mut().filter(|(asked, _)| *asked == of).for_each(|(_, known)| *known = proof);
             return WaitingStep::Wait;
         }
         let why = match endpoint.read(frame) {
@@ -235,12 +228,7 @@ impl Waiting {
                 chunk: root.chunk,
             });
         }
-        let of = (root.mac, root.session);
-        let proof = self.proofs.iter().find(|(asked, _)| *asked == of).map_or(0, |(_, proof)| *proof);
-        self.proofs.retain(|(asked, _)| *asked != of);
-        self.proofs.truncate(MAX_PROOFS - 1);
-        self.proofs.push_front((of, proof));
-        self.joining = Some(Box::new(Joining::new(now, root, proof, endpoint)));
+        self.joining = Some(Box::new(Joining::new(now, root, endpoint)));
     }
 
     fn on_left_out(
@@ -380,9 +368,8 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
 /// Join request to a root. A proof of its life is the group's secret, which only the root that was asked can have
-/// sent, or a PROBE with this host's nonce and a higher number than the last `proof`: other messages may be replayed.
-/// The root is given up after [`ANSWER_LIMIT`] without proof, as a live one sends a sign of life every second, and
-/// after [`UNSURE_LIMIT`] if it has not sent the secret.
+/// sent, or without keys a PROBE with this host's nonce. The root is given up after [`ANSWER_LIMIT`] without proof, as a
+/// live one sends a sign of life every second, and after [`UNSURE_LIMIT`] if it has not sent the secret.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: AnnouncedRoot,
@@ -390,12 +377,11 @@ pub(super) struct Joining {
     responder: Responder,
     answered_at: Instant,
     answered: bool,
-    proof: u32,
     timers: TimerTable,
 }
 
 impl Joining {
-    pub(super) fn new(now: Instant, root: AnnouncedRoot, proof: u32, endpoint: &ReceiverEndpoint) -> Joining {
+    pub(super) fn new(now: Instant, root: AnnouncedRoot, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
         let mut responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
             .with_processors(endpoint.config().processors);
@@ -406,15 +392,11 @@ impl Joining {
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
         let (assembler, answered_at, answered) = (Assembler::default(), now, false);
-        Joining { root, assembler, responder, answered_at, answered, proof, timers }
+        Joining { root, assembler, responder, answered_at, answered, timers }
     }
 
     pub(super) fn root(&self) -> &AnnouncedRoot {
         &self.root
-    }
-
-    pub(super) fn proof(&self) -> u32 {
-        self.proof
     }
 
     pub(super) fn view_bytes(&self) -> usize {
@@ -439,8 +421,8 @@ impl Joining {
     /// as a forged source would get long echoes. With keys other members could send either.
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
         if carries(frame, endpoint.config().nonce) {
-            if !endpoint.is_keyed() && frame.header.stamp > self.proof {
-                (self.answered_at, self.answered, self.proof) = (now, true, frame.header.stamp);
+            if !endpoint.is_keyed() {
+                (self.answered_at, self.answered) = (now, true);
             }
         } else if frame.header.stamp >= FIRST_PING || !self.answered {
             return;

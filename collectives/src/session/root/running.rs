@@ -354,11 +354,10 @@ impl SessionPhase {
             Outcome::Verified | Outcome::Delivered if same && self.members.accept(now, rank) => {}
             Outcome::Delivered if same => self.report(now, rank, done, endpoint),
             Outcome::Verified if same => {}
-            outcome if self.members.repeats_report(now, rank, outcome) => {
+            _ => {
                 self.report(now, rank, done.into_failure(), endpoint);
                 self.place(now, rank, MemberRole::Gone);
             }
-            _ => {}
         }
     }
 

@@ -6,20 +6,19 @@ pub mod progress;
 use super::config::MemberReport;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
-use crate::membership::timers::CLAIM_PERIOD;
 use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
 use crate::session::view::{MemberRole, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
-use progress::{Advance, Pace, RATE_OVER, Rates, phase};
+use progress::{Advance, Pace, RATE_OVER, Rates};
 use std::time::Duration;
 
 const KEPT_REPORTS: u32 = 10;
 /// Number of reports below which most of them show nothing.
 const LEAST_REPORTS: u32 = 3;
 
-/// State of a member. The `mute_child`, from which it reports that it never received a frame, and the final outcome
-/// that it has `claimed` each stand with the time of the first such report. The bits of `waits` tell for each of the
+/// State of a member. The `mute_child`, from which it reports that it never received a frame, stands with the time of
+/// the first such report. The bits of `waits` tell for each of the
 /// last ten reports, of one second, whether it names a child as the cause of waiting: a single report says little.
 /// `moved_at` is the time of its last progress, or of the last moment at which it had nothing to do, and `tried_at`
 /// that of the last change that may let it progress: it confirmed a view, or another member was moved.
@@ -36,7 +35,6 @@ pub(super) struct MemberEntry {
     advance: Advance,
     pace: Pace,
     accepted: bool,
-    claimed: Option<(Outcome, Instant)>,
     moved_at: Instant,
     tried_at: Instant,
     told_at: Option<Instant>,
@@ -54,10 +52,9 @@ impl MemberEntry {
             mute_child: None,
             waits: 0,
             reports: 0,
-            advance: Advance::new(now),
+            advance: Advance::default(),
             pace: Pace::new(now),
             accepted: false,
-            claimed: None,
             moved_at: now,
             tried_at: now,
             told_at: None,
@@ -273,11 +270,8 @@ impl Members {
         if status.arrived > frames || status.consumed > status.arrived {
             return;
         }
-        if entry.advance.note(now, &status) {
+        if entry.advance.note(&status) {
             entry.moved(now);
-        }
-        if phase(status.state) < phase(MemberState::Settled) {
-            entry.claimed = None;
         }
         entry.status = status;
         let waits = status.state == MemberState::WaitsForChild;
@@ -299,18 +293,6 @@ impl Members {
 
     pub(super) fn rates_mut(&mut self) -> &mut Rates {
         &mut self.rates
-    }
-
-    /// Records a member's final report. Returns whether it repeats one from some time ago: a single one may be forged.
-    pub(super) fn repeats_report(&mut self, now: Instant, rank: Rank, outcome: Outcome) -> bool {
-        let Some(entry) = self.entry_mut(rank) else { return false };
-        match entry.claimed.filter(|&(claimed, _)| claimed == outcome) {
-            Some((_, since)) => now.since(since) >= CLAIM_PERIOD / 2,
-            None => {
-                entry.claimed = Some((outcome, now));
-                false
-            }
-        }
     }
 
     pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {

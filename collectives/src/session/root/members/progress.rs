@@ -8,10 +8,6 @@ use ethbcast_transport::wire::Rank;
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Length of a comparison period. Reports are compared with the maximum of the last 0.5 to 1 s;
-/// members report every 100 ms.
-const PROGRESS_KEPT: Duration = Duration::from_millis(500);
-
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct ReportedProgress {
     arrived: u64,
@@ -33,42 +29,24 @@ impl ReportedProgress {
     }
 }
 
-/// Maximum that a member has reported recently. A report above it is progress. Comparing with the
-/// last report alone would count a replayed old report as a step; comparing with the all-time
-/// maximum would let one forged report hide all later progress.
-#[derive(Clone, Copy, Debug)]
+/// Maximum that a member has reported. A report above it is progress, and a replayed one is not.
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Advance {
-    last: ReportedProgress,
-    most: [ReportedProgress; 2],
-    ends_at: Instant,
+    most: ReportedProgress,
 }
 
 impl Advance {
-    pub fn new(now: Instant) -> Advance {
-        Advance {
-            last: ReportedProgress::default(),
-            most: [ReportedProgress::default(); 2],
-            ends_at: now + PROGRESS_KEPT,
-        }
-    }
-
-    pub fn note(&mut self, now: Instant, status: &Status) -> bool {
-        if self.ends_at <= now {
-            (self.most, self.ends_at) = ([self.last, self.most[0]], now + PROGRESS_KEPT);
-        }
-        let (word, known) = (ReportedProgress::of(status), self.most[0].most(self.most[1]));
-        self.last = word;
-        self.most[0] = self.most[0].most(word);
-        known.most(word) != known
+    pub fn note(&mut self, status: &Status) -> bool {
+        let most = self.most.most(ReportedProgress::of(status));
+        std::mem::replace(&mut self.most, most) != most
     }
 
     pub fn begin(&mut self, status: &Status) {
-        self.last = ReportedProgress::of(status);
-        self.most = [self.last; 2];
+        self.most = ReportedProgress::of(status);
     }
 }
 
-pub fn phase(state: MemberState) -> u8 {
+fn phase(state: MemberState) -> u8 {
     match state {
         MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,
         MemberState::Verifying => 1,
@@ -225,42 +203,23 @@ fn shares(view: &View) -> Vec<f64> {
 mod tests {
     use super::*;
 
-    fn at(millis: u64) -> Instant {
-        Instant::START + Duration::from_millis(millis)
-    }
-
     fn said(arrived: u64, consumed: u64) -> Status {
         Status { arrived, consumed, ..Status::default() }
     }
 
     #[test]
-    fn a_replayed_old_report_does_not_hide_true_progress() {
-        let mut advance = Advance::new(at(0));
-        assert!((1..=10).all(|step| advance.note(at(100 * step), &said(step, step))));
+    fn a_replayed_old_report_is_no_progress_and_hides_none() {
+        let mut advance = Advance::default();
+        assert!((1..=10).all(|step| advance.note(&said(step, step))));
         for step in 11..200 {
-            assert!(!advance.note(at(100 * step - 50), &said(step % 7, step % 5)), "an old word");
-            assert!(!advance.note(at(100 * step), &said(10, 10)), "and the true one behind it");
+            assert!(!advance.note(&said(step % 7, step % 5)), "an old report");
+            assert!(!advance.note(&said(10, 10)), "and the true one behind it");
         }
-        assert!(advance.note(at(20_000), &said(11, 10)) && advance.note(at(20_100), &said(11, 11)));
+        assert!(advance.note(&said(11, 10)) && advance.note(&said(11, 11)));
         let verifies = Status { state: MemberState::Verifying, ..said(11, 11) };
-        assert!(advance.note(at(20_200), &verifies) && !advance.note(at(20_300), &verifies));
-    }
-
-    #[test]
-    fn one_false_report_covers_no_more_than_a_moment() {
-        let mut advance = Advance::new(at(0));
-        assert!(advance.note(at(0), &said(1_000_000, 1_000_000)));
-        let moves: Vec<u64> = (1..30).filter(|&step| advance.note(at(100 * step), &said(step, step))).collect();
-        assert_eq!(moves, (10..30).collect::<Vec<_>>());
-    }
-
-    #[test]
-    fn after_a_silence_the_last_report_counts() {
-        let mut advance = Advance::new(at(0));
-        advance.note(at(0), &said(50, 50));
-        assert!(!advance.note(at(60_000), &said(50, 50)) && advance.note(at(60_100), &said(51, 50)));
-        advance.begin(&said(20, 20));
-        assert!(advance.note(at(60_200), &said(21, 20)));
+        assert!(advance.note(&verifies) && !advance.note(&verifies));
+        advance.begin(&said(5, 5));
+        assert!(!advance.note(&said(5, 5)) && advance.note(&said(6, 5)), "it is served from there");
     }
 }
 

@@ -98,8 +98,10 @@ pub struct Neighbours {
     links: BTreeMap<Rank, MemberLink>,
     sessions: BTreeMap<MacAddr, (String, Instant)>,
     heard: Vec<String>,
-    /// Sessions that were news: each is once, as its announcements can be replayed.
+    /// Sessions that were news: each is once, as its announcements can be replayed. Beyond [`MAX_NEWS`] there is news
+    /// only at the longest interval of [`OFFER`].
     known: BTreeSet<(MacAddr, u32)>,
+    news_at: Option<Instant>,
     timing: Timing,
 }
 
@@ -128,7 +130,15 @@ impl Neighbours {
     pub fn note_session(&mut self, now: Instant, (mac, session): (MacAddr, u32), host: &str) -> bool {
         // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
-        let is_news = self.known.len() < MAX_NEWS && self.known.insert((mac, session));
+        let is_open = self.known.len() < MAX_NEWS || self.news_at.is_none_or(|at| now.since(at) >= OFFER[1]);
+        let is_news = is_open && self.known.insert((mac, session));
+        if is_news {
+            self.news_at = Some(now);
+            // Any of them may be news again at that interval.
+            if self.known.len() > MAX_NEWS {
+                self.known.pop_first();
+            }
+        }
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
             self.sessions.insert(mac, (host.to_owned(), now));
             if self.heard.len() < MAX_SESSIONS && !self.heard.iter().any(|known| known == host) {
@@ -363,6 +373,19 @@ mod tests {
         offered.dedup();
         let spaced = |pair: &[Instant]| pair[1].since(pair[0]) >= OFFER[0];
         assert!(offered[4..].windows(2).all(spaced), "{offered:?}");
+    }
+
+    #[test]
+    fn a_session_that_begins_behind_recorded_ones_is_news_and_those_are_rarely_again() {
+        let mut neighbours = Neighbours::default();
+        let mac = |number: u32| MacAddr::new(2, 0, 0, 1, (number >> 8) as u8, number as u8);
+        let recorded = 10 * MAX_NEWS as u32;
+        let news = |at_report: u32| neighbours.note_session(at(at_report), (mac(at_report % recorded), 7), "n0");
+        let news = (0..20 * recorded).map(news).filter(|&is_news| is_news).count();
+        let most = MAX_NEWS + 1 + at(20 * recorded).since(at(0)).as_secs() as usize / OFFER[1].as_secs() as usize;
+        assert!((MAX_NEWS + 2..=most).contains(&news), "{news} of {most}");
+        let later = at(20 * recorded) + OFFER[1];
+        assert!(neighbours.note_session(later, (MacAddr::new(2, 0, 0, 2, 0, 0), 7), "n1"));
     }
 
     #[test]
