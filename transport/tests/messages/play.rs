@@ -53,7 +53,11 @@ pub fn mailbox(rank: u16, hosts: usize, payload_bytes: usize, settings: &Setting
 }
 
 pub fn content(number: usize, length: usize) -> Vec<u8> {
-    (0..length).map(|at| (at * 7 + (at >> 8) + number * 31) as u8).collect()
+    let row: [u8; 256] = std::array::from_fn(|at| (at * 7) as u8);
+    let rows = (0..length.div_ceil(row.len())).map(|block| (block + number * 31) as u8);
+    let mut content: Vec<u8> = rows.flat_map(|first| row.map(|byte| byte.wrapping_add(first))).collect();
+    content.truncate(length);
+    content
 }
 
 #[derive(Default)]
