@@ -1,38 +1,22 @@
 //! Patterns of entries that are not sent, as in `.gitignore`.
 
-use std::os::unix::ffi::OsStrExt;
-use std::path::{Component, Path};
+use glob::{MatchOptions, Pattern};
+use std::path::Path;
 
 /// Patterns of entries that are not sent. The last matching pattern decides, and one that begins
 /// with `!` includes.
 #[derive(Clone, Debug, Default)]
-pub struct Exclusion(Vec<Pattern>);
+pub struct Exclusion(Vec<Rule>);
 
 #[derive(Clone, Debug)]
-struct Pattern {
+struct Rule {
+    pattern: Pattern,
     includes: bool,
     is_for_directories: bool,
-    parts: Vec<Part>,
 }
 
-#[derive(Clone, Debug)]
-enum Part {
-    /// `**`: any number of directories; as the last part, all that is in one.
-    Directories,
-    Name(Vec<Piece>),
-}
-
-#[derive(Clone, Debug)]
-enum Piece {
-    Byte(u8),
-    Any,
-    /// `*`: any number of bytes.
-    Bytes,
-    OneOf {
-        is_negated: bool,
-        ranges: Vec<(u8, u8)>,
-    },
-}
+const AS_PATHS: MatchOptions =
+    MatchOptions { case_sensitive: true, require_literal_separator: true, require_literal_leading_dot: false };
 
 impl Exclusion {
     /// Compiles patterns whose paths are relative to the directory that is sent. Empty ones and those that begin with
@@ -42,130 +26,56 @@ impl Exclusion {
     /// The invalid pattern and the reason.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Exclusion, String> {
         let parsed = patterns.into_iter().filter_map(|text| {
-            let pattern = Pattern::parse(text).transpose()?;
-            Some(pattern.map_err(|why| format!("the pattern {text:?} is not valid: {why}")))
+            let rule = Rule::parse(text).transpose()?;
+            Some(rule.map_err(|why| format!("the pattern {text:?} is not valid: {why}")))
         });
         parsed.collect::<Result<_, _>>().map(Exclusion)
     }
 
     /// Whether the entry at `path`, relative to the directory that is sent, is excluded.
     pub fn leaves_out(&self, path: &Path, is_directory: bool) -> bool {
-        let names: Vec<&[u8]> = path
-            .components()
-            .filter_map(|part| match part {
-                Component::Normal(name) => Some(name.as_bytes()),
-                _ => None,
-            })
-            .collect();
+        let path = path.to_string_lossy();
         let fits =
-            |pattern: &&Pattern| (is_directory || !pattern.is_for_directories) && is_path(&pattern.parts, &names);
-        self.0.iter().rev().find(fits).is_some_and(|pattern| !pattern.includes)
+            |rule: &&Rule| (is_directory || !rule.is_for_directories) && rule.pattern.matches_with(&path, AS_PATHS);
+        self.0.iter().rev().find(fits).is_some_and(|rule| !rule.includes)
     }
 }
 
-impl Pattern {
-    fn parse(text: &str) -> Result<Option<Pattern>, &'static str> {
+impl Rule {
+    fn parse(text: &str) -> Result<Option<Rule>, &'static str> {
         let text = if text.ends_with("\\ ") { text } else { text.trim_end() };
         if text.is_empty() || text.starts_with('#') {
             return Ok(None);
         }
         let (includes, text) = text.strip_prefix('!').map_or((false, text), |text| (true, text));
-        let (is_at_top, text) = text.strip_prefix('/').map_or((false, text), |text| (true, text));
         let (is_for_directories, text) = text.strip_suffix('/').map_or((false, text), |text| (true, text));
-        let mut parts = Vec::new();
-        if !is_at_top && !text.contains('/') {
-            parts.push(Part::Directories);
-        }
-        for part in text.split('/') {
-            parts.push(if part == "**" { Part::Directories } else { Part::Name(pieces(part.as_bytes())?) });
-        }
-        Ok(Some(Pattern { includes, is_for_directories, parts }))
+        let anywhere = if text.contains('/') { "" } else { "**/" };
+        let parts: Vec<_> = text.trim_start_matches('/').split('/').map(part).collect::<Result<_, _>>()?;
+        let pattern = Pattern::new(&format!("{anywhere}{}", parts.join("/"))).map_err(|error| error.msg)?;
+        Ok(Some(Rule { pattern, includes, is_for_directories }))
     }
 }
 
-fn pieces(mut name: &[u8]) -> Result<Vec<Piece>, &'static str> {
-    let mut pieces = Vec::new();
-    while let Some((&byte, rest)) = name.split_first() {
-        name = rest;
-        pieces.push(match byte {
-            b'?' => Piece::Any,
-            b'*' => Piece::Bytes,
-            b'[' => one_of(&mut name)?,
-            b'\\' => {
-                let (&byte, rest) = name.split_first().ok_or("it ends with a backslash")?;
-                name = rest;
-                Piece::Byte(byte)
+/// Writes a name of a pattern as the crate has it: without backslashes, `[^a]`, and `**` beside letters.
+fn part(text: &str) -> Result<String, &'static str> {
+    let (mut part, mut letters) = (String::new(), text.chars());
+    while let Some(letter) = letters.next() {
+        match letter {
+            '\\' => {
+                let literal = letters.next().ok_or("it ends with a backslash")?;
+                part += &Pattern::escape(&literal.to_string());
             }
-            byte => Piece::Byte(byte),
-        });
-    }
-    Ok(pieces)
-}
-
-/// Reads a class behind its bracket: `a-z]`, `!a]` or `^a]`. A bracket or hyphen at its beginning is one of the bytes.
-fn one_of(name: &mut &[u8]) -> Result<Piece, &'static str> {
-    let is_negated = matches!(name.first(), Some(b'!' | b'^'));
-    let class = &name[usize::from(is_negated)..];
-    let end = class.iter().skip(1).position(|&byte| byte == b']').ok_or("a [ has no ]")? + 1;
-    *name = &class[end + 1..];
-    let (mut class, mut ranges) = (&class[..end], Vec::new());
-    while let Some((&first, rest)) = class.split_first() {
-        let (range, rest) = match rest {
-            [b'-', last, rest @ ..] => ((first, *last), rest),
-            _ => ((first, first), rest),
-        };
-        if range.0 > range.1 {
-            return Err("a range in [ ] ends before it begins");
-        }
-        ranges.push(range);
-        class = rest;
-    }
-    Ok(Piece::OneOf { is_negated, ranges })
-}
-
-fn is_path(parts: &[Part], names: &[&[u8]]) -> bool {
-    match (parts.split_first(), names.split_first()) {
-        (None, _) => names.is_empty(),
-        (Some((Part::Directories, [])), _) => !names.is_empty(),
-        (Some((Part::Directories, rest)), _) => (0..=names.len()).any(|skipped| is_path(rest, &names[skipped..])),
-        (Some((Part::Name(pieces), rest)), Some((name, names))) => is_name(pieces, name) && is_path(rest, names),
-        (Some((Part::Name(_), _)), None) => false,
-    }
-}
-
-fn is_name(pieces: &[Piece], name: &[u8]) -> bool {
-    // The last `*`, and the first byte behind what it stands for: it may stand for more.
-    let (mut piece, mut at, mut star) = (0, 0, None);
-    loop {
-        match (pieces.get(piece), name.get(at)) {
-            (None, None) => return true,
-            (Some(Piece::Bytes), _) => {
-                star = Some((piece, at));
-                piece += 1;
-                continue;
-            }
-            (Some(one), Some(&byte)) if one.is(byte) => {
-                (piece, at) = (piece + 1, at + 1);
-                continue;
-            }
-            _ => {}
-        }
-        let Some((begin, behind)) = star.filter(|(_, behind)| *behind < name.len()) else { return false };
-        star = Some((begin, behind + 1));
-        (piece, at) = (begin + 1, behind + 1);
-    }
-}
-
-impl Piece {
-    fn is(&self, byte: u8) -> bool {
-        match self {
-            Piece::Byte(own) => *own == byte,
-            Piece::Any | Piece::Bytes => true,
-            Piece::OneOf { is_negated, ranges } => {
-                ranges.iter().any(|(first, last)| (first..=last).contains(&&byte)) != *is_negated
-            }
+            '^' if part.ends_with('[') => part.push('!'),
+            '*' if part.ends_with('*') && text != "**" => {}
+            letter => part.push(letter),
         }
     }
+    let mut classes = part.split('[').filter_map(|class| class.split_once(']')).map(|(class, _)| class);
+    let is_backwards = |class: &str| class.as_bytes().windows(3).any(|range| range[1] == b'-' && range[0] > range[2]);
+    if classes.any(is_backwards) {
+        return Err("a range in [ ] ends before it begins");
+    }
+    Ok(part)
 }
 
 #[cfg(test)]
@@ -228,17 +138,18 @@ mod tests {
         assert!(leaves_out(&["a/"], "x/a", true) && !leaves_out(&["a/"], "x/a", false));
         assert!(leaves_out(&["*.o", "!b.o", "/b.o"], "b.o", false) && !leaves_out(&["*.o", "!b.o"], "x/b.o", false));
         assert!(!leaves_out(&["", "  "], "a", false) && !leaves_out(&[], "a", true));
-        for wrong in ["a[b", "[z-a]", "a\\"] {
+        for wrong in ["[", "a[b", "[z-a]", "a\\"] {
             assert!(Exclusion::new([wrong]).is_err_and(|why| why.contains(&format!("{wrong:?}"))), "{wrong}");
         }
     }
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// The patterns that ripgrep's crate reads in the same way: without braces, and slashes in classes.
+        /// The patterns that ripgrep's crate reads in the same way: its braces are alternatives, and its `[!b]` can be a
+        /// slash.
         #[test]
         fn patterns_match_as_those_of_ripgrep(
-            pattern in "!?/?((a|b|\\*|\\?|\\[a-b\\]|\\[!b\\]){1,3}|\\*\\*)(/((a|b|\\*|\\?){1,3}|\\*\\*)){0,2}/?",
+            pattern in "!?/?((a|b|\\*|\\?|\\[a-b\\]){1,3}|\\*\\*)(/((a|b|\\*|\\?){1,3}|\\*\\*)){0,2}/?",
             path in "[abc]{1,3}(/[abc]{1,3}){0,3}",
             is_directory: bool,
         ) {
