@@ -281,7 +281,7 @@ pub(super) fn sections(bytes: &[u8]) {
         let end = sealed.len() + body_bytes;
         sealed.extend_from_slice(script.bytes(body_bytes.min(100)));
         sealed.resize(end, 0);
-        (listed, sent) = (listed + u64::from(kind == 1), sent + u64::from(kind % 2 == 0));
+        (listed, sent) = (listed + u64::from(kind == 1), sent + u64::from(kind.is_multiple_of(2)));
     }
     for stream in [bytes, &sealed] {
         let mut composer = Composer::new(chunk, content_bytes);
