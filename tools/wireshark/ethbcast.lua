@@ -70,7 +70,7 @@ end
 -- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
 local NUMBERS = {
     "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
-    "bytes", "came_bytes", "child", "chunk_bytes", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
+    "bytes", "came_bytes", "child", "chunk_bytes", "computer", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "frames", "free_bytes", "from", "held_us", "ip_kbit", "joined", "last_ns", "late_ns", "limit", "link_sent", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "mute", "number", "of_stream", "offset", "others_kbit", "over", "own_kbit", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
     "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
