@@ -117,6 +117,15 @@ fn tests_that_need_no_network() {
     }
 }
 
+/// The program was written independently, from the papers and RFCs.
+#[test]
+fn a_second_implementation_of_the_keys_has_the_same_vectors() {
+    let keys = own("../src/keys");
+    let [program, vectors] = ["vectors.py", "vectors.txt"].map(|name| keys.join(name));
+    let words = ["-B", text(&program), text(&vectors)];
+    Run::start("vectors", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT).assert_code(0);
+}
+
 #[test]
 fn lab_ranks_call_each_other() {
     pytest_on_each(&Site::beside("python_ranks", one_switch(3)), 3, "tests/test_ranks.py");

@@ -6,7 +6,6 @@ mod cluster;
 #[doc(hidden)]
 mod contents;
 mod file;
-mod hex;
 pub(crate) mod log;
 mod phrase;
 #[doc(hidden)]
