@@ -345,7 +345,8 @@ impl Session {
     ) -> Result<(SendReport, Option<Error>), Error> {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
-        let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
+        let selects = sending.source_mut().verified().is_some_and(|verified| verified.selects());
+        let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         let (form, config) = (form.signed(config.keys.is_some()), self.with_addresses(config)?);
         self.port.begin_anew();
         let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
@@ -369,7 +370,7 @@ impl Session {
                 watcher.update(|| root.final_frame(ROOT_ENDED));
             }
             sending.turn(root, now);
-            notifier.root_moved(root, |stream| sending.source().covered(stream), now);
+            notifier.root_moved(root, |stream| sending.source_mut().verified()?.covered(stream), now);
             until(root.is_over())
         });
         watcher.finish(driven, |error| root.final_frame(&format!("at the sender, {error}")))?;
