@@ -3,14 +3,13 @@
 pub use rustix::process::Signal;
 
 use ethbcast_collectives::lock::Mutex;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use rustix::thread::{
     CapabilitySet, capability_is_in_ambient_set, clear_ambient_capability_set, configure_capability_in_ambient_set,
 };
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
-use std::os::fd::AsFd;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, ExitStatus, Output, Stdio};
@@ -296,14 +295,14 @@ impl Drop for CommandInput {
 }
 
 fn drain(pipe: &ChildStdin) -> io::Result<bool> {
-    let look = PollTimeout::try_from(POLL_INTERVAL).expect("it is short");
+    let look = Timespec::try_from(POLL_INTERVAL).expect("it is short");
     loop {
         if rustix::io::ioctl_fionread(pipe)? == 0 {
             return Ok(true);
         }
-        let mut gone = [PollFd::new(pipe.as_fd(), PollFlags::empty())];
-        match poll(&mut gone, look) {
-            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
+        let mut gone = [PollFd::new(pipe, PollFlags::empty())];
+        match poll(&mut gone, Some(&look)) {
+            Ok(0) | Err(rustix::io::Errno::INTR) => {}
             Ok(_) => return Ok(rustix::io::ioctl_fionread(pipe)? == 0),
             Err(error) => return Err(error.into()),
         }

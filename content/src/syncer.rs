@@ -4,9 +4,10 @@
 //! the lost pages clean, and the next sync of that file succeeds. So the first failed sync of any thread decides, and
 //! the results of later calls are ignored.
 
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use rustix::fs::{Advice, fadvise};
 use std::fs::File;
 use std::io::{self, Error, Read, Result};
+use std::num::NonZeroU64;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 
@@ -161,12 +162,12 @@ const BEHIND_BYTES: u64 = 64 << 20;
 
 /// Drops a file's clean pages from the page cache.
 pub fn forget(file: &File) {
-    advise(file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+    advise(file, 0, 0, Advice::DontNeed);
 }
 
-fn advise(file: &File, offset: u64, bytes: u64, advice: PosixFadviseAdvice) {
+fn advise(file: &File, offset: u64, bytes: u64, advice: Advice) {
     // Only advice: errors are ignored.
-    posix_fadvise(file, offset as _, bytes as _, advice).ok();
+    fadvise(file, offset, NonZeroU64::new(bytes), advice).ok();
 }
 
 /// A file that is read sequentially to its end.
@@ -181,7 +182,7 @@ pub struct Passing {
 impl Passing {
     /// Reads a file of `bytes` bytes from position `at` on.
     pub fn new(file: File, at: u64, bytes: u64) -> Passing {
-        advise(&file, at, 0, PosixFadviseAdvice::POSIX_FADV_SEQUENTIAL);
+        advise(&file, at, 0, Advice::Sequential);
         Passing { file, is_large: bytes > LARGE_BYTES, at, forgotten: at }
     }
 
@@ -197,7 +198,7 @@ impl Read for Passing {
         self.at += count as u64;
         let forgettable = self.at.saturating_sub(self.forgotten);
         if self.is_large && forgettable >= 2 * BEHIND_BYTES {
-            advise(&self.file, self.forgotten, BEHIND_BYTES, PosixFadviseAdvice::POSIX_FADV_DONTNEED);
+            advise(&self.file, self.forgotten, BEHIND_BYTES, Advice::DontNeed);
             self.forgotten += BEHIND_BYTES;
         }
         Ok(count)

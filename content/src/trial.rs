@@ -4,7 +4,6 @@ use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, PRIVATE_FILE};
 use crate::hidden_names::HiddenNames;
 use crate::manifest::Manifest;
 use crate::name;
-use nix::libc;
 use std::collections::{BTreeSet, HashMap};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};

@@ -2,9 +2,10 @@
 
 use ethbcast_collectives::keys::{ExchangePair, Keys, Secret, Signer};
 use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    Blocks, Done, End, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, ReceiverKeys, Root, RootConfig,
-    RootEvent, RootKeys, Route, Station, Timing, Trailer, View, Wanted,
+    Blocks, ContentKind, Done, End, MemberRole, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, ReceiverKeys,
+    Root, RootConfig, RootEvent, RootKeys, Route, Station, Timing, Trailer, View, ViewMember, Wanted,
 };
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -14,13 +15,39 @@ use ethbcast_transport::sim::{
     Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, StormControl, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
-use ethbcast_transport::wire::{PayloadHash, group_mac};
-use ethbcast_transport::{Instant, MacAddr, Machine, Tuning};
+use ethbcast_transport::wire::{PayloadHash, Rank, group_mac};
+use ethbcast_transport::{Instant, MacAddr, Machine, Policy, Tuning};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
 pub const GROUP: &str = "simulated";
+
+/// Returns the first view of a chain of `members`, the root first, each with its address and nonce.
+pub fn first_view(members: impl IntoIterator<Item = (MacAddr, u64)>, bytes: u64) -> View {
+    let member = |(rank, (mac, nonce)): (u16, (MacAddr, u64))| ViewMember {
+        host: format!("n{rank}"),
+        mac,
+        nonce,
+        parent: rank.checked_sub(1).map(Rank),
+        order: 0,
+        standing: MemberRole::InPlace,
+    };
+    View {
+        epoch: 1,
+        via: Via::Chain,
+        segment_frames: 1,
+        policy: Policy::HolesAllowed,
+        push_frames: None,
+        payload_bytes: 1468,
+        size: Some(bytes),
+        content: ContentKind::Stream,
+        chunk: ChunkSize::default(),
+        selective: false,
+        rate: None,
+        members: (0..).zip(members).map(member).collect(),
+    }
+}
 
 #[derive(Clone, Debug)]
 pub struct Case {
@@ -199,7 +226,7 @@ pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
 pub fn hosts_of<S: Source, K: Sink>(
     case: &Case,
     seed: u64,
-    source: S,
+    mut source: S,
     sink: impl Fn(usize) -> K,
 ) -> Vec<Participant<S, K>> {
     let station = |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), case.mtu_bytes);
@@ -207,7 +234,7 @@ pub fn hosts_of<S: Source, K: Sink>(
     let config = RootConfig {
         size: (!case.is_endless).then_some(case.bytes as u64),
         form: source.form(),
-        selects: source.selects(),
+        selects: source.verified().is_some_and(|verified| verified.selects()),
         wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
         route: route(case),
         tuning: tuning.clone(),

@@ -6,8 +6,9 @@ use crate::doctor::Fault;
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
 use crate::serve::Severity;
 use crate::whole_file;
-use ethbcast_collectives::keys::{KEY_PATH, KeyLog, Keys, MAX_KEY_FILE_BYTES, PHRASE_VARIABLE, Phrase, Secret, Signer};
+use ethbcast_collectives::keys::{KEY_PATH, KeyLog, Keys, PHRASE_VARIABLE, Phrase, Secret, Signer};
 use ethbcast_collectives::membership::host;
+use ethbcast_collectives::membership::live::{KeyError, KeyFault, key_of_file, key_of_phrase, key_of_system};
 use ethbcast_transport::packet::random_secret;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::prctl;
@@ -19,7 +20,7 @@ use std::fs::{File, OpenOptions};
 use std::io::{self, IsTerminal, Read, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, OnceLock};
 use zeroize::{Zeroize, Zeroizing};
 
@@ -104,10 +105,6 @@ fn show(keys: &Keys) -> anyhow::Result<()> {
     lines.extend(keys.senders().iter().map(|sender| format!("sender {}", sender.name)));
     report(&lines.join("\n"))
 }
-
-/// Variable that names systemd's directory of a service's credentials.
-const CREDENTIALS: &str = "CREDENTIALS_DIRECTORY";
-const CREDENTIAL: &str = "ethbcast.key";
 
 /// The phrase as it was typed: the user is asked once per run.
 static TYPED: OnceLock<Zeroizing<String>> = OnceLock::new();
@@ -212,72 +209,24 @@ fn found(args: &KeySourceArgs) -> anyhow::Result<Option<Keys>> {
         let typed = Zeroizing::new(typed.into_string().unwrap_or_default());
         return phrase(&typed).map(Some);
     }
-    if let Some(directory) = std::env::var_os(CREDENTIALS) {
-        let path = PathBuf::from(directory).join(CREDENTIAL);
-        // The directory belongs to the service alone; the files may show a mode of their access
-        // list. One that this process inherited from another user's service has no key for it.
-        if path.exists() {
-            return parse(&path, text_of(&path, File::open(&path))?).map(Some);
-        }
-    }
-    match File::open(KEY_PATH) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        file => checked(Path::new(KEY_PATH), file).map(Some),
-    }
+    usable(key_of_system())
 }
 
 fn phrase(typed: &str) -> anyhow::Result<Keys> {
-    let phrase = Phrase::parse(typed).map_err(|error| Failure::new(Code::Usage, error).found(Fault::Phrase))?;
-    Ok(phrase.keys())
+    usable(key_of_phrase(typed))
 }
 
 pub fn read(path: &Path) -> anyhow::Result<Keys> {
-    if path.to_str().is_some_and(|typed| Phrase::parse(typed).is_ok()) {
-        let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
-        return Err(Failure::new(Code::Usage, text).found(Fault::Phrase).into());
-    }
-    checked(path, File::open(path))
+    usable(key_of_file(path))
 }
 
-fn checked(path: &Path, file: io::Result<File>) -> anyhow::Result<Keys> {
-    if let Ok(file) = &file {
-        let shown = path.display();
-        let about = file.metadata().code(Code::System)?;
-        let refused = |text: String| Err(Failure::new(Code::System, text).found(Fault::KeyMode).into());
-        if !about.is_file() {
-            return refused(format!("{shown} is no file"));
-        }
-        let (owner, user) = (about.uid(), geteuid().as_raw());
-        if owner != user && owner != 0 {
-            return refused(format!("{shown} is another user's: `chown` it to this user or root"));
-        }
-        if about.mode() & 0o077 != 0 {
-            return refused(format!("others can read {shown}: `chmod 600 {shown}`"));
-        }
-    }
-    parse(path, text_of(path, file)?)
-}
-
-fn text_of(path: &Path, file: io::Result<File>) -> anyhow::Result<Zeroizing<String>> {
-    let mut text = Zeroizing::new(String::with_capacity(MAX_KEY_FILE_BYTES + 1));
-    let read = file.and_then(|file| file.take(MAX_KEY_FILE_BYTES as u64 + 1).read_to_string(&mut text));
-    let Err(error) = read else { return Ok(text) };
-    let shown = path.display();
-    match error.kind() {
-        io::ErrorKind::PermissionDenied => {
-            let text = format!(
-                "this user may not read the key {shown}: run as its owner, name another with --key FILE, or send \
-                 without one by --no-key"
-            );
-            Err(Failure::new(Code::System, text).found(Fault::KeyMode).into())
-        }
-        io::ErrorKind::InvalidData => fail(Code::Usage, format!("{shown}: this is no key file: it is no text")),
-        _ => fail(Code::System, format!("{shown}: {error}")),
-    }
-}
-
-fn parse(path: &Path, text: Zeroizing<String>) -> anyhow::Result<Keys> {
-    Ok(Keys::parse(&text).map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", path.display())))?)
+fn usable<T>(key: Result<T, KeyError>) -> anyhow::Result<T> {
+    key.map_err(|error| match error.fault {
+        KeyFault::Phrase => Failure::new(Code::Usage, error).found(Fault::Phrase).into(),
+        KeyFault::Mode => Failure::new(Code::System, error).found(Fault::KeyMode).into(),
+        KeyFault::Text => Failure::new(Code::Usage, error).into(),
+        _ => Failure::new(Code::System, error).into(),
+    })
 }
 
 /// Reads a line by single bytes, so that no buffer keeps a copy, until one of these signals is pending.

@@ -185,13 +185,31 @@ const MAX_DOUBLINGS: u32 = 7;
 pub(crate) struct BusyPoll {
     longest: Duration,
     moved_at: Instant,
-    barred_until: Instant,
+    barred: Barred,
+}
+
+/// Time for which something that did not pay is not tried again: it doubles with each failure, and halves with each
+/// success.
+#[derive(Clone, Copy, Debug, Default)]
+struct Barred {
+    until: Instant,
     doublings: u32,
+}
+
+impl Barred {
+    fn note(&mut self, now: Instant, paid: bool, (shortest, max_doublings): (Duration, u32)) {
+        if paid {
+            self.doublings = self.doublings.saturating_sub(1);
+        } else {
+            self.until = now + shortest * (1 << self.doublings);
+            self.doublings = (self.doublings + 1).min(max_doublings);
+        }
+    }
 }
 
 impl BusyPoll {
     pub(crate) fn new(longest: Duration) -> Self {
-        BusyPoll { longest, moved_at: Instant::START, barred_until: Instant::START, doublings: 0 }
+        BusyPoll { longest, moved_at: Instant::START, barred: Barred::default() }
     }
 
     pub(crate) fn moved(&mut self, now: Instant) {
@@ -201,16 +219,11 @@ impl BusyPoll {
     pub(crate) fn until(&self, now: Instant, limit: Option<Duration>) -> Option<Instant> {
         let end = self.moved_at + self.longest;
         let end = limit.map_or(end, |limit| end.min(now + limit));
-        (end > now && now >= self.barred_until).then_some(end)
+        (end > now && now >= self.barred.until).then_some(end)
     }
 
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
-        if longest_pause <= LATE_WAKE.max(self.longest) {
-            self.doublings = self.doublings.saturating_sub(1);
-        } else {
-            self.barred_until = now + BARRED * (1 << self.doublings);
-            self.doublings = (self.doublings + 1).min(MAX_DOUBLINGS);
-        }
+        self.barred.note(now, longest_pause <= LATE_WAKE.max(self.longest), (BARRED, MAX_DOUBLINGS));
     }
 }
 
@@ -255,8 +268,7 @@ pub(crate) struct Coalescing {
     since: Instant,
     dense: bool,
     napped: bool,
-    doublings: u32,
-    barred_until: Instant,
+    barred: Barred,
 }
 
 impl Coalescing {
@@ -270,7 +282,7 @@ impl Coalescing {
         self.sent = self.sent.saturating_add(sent);
         self.rounds += u32::from(received > 0);
         if std::mem::take(&mut self.napped) {
-            self.learn(now, received);
+            self.barred.note(now, received >= WORTHWHILE_FRAMES, (INTERVAL, MAX_NAP_DOUBLINGS));
         }
         let interval = now.since(self.since);
         if interval >= INTERVAL {
@@ -279,7 +291,7 @@ impl Coalescing {
             let several_at_a_time = self.received >= self.rounds.saturating_mul(WORTHWHILE_FRAMES);
             let one_sided = self.received >= self.sent.saturating_mul(ONE_SIDED_FRAMES);
             if self.is_bulk(interval) && (several_at_a_time || one_sided) {
-                (self.doublings, self.barred_until) = (0, now);
+                self.barred = Barred { until: now, doublings: 0 };
             }
             (self.received, self.rounds, self.sent, self.since) = (0, 0, 0, now);
         }
@@ -298,18 +310,9 @@ impl Coalescing {
         }
     }
 
-    fn learn(&mut self, now: Instant, received: u32) {
-        if received >= WORTHWHILE_FRAMES {
-            self.doublings = self.doublings.saturating_sub(1);
-        } else {
-            self.barred_until = now + INTERVAL * (1 << self.doublings);
-            self.doublings = (self.doublings + 1).min(MAX_NAP_DOUBLINGS);
-        }
-    }
-
     pub(crate) fn nap(&mut self, now: Instant, limit: Option<Duration>) -> Option<Duration> {
         let nap = limit.map_or(self.nap, |limit| limit.min(self.nap));
-        let allowed = self.dense && now >= self.barred_until && !nap.is_zero();
+        let allowed = self.dense && now >= self.barred.until && !nap.is_zero();
         // A nap cut short by a deadline proves nothing about arrivals.
         self.napped = allowed && nap == self.nap;
         allowed.then_some(nap)
@@ -456,7 +459,7 @@ mod tests {
         let round = Duration::from_micros(round_micros);
         let (mut coalescing, begin) = after(received, sent, round);
         // The sender repeatedly had no CPU for a moment: the next nap is seconds away.
-        coalescing.doublings = MAX_NAP_DOUBLINGS;
+        coalescing.barred.doublings = MAX_NAP_DOUBLINGS;
         coalescing.learn(begin, 0);
         let mut now = begin;
         while coalescing.nap(now, None).is_none() && now.since(begin) < Duration::from_secs(1) {

@@ -165,7 +165,8 @@ fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
 
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let text: String = rows.iter().map(Row::text).collect();
-    compare(&root.join("tests/snapshots/efficiency.txt"), &format!("{TEXT_HEADING}{text}"), "efficiency");
+    let test = "-p ethbcast-transport --test efficiency";
+    compare(&root.join("tests/snapshots/efficiency.txt"), &format!("{TEXT_HEADING}{text}"), test);
     let csv: String = rows.iter().map(Row::csv).collect();
-    compare(&root.join("../docs/results/efficiency.csv"), &format!("{CSV_HEADING}{csv}"), "efficiency");
+    compare(&root.join("../docs/results/efficiency.csv"), &format!("{CSV_HEADING}{csv}"), test);
 }

@@ -1,6 +1,9 @@
 //! Tests of the C library: programs in C and C++ on simulated hosts (network namespaces), its
 //! symbols and header.
 
+#[path = "../../../transport/tests/common/accepted.rs"]
+mod accepted;
+
 use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::communicator::Communicator;
 use ethbcast_tests::lab::{COMPILE_LIMIT, LIMIT, Run, Site, content, one_switch, put_whole};
@@ -87,11 +90,8 @@ fn the_header_is_what_cbindgen_makes_of_the_library() {
     let made = cbindgen::generate_with_config(own(""), config).expect("the library can be read");
     let mut text = Vec::new();
     made.write(&mut text);
-    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
-        fs::write(own("include/ethbcast.h"), &text).expect("written");
-    }
-    let kept = fs::read_to_string(own("include/ethbcast.h")).expect("the header is kept in the tree");
-    assert_eq!(String::from_utf8_lossy(&text), kept, "ETHBCAST_ACCEPT=1 writes it anew");
+    let text = String::from_utf8(text).expect("a header is text");
+    accepted::compare(&own("include/ethbcast.h"), &text, "-p ethbcast-c --test lab_c");
 }
 
 #[test]

@@ -8,7 +8,6 @@ use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use ethbcast_collectives::session::verified::mebibytes;
-use nix::libc;
 use rustix::fs::ioctl_blksszget;
 use std::fs::{File, OpenOptions};
 use std::io::{Error, ErrorKind, Result, Seek, SeekFrom};

@@ -29,7 +29,7 @@ use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacin
 use crate::{mounts, name};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::Offered;
-use nix::sys::statvfs::statvfs;
+use rustix::fs::statvfs;
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
 use std::io::ErrorKind;
@@ -291,9 +291,8 @@ impl Dest {
 
     fn space(&self) -> Option<Space> {
         let stat = statvfs(self.directory()?).ok()?;
-        // Their types differ between architectures.
-        let bytes = |blocks| u64::try_from(blocks as u128 * stat.fragment_size() as u128).unwrap_or(u64::MAX);
-        Some(Space { available: bytes(stat.blocks_available()), all: bytes(stat.blocks()) })
+        let [available, all] = [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));
+        Some(Space { available, all })
     }
 }
 

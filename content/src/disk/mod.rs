@@ -16,7 +16,6 @@ use crate::manifest::Special;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{StorageError, is_full};
 use ethbcast_collectives::session::{FileAttributes, Outcome, Trailer};
-use nix::libc;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::ops::Range;

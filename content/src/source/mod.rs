@@ -234,6 +234,7 @@ mod tests {
     use crate::layout::Verdict;
     use ethbcast_collectives::session::SendOptions;
     use ethbcast_collectives::session::live::ReadAt;
+    use rustix::fs::{CWD, FileType, Mode, mknodat};
     use std::fs;
     use std::io::Read;
     use std::os::unix::fs::symlink;
@@ -448,7 +449,7 @@ mod tests {
     #[test]
     fn a_fifo_is_refused_by_name_unless_it_may_be_sent() {
         let directory = directory(&[("a", b"1")]);
-        nix::unistd::mkfifo(&directory.path().join("pipe"), nix::sys::stat::Mode::S_IRWXU).expect("room");
+        mknodat(CWD, directory.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("room");
         let refused = Tree::list(&[directory.path().to_owned()], &Selection::default()).expect_err("a fifo");
         let text = refused.to_string();
         assert!(text.contains("pipe is a fifo") && text.contains("--devices") && text.contains("--exclude"), "{text}");

@@ -11,7 +11,7 @@ use crate::sparse::{Map, SparseStream};
 use crate::syncer::Passing;
 use ethbcast_collectives::session::live::{Content, ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Packing};
-use nix::poll::{PollFd, PollFlags, poll};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, Cursor, ErrorKind, Read, Seek, SeekFrom};
@@ -22,8 +22,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Polling interval of a fifo without a writer, in milliseconds.
-const POLL_TIMEOUT_MS: u16 = 100;
+/// Polling interval of a fifo without a writer: 100 ms.
+const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
 /// Divisor of the size: a file is sent as a sparse stream if more than this fraction of it is
 /// holes. With fewer holes it is sent as it is, and the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
@@ -303,7 +303,7 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     let began = Instant::now();
     // Poll reports nothing before a first writer, even one that has closed since.
-    while poll(&mut [PollFd::new(file.as_fd(), PollFlags::POLLIN)], POLL_TIMEOUT_MS)? == 0 {
+    while poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&POLL_INTERVAL))? == 0 {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
             let text = format!("nobody has written to it within {} s", patience.as_secs_f64());
             return Err(io::Error::new(ErrorKind::TimedOut, text));

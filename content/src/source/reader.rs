@@ -5,8 +5,7 @@ use crate::manifest::FileData;
 use crate::syncer::Passing;
 use ethbcast_collectives::lock::{Condvar, Mutex};
 use ethbcast_collectives::session::live::ReadAt;
-use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use rustix::fs::OFlags;
+use rustix::fs::{Advice, OFlags, fadvise};
 use std::collections::BTreeMap;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read};
@@ -341,7 +340,7 @@ impl AheadQueue {
         let open = |&entry: &usize| {
             let file = self.files.open_unchanged(entry, self.allow_changing).ok()?;
             // All files are requested before any is read, so that the disk can order its seeks.
-            posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_WILLNEED).ok();
+            fadvise(&file, 0, None, Advice::WillNeed).ok();
             Some(file)
         };
         let open: Vec<Option<File>> = entries.iter().map(open).collect();

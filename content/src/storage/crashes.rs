@@ -10,7 +10,6 @@ use crate::journal::Identity;
 use crate::manifest::{Attributes, Builder, Entry, FileData, HEAD_BYTES, Head, Manifest, Node};
 use crate::syncer::Pace;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
-use nix::libc;
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,6 @@ use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::is_hidden;
 use crate::manifest::{Attributes, Builder, Entry, FileData, Node};
 use ethbcast_collectives::session::live::StorageError;
-use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 

@@ -7,7 +7,6 @@ use crate::disk::model::{Abilities, Inode, Model, ROOT, World};
 use crate::disk::{COMMON_FILE, Directory, DiskFile, Lack, Privilege};
 use crate::hidden_names::{is_hidden, remove_stale};
 use crate::manifest::{Attributes, Builder, Entry, FileData, Node, Owner, Special, Xattr};
-use nix::libc;
 use std::collections::{BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
 

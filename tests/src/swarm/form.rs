@@ -2,9 +2,8 @@
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;
-use ethbcast_collectives::keys::ContentCipher;
-use ethbcast_collectives::session::application::{Again, Next, Sink, Source};
-use ethbcast_collectives::session::verified::{Checked, ChunkSet, ChunkSize, Cut, Form, VerifiedSource};
+use ethbcast_collectives::session::application::{Again, Next, Sink, Source, VerifiedStream};
+use ethbcast_collectives::session::verified::{Checked, ChunkSize, Cut, Form, VerifiedSource};
 use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
 use ethbcast_transport::Instant;
 use std::ops::{ControlFlow, Range};
@@ -62,28 +61,8 @@ impl Source for Given {
         self.source().form()
     }
 
-    fn protect(&mut self, cipher: ContentCipher) {
-        self.source_mut().protect(cipher);
-    }
-
-    fn selects(&self) -> bool {
-        self.source().selects()
-    }
-
-    fn select(&mut self, frame_bytes: usize) {
-        self.source_mut().select(frame_bytes);
-    }
-
-    fn wants_choice(&self) -> Option<u64> {
-        self.source().wants_choice()
-    }
-
-    fn choose(&mut self, stretch: u64, chunks: ChunkSet) {
-        self.source_mut().choose(stretch, chunks);
-    }
-
-    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        self.source_mut().read_whole(now, offset, bytes)
+    fn verified(&mut self) -> Option<&mut dyn VerifiedStream> {
+        self.source_mut().verified()
     }
 
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {

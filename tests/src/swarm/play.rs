@@ -352,15 +352,15 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::session::first_view;
     use crate::swarm::class::{Effect, Filter, Rule};
     use crate::swarm::hosts::HostSet;
     use crate::swarm::schedule::Role;
     use crate::swarm::seed::Seed;
-    use ethbcast_collectives::session::verified::ChunkSize;
-    use ethbcast_collectives::session::{ContentKind, MemberRole, ViewMember, kind};
+    use ethbcast_collectives::session::{MemberRole, kind};
+    use ethbcast_transport::Tuning;
     use ethbcast_transport::sim::host_mac;
     use ethbcast_transport::wire::Rank;
-    use ethbcast_transport::{Policy, Tuning};
     use std::time::Duration;
 
     fn always(class: Class, filter: Filter, effect: Effect) -> Rule {
@@ -449,28 +449,9 @@ mod tests {
         let chain = |order: [usize; 4]| {
             let parent =
                 |rank: usize| Some(Rank(order[order.iter().position(|&at| at == rank)?.checked_sub(1)?] as u16));
-            let members = (0..4).map(|rank| ViewMember {
-                host: format!("n{rank}"),
-                mac: host_mac(rank),
-                nonce: 0,
-                parent: parent(rank),
-                order: 0,
-                standing: MemberRole::InPlace,
-            });
-            View {
-                epoch: 1,
-                via: Via::Chain,
-                segment_frames: 1,
-                policy: Policy::HolesAllowed,
-                push_frames: None,
-                payload_bytes: 268,
-                size: None,
-                content: ContentKind::default(),
-                chunk: ChunkSize::default(),
-                selective: false,
-                members: members.collect(),
-                rate: None,
-            }
+            let mut view = first_view((0..4).map(|rank| (host_mac(rank), 0)), 1000);
+            view.members.iter_mut().enumerate().for_each(|(rank, member)| member.parent = parent(rank));
+            view
         };
         let judge = |view: &View| check_contention(view, &topology, |rank| rank);
         let mut good = chain([0, 2, 1, 3]);

@@ -8,7 +8,7 @@ use ethbcast_collectives::session::{
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, GROUP, Host, Played, hosts, keys, play, star, turn};
-use ethbcast_transport::sim::{Delivery, Fate, NoFaults, Random, RandomFaults, Simulation, host_mac};
+use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{ETHERNET_BYTES, EtherType, EthernetHeader, KEYED_VERSION, Kind, parse, seal};
 use ethbcast_transport::{Instant, Machine};
 use std::cell::RefCell;
@@ -55,6 +55,20 @@ fn a_key_costs_no_frame_but_the_one_that_brings_the_groups_secret() {
 
 pub type Heard = Vec<(usize, Vec<u8>)>;
 
+/// Returns what an attacker has heard, `known` at first, and a network without faults in which it hears every frame.
+pub fn recording(known: &Heard) -> (Rc<RefCell<Heard>>, impl Faults + use<>) {
+    let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
+    let hears = Rc::clone(&heard);
+    let faults = move |delivery: &Delivery<'_>| {
+        let is_short = hears.borrow().len() < 20_000;
+        if delivery.from.is_some() && is_short {
+            hears.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
+        }
+        Fate::Deliver
+    };
+    (heard, faults)
+}
+
 /// Alters a frame, or not, as an attacker may before sending it to a host.
 pub fn altered(frame: &mut Vec<u8>, random: &mut Random) {
     let bit = random.below(8 * frame.len() as u64) as usize;
@@ -84,15 +98,7 @@ type Manner = (usize, fn(&mut Vec<u8>, &mut Random));
 
 fn attacked_by(case: &Case, seed: u64, known: &Heard, manner: Manner) -> (Vec<Outcome>, u64, Heard, u64) {
     let (burst, alter) = manner;
-    let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
-    let hears = Rc::clone(&heard);
-    let faults = move |delivery: &Delivery<'_>| {
-        let is_short = hears.borrow().len() < 20_000;
-        if delivery.from.is_some() && is_short {
-            hears.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
-        }
-        Fate::Deliver
-    };
+    let (heard, faults) = recording(known);
     let mut simulation = Simulation::new(&star(case, RATE_BITS_PER_SECOND), hosts(case, seed), faults);
     let (mut random, mut now) = (Random::new(!seed), Duration::ZERO);
     let mut injected = 0;

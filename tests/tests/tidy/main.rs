@@ -1,6 +1,8 @@
 //! Tests of the source code itself: rules of ARCHITECTURE.md that no compiler checks. Needs no
 //! root.
 
+#[path = "../../../transport/tests/common/accepted.rs"]
+mod accepted;
 mod map;
 mod source;
 mod words;

@@ -2,6 +2,7 @@
 //!
 //! `ETHBCAST_ACCEPT=1 cargo test -p ethbcast-tests --test tidy` writes it anew.
 
+use crate::accepted;
 use crate::source::{Source, files, root};
 use std::fs;
 
@@ -117,12 +118,7 @@ fn the_code_map_is_made_from_the_modules_first_sentences() {
     let (before, rest) = page.split_once(BEGIN).expect("the mark where the code map begins");
     let (_, after) = rest.split_once(END).expect("the mark where the code map ends");
     let whole = format!("{before}{BEGIN}\n\n{map}\n\n{END}{after}");
-    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
-        fs::write(&path, whole).expect("written");
-    } else if page != whole {
-        let missing: Vec<&str> = map.lines().filter(|row| !page.contains(row)).collect();
-        panic!("not in ARCHITECTURE.md; ETHBCAST_ACCEPT=1 writes the code map anew:\n{}", missing.join("\n"));
-    }
+    accepted::compare(&path, &whole, "-p ethbcast-tests --test tidy");
 }
 
 #[test]

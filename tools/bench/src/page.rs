@@ -25,6 +25,18 @@ th,td{padding:.15rem 1rem .15rem 0;white-space:nowrap}
 @media print{.wide{overflow:visible}}"##;
 
 pub fn page(report: &Report) -> String {
+    let body = html! {
+        h1 { "ethbcast bench" }
+        (machine(report))
+        (who_wins(report))
+        @for (heading, axis) in AXES { (charts(report, heading, axis)) }
+        (all_figures(report))
+    };
+    document("ethbcast bench", None, STYLE, &body)
+}
+
+/// Renders a self-contained page, also for other reports.
+pub fn document(title: &str, color_scheme: Option<&str>, style: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -32,16 +44,11 @@ pub fn page(report: &Report) -> String {
                 meta charset="utf-8";
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                title { "ethbcast bench" }
-                style { (PreEscaped(STYLE)) }
+                @if let Some(scheme) = color_scheme { meta name="color-scheme" content=(scheme); }
+                title { (title) }
+                style { (PreEscaped(style)) }
             }
-            body {
-                h1 { "ethbcast bench" }
-                (machine(report))
-                (who_wins(report))
-                @for (heading, axis) in AXES { (charts(report, heading, axis)) }
-                (all_figures(report))
-            }
+            body { (body) }
         }
     };
     page.into_string()

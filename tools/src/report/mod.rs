@@ -14,9 +14,10 @@ use crate::args::ReportArgs;
 use crate::exit::{Code, WithCode, report};
 use crate::inputs::read_text;
 use crate::topo;
+use ethbcast_bench::page::document;
 use kept::Kept;
 pub use kept::{Circumstances, object, record};
-use maud::{DOCTYPE, Markup, PreEscaped, html};
+use maud::{Markup, html};
 use serde_json::Value;
 use std::path::Path;
 
@@ -60,26 +61,11 @@ pub fn page_of(object: Value) -> anyhow::Result<String> {
     Ok(page(&kept))
 }
 
-/// Content policy that forbids scripts and external resources, whatever a name or text contains.
-const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'";
 const STYLE: &str = include_str!("style.css");
 
 pub fn page(kept: &Kept) -> String {
-    let page = html! {
-        (DOCTYPE)
-        html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta http-equiv="Content-Security-Policy" content=(POLICY);
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                title { (sections::title(kept)) " – ethbcast" }
-                style { (PreEscaped(STYLE)) }
-            }
-            body { (body(kept)) }
-        }
-    };
-    page.into_string() + "\n"
+    let title = format!("{} – ethbcast", sections::title(kept));
+    document(&title, Some("light dark"), STYLE, &body(kept)) + "\n"
 }
 
 fn body(kept: &Kept) -> Markup {

@@ -15,7 +15,7 @@ use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{interface, units};
-use ethbcast_collectives::session::application::Sending;
+use ethbcast_collectives::session::live::{Reader, SentContent};
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
 use nix::sys::signal::Signal;
@@ -59,25 +59,27 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
     content.describe(&mut options);
+    options.chunk = Some(args.resume.chunk);
     start_rule::show(bar, &session, &options, args.start_rule);
     if let (true, Some(last)) = (args.resume.only_missing, &settings.last_run) {
         last.check_source(options.size)?;
     }
-    let (reader, source) = content.chunked(args.resume.chunk).read_ahead(options.size, session.waker());
-    let source = source.naming(args.resume.cut(options.content)).with_requests_only(args.dry_run);
-    // The thread is detached: a stdin without input must not block the end.
-    std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run()).code(Code::System)?;
-    start_rule::watch(args.start_rule, settings.at_enter, bar, &options).code(Code::System)?;
-    interrupt.begin_polling();
-    let mut sending = Sending::new(source);
-    let (sent, failed) = session.try_root(&options, &mut sending).map_err(failure)?;
+    let begin = |reader: Reader<_>| -> Result<(), Error> {
+        // The thread is detached: a stdin without input must not block the end.
+        let started = std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run());
+        let watched = || start_rule::watch(args.start_rule, settings.at_enter, bar, &options);
+        started.and_then(|_| watched()).map_err(Error::Resources)?;
+        interrupt.begin_polling();
+        Ok(())
+    };
+    let sent = session.send_content(content, &options, args.resume.cut(options.content), begin);
+    let SentContent { report: sent, failed, cause, has_requested } = sent.map_err(failure)?;
     bar.finish();
-    let has_asked = sending.source().has_requested();
-    if let (true, Some(choice)) = (args.dry_run && (has_asked || failed.is_none()), &sent.choice) {
-        let lacking = sent.lacking.filter(|_| has_asked);
+    if let (true, Some(choice)) = (args.dry_run && (has_requested || failed.is_none()), &sent.choice) {
+        let lacking = sent.lacking.filter(|_| has_requested);
         return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
-    let given_up = failed.map(|error| match (error, interrupt.signal(), sending.source_mut().take_error()) {
+    let given_up = failed.map(|error| match (error, interrupt.signal(), cause) {
         (Error::Cancelled { .. }, Some(signal), _) => interrupted(signal, &session),
         (Error::GaveUp(_), _, Some(error)) => failure(error),
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),

@@ -205,15 +205,6 @@ impl Mailbox {
         MailboxMemory { receive_queue_bytes: self.endpoint.hash_list.receive_memory_bytes(), ..total }
     }
 
-    /// Returns the memory of one peer, without the common receive queue.
-    ///
-    /// # Panics
-    /// If there is no such rank.
-    #[doc(hidden)]
-    pub fn peer_memory(&self, rank: Rank) -> MailboxMemory {
-        self.channels[rank.index()].memory()
-    }
-
     /// Recomputes every count.
     ///
     /// # Errors

@@ -71,10 +71,10 @@ pub use udp::{address_of, group_address, mac_of};
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine, TimeSource};
 use nix::time::{ClockId, clock_gettime};
-use rustix::rand::{GetRandomFlags, getrandom};
 use std::io;
 use std::ops::ControlFlow;
 use std::time::Duration;
+use syscall::getrandom;
 use zeroize::Zeroizing;
 
 /// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
@@ -165,15 +165,14 @@ pub struct Counters {
 /// If the kernel has no such call (before Linux 3.17), or something forbids it.
 pub fn random_u64() -> io::Result<u64> {
     let mut bytes = [0; 8];
-    let drawn = match getrandom(&mut bytes, GetRandomFlags::INSECURE) {
+    let drawn = match getrandom(&mut bytes, libc::GRND_INSECURE) {
         // Before Linux 5.6 the kernel does not know the flag.
-        Err(rustix::io::Errno::INVAL) => getrandom(&mut bytes, GetRandomFlags::empty()),
+        Err(error) if error.kind() == io::ErrorKind::InvalidInput => getrandom(&mut bytes, 0),
         drawn => drawn,
     };
-    match drawn {
-        Ok(8) => Ok(u64::from_ne_bytes(bytes)),
-        Ok(_) => Err(io::ErrorKind::UnexpectedEof.into()),
-        Err(errno) => Err(errno.into()),
+    match drawn? {
+        8 => Ok(u64::from_ne_bytes(bytes)),
+        _ => Err(io::ErrorKind::UnexpectedEof.into()),
     }
 }
 
@@ -187,8 +186,8 @@ pub fn random_secret<const BYTES: usize>() -> io::Result<Zeroizing<[u8; BYTES]>>
     let mut secret = Zeroizing::new([0; BYTES]);
     let mut drawn = 0;
     while drawn < BYTES {
-        drawn += match getrandom(&mut secret[drawn..], GetRandomFlags::empty()) {
-            Err(rustix::io::Errno::INTR) => 0,
+        drawn += match getrandom(&mut secret[drawn..], 0) {
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => 0,
             drawn => drawn?,
         };
     }

@@ -10,7 +10,7 @@ use nix::sys::socket::{
     AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
     socket,
 };
-use std::io::{IoSlice, IoSliceMut};
+use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
@@ -26,6 +26,13 @@ pub fn keep_little_memory() {
         // allocation.
         unsafe { libc::mallopt(parameter, bytes) };
     }
+}
+
+/// Fills `bytes` with random ones, by the system call itself; returns their number.
+pub(super) fn getrandom(bytes: &mut [u8], flags: u32) -> io::Result<usize> {
+    // SAFETY: the kernel writes at most as many bytes as `bytes` has, which outlive the call.
+    let drawn = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), flags) };
+    Ok(Errno::result(drawn)? as usize)
 }
 
 /// Opens a packet socket of protocol 0, which receives nothing until it is bound.

@@ -528,6 +528,11 @@ impl Kind {
     pub const RECEIPT: Kind = Kind(35);
     /// Last sequence number of messages and notes sent, and a request for a receipt.
     pub const ASK: Kind = Kind(36);
+
+    /// Whether frames of this kind belong to a stream.
+    pub const fn is_of_stream(self) -> bool {
+        matches!(self, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
+    }
 }
 
 /// Last of the older protocol versions, of which frames are parsed just enough to name the hosts that send them.

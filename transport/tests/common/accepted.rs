@@ -1,12 +1,17 @@
-//! Test helper: compares a computed table with a reviewed file (snapshot test).
+//! Test helper: compares a computed text with a reviewed file (snapshot test). Test programs of all crates include it.
 
 use std::fs;
 use std::path::Path;
 
+/// Whether this run accepts all computed texts.
+pub fn is_accepting() -> bool {
+    std::env::var_os("ETHBCAST_ACCEPT").is_some()
+}
+
 /// Compares `text` with the file, line by line, or writes the file if `ETHBCAST_ACCEPT` is set;
-/// `test` is the test binary that does so.
+/// `cargo test` with the arguments `test` does so.
 pub fn compare(path: &Path, text: &str, test: &str) {
-    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
+    if is_accepting() {
         path.parent().map_or(Ok(()), fs::create_dir_all).expect("the snapshot's folder can be made");
         fs::write(path, text).expect("the snapshot can be written");
         return;
@@ -16,8 +21,7 @@ pub fn compare(path: &Path, text: &str, test: &str) {
         return;
     }
     panic!(
-        "{} has changed:\n{}\nIf that is right, accept it: ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test \
-         {test}",
+        "{} has changed:\n{}\nIf that is right, accept it: ETHBCAST_ACCEPT=1 cargo test {test}",
         path.display(),
         changes(&accepted, text)
     );

@@ -1,5 +1,6 @@
 //! Helper of the cost tests: counts a test's instructions by callgrind, and compares them with the accepted counts.
 
+use crate::accepted::is_accepting;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::fs;
@@ -203,7 +204,7 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
     let now: Vec<_> = counted.iter().map(|(name, counts)| (name.clone(), figures(counts, frames))).collect();
     let (build, allocations) = (build(), columns().len() - 1);
     let now_text = text(&build, &now);
-    if std::env::var_os("ETHBCAST_ACCEPT").is_some() {
+    if is_accepting() {
         fs::write(path, now_text).expect("the snapshot can be written");
         return;
     }

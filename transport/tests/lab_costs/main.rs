@@ -80,5 +80,5 @@ fn a_frame_takes_the_instructions_that_were_accepted_and_no_allocation() {
 
 #[test]
 fn a_mebibyte_takes_the_calls_of_the_system_that_were_accepted() {
-    accepted::compare(&snapshot("loops.txt"), &loops::text(), "lab_costs");
+    accepted::compare(&snapshot("loops.txt"), &loops::text(), "-p ethbcast-transport --test lab_costs");
 }

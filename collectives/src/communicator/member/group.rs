@@ -141,7 +141,7 @@ impl Group {
             // Until the measured costs arrive, a different tree would be derived. The frame will be
             // sent again.
             Kind::DATA | Kind::PARITY | Kind::HEARTBEAT if !ready && !self.streams.is_cast(header.stream) => {}
-            Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT => self.streams.handle_frame(now, frame),
+            kind if kind.is_of_stream() => self.streams.handle_frame(now, frame),
             Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => {

@@ -3,7 +3,7 @@
 //! A train's receiver wakes up for every frame, and neither end runs the engine. A stream is
 //! acknowledged and kept, and its receiver coalesces arrivals.
 
-use super::{ProbeStep, Report};
+use super::{ProbeStep, ReplyWait, Report};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::{BulkFinding, Findings};
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -41,8 +41,7 @@ pub(in crate::measure) struct Bulk {
     patience: Duration,
     processors: Option<Processors>,
     running: Option<BulkRun>,
-    tries: u32,
-    due: Option<Instant>,
+    wait: ReplyWait,
     next_at: Option<Instant>,
     asked: usize,
     closing: bool,
@@ -99,8 +98,7 @@ impl Bulk {
             patience: settings.patience,
             processors: findings.processors,
             running: None,
-            tries: 0,
-            due: None,
+            wait: ReplyWait::default(),
             next_at: None,
             asked: 1,
             closing: false,
@@ -128,7 +126,7 @@ impl Bulk {
         if self.bulk_receivers.iter().any(|bulk_receiver| self.owes(bulk_receiver)) {
             return;
         }
-        (self.due, self.tries) = (None, 0);
+        self.wait = ReplyWait::default();
         let lead_in = self.length / LEAD_IN_PART;
         match self.asked {
             1 => self.next_at = Some(now + lead_in),
@@ -142,8 +140,8 @@ impl Bulk {
     }
 
     fn request(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
-        if self.next_at.is_none() && self.due.is_none() {
-            self.due = Some(now + self.patience * (1 << self.tries));
+        if self.next_at.is_none() && !self.wait.is_on() {
+            self.wait.begin_doubled(now, self.patience);
             let owing: Vec<bool> = self.bulk_receivers.iter().map(|bulk_receiver| self.owes(bulk_receiver)).collect();
             self.bulk_receivers
                 .iter_mut()
@@ -237,12 +235,10 @@ impl ProbeStep for Bulk {
         if self.next_at.is_some_and(|at| at <= now) {
             (self.next_at, self.asked) = (None, self.asked + 1);
         }
-        if self.due.is_some_and(|due| due <= now) {
-            (self.due, self.tries) = (None, self.tries + 1);
-        }
-        match (self.tries >= TRIES, self.closing) {
+        self.wait.on_timeout(now);
+        match (self.wait.misses >= TRIES, self.closing) {
             // Receivers of the stream must be notified that it is over.
-            (true, false) => (self.closing, self.tries) = (true, 0),
+            (true, false) => (self.closing, self.wait.misses) = (true, 0),
             (true, true) => self.given_up = true,
             (false, _) => {}
         }
@@ -277,7 +273,8 @@ impl ProbeStep for Bulk {
         if self.is_done() {
             return None;
         }
-        let own = [self.due, self.next_at].into_iter().flatten().map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        let next = self.next_at.map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        let own = [self.wait.deadline(), next].into_iter().flatten();
         own.chain(self.running.as_ref().and_then(|running| running.stream.poll_timeout(now))).min()
     }
 

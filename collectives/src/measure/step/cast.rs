@@ -10,7 +10,7 @@
 //! radio cell sends them at its lowest rate. So the ramp ends with a train at the link's rate whose
 //! first half goes to one host and whose second half goes to all; that host measures both gaps.
 
-use super::{ProbeStep, Report};
+use super::{ProbeStep, ReplyWait, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::{CastFinding, Findings};
 use crate::measure::probe::{Probe, ProbeWriter};
@@ -87,8 +87,7 @@ struct Run {
     sent: u64,
     /// Departure of frame 0, moved later when the train falls behind.
     origin: Instant,
-    tries: u32,
-    due: Option<Instant>,
+    wait: ReplyWait,
     only: Option<usize>,
     /// Host that gets the first half alone.
     sample: Option<usize>,
@@ -96,7 +95,8 @@ struct Run {
 
 impl Run {
     fn new(pace: RampPace) -> Run {
-        Run { pace, test: None, sent: 0, origin: Instant::START, tries: 0, due: None, only: None, sample: None }
+        let (origin, wait) = (Instant::START, ReplyWait::default());
+        Run { pace, test: None, sent: 0, origin, wait, only: None, sample: None }
     }
 
     fn is_sent(&self) -> bool {
@@ -295,10 +295,9 @@ impl CastStep {
     }
 
     fn poll_question(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
-        if self.run.due.is_none() {
-            let again = self.run.tries.saturating_sub(TRIES - 1);
-            self.run.due = Some(now + self.patience * (1 << again));
-            self.run.tries += 1;
+        if !self.run.wait.is_on() {
+            let again = self.run.wait.misses.saturating_sub(TRIES - 1);
+            self.run.wait.begin(now, self.patience * (1 << again));
             let only = self.run.only;
             for (at, cast_receiver) in self.cast_receivers.iter_mut().enumerate() {
                 cast_receiver.needs_request = cast_receiver.report.is_none() && only.is_none_or(|only| only == at);
@@ -336,10 +335,9 @@ impl ProbeStep for CastStep {
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.run.due.is_some_and(|due| due <= now) && !self.done {
-            self.run.due = None;
+        if !self.done && self.run.wait.on_timeout(now) {
             let is_silent = self.awaited().all(|(_, it)| it.report.is_none());
-            if self.run.tries >= if is_silent { TRIES_OF_ALL } else { TRIES } {
+            if self.run.wait.misses >= if is_silent { TRIES_OF_ALL } else { TRIES } {
                 self.judge();
             }
         }
@@ -360,7 +358,7 @@ impl ProbeStep for CastStep {
         if !self.run.is_sent() {
             return Some(Deadline { at: self.run.due_at(self.run.sent), why: Timer::PACE });
         }
-        self.run.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.run.wait.deadline()
     }
 
     fn is_done(&self) -> bool {

@@ -11,9 +11,10 @@ use super::probe::ProbeWriter;
 pub(super) use bulk::{Bulk, BulkRoute};
 pub(super) use cast::CastStep;
 use ethbcast_transport::wire::Frame;
-use ethbcast_transport::{Deadline, Instant, Kept, SplitFrame};
+use ethbcast_transport::{Deadline, Instant, Kept, SplitFrame, Timer};
 pub(super) use ping::{Largest, Ping, RollCall};
 use std::fmt::Debug;
+use std::time::Duration;
 pub(super) use train::Train;
 
 #[derive(Clone, Copy, Debug)]
@@ -32,6 +33,37 @@ pub(super) struct Report {
     /// Whether the report replies to a request behind all frames, not to a frame of the train.
     pub asked: bool,
     pub body: ReportBody,
+}
+
+/// Wait for the reply to a request, which is sent again when it ends. `misses` counts the waits since the last reply.
+#[derive(Clone, Copy, Debug, Default)]
+struct ReplyWait {
+    due: Option<Instant>,
+    misses: u32,
+}
+
+impl ReplyWait {
+    fn is_on(&self) -> bool {
+        self.due.is_some()
+    }
+
+    fn begin(&mut self, now: Instant, patience: Duration) {
+        self.due = Some(now + patience);
+    }
+
+    fn begin_doubled(&mut self, now: Instant, patience: Duration) {
+        self.begin(now, patience * (1 << self.misses));
+    }
+
+    fn on_timeout(&mut self, now: Instant) -> bool {
+        let is_missed = self.due.take_if(|due| *due <= now).is_some();
+        self.misses += u32::from(is_missed);
+        is_missed
+    }
+
+    fn deadline(&self) -> Option<Deadline> {
+        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+    }
 }
 
 /// One test. The order of calls is that of [`Machine`](ethbcast_transport::Machine).

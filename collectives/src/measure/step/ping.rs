@@ -1,13 +1,13 @@
 //! Network tests by frames that come back: reachability, round-trip time RTT(m) (Patarasuk 2008 §5.1), and path MTU.
 
-use super::{EchoFrame, ProbeStep};
+use super::{EchoFrame, ProbeStep, ReplyWait};
 use crate::measure::body::{ProbeBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{FramedMessage, Probe, ProbeWriter};
 use crate::measure::settings::{ProbeSettings, SMALL_BYTES};
 use crate::membership::MIN_MTU_BYTES;
 use ethbcast_transport::wire::Flags;
-use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
 /// Tries before a step gives up. At 10 % loss each way one path in 800 is misjudged.
@@ -31,8 +31,7 @@ pub(in crate::measure) struct Ping {
     /// own message.
     unanswered: Vec<(u32, Instant)>,
     sent: u64,
-    failures: u32,
-    due: Option<Instant>,
+    wait: ReplyWait,
 }
 
 impl Ping {
@@ -62,21 +61,20 @@ impl ProbeStep for Ping {
         if let Some((_, sent)) = self.unanswered.iter().find(|(test, _)| *test == echo.test) {
             self.samples_nanos.push(now.since(*sent).as_nanos() as u64);
             self.unanswered.clear();
-            (self.sent, self.failures, self.due) = (0, 0, None);
+            (self.sent, self.wait) = (0, ReplyWait::default());
             let over_time = self.began.is_some_and(|began| now.since(began) >= self.length);
             self.enough = over_time || self.samples_nanos.len() >= self.wanted as usize;
         }
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.due.is_some_and(|due| due <= now) {
-            self.failures += 1;
-            (self.sent, self.due) = (0, None);
+        if self.wait.on_timeout(now) {
+            self.sent = 0;
         }
     }
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
-        if self.is_done() || self.due.is_some() {
+        if self.is_done() || self.wait.is_on() {
             return None;
         }
         self.began.get_or_insert(now);
@@ -88,7 +86,7 @@ impl ProbeStep for Ping {
         self.sent += 1;
         let last = self.sent == self.framed.frames();
         if last {
-            self.due = Some(now + self.patience * (1 << self.failures));
+            self.wait.begin_doubled(now, self.patience);
         }
         let body = ProbeBody {
             task: Task::Ping,
@@ -101,11 +99,11 @@ impl ProbeStep for Ping {
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.wait.deadline()
     }
 
     fn is_done(&self) -> bool {
-        self.enough || self.failures >= TRIES
+        self.enough || self.wait.misses >= TRIES
     }
 
     fn conclude(&self, findings: &mut Findings) {
@@ -132,13 +130,12 @@ pub(in crate::measure) struct Largest {
     passes: usize,
     fails: usize,
     tried: usize,
-    tries: u32,
     tests: Vec<u32>,
     /// Largest MTU. It is tried again if the next smaller one is the result: no path has such a
     /// limit, but a host may have paused.
     largest: usize,
     is_repeated: bool,
-    due: Option<Instant>,
+    wait: ReplyWait,
 }
 
 impl Largest {
@@ -161,7 +158,7 @@ impl Largest {
     }
 
     fn choose(&mut self) {
-        self.tries = 0;
+        self.wait = ReplyWait::default();
         if self.passes + 1 == self.largest && self.fails == self.largest && !self.is_repeated {
             (self.fails, self.tried, self.is_repeated) = (self.largest + 1, self.largest, true);
             return;
@@ -191,37 +188,32 @@ impl ProbeStep for Largest {
             }
             self.passes = bytes;
             if bytes >= self.tried {
-                self.due = None;
                 self.choose();
             }
         }
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.due.is_some_and(|due| due <= now) {
-            self.due = None;
-            if self.tries >= TRIES {
-                self.fails = self.tried;
-                self.choose();
-            }
+        if self.wait.on_timeout(now) && self.wait.misses >= TRIES {
+            self.fails = self.tried;
+            self.choose();
         }
     }
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
-        if self.is_done() || self.due.is_some() {
+        if self.is_done() || self.wait.is_on() {
             return None;
         }
         let test = writer.draw();
         self.tests.push(test);
-        self.tries += 1;
-        self.due = Some(now + self.patience);
+        self.wait.begin(now, self.patience);
         let payload_bytes = self.tried - self.header_bytes;
         let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
         Some(writer.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.wait.deadline()
     }
 
     fn is_done(&self) -> bool {
@@ -247,10 +239,9 @@ pub(in crate::measure) struct RollCall {
     targets: Vec<Called>,
     patience: Duration,
     longest: Duration,
-    made: u32,
     calls: u32,
     next: usize,
-    due: Option<Instant>,
+    wait: ReplyWait,
     over: bool,
 }
 
@@ -288,21 +279,20 @@ impl ProbeStep for RollCall {
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.due.is_some_and(|due| due <= now) {
-            (self.due, self.next) = (None, 0);
-            (self.calls, self.made) = (self.calls.saturating_sub(1), self.made + 1);
+        if self.wait.on_timeout(now) {
+            (self.next, self.calls) = (0, self.calls.saturating_sub(1));
             self.patience = (self.patience * 2).min(self.longest);
             self.over = self.calls == 0;
         }
     }
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
-        if self.due.is_some() || self.over {
+        if self.wait.is_on() || self.over {
             return None;
         }
         let Some(skipped) = self.targets[self.next..].iter().position(|called| called.round_trip_nanos.is_none())
         else {
-            self.due = Some(now + self.patience);
+            self.wait.begin(now, self.patience);
             return None;
         };
         let called = &mut self.targets[self.next + skipped];
@@ -315,13 +305,13 @@ impl ProbeStep for RollCall {
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.wait.deadline()
     }
 
     fn is_done(&self) -> bool {
         let mut answers = self.targets.iter().map(|called| called.round_trip_nanos.is_some());
         let is_growing = self.longest > self.patience;
-        let is_enough = is_growing && self.made >= CALLS_TOGETHER && answers.clone().any(|answered| answered);
+        let is_enough = is_growing && self.wait.misses >= CALLS_TOGETHER && answers.clone().any(|answered| answered);
         self.over || is_enough || answers.all(|answered| answered)
     }
 

@@ -1,14 +1,14 @@
 //! Measurement of the gap g(m) between messages of a long one-way burst, and of the loss (Patarasuk
 //! 2008 §5.1).
 
-use super::{ProbeStep, Report};
+use super::{ProbeStep, ReplyWait, Report};
 use crate::measure::body::{ProbeBody, ReportBody, Task};
 use crate::measure::findings::Findings;
 use crate::measure::probe::{FramedMessage, Probe, ProbeWriter};
 use crate::measure::processor::{ProcessorTime, Processors, between};
 use crate::measure::settings::ProbeSettings;
 use ethbcast_transport::wire::Flags;
-use ethbcast_transport::{Deadline, Instant, MacAddr, Timer};
+use ethbcast_transport::{Deadline, Instant, MacAddr};
 use std::time::Duration;
 
 /// Frames in flight, initially and at most: 1 ms of the fastest host here, a quarter of a
@@ -61,9 +61,8 @@ pub(in crate::measure) struct Train {
     processors: Option<Processors>,
     latest: Option<(u64, ReportBody)>,
     closed: bool,
-    failures: u32,
     ask: bool,
-    due: Option<Instant>,
+    wait: ReplyWait,
 }
 
 impl Train {
@@ -189,7 +188,7 @@ impl ProbeStep for Train {
         if !own || report.seen < self.seen() {
             return;
         }
-        self.failures = 0;
+        self.wait.misses = 0;
         self.closed = self.ended && (report.seen == self.next || report.asked);
         self.window_frames = (self.window_frames + report.seen - self.seen()).min(WINDOW_MAX_FRAMES);
         if report.asked && !self.ended {
@@ -203,15 +202,11 @@ impl ProbeStep for Train {
             self.note_work(&report);
         }
         self.latest = Some((report.seen, report.body));
-        self.due = Some(now + self.patience());
+        self.wait.begin(now, self.patience());
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        if self.due.is_some_and(|due| due <= now) && !self.is_done() {
-            self.due = None;
-            self.ask = true;
-            self.failures += 1;
-        }
+        self.ask |= !self.is_done() && self.wait.on_timeout(now);
     }
 
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
@@ -223,7 +218,7 @@ impl ProbeStep for Train {
             writer.draw()
         });
         if std::mem::take(&mut self.ask) {
-            self.due = Some(now + self.patience() * (1 << self.failures));
+            self.wait.begin_doubled(now, self.patience());
             return Some(writer.write(buffer, &Probe::request(self.to, test, self.next)));
         }
         if !self.may_send() {
@@ -233,7 +228,7 @@ impl ProbeStep for Train {
         let payload_bytes = self.framed.payload_of(index % self.framed.frames());
         self.next += 1;
         let flags = self.flags(now);
-        self.due = Some(now + self.patience());
+        self.wait.begin(now, self.patience());
         Some(writer.write(
             buffer,
             &Probe { to: self.to, test, index, flags, body: ProbeBody::plain(Task::Train), payload_bytes },
@@ -241,11 +236,11 @@ impl ProbeStep for Train {
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.wait.deadline()
     }
 
     fn is_done(&self) -> bool {
-        self.closed || self.failures > TRIES
+        self.closed || self.wait.misses > TRIES
     }
 
     fn conclude(&self, findings: &mut Findings) {

@@ -87,6 +87,14 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
     if is_off(std::env::var_os(NO_KEY_VARIABLE)) {
         return Ok(None);
     }
+    key_of_system()
+}
+
+/// Returns the key that systemd or this host's file gives, in this order.
+///
+/// # Errors
+/// If it is there and cannot be used.
+pub fn key_of_system() -> Result<Option<Keys>, KeyError> {
     if let Some(path) = std::env::var_os(CREDENTIALS).map(credential) {
         // The directory belongs to the service alone; the files may show a mode of their access list. One that this
         // process inherited from another user's service has no key for it.

@@ -45,7 +45,7 @@ use crate::session::root::Root;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Instant, Machine};
 pub use receiving::{Receiving, Sink};
-pub use sending::{Again, Mismatch, Next, Sending, Source, Tally};
+pub use sending::{Again, Mismatch, Next, Sending, Source, Tally, VerifiedStream};
 
 /// A host's machine with its application.
 #[derive(Clone, Debug)]

@@ -14,27 +14,6 @@ pub trait Source {
         Form::Plain
     }
 
-    /// Sets the cipher of the content, before the first data is asked for; a stream without hash lists has none.
-    fn protect(&mut self, _cipher: ContentCipher) {}
-
-    /// Whether any part of the content can be read at any time, so that the session can be
-    /// [selective](Source::select).
-    fn selects(&self) -> bool {
-        false
-    }
-
-    /// Makes the stream selective from the first byte on, because receivers already hold part of
-    /// the content. Frames have `frame_bytes` bytes of payload.
-    fn select(&mut self, _frame_bytes: usize) {}
-
-    /// Returns the stretch whose chunks must be [chosen](Source::choose) before it can continue.
-    fn wants_choice(&self) -> Option<u64> {
-        None
-    }
-
-    /// Sets the chunks of a stretch that go to all.
-    fn choose(&mut self, _stretch: u64, _chunks: ChunkSet) {}
-
     /// Returns the next data. Called only while there is room. `consumed` says whether every
     /// application has consumed all that was pushed ([`Root::is_consumed`]); some sources wait for
     /// that.
@@ -50,22 +29,43 @@ pub trait Source {
         Again::Impossible("the source cannot be read again".to_owned())
     }
 
-    /// Returns bytes of the verified stream of the whole content, like
-    /// [`read_again`](Source::read_again), no matter which part of it was sent.
-    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        self.read_again(now, offset, bytes)
-    }
-
-    /// Returns the bytes of the content that the first `stream` bytes of a
-    /// [selective](Source::select) stream complete; `None` if the stream is the content.
-    fn covered(&self, _stream: u64) -> Option<u64> {
-        None
-    }
-
     /// Handles an event of the root. `Break(text)` aborts the session with that text.
     fn on_event(&mut self, _now: Instant, _event: &RootEvent) -> ControlFlow<String> {
         ControlFlow::Continue(())
     }
+
+    /// Returns the controls of a stream with hash lists.
+    fn verified(&mut self) -> Option<&mut dyn VerifiedStream> {
+        None
+    }
+}
+
+/// Controls of a [`Source`] whose stream has hash lists: it can be encrypted, and selective where receivers already
+/// hold part of the content.
+pub trait VerifiedStream {
+    /// Sets the cipher of the content, before the first data is asked for.
+    fn protect(&mut self, cipher: ContentCipher);
+
+    /// Whether any part of the content can be read at any time, so that the session can be
+    /// [selective](VerifiedStream::select).
+    fn selects(&self) -> bool;
+
+    /// Makes the stream selective from the first byte on. Frames have `frame_bytes` bytes of payload.
+    fn select(&mut self, frame_bytes: usize);
+
+    /// Returns the stretch whose chunks must be [chosen](VerifiedStream::choose) before it can continue.
+    fn wants_choice(&self) -> Option<u64>;
+
+    /// Sets the chunks of a stretch that go to all.
+    fn choose(&mut self, stretch: u64, chunks: ChunkSet);
+
+    /// Returns bytes of the verified stream of the whole content, like
+    /// [`read_again`](Source::read_again), no matter which part of it was sent.
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_>;
+
+    /// Returns the bytes of the content that the first `stream` bytes of a
+    /// [selective](VerifiedStream::select) stream complete; `None` if the stream is the content.
+    fn covered(&self, stream: u64) -> Option<u64>;
 }
 
 /// Next data of a [`Source`].
@@ -119,8 +119,10 @@ impl<S: Source> Sending<S> {
     /// Runs the root's application for one turn: handles events and pushes data while there is
     /// room. Returns the time of the next turn, if that does not depend on the root.
     pub fn turn(&mut self, root: &mut Root, now: Instant) -> Option<Instant> {
-        if !std::mem::replace(&mut self.is_protected, true) {
-            self.source.protect(root.content_cipher());
+        if !std::mem::replace(&mut self.is_protected, true)
+            && let Some(verified) = self.source.verified()
+        {
+            verified.protect(root.content_cipher());
         }
         while let Some(event) = root.poll_event() {
             self.handle_event(root, now, &event);
@@ -150,22 +152,24 @@ impl<S: Source> Sending<S> {
     }
 
     fn select(&mut self, root: &mut Root, now: Instant) {
+        let Some(verified) = self.source.verified() else { return };
         if root.is_selective() && !std::mem::replace(&mut self.selected, true) {
-            self.source.select(root.streams().map_or(1, |streams| streams.payload_bytes()));
+            verified.select(root.streams().map_or(1, |streams| streams.payload_bytes()));
         }
-        while let Some(stretch) = self.source.wants_choice()
+        while let Some(stretch) = verified.wants_choice()
             && let Some(chunks) = root.chosen(now, stretch)
         {
-            self.source.choose(stretch, chunks);
+            verified.choose(stretch, chunks);
         }
     }
 
     fn supply(&mut self, root: &mut Root, now: Instant) {
         while let Some(wanted) = root.wants_again() {
             let bytes = (wanted.end - wanted.start) as usize;
-            let again = match root.wants_of_whole() {
-                true => self.source.read_whole(now, wanted.start, bytes),
-                false => self.source.read_again(now, wanted.start, bytes),
+            let of_whole = root.wants_of_whole();
+            let again = match self.source.verified().filter(|_| of_whole) {
+                Some(verified) => verified.read_whole(now, wanted.start, bytes),
+                None => self.source.read_again(now, wanted.start, bytes),
             };
             match again {
                 Again::Bytes(bytes) => root.supply(bytes),

@@ -9,7 +9,7 @@
 
 mod stream;
 
-pub(super) use stream::{CATCH_UP, Dealing, FIRST_STREAM, alone, is_of_stream, most_block_frames};
+pub(super) use stream::{CATCH_UP, Dealing, FIRST_STREAM, alone, most_block_frames};
 
 use super::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;

@@ -4,7 +4,7 @@ use crate::membership::ack_tree::AckTree;
 use crate::session::view::{Tree, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Outlet, Stream};
-use ethbcast_transport::wire::{Frame, Identity, Kind, Peer, Rank};
+use ethbcast_transport::wire::{Identity, Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, Tuning};
 use std::time::Duration;
 
@@ -117,10 +117,6 @@ fn with_policy(own: &Tuning, view: &View) -> Tuning {
             tuning.with_push_frames(push_frames)
         }
     }
-}
-
-pub(in crate::session) fn is_of_stream(frame: &Frame<'_>) -> bool {
-    matches!(frame.header.kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
 }
 
 pub(in crate::session) const FIRST_STREAM: u16 = 1;

@@ -203,7 +203,7 @@ impl Keyring {
 /// Whether frames of a kind have a number that counts up: all but those of streams and measurements, whose numbers mean
 /// something else and prove nothing.
 pub fn is_numbered(kind: Kind) -> bool {
-    !matches!(kind, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT | PROBE | ECHO | REPORT)
+    !kind.is_of_stream() && !matches!(kind, PROBE | ECHO | REPORT)
 }
 
 /// Secret of a message: a cluster's by its place in the key file, a pair's by the position of the run at its address,

@@ -43,8 +43,8 @@ use super::application::{Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Root, RootConfig};
-use super::verified::HaveSet;
 pub use super::verified::Offered;
+use super::verified::{Cut, HaveSet};
 use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
@@ -74,7 +74,7 @@ pub use report::{Error, ReceiveReport, SendReport};
 use report::{demoted, of_receivers};
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::net::Ipv4Addr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -88,6 +88,17 @@ const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;
 /// Bits of a network's prefix where the interface's says that each host is alone.
 const USUAL_PREFIX_BITS: u8 = 24;
+
+/// Outcome of [`Session::send_content`]: why the session was given up or did not start (`failed`), the error of the
+/// content's reader (`cause`), and whether receivers were only asked what they lack.
+#[doc(hidden)]
+#[derive(Debug)]
+pub struct SentContent {
+    pub report: SendReport,
+    pub failed: Option<Error>,
+    pub cause: Option<Error>,
+    pub has_requested: bool,
+}
 
 /// An open port, on which sessions of one group run one after the other.
 ///
@@ -128,17 +139,34 @@ impl Session {
     pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &SendOptions) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
-        let content = content.or_named(&options.source);
-        let content = options.chunk.into_iter().fold(content, Content::chunked);
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
-        thread::scope(|scope| {
-            let (reader, source) = content.read_ahead(options.size, &session.waker);
-            start(scope, "reader", || reader.run())?;
-            let mut sending = Sending::new(source);
-            let report = session.run_root(&options, &mut sending);
-            sending.source_mut().take_error().map_or(report, Err)?.all_verified()
-        })
+        let SentContent { report, failed, cause, .. } = thread::scope(|scope| {
+            session.send_content(content, &options, Cut::None, |reader| start(scope, "reader", || reader.run()))
+        })?;
+        cause.or(failed).map_or(Ok(report), Err)?.all_verified()
+    }
+
+    /// Sends a content that [describes](Content::describe) the options, with fragments cut by `cut`. `begin` runs the
+    /// reader on a thread, and does what else is due before receivers are invited.
+    ///
+    /// # Errors
+    /// The errors of [`try_root`](Session::try_root), and those of `begin`.
+    #[doc(hidden)]
+    pub fn send_content<'a>(
+        &mut self,
+        content: Content<'a>,
+        options: &SendOptions,
+        cut: Cut,
+        begin: impl FnOnce(Reader<Box<dyn Read + Send + 'a>>) -> Result<(), Error>,
+    ) -> Result<SentContent, Error> {
+        let content = options.chunk.into_iter().fold(content.or_named(&options.source), Content::chunked);
+        let (reader, source) = content.read_ahead(options.size, &self.waker);
+        begin(reader)?;
+        let mut sending = Sending::new(source.naming(cut).with_requests_only(options.dry_run));
+        let (report, failed) = self.try_root(options, &mut sending)?;
+        let has_requested = sending.source().has_requested();
+        Ok(SentContent { report, failed, cause: sending.source_mut().take_error(), has_requested })
     }
 
     /// Sends a file from its present position on, like [`send`](Session::send). Bytes that were
@@ -304,25 +332,9 @@ impl Session {
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
-    /// of each.
-    ///
-    /// # Errors
-    /// If [`SendOptions::tuning`] is wrong, the session does not start, the source gives up
-    /// ([`Error::GaveUp`]), or it is cancelled.
-    pub fn run_root<S: Source>(
-        &mut self,
-        options: &SendOptions,
-        sending: &mut Sending<S>,
-    ) -> Result<SendReport, Error> {
-        match self.try_root(options, sending)? {
-            (report, None) => Ok(report),
-            (_, Some(error)) => Err(error),
-        }
-    }
-
-    /// Sends like [`run_root`](Session::run_root). Returns a report together with the error if the
-    /// session was given up or did not start: the report lists the receivers that had the bytes by
-    /// then, and those that were requested to stop waiting.
+    /// of each. The error comes with it if the session was given up or did not start: the report
+    /// then lists the receivers that had the bytes by then, and those that were requested to stop
+    /// waiting.
     ///
     /// # Errors
     /// If there is nothing to report: [`SendOptions::tuning`] is wrong, or the socket fails.
@@ -333,7 +345,8 @@ impl Session {
     ) -> Result<(SendReport, Option<Error>), Error> {
         self.opener.check()?;
         let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
-        let config = options.root_config(&self.station, session, (form, sending.source().selects()), &self.tuning)?;
+        let selects = sending.source_mut().verified().is_some_and(|verified| verified.selects());
+        let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         let (form, config) = (form.signed(config.keys.is_some()), self.with_addresses(config)?);
         self.port.begin_anew();
         let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
@@ -357,7 +370,7 @@ impl Session {
                 watcher.update(|| root.final_frame(ROOT_ENDED));
             }
             sending.turn(root, now);
-            notifier.root_moved(root, |stream| sending.source().covered(stream), now);
+            notifier.root_moved(root, |stream| sending.source_mut().verified()?.covered(stream), now);
             until(root.is_over())
         });
         watcher.finish(driven, |error| root.final_frame(&format!("at the sender, {error}")))?;

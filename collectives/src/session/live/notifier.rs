@@ -76,7 +76,7 @@ impl<'a> Notifier<'a> {
     }
 
     /// Reports progress. `covered` converts bytes of the stream to the bytes of the content that they complete.
-    pub(super) fn root_moved(&mut self, root: &Root, covered: impl Fn(u64) -> Option<u64>, now: Instant) {
+    pub(super) fn root_moved(&mut self, root: &Root, mut covered: impl FnMut(u64) -> Option<u64>, now: Instant) {
         self.look_at_interface();
         self.history.note(root, self.form, now);
         for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
@@ -86,12 +86,12 @@ impl<'a> Notifier<'a> {
         if root.states().next().is_none() || !self.is_due(now) {
             return;
         }
-        let place = |(rank, Status { state, consumed, .. }): (Rank, Status)| {
+        let mut place = |(rank, Status { state, consumed, .. }): (Rank, Status)| {
             let (host, came) = (view.members[rank.index()].host.as_str(), bytes_of(consumed, view, self.form));
             let stream = consumed.saturating_mul(u64::from(view.payload_bytes));
             ProgressPlace { host, state, bytes: covered(stream).unwrap_or(came), came }
         };
-        let members: Vec<ProgressPlace<'_>> = root.states().map(place).collect();
+        let members: Vec<ProgressPlace<'_>> = root.states().map(&mut place).collect();
         let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
         self.options.notify(Progress::Moved {
             bytes: slowest.map_or(0, |slowest| slowest.bytes),

@@ -343,7 +343,7 @@ fn panicked() -> Error {
 
 #[cfg(test)]
 mod tests {
-    use crate::session::application::{Next, Source};
+    use crate::session::application::{Next, Source, VerifiedStream};
     use crate::session::live::read_ahead::*;
     use crate::session::message::Trailer;
     use crate::session::verified::{Decoder, SPAN_BYTES};

@@ -15,7 +15,7 @@ mod waiting;
 
 pub use config::{Admission, Arrival, End, ReceiverConfig, ReceiverEvent};
 
-use super::blocks::{Blocks, is_of_stream};
+use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
 use super::keyring::Keyring;
 use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
@@ -434,7 +434,7 @@ impl Machine for Receiver {
             self.go_on(now, step);
             return;
         }
-        let of_stream = is_of_stream(&frame);
+        let of_stream = frame.header.kind.is_of_stream();
         let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
         let from_member = of_stream && named();
         let session = self.endpoint.session();

@@ -16,7 +16,6 @@ use crate::measure::RateComparison;
 use crate::measure::kind::REPORT;
 use crate::membership::presence::Change;
 use crate::membership::timers::{TimerTable, Wait};
-use crate::session::blocks::is_of_stream;
 use crate::session::link_share::LinkShare;
 use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::throttle::Rate;
@@ -225,7 +224,7 @@ impl SessionPhase {
         if endpoint.shows_life(frame) {
             self.members.on_frame(now, rank);
         }
-        if is_of_stream(frame) {
+        if frame.header.kind.is_of_stream() {
             endpoint.throttle_mut().on_frame(now, frame);
             self.delivery.handle_frame(now, frame, &self.view);
             if self.storm_control.is_falling_back() {

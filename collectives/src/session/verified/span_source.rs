@@ -5,7 +5,7 @@ use super::layout::{ChunkSize, Form, SpanPlace};
 use super::selection::{ChunkSet, Cut, SectionPart, Sections};
 use super::sender::{Manner, Selected, SelectedInput, SelectedSender};
 use crate::keys::ContentCipher;
-use crate::session::application::{Again, Next, Source};
+use crate::session::application::{Again, Next, Source, VerifiedStream};
 use crate::session::message::Trailer;
 use crate::session::root::RootEvent;
 use ethbcast_transport::lock::Mutex;
@@ -165,40 +165,6 @@ impl<B: InputQueue> Source for SpanSource<B> {
         Form::Verified(self.bringer.chunk())
     }
 
-    fn protect(&mut self, cipher: ContentCipher) {
-        self.bringer.protect(cipher);
-    }
-
-    fn selects(&self) -> bool {
-        self.bringer.selects()
-    }
-
-    fn select(&mut self, frame_bytes: usize) {
-        if let Some(sections) = self.bringer.select(frame_bytes) {
-            self.selecting = Some(Selecting { sections, choices: 0, again: Remade::default(), has_asked: false });
-        }
-    }
-
-    fn covered(&self, stream: u64) -> Option<u64> {
-        Some(self.selecting.as_ref()?.sections.lock().covered(stream))
-    }
-
-    fn wants_choice(&self) -> Option<u64> {
-        let selecting = self.selecting.as_ref()?;
-        Some(selecting.choices).filter(|&next| next < selecting.sections.lock().hash_lists())
-    }
-
-    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
-        if let Some(selecting) = &mut self.selecting {
-            selecting.choices += 1;
-            self.bringer.choose(chunks);
-        }
-    }
-
-    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        self.bringer.read_whole(now, offset..offset + bytes as u64)
-    }
-
     fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
         if self.is_taken() {
             self.put_away();
@@ -244,6 +210,46 @@ impl<B: InputQueue> Source for SpanSource<B> {
 
     fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
         self.bringer.on_event(now, event)
+    }
+
+    fn verified(&mut self) -> Option<&mut dyn VerifiedStream> {
+        Some(self)
+    }
+}
+
+impl<B: InputQueue> VerifiedStream for SpanSource<B> {
+    fn protect(&mut self, cipher: ContentCipher) {
+        self.bringer.protect(cipher);
+    }
+
+    fn selects(&self) -> bool {
+        self.bringer.selects()
+    }
+
+    fn select(&mut self, frame_bytes: usize) {
+        if let Some(sections) = self.bringer.select(frame_bytes) {
+            self.selecting = Some(Selecting { sections, choices: 0, again: Remade::default(), has_asked: false });
+        }
+    }
+
+    fn wants_choice(&self) -> Option<u64> {
+        let selecting = self.selecting.as_ref()?;
+        Some(selecting.choices).filter(|&next| next < selecting.sections.lock().hash_lists())
+    }
+
+    fn choose(&mut self, _stretch: u64, chunks: ChunkSet) {
+        if let Some(selecting) = &mut self.selecting {
+            selecting.choices += 1;
+            self.bringer.choose(chunks);
+        }
+    }
+
+    fn read_whole(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        self.bringer.read_whole(now, offset..offset + bytes as u64)
+    }
+
+    fn covered(&self, stream: u64) -> Option<u64> {
+        Some(self.selecting.as_ref()?.sections.lock().covered(stream))
     }
 }
 

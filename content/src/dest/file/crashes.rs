@@ -9,7 +9,6 @@ use crate::journal::{Identity, read_all};
 use crate::manifest::Extent;
 use crate::sparse::{Map, SparseStream};
 use ethbcast_collectives::session::live::ReadAt;
-use nix::libc;
 use std::collections::HashSet;
 use std::path::Path;
 

@@ -7,7 +7,6 @@ use crate::disk::{Directory, DiskFile, Given, Kind, Lack};
 use crate::manifest::Special;
 use crate::name::shown;
 use ethbcast_collectives::session::FileAttributes;
-use nix::libc;
 use std::ffi::OsString;
 use std::io::{Error, ErrorKind, Result};
 use std::ops::Range;

@@ -9,7 +9,6 @@ pub use walk::{Errors, Listing, Walked, walk};
 pub use world::{Abilities, Inode, ROOT, World};
 
 use ethbcast_collectives::lock::Mutex;
-use nix::libc;
 use std::collections::HashSet;
 use std::fmt::Display;
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -5,7 +5,6 @@ use super::world::{Abilities, Inode, ROOT, World};
 use super::{Model, ModelDirectory, Moment, Refusal, distinct};
 use crate::disk::{COMMON_FILE, Directory, DiskFile};
 use crate::hidden_names::{is_hidden, remove_stale};
-use nix::libc;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashSet};
 use std::ffi::OsStr;

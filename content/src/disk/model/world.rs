@@ -2,7 +2,6 @@
 
 use super::State;
 use crate::disk::Lack;
-use nix::libc;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::hash::{DefaultHasher, Hash, Hasher};

@@ -1,14 +1,12 @@
 //! Simulated tests of communicators with keys, against an attacker who receives every frame and sends any.
 
-use crate::keyed_sessions::{Heard, altered};
+use crate::keyed_sessions::{Heard, altered, recording};
 use ethbcast_collectives::communicator::CommunicatorError;
 use ethbcast_collectives::keys::Keys;
 use ethbcast_tests::communicator::{Case, NetworkKnowledge, Play, Step, play};
 use ethbcast_tests::session::keys;
-use ethbcast_transport::sim::{Delivery, Fate, Faults, NoFaults, Random, RandomFaults};
+use ethbcast_transport::sim::{Faults, NoFaults, Random, RandomFaults};
 use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION};
-use std::cell::RefCell;
-use std::rc::Rc;
 use std::time::Duration;
 
 const RANKS: usize = 4;
@@ -69,15 +67,7 @@ fn attacked(
     begins: Duration,
     ends: Duration,
 ) -> (Play<impl Faults + use<>>, Heard) {
-    let heard: Rc<RefCell<Heard>> = Rc::new(RefCell::new(known.clone()));
-    let hears = Rc::clone(&heard);
-    let faults = move |delivery: &Delivery<'_>| {
-        let is_short = hears.borrow().len() < 20_000;
-        if delivery.from.is_some() && is_short {
-            hears.borrow_mut().push((delivery.to, delivery.frame.to_vec()));
-        }
-        Fate::Deliver
-    };
+    let (heard, faults) = recording(known);
     let mut play = Play::new(case, seed, faults, &format!("attacked, seed {seed}"));
     let (mut random, mut injected) = (Random::new(!seed), 0);
     play.run(begins);

@@ -121,6 +121,11 @@ fn named(played: &DamagePlay, scene: &Scene, replay: &str) {
     }
 }
 
+fn any_broken(random: &mut Random, receivers: usize) -> Broken {
+    let host = random.below(receivers as u64 + 1) as usize;
+    if host == 0 || random.chance(0.5) { Broken::Memory(host) } else { Broken::Card(host) }
+}
+
 #[test]
 fn on_every_route_damage_at_any_hop_is_repaired_and_the_hop_is_named() {
     let mut damaged = 0;
@@ -128,8 +133,7 @@ fn on_every_route_damage_at_any_hop_is_repaired_and_the_hop_is_named() {
         let mut random = Random::new(seed);
         let via = Via::ALL[random.below(Via::ALL.len() as u64) as usize];
         let receivers = 1 + random.below(15) as usize;
-        let host = random.below(receivers as u64 + 1) as usize;
-        let broken = if host == 0 || random.chance(0.5) { Broken::Memory(host) } else { Broken::Card(host) };
+        let broken = any_broken(&mut random, receivers);
         let mut scene = scene(via, receivers, broken);
         scene.loss = [0.0, 0.001, 0.01, 0.05][random.below(4) as usize];
         scene.chance = [0.01, 0.05, 0.2][random.below(3) as usize];
@@ -190,8 +194,7 @@ fn files_in_their_verified_form_are_exact_as_well() {
         let mut random = Random::new(seed);
         let via = Via::ALL[random.below(Via::ALL.len() as u64) as usize];
         let receivers = 1 + random.below(8) as usize;
-        let host = random.below(receivers as u64 + 1) as usize;
-        let broken = if host == 0 || random.chance(0.5) { Broken::Memory(host) } else { Broken::Card(host) };
+        let broken = any_broken(&mut random, receivers);
         let mut scene = scene(via, receivers, broken);
         scene.case.bytes = random.below(3_000_000) as usize;
         scene.loss = [0.0, 0.01][random.below(2) as usize];

@@ -2,15 +2,13 @@
 
 use super::scene::{Host, Scene, announce, at, forged, switched_on};
 use ethbcast_collectives::measure::kind;
-use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, End, MemberRole, Message, ReceiverConfig, ReceiverEvent, RootEvent, Station, Timing, View, ViewMember,
-    ViewPart, Wanted,
+    End, Message, ReceiverConfig, ReceiverEvent, RootEvent, Station, Timing, ViewPart, Wanted,
 };
-use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::first_view;
+use ethbcast_transport::MacAddr;
 use ethbcast_transport::sim::{Faults, NoFaults, Simulation, host_mac};
 use ethbcast_transport::wire::{Flags, Header, OVERHEAD_BYTES, Rank, group_mac};
-use ethbcast_transport::{MacAddr, Policy};
 use std::time::Duration;
 
 #[test]
@@ -106,28 +104,7 @@ fn a_receiver_with_a_forged_view_waits_for_the_root_that_gathers() {
     let timing = Timing { patience: Duration::from_secs(1), ..Timing::default() };
     let scene = scene.receivers_with(1, |config| ReceiverConfig { timing, ..config }).receivers(1);
     let played = scene.play(switched_on(2, 15_000), |simulation| {
-        let member = |rank: u16| ViewMember {
-            host: format!("n{rank}"),
-            mac: host_mac(rank.into()),
-            nonce: if rank == 0 { 0 } else { 77 + u64::from(rank) },
-            parent: rank.checked_sub(1).map(Rank),
-            order: 0,
-            standing: MemberRole::InPlace,
-        };
-        let view = View {
-            epoch: 1,
-            via: Via::Chain,
-            segment_frames: 1,
-            policy: Policy::HolesAllowed,
-            push_frames: None,
-            payload_bytes: 1468,
-            size: Some(1000),
-            content: ContentKind::Stream,
-            chunk: ChunkSize::default(),
-            selective: false,
-            rate: None,
-            members: (0..2).map(member).collect(),
-        };
+        let view = first_view([(host_mac(0), 0), (host_mac(1), 78)], 1000);
         let part = ViewPart { epoch: 1, digest: view.digest(), at: 0, count: 1, bytes: view.encode() };
         simulation.inject(at(1000), 1, &forged(host_mac(0), group_mac("group"), 0x1000, &Message::View(part)));
     });

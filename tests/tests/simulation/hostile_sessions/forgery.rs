@@ -10,6 +10,7 @@ use ethbcast_collectives::session::{
     Verdict, View, ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::session::first_view;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
@@ -101,28 +102,8 @@ fn turned(mut view: View) -> View {
 
 /// First views before there is one: a host that receives one becomes a member of another session.
 fn first_views(scene: &Scene, to: usize) -> Vec<(Harm, View)> {
-    let member = |rank: usize| ViewMember {
-        host: format!("n{rank}"),
-        mac: scene.mac(rank),
-        nonce: if rank == 0 { 0 } else { scene.nonce(rank) },
-        parent: rank.checked_sub(1).map(|parent| Rank(parent as u16)),
-        order: 0,
-        standing: MemberRole::InPlace,
-    };
-    let view = View {
-        epoch: 1,
-        via: Via::Chain,
-        segment_frames: 1,
-        policy: ethbcast_transport::Policy::HolesAllowed,
-        push_frames: None,
-        payload_bytes: 1468,
-        size: Some(BYTES as u64),
-        content: ContentKind::Stream,
-        chunk: ChunkSize::default(),
-        selective: false,
-        members: (0..=MEMBERS).map(member).collect(),
-        rate: None,
-    };
+    let nonce = |rank: usize| if rank == 0 { 0 } else { scene.nonce(rank) };
+    let view = first_view((0..=MEMBERS).map(|rank| (scene.mac(rank), nonce(rank))), BYTES as u64);
     let mut views = vec![(Nothing, view.clone()), (Nothing, View { epoch: u32::MAX, ..view.clone() })];
     views.push((Nothing, View { via: Via::ScatterAllgather, segment_frames: u32::MAX, ..view.clone() }));
     views.push((Nothing, View { size: Some(u64::MAX - 1), ..view.clone() }));

@@ -95,18 +95,22 @@ fn a_file_of_the_library_goes_on_where_it_was_and_is_an_update_of_what_is_there(
     assert_eq!(fs::metadata(&dest).expect("there").mtime(), fs::metadata(&source).expect("there").mtime());
 }
 
+/// Writes an older version of the bytes at each receiver: with a common change, and one that only n3 has.
+fn older_images(site: &Site, bytes: &[u8]) -> [(&'static str, PathBuf); 3] {
+    ["n1", "n2", "n3"].map(|host| {
+        let mut old = bytes.to_vec();
+        old[5_000_000] ^= 1;
+        old[12_000_000] ^= u8::from(host == "n3");
+        (host, site.file(host, old))
+    })
+}
+
 #[test]
 fn only_the_changed_chunks_of_an_image_are_sent() {
     let site = Site::beside("update", slow(4));
     let bytes = content(2, 16 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
-    let dests = ["n1", "n2", "n3"].map(|host| {
-        let mut old = bytes.clone();
-        // A common change, and one that only n3 has.
-        old[5_000_000] ^= 1;
-        old[12_000_000] ^= u8::from(host == "n3");
-        (host, site.file(host, old))
-    });
+    let dests = older_images(&site, &bytes);
     let runs = dests.each_ref().map(|(host, dest)| site.start(host, &[&RECV[..], &["--force"]].concat(), dest));
     let root = send(&site, &["-n", "3"], &source);
     runs.into_iter().for_each(|run| run.end(LIMIT).assert_code(0));
@@ -122,12 +126,7 @@ fn a_dry_run_says_what_an_update_would_send_and_the_receivers_wait_on() {
     let site = Site::beside("asked", slow(4));
     let bytes = content(6, 16 * MEBIBYTE);
     let source = site.file("source.bin", &bytes);
-    let dests = ["n1", "n2", "n3"].map(|host| {
-        let mut old = bytes.clone();
-        old[5_000_000] ^= 1;
-        old[12_000_000] ^= u8::from(host == "n3");
-        (host, site.file(host, old))
-    });
+    let dests = older_images(&site, &bytes);
     let runs = dests.each_ref().map(|(host, dest)| site.start(host, &[&RECV[..], &["--force"]].concat(), dest));
     let sizes = [(&[][..], 64 << 10), (&["--chunk", "16K"], 16 << 10), (&["--chunk", "128K"], 128 << 10)];
     for (options, chunk) in sizes {
