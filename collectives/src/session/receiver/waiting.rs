@@ -368,8 +368,8 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
 /// Join request to a root. A proof of its life is the group's secret, which only the root that was asked can have
-/// sent, or without keys a PROBE with this host's nonce. The root is given up after [`ANSWER_LIMIT`] without proof, as a
-/// live one sends a sign of life every second, and after [`UNSURE_LIMIT`] if it has not sent the secret.
+/// sent, or without keys a PROBE with this host's nonce. The root is given up after [`ANSWER_LIMIT`] without proof, as
+/// a live one sends a sign of life every second, and after [`UNSURE_LIMIT`] if it has not sent the secret.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: AnnouncedRoot,
