@@ -69,7 +69,8 @@
 /// Sessions and communicators in async programs.
 ///
 /// Every call blocks its thread, a session's until the session is over, and needs no runtime. An async program makes
-/// it on a thread that may block, and ends it by a [`Cancel`](session::Cancel) handle if its own task is dropped:
+/// it on a thread that may block, and ends a session by a [`Cancel`](session::Cancel) handle if its own task is
+/// dropped:
 ///
 /// ```ignore
 /// use ethbcast_collectives::session::{Cancel, Error, SendOptions, SendReport, Session};

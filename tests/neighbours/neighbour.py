@@ -245,7 +245,7 @@ def main(doc, programs, steps, network=True, before=None):
         if network:
             sh(f"{PROGRAM} lab down", check=False)
         unmount(root)
-        sh(f"rm -rf --one-file-system {root}", check=False)
+        tried(f"rm -rf --one-file-system {root}")
     used = resource.getrusage(resource.RUSAGE_CHILDREN)
     print(
         f"{len(rows)} steps, {len(wrong)} wrong, {len(left_out)} not run, {time.monotonic() - began:.0f} s,"

@@ -244,15 +244,17 @@ fn read_line(terminal: &mut File, typed: &mut String, signals: &SignalFd) -> io:
     Ok(())
 }
 
-/// Opens the terminal. The init process of an initramfs has none of its own, but its console as input.
-fn terminal() -> Option<File> {
-    let of_process = File::options().read(true).write(true).open("/dev/tty").ok();
-    let input = || io::stdin().as_fd().try_clone_to_owned().ok().map(File::from);
-    of_process.or_else(|| input().filter(File::is_terminal))
+/// Opens the terminal, to read and to write. The init process of an initramfs, and a shell there, have none of their
+/// own, but the console as input and stderr.
+fn terminal() -> Option<(File, File)> {
+    let own = || Some((File::open("/dev/tty").ok()?, File::options().write(true).open("/dev/tty").ok()?));
+    let input = io::stdin().as_fd().try_clone_to_owned().map(File::from);
+    let output = io::stderr().as_fd().try_clone_to_owned().map(File::from);
+    own().or_else(|| Some((input.ok().filter(File::is_terminal)?, output.ok()?)))
 }
 
 fn read_phrase() -> anyhow::Result<Zeroizing<String>> {
-    let Some(mut terminal) = terminal() else {
+    let Some((mut terminal, mut shown)) = terminal() else {
         return fail(Code::Usage, "--key-phrase needs a terminal, and there is none: set ETHBCAST_KEY instead");
     };
     // A signal waits until the terminal is as it was.
@@ -262,12 +264,12 @@ fn read_phrase() -> anyhow::Result<Zeroizing<String>> {
     let usual = tcgetattr(&terminal).code(Code::System)?;
     let mut silent = usual.clone();
     silent.local_flags.remove(LocalFlags::ECHO);
-    terminal.write_all(b"key phrase: ").code(Code::System)?;
+    shown.write_all(b"key phrase: ").code(Code::System)?;
     tcsetattr(&terminal, SetArg::TCSANOW, &silent).code(Code::System)?;
     let mut typed = Zeroizing::new(String::with_capacity(256));
     let line = read_line(&mut terminal, &mut typed, &signals);
     tcsetattr(&terminal, SetArg::TCSANOW, &usual).code(Code::System)?;
-    terminal.write_all(b"\n").code(Code::System)?;
+    shown.write_all(b"\n").code(Code::System)?;
     before.thread_set_mask().code(Code::System)?;
     line.code(Code::System)?;
     Ok(typed)

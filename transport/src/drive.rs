@@ -460,7 +460,7 @@ mod tests {
         let (mut coalescing, begin) = after(received, sent, round);
         // The sender repeatedly had no CPU for a moment: the next nap is seconds away.
         coalescing.barred.doublings = MAX_NAP_DOUBLINGS;
-        coalescing.learn(begin, 0);
+        coalescing.barred.note(begin, false, (INTERVAL, MAX_NAP_DOUBLINGS));
         let mut now = begin;
         while coalescing.nap(now, None).is_none() && now.since(begin) < Duration::from_secs(1) {
             now += round;

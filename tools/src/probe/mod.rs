@@ -120,7 +120,7 @@ impl Machine for Answering {
     ethbcast_transport::forward!(self => self.responder; handle_timeout, poll_transmit);
     ethbcast_transport::forward!(self => self.responder; poll_transmit_split, payload, is_urgent);
 
-    /// Takes a frame under any of the cluster's secrets; replies are made under that of the last one.
+    /// Takes a frame under any of the cluster's secrets; its replies are made under the same.
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let parsed = self.guards.iter().find_map(|guard| Some((guard, guard.parse(frame).ok()?)));
         if let Some((guard, frame)) = parsed {

@@ -35,7 +35,7 @@ pub(super) struct Report {
     pub body: ReportBody,
 }
 
-/// Wait for the reply to a request, which is sent again when it ends. `misses` counts the waits since the last reply.
+/// Wait for the reply to a request, which is sent again when it ends. `misses` counts the waits that ended without.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplyWait {
     due: Option<Instant>,

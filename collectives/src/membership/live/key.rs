@@ -96,9 +96,14 @@ pub fn key_of_host() -> Result<Option<Keys>, KeyError> {
 /// If it is there and cannot be used.
 pub fn key_of_system() -> Result<Option<Keys>, KeyError> {
     if let Some(path) = std::env::var_os(CREDENTIALS).map(credential) {
-        // The directory belongs to the service alone; the files may show a mode of their access list. One that this
-        // process inherited from another user's service has no key for it.
-        if path.exists() {
+        // The directory belongs to the service alone; the files may show a mode of their access list. One that cannot
+        // be reached, as another user's, may have a key: nothing runs without it by mistake.
+        let is_there = path.try_exists().map_err(|error| {
+            let text =
+                format!("{}: {error}: unset CREDENTIALS_DIRECTORY if they are another service's", path.display());
+            KeyError::new(KeyFault::System, text)
+        });
+        if is_there? {
             return parse(&path, &text_of(&path, File::open(&path))?).map(Some);
         }
     }
@@ -236,7 +241,7 @@ mod tests {
         let systemd = (CREDENTIALS, "/run/c");
         assert_eq!(found(&[systemd], &["/run/c/ethbcast.key"], None).as_deref(), Some("/run/c/ethbcast.key"));
         assert_eq!(found(&[], &["unreachable"], None).as_deref(), Some(KEY_PATH), "what cannot be read may be a key");
-        assert_eq!(found(&[(CREDENTIALS, "/run/other")], &[], None), None, "it is of another user's service");
+        assert_eq!(found(&[(CREDENTIALS, "/run/other")], &[], None).as_deref(), Some(UNREACHABLE), "so may this");
         for (off, is_off) in [("1", true), ("yes", true), ("0", false), ("", false), ("off", false)] {
             let found = found(&[(NO_KEY_VARIABLE, off), systemd], &[KEY_PATH], None);
             assert_eq!(found.is_none(), is_off, "{off:?}");

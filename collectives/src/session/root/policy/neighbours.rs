@@ -7,7 +7,7 @@ use crate::session::view::View;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, MacAddr, Retry};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 const LINK_KEPT: Duration = Duration::from_secs(1);
@@ -100,7 +100,7 @@ pub struct Neighbours {
     heard: Vec<String>,
     /// Sessions that were news: each is once, as its announcements can be replayed. Beyond [`MAX_NEWS`] there is news
     /// only at the longest interval of [`OFFER`].
-    known: BTreeSet<(MacAddr, u32)>,
+    known: VecDeque<(MacAddr, u32)>,
     news_at: Option<Instant>,
     timing: Timing,
 }
@@ -131,12 +131,13 @@ impl Neighbours {
         // Sessions that are over make room for others.
         self.sessions.retain(|_, (_, at)| now.since(*at) <= SESSION_KEPT);
         let is_open = self.known.len() < MAX_NEWS || self.news_at.is_none_or(|at| now.since(at) >= OFFER[1]);
-        let is_news = is_open && self.known.insert((mac, session));
+        let is_news = is_open && !self.known.contains(&(mac, session));
         if is_news {
             self.news_at = Some(now);
-            // Any of them may be news again at that interval.
+            self.known.push_back((mac, session));
+            // The oldest may be news again at that interval.
             if self.known.len() > MAX_NEWS {
-                self.known.pop_first();
+                self.known.pop_front();
             }
         }
         if self.sessions.len() < MAX_SESSIONS || self.sessions.contains_key(&mac) {
