@@ -12,18 +12,18 @@ pub struct Exclusion(Vec<Pattern>);
 struct Pattern {
     includes: bool,
     is_for_directories: bool,
-    parts: Vec<Part>,
+    parts: Vec<PatternPart>,
 }
 
 #[derive(Clone, Debug)]
-enum Part {
+enum PatternPart {
     /// `**`: any number of directories; as the last part, all that is in one.
     Directories,
-    Name(Vec<Piece>),
+    Name(Vec<NamePiece>),
 }
 
 #[derive(Clone, Debug)]
-enum Piece {
+enum NamePiece {
     Byte(u8),
     Any,
     /// `*`: any number of bytes.
@@ -74,36 +74,40 @@ impl Pattern {
         let (is_for_directories, text) = text.strip_suffix('/').map_or((false, text), |text| (true, text));
         let mut parts = Vec::new();
         if !is_at_top && !text.contains('/') {
-            parts.push(Part::Directories);
+            parts.push(PatternPart::Directories);
         }
         for part in text.split('/') {
-            parts.push(if part == "**" { Part::Directories } else { Part::Name(pieces(part.as_bytes())?) });
+            parts.push(if part == "**" {
+                PatternPart::Directories
+            } else {
+                PatternPart::Name(pieces(part.as_bytes())?)
+            });
         }
         Ok(Some(Pattern { includes, is_for_directories, parts }))
     }
 }
 
-fn pieces(mut name: &[u8]) -> Result<Vec<Piece>, &'static str> {
+fn pieces(mut name: &[u8]) -> Result<Vec<NamePiece>, &'static str> {
     let mut pieces = Vec::new();
     while let Some((&byte, rest)) = name.split_first() {
         name = rest;
         pieces.push(match byte {
-            b'?' => Piece::Any,
-            b'*' => Piece::Bytes,
+            b'?' => NamePiece::Any,
+            b'*' => NamePiece::Bytes,
             b'[' => one_of(&mut name)?,
             b'\\' => {
                 let (&byte, rest) = name.split_first().ok_or("it ends with a backslash")?;
                 name = rest;
-                Piece::Byte(byte)
+                NamePiece::Byte(byte)
             }
-            byte => Piece::Byte(byte),
+            byte => NamePiece::Byte(byte),
         });
     }
     Ok(pieces)
 }
 
 /// Reads a class behind its bracket: `a-z]`, `!a]` or `^a]`. A bracket or hyphen at its beginning is one of the bytes.
-fn one_of(name: &mut &[u8]) -> Result<Piece, &'static str> {
+fn one_of(name: &mut &[u8]) -> Result<NamePiece, &'static str> {
     let is_negated = matches!(name.first(), Some(b'!' | b'^'));
     let class = &name[usize::from(is_negated)..];
     let end = class.iter().skip(1).position(|&byte| byte == b']').ok_or("a [ has no ]")? + 1;
@@ -120,26 +124,28 @@ fn one_of(name: &mut &[u8]) -> Result<Piece, &'static str> {
         ranges.push(range);
         class = rest;
     }
-    Ok(Piece::OneOf { is_negated, ranges })
+    Ok(NamePiece::OneOf { is_negated, ranges })
 }
 
-fn is_path(parts: &[Part], names: &[&[u8]]) -> bool {
+fn is_path(parts: &[PatternPart], names: &[&[u8]]) -> bool {
     match (parts.split_first(), names.split_first()) {
         (None, _) => names.is_empty(),
-        (Some((Part::Directories, [])), _) => !names.is_empty(),
-        (Some((Part::Directories, rest)), _) => (0..=names.len()).any(|skipped| is_path(rest, &names[skipped..])),
-        (Some((Part::Name(pieces), rest)), Some((name, names))) => is_name(pieces, name) && is_path(rest, names),
-        (Some((Part::Name(_), _)), None) => false,
+        (Some((PatternPart::Directories, [])), _) => !names.is_empty(),
+        (Some((PatternPart::Directories, rest)), _) => {
+            (0..=names.len()).any(|skipped| is_path(rest, &names[skipped..]))
+        }
+        (Some((PatternPart::Name(pieces), rest)), Some((name, names))) => is_name(pieces, name) && is_path(rest, names),
+        (Some((PatternPart::Name(_), _)), None) => false,
     }
 }
 
-fn is_name(pieces: &[Piece], name: &[u8]) -> bool {
+fn is_name(pieces: &[NamePiece], name: &[u8]) -> bool {
     // The last `*`, and the first byte behind what it stands for: it may stand for more.
     let (mut piece, mut at, mut star) = (0, 0, None);
     loop {
         match (pieces.get(piece), name.get(at)) {
             (None, None) => return true,
-            (Some(Piece::Bytes), _) => {
+            (Some(NamePiece::Bytes), _) => {
                 star = Some((piece, at));
                 piece += 1;
                 continue;
@@ -156,12 +162,12 @@ fn is_name(pieces: &[Piece], name: &[u8]) -> bool {
     }
 }
 
-impl Piece {
+impl NamePiece {
     fn is(&self, byte: u8) -> bool {
         match self {
-            Piece::Byte(own) => *own == byte,
-            Piece::Any | Piece::Bytes => true,
-            Piece::OneOf { is_negated, ranges } => {
+            NamePiece::Byte(own) => *own == byte,
+            NamePiece::Any | NamePiece::Bytes => true,
+            NamePiece::OneOf { is_negated, ranges } => {
                 ranges.iter().any(|(first, last)| (first..=last).contains(&&byte)) != *is_negated
             }
         }
