@@ -76,7 +76,7 @@ fn a_member_that_lies(random: &mut Random) -> Result<(), String> {
     if has_shown { Err("a member's bytes are taken for the sender's".to_owned()) } else { Ok(()) }
 }
 
-/// What nobody achieves without the secret, or the key to sign with, by one frame, number or signature.
+/// One altered frame, repeated number and foreign signature of each kind, none of which may be taken.
 fn what_keys_promise(random: &mut Random) -> Result<(), String> {
     let hash = one_of(random, &[PayloadHash::Polyval, PayloadHash::Poly1305, PayloadHash::Blake3]);
     let [group, own, other] = [1, 2, 3].map(|number| Secret::new([number; 32]));

@@ -59,7 +59,7 @@ impl SharedMemory {
     }
 
     /// # Panics
-    /// If `at` is not inside the mapping with so many double words behind it, or no multiple of eight.
+    /// If `count` double words from `at` are not inside the mapping, or `at` is no multiple of eight.
     fn double_words(&self, at: usize, count: usize) -> &[AtomicU64] {
         self.check(at, 8 * count);
         assert!(at.is_multiple_of(8), "double words at {at}");
