@@ -378,9 +378,9 @@ mod tests {
     #[test]
     fn a_session_that_begins_behind_recorded_ones_is_news_and_those_are_rarely_again() {
         let mut neighbours = Neighbours::default();
-        let mac = |number: u32| MacAddr::new(2, 0, 0, 1, (number >> 8) as u8, number as u8);
-        let recorded = 10 * MAX_NEWS as u32;
-        let news = |at_report: u32| neighbours.note_session(at(at_report), (mac(at_report % recorded), 7), "n0");
+        let mac = |number: u64| MacAddr::new(2, 0, 0, 1, (number >> 8) as u8, number as u8);
+        let recorded = 10 * MAX_NEWS as u64;
+        let news = |at_report: u64| neighbours.note_session(at(at_report), (mac(at_report % recorded), 7), "n0");
         let news = (0..20 * recorded).map(news).filter(|&is_news| is_news).count();
         let most = MAX_NEWS + 1 + at(20 * recorded).since(at(0)).as_secs() as usize / OFFER[1].as_secs() as usize;
         assert!((MAX_NEWS + 2..=most).contains(&news), "{news} of {most}");
