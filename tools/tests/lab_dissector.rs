@@ -98,7 +98,8 @@ fn keyed() -> Vec<OnWire> {
         Fate::Deliver
     };
     let case = Case { mtu_bytes: 1500, keys: logged, ..Case::new(Via::Chain, 2, 20_000) };
-    play(&case, &star(&case, 100_000_000), 1, hears, "a session");
+    // It lasts longer than the interval of STATUS.
+    play(&case, &star(&case, 1_000_000), 1, hears, "a session");
     let calls = [Step::Broadcast { root: 0, bytes: 3000 }, Step::Message { from: 1, to: 2, tag: 5, bytes: 20_000 }];
     let group = communicator::Case { keys: logged, ..communicator::Case::new(3, &calls) };
     communicator::play(&group, 1, hears, "a group");

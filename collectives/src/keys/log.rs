@@ -3,7 +3,7 @@
 //! A line has a session, a suite (1 POLYVAL, 2 Poly1305, 3 BLAKE3) and a secret in hexadecimal digits. Secrets of
 //! clusters are not logged.
 
-use super::file::hex;
+use super::hex;
 use super::schedule::Secret;
 use ethbcast_transport::wire::PayloadHash;
 use std::fmt;

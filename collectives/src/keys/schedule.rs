@@ -148,7 +148,7 @@ impl fmt::Debug for ExchangePair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::keys::file::hex;
+    use crate::keys::hex;
 
     #[test]
     fn a_session_has_another_name_if_any_fact_of_it_differs() {

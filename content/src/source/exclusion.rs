@@ -184,8 +184,8 @@ mod tests {
 
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(2000))]
-        /// The patterns that ripgrep's crate reads in the same way: its braces are alternatives, and its `[!b]` can be a
-        /// slash.
+        /// The patterns that ripgrep's crate reads in the same way: braces are alternatives there, and `[!b]` can be
+        /// a slash.
         #[test]
         fn patterns_match_as_those_of_ripgrep(
             pattern in "!?/?((a|b|\\*|\\?|\\[a-b\\]){1,3}|\\*\\*)(/((a|b|\\*|\\?){1,3}|\\*\\*)){0,2}/?",

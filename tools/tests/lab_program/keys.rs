@@ -17,8 +17,7 @@ use std::time::{Duration, Instant};
 /// Makes the key of a cluster, and its receivers' form.
 fn keys(site: &Site, name: &str) -> (String, String) {
     let path = site.path(name);
-    let made = site.run("n0", &["key", "new"], &path);
-    made.assert_code(0);
+    site.run("n0", &["key", "new"], &path).assert_code(0);
     let printed = site.run("n0", &["key", "receivers"], &path);
     printed.assert_code(0);
     let receivers = site.file(&format!("{name}-receivers"), printed.stdout_text());
@@ -39,8 +38,7 @@ fn assert_both_get_it(site: &Site, keys: (&str, &str), (bytes, source): (&[u8], 
         let directory = site.directory(&format!("{host}-{to}"));
         (site.start(host, &["recv", "--key", keys.1], directory.join("dest")), directory)
     });
-    let root = site.run("n0", &["send", "-n", "2", "--via", via, "--key", keys.0], source);
-    root.assert_code(0);
+    site.run("n0", &["send", "-n", "2", "--via", via, "--key", keys.0], source).assert_code(0);
     for (receiver, directory) in receivers {
         receiver.end(LIMIT).assert_code(0);
         assert!(fs::read(directory.join("dest")).expect("it is there") == bytes, "{via}");
@@ -334,8 +332,12 @@ fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
     let dest = site.path("dest");
     let receiver = site.start("n1", &["recv", "--no-key"], &dest);
     receiver.wait_for_line("waiting for");
-    let arguments = [&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat();
-    site.run("n0", &arguments, format!("{command}; cat {}", source.display())).assert_code(0);
+    site.run(
+        "n0",
+        &[&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat(),
+        format!("{command}; cat {}", source.display()),
+    )
+    .assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(&dest).expect("it is there") == bytes);
     assert_rights(&rights, 0);

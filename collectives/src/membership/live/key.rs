@@ -161,10 +161,9 @@ fn place(
     if may_name_one {
         return Some(configuration.display().to_string());
     }
-    // Credentials that cannot be reached are another user's; this host's key counts also where it cannot be.
-    let own = variable(CREDENTIALS).map(credential).filter(|path| exists(path).unwrap_or(false));
-    let of_host = || Some(PathBuf::from(KEY_PATH)).filter(|path| exists(path).unwrap_or(true));
-    own.or_else(of_host).map(|path| path.display().to_string())
+    // What cannot be reached may be a key.
+    let files = variable(CREDENTIALS).map(credential).into_iter().chain([PathBuf::from(KEY_PATH)]);
+    files.into_iter().find(|path| exists(path).unwrap_or(true)).map(|path| path.display().to_string())
 }
 
 fn checked(path: &Path, file: io::Result<File>) -> Result<Keys, KeyError> {

@@ -353,8 +353,7 @@ impl Session {
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
         let (form, config) = (form.signed(config.keys.is_some()), self.with_addresses(config)?);
         self.port.begin_anew();
-        let needed = config.wanted.enough.unwrap_or(config.wanted.at_least);
-        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), needed);
+        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.needed());
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut notifier = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());

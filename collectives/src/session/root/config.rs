@@ -40,6 +40,10 @@ impl Wanted {
     pub fn exactly(receivers: usize) -> Wanted {
         Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
     }
+
+    pub(in crate::session) fn needed(&self) -> usize {
+        self.enough.unwrap_or(self.at_least)
+    }
 }
 
 /// Streams of fewer frames are sent in fewer frames than a broadcast probe takes.
@@ -243,7 +247,7 @@ impl RootConfig {
             others.map(|(_, name)| name.clone()).collect::<Vec<_>>()
         };
         let all = self.topology.as_ref().map(others).unwrap_or_default();
-        if self.wanted.enough.unwrap_or(self.wanted.at_least) == all.len() { all } else { Vec::new() }
+        if self.wanted.needed() == all.len() { all } else { Vec::new() }
     }
 
     pub(super) fn stage(&self) -> Stage {

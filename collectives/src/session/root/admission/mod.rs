@@ -326,7 +326,7 @@ impl Gathering {
             missing: missing(&joined, refusals.all(), endpoint.config()),
             joined,
             refused: refusals.all().cloned().collect(),
-            wanted: wanted.enough.unwrap_or(wanted.at_least),
+            wanted: wanted.needed(),
             patience: wanted.patience,
         })
     }
