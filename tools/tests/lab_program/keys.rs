@@ -304,8 +304,7 @@ fn with_user_only_the_right_to_packet_sockets_is_kept() {
     let refused = site.run("n0", &[&["send", "-n", "1", "--report", &report], &nobody[..]].concat(), &source);
     refused.assert_refusal(4, &["run.json", "Permission denied"]);
     let nobody_there = site.run("n1", &["recv", "--no-key", "--user", "nosuchuser"], "dest");
-    nobody_there.assert_code(2);
-    assert!(nobody_there.stderr.contains("no such user"), "{}", nobody_there.stderr);
+    nobody_there.assert_refusal(2, &["no such user"]);
 }
 
 const NOBODY: [&str; 3] = ["--no-key", "--user", "nobody"];
@@ -332,12 +331,8 @@ fn with_user_the_command_whose_output_is_sent_has_that_users_rights() {
     let dest = site.path("dest");
     let receiver = site.start("n1", &["recv", "--no-key"], &dest);
     receiver.wait_for_line("waiting for");
-    site.run(
-        "n0",
-        &[&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat(),
-        format!("{command}; cat {}", source.display()),
-    )
-    .assert_code(0);
+    let arguments = [&["send", "-n", "1"], &NOBODY[..], &["--pipe"]].concat();
+    site.run("n0", &arguments, format!("{command}; cat {}", source.display())).assert_code(0);
     receiver.end(LIMIT).assert_code(0);
     assert!(fs::read(&dest).expect("it is there") == bytes);
     assert_rights(&rights, 0);
@@ -362,9 +357,8 @@ fn without_user_a_command_keeps_what_the_administrator_gave() {
     let site = Site::beside("given", one_switch(2));
     let (_, source) = sent(&site);
     let (command, rights) = tells_its_rights(&site, "theirs");
-    let dest = rights.with_file_name("dest");
     let mut receiver = as_user(&site, "n1", PROGRAM);
-    receiver.args(["recv", "--no-key", "-i", "eth0", "--exec", &command]).arg(&dest);
+    receiver.args(["recv", "--no-key", "-i", "eth0", "--exec", &command]).arg(rights.with_file_name("dest"));
     let receiver = Run::start("n1", receiver);
     receiver.wait_for_line("waiting for");
     site.run("n0", &["send", "-n", "1", "--no-key"], &source).assert_code(0);
