@@ -1,9 +1,9 @@
-//! Benchmark of this project's AF_PACKET sockets against the kernel's other interfaces for raw frames. Each is measured
-//! with the same peer.
+//! Benchmark of this project's AF_PACKET sockets against the kernel's other interfaces for raw
+//! frames. Each is measured with the same peer.
 //!
-//! The bench tries every way of receiving beside the port's way of sending, then every way of sending beside the
-//! port's way of receiving. On a veth the sender's CPU time includes carrying the frame to the
-//! receiver's socket.
+//! The bench tries every way of receiving beside the port's way of sending, then every way of
+//! sending beside the port's way of receiving. On a veth the sender's CPU time includes carrying
+//! the frame to the receiver's socket.
 
 use std::fmt;
 use std::io::{ErrorKind, IoSliceMut};
@@ -26,7 +26,9 @@ use nix::sys::socket::{MsgFlags, MultiHeaders, recvmmsg, sendto, setsockopt, soc
 use nix::time::ClockId;
 use pnet::datalink::{self, Channel, DataLinkReceiver, DataLinkSender};
 
-use crate::rings::{self, BoundProtocol, ETHER_TYPE, LOOK_EVERY, Receiver, Sender, packet_socket, wait};
+use crate::rings::{
+    self, BoundProtocol, ETHER_TYPE, LOOK_EVERY, Receiver, Sender, packet_socket, wait,
+};
 
 /// Bytes of an Ethernet header.
 pub const HEADER_BYTES: usize = 14;
@@ -55,31 +57,52 @@ pub struct Drivers {
 }
 
 pub fn drivers(arguments: &Drivers, interrupt: &Interrupt) -> anyhow::Result<String> {
-    let mut table = Table::under("MTU, receiving, sending, frames/s, Gbit/s, send µs, receive µs, lost %, remark");
-    let others = Sending::ALL.into_iter().skip(1).map(|sending| (Receiving::Ring, sending));
-    let pairs: Vec<_> = Receiving::ALL.into_iter().map(|receiving| (receiving, Sending::Port)).chain(others).collect();
+    let mut table = Table::under(
+        "MTU, receiving, sending, frames/s, Gbit/s, send µs, receive µs, lost %, remark",
+    );
+    let others = Sending::ALL
+        .into_iter()
+        .skip(1)
+        .map(|sending| (Receiving::Ring, sending));
+    let pairs: Vec<_> = Receiving::ALL
+        .into_iter()
+        .map(|receiving| (receiving, Sending::Port))
+        .chain(others)
+        .collect();
     for &mtu_bytes in &arguments.mtu {
         let topology = Topology::single_switch(["n0", "n1"].map(String::from))?;
         let name = format!("drivers{}", std::process::id());
-        let lab = bring_up_as(LabConfig { name, mtu_bytes, ..LabConfig::new(topology) })?;
+        let lab = bring_up_as(LabConfig {
+            name,
+            mtu_bytes,
+            ..LabConfig::new(topology)
+        })?;
         for &(receiving, sending) in &pairs {
             interrupt.check()?;
             let time = Duration::from_millis(arguments.milliseconds);
-            let (figures, remark) = match measure(&lab, receiving, sending, mtu_bytes as usize, time) {
-                Ok(rate) => {
-                    let gigabits = rate.frames_per_second * f64::from(mtu_bytes + 14) * 8e-9;
-                    let figures = [
-                        format!("{:.0}", rate.frames_per_second),
-                        format!("{gigabits:.2}"),
-                        format!("{:.2}", rate.sender_micros),
-                        format!("{:.2}", rate.receiver_micros),
-                        format!("{:.1}", rate.lost * 100.0),
-                    ];
-                    (figures, String::new())
-                }
-                Err(error) => (std::array::from_fn(|_| "-".to_owned()), format!("{error:#}")),
-            };
-            let named = [mtu_bytes.to_string(), receiving.to_string(), sending.to_string()];
+            let (figures, remark) =
+                match measure(&lab, receiving, sending, mtu_bytes as usize, time) {
+                    Ok(rate) => {
+                        let gigabits = rate.frames_per_second * f64::from(mtu_bytes + 14) * 8e-9;
+                        let figures = [
+                            format!("{:.0}", rate.frames_per_second),
+                            format!("{gigabits:.2}"),
+                            format!("{:.2}", rate.sender_micros),
+                            format!("{:.2}", rate.receiver_micros),
+                            format!("{:.1}", rate.lost * 100.0),
+                        ];
+                        (figures, String::new())
+                    }
+                    Err(error) => (
+                        std::array::from_fn(|_| "-".to_owned()),
+                        format!("{error:#}"),
+                    ),
+                };
+            let named = [
+                mtu_bytes.to_string(),
+                receiving.to_string(),
+                sending.to_string(),
+            ];
             table.push([&named[..], &figures, &[remark]].concat());
         }
     }
@@ -135,7 +158,13 @@ impl Receiving {
 }
 
 impl Sending {
-    pub const ALL: [Sending; 5] = [Sending::Port, Sending::PortBypass, Sending::Calls, Sending::Ring, Sending::Pnet];
+    pub const ALL: [Sending; 5] = [
+        Sending::Port,
+        Sending::PortBypass,
+        Sending::Calls,
+        Sending::Ring,
+        Sending::Pnet,
+    ];
 }
 
 impl fmt::Display for Receiving {
@@ -167,7 +196,9 @@ impl fmt::Display for Sending {
 fn open_receiver(how: Receiving) -> anyhow::Result<Box<dyn Receiver>> {
     Ok(match how {
         Receiving::Ring => Box::new(PortEnd::open(|_| {})?),
-        Receiving::RingWithoutNaps => Box::new(PortEnd::open(|config| config.receive_coalescing = Duration::ZERO)?),
+        Receiving::RingWithoutNaps => Box::new(PortEnd::open(|config| {
+            config.receive_coalescing = Duration::ZERO
+        })?),
         Receiving::RingBusyPoll => Box::new(PortEnd::open(|_| {})?.urgent()),
         Receiving::Blocks => Box::new(rings::Blocks::open()?),
         Receiving::Calls => Box::new(Calls::open(None)?),
@@ -207,7 +238,10 @@ pub fn measure(
     time: Duration,
 ) -> anyhow::Result<Rate> {
     let hosts = lab.hosts();
-    let (from, to) = (hosts.first().context("a lab has hosts")?, hosts.get(1).context("and a second one")?);
+    let (from, to) = (
+        hosts.first().context("a lab has hosts")?,
+        hosts.get(1).context("and a second one")?,
+    );
     let mac = lab.run_on(to, || Interface::find(Some(INTERFACE)))??.mac;
     let receiver = lab.run_on(to, || open_receiver(receiving))??;
     let sender = lab.run_on(from, || open_sender(sending))??;
@@ -220,7 +254,10 @@ pub fn measure(
         thread::sleep(WARM_UP);
         let (began, before) = (std::time::Instant::now(), received.load(Ordering::Relaxed));
         thread::sleep(time);
-        let (seconds, after) = (began.elapsed().as_secs_f64(), received.load(Ordering::Relaxed));
+        let (seconds, after) = (
+            began.elapsed().as_secs_f64(),
+            received.load(Ordering::Relaxed),
+        );
         over.store(true, Ordering::Release);
         let sender_micros = sender.join().expect("an end does not panic")?;
         // Frames in flight still arrive.
@@ -253,22 +290,44 @@ impl PortEnd {
     fn open(change: impl FnOnce(&mut PortConfig)) -> anyhow::Result<Self> {
         let mut config = PortConfig::new(ETHER_TYPE);
         change(&mut config);
-        Ok(Self { port: Port::open(&Interface::find(Some(INTERFACE))?, config)?, is_urgent: false })
+        Ok(Self {
+            port: Port::open(&Interface::find(Some(INTERFACE))?, config)?,
+            is_urgent: false,
+        })
     }
 
     fn urgent(self) -> Self {
-        Self { is_urgent: true, ..self }
+        Self {
+            is_urgent: true,
+            ..self
+        }
     }
 
-    fn run(mut self, frame: Option<&[u8]>, over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
-        let mut machine = Repeat { frame, is_urgent: self.is_urgent, count, look_at: Instant::START };
-        drive(&mut self.port, &mut machine, &Waker::new()?, &Clock::start(), |machine, _| {
-            if !over.load(Ordering::Acquire) {
-                return ControlFlow::Continue(());
-            }
-            machine.frame = None;
-            ControlFlow::Break(())
-        })?;
+    fn run(
+        mut self,
+        frame: Option<&[u8]>,
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()> {
+        let mut machine = Repeat {
+            frame,
+            is_urgent: self.is_urgent,
+            count,
+            look_at: Instant::START,
+        };
+        drive(
+            &mut self.port,
+            &mut machine,
+            &Waker::new()?,
+            &Clock::start(),
+            |machine, _| {
+                if !over.load(Ordering::Acquire) {
+                    return ControlFlow::Continue(());
+                }
+                machine.frame = None;
+                ControlFlow::Break(())
+            },
+        )?;
         Ok(())
     }
 }
@@ -280,7 +339,12 @@ impl Receiver for PortEnd {
 }
 
 impl Sender for PortEnd {
-    fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
+    fn send(
+        self: Box<Self>,
+        frame: &[u8],
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()> {
         self.run(Some(frame), over, count)
     }
 }
@@ -294,7 +358,8 @@ struct Repeat<'a> {
 
 impl Machine for Repeat<'_> {
     fn handle_frame(&mut self, _: Instant, _: &[u8]) {
-        self.count.fetch_add(u64::from(self.frame.is_none()), Ordering::Relaxed);
+        self.count
+            .fetch_add(u64::from(self.frame.is_none()), Ordering::Relaxed);
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -311,7 +376,10 @@ impl Machine for Repeat<'_> {
     }
 
     fn poll_timeout(&self, _: Instant) -> Option<Deadline> {
-        Some(Deadline { at: self.look_at, why: Timer("look") })
+        Some(Deadline {
+            at: self.look_at,
+            why: Timer("look"),
+        })
     }
 
     fn is_urgent(&self) -> bool {
@@ -330,7 +398,8 @@ impl Calls {
     fn open(buffer_bytes: Option<usize>) -> anyhow::Result<Self> {
         let (socket, interface) = packet_socket()?;
         if let Some(bytes) = buffer_bytes {
-            setsockopt(&socket, sockopt::RcvBufForce, &bytes).context("setting the receive buffer")?;
+            setsockopt(&socket, sockopt::RcvBufForce, &bytes)
+                .context("setting the receive buffer")?;
         }
         BoundProtocol::Ours.bind(&socket, interface)?;
         Ok(Self { socket })
@@ -343,10 +412,18 @@ impl Receiver for Calls {
         let mut memory = vec![0; BATCH * FRAME_BYTES];
         let mut headers = MultiHeaders::<()>::preallocate(BATCH, None);
         while !over.load(Ordering::Acquire) {
-            let mut places: Vec<_> =
-                memory.chunks_exact_mut(FRAME_BYTES).map(|place| [IoSliceMut::new(place)]).collect();
+            let mut places: Vec<_> = memory
+                .chunks_exact_mut(FRAME_BYTES)
+                .map(|place| [IoSliceMut::new(place)])
+                .collect();
             let number = self.socket.as_raw_fd();
-            let received = recvmmsg(number, &mut headers, places.iter_mut(), MsgFlags::MSG_DONTWAIT, None);
+            let received = recvmmsg(
+                number,
+                &mut headers,
+                places.iter_mut(),
+                MsgFlags::MSG_DONTWAIT,
+                None,
+            );
             match received.map(Iterator::count) {
                 Ok(frames) => count(frames as u64),
                 Err(Errno::EAGAIN) => wait(&self.socket)?,
@@ -359,7 +436,12 @@ impl Receiver for Calls {
 }
 
 impl Sender for Calls {
-    fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
+    fn send(
+        self: Box<Self>,
+        frame: &[u8],
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()> {
         let count = |frames| _ = count.fetch_add(frames, Ordering::Relaxed);
         while !over.load(Ordering::Acquire) {
             // The socket is bound to the interface; the frame has the addresses.
@@ -380,9 +462,14 @@ struct PnetEnd {
 
 impl PnetEnd {
     fn open() -> anyhow::Result<Self> {
-        let interface = datalink::interfaces().into_iter().find(|interface| interface.name == INTERFACE);
+        let interface = datalink::interfaces()
+            .into_iter()
+            .find(|interface| interface.name == INTERFACE);
         let interface = interface.context("the lab's host has no interface")?;
-        let config = datalink::Config { read_timeout: Some(LOOK_EVERY), ..datalink::Config::default() };
+        let config = datalink::Config {
+            read_timeout: Some(LOOK_EVERY),
+            ..datalink::Config::default()
+        };
         match datalink::channel(&interface, config)? {
             Channel::Ethernet(sender, receiver) => Ok(Self { sender, receiver }),
             _ => bail!("pnet opened a channel that is not for Ethernet frames"),
@@ -395,7 +482,9 @@ impl Receiver for PnetEnd {
         while !over.load(Ordering::Acquire) {
             match self.receiver.next() {
                 // It passes every frame, also those of others.
-                Ok(frame) if frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.octets()) => {
+                Ok(frame)
+                    if frame.get(HEADER_BYTES - 2..HEADER_BYTES) == Some(&ETHER_TYPE.octets()) =>
+                {
                     count.fetch_add(1, Ordering::Relaxed);
                 }
                 Ok(_) => {}
@@ -408,9 +497,16 @@ impl Receiver for PnetEnd {
 }
 
 impl Sender for PnetEnd {
-    fn send(mut self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
+    fn send(
+        mut self: Box<Self>,
+        frame: &[u8],
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()> {
         while !over.load(Ordering::Acquire) {
-            self.sender.send_to(frame, None).context("pnet refused the frame")??;
+            self.sender
+                .send_to(frame, None)
+                .context("pnet refused the frame")??;
             count.fetch_add(1, Ordering::Relaxed);
         }
         Ok(())

@@ -1,11 +1,12 @@
 //! Reproduction of Figure 5 of Patarasuk 2008: heights of binary broadcast trees on random
 //! clusters.
 //!
-//! Clusters are made as in §4.1.2: random links between switches "until a tree that connects all nodes is formed
-//! (links that violate the tree property are not added)"; then each machine is put on a random switch. That can be
-//! read in two ways (see [`Links`]), and the paper does not say which machine is the root (see [`Root`]). The heights
-//! depend on both. For comparison the results hold the least height of any tree over a depth-first line, which
-//! Algorithm 2 keeps to, and that of the lowest tree of any kind that a search of bounded time finds.
+//! Clusters are made as in §4.1.2: random links between switches "until a tree that connects all
+//! nodes is formed (links that violate the tree property are not added)"; then each machine is put
+//! on a random switch. That can be read in two ways (see [`Links`]), and the paper does not say
+//! which machine is the root (see [`Root`]). The heights depend on both. For comparison the results
+//! hold the least height of any tree over a depth-first line, which Algorithm 2 keeps to, and that
+//! of the lowest tree of any kind that a search of bounded time finds.
 
 use anyhow::ensure;
 use ethbcast_bench::report::Table;
@@ -15,7 +16,9 @@ use ethbcast_planning::topology::Topology;
 use crate::Output;
 use crate::panel::Panel;
 
-const SIZES: [usize; 13] = [16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024];
+const SIZES: [usize; 13] = [
+    16, 32, 64, 128, 192, 256, 384, 512, 640, 768, 896, 960, 1024,
+];
 /// Highest ratio of the paper's averages to the height of the complete binary tree.
 const PAPERS_RATIO: f64 = 2.0;
 
@@ -42,12 +45,42 @@ struct Case {
 }
 
 const CASES: [Case; 6] = [
-    Case { links: Links::Growing, each: 8, root: Root::Any, name: "growing, 8/switch" },
-    Case { links: Links::Growing, each: 16, root: Root::Any, name: "growing, 16/switch" },
-    Case { links: Links::Joining, each: 8, root: Root::Any, name: "joining, 8/switch" },
-    Case { links: Links::Joining, each: 16, root: Root::Any, name: "joining, 16/switch" },
-    Case { links: Links::Joining, each: 8, root: Root::Central, name: "joining, 8/switch, central root" },
-    Case { links: Links::Joining, each: 16, root: Root::Central, name: "joining, 16/switch, central root" },
+    Case {
+        links: Links::Growing,
+        each: 8,
+        root: Root::Any,
+        name: "growing, 8/switch",
+    },
+    Case {
+        links: Links::Growing,
+        each: 16,
+        root: Root::Any,
+        name: "growing, 16/switch",
+    },
+    Case {
+        links: Links::Joining,
+        each: 8,
+        root: Root::Any,
+        name: "joining, 8/switch",
+    },
+    Case {
+        links: Links::Joining,
+        each: 16,
+        root: Root::Any,
+        name: "joining, 16/switch",
+    },
+    Case {
+        links: Links::Joining,
+        each: 8,
+        root: Root::Central,
+        name: "joining, 8/switch, central root",
+    },
+    Case {
+        links: Links::Joining,
+        each: 16,
+        root: Root::Central,
+        name: "joining, 16/switch, central root",
+    },
 ];
 
 /// Number of random clusters of each size.
@@ -55,15 +88,28 @@ const CLUSTERS: u32 = 20;
 /// Seed of all random clusters.
 const SEED: u64 = 5;
 
-/// Heights that are averaged: of Algorithm 2's tree, the least over a depth-first line, and of the lowest tree found.
+/// Heights that are averaged: of Algorithm 2's tree, the least over a depth-first line, and of the
+/// lowest tree found.
 const HEIGHTS: [(&str, &str); 3] = [
-    ("height", "Average height of the contention-free binary tree (Algorithm 2):"),
-    ("least", "Least average height over a depth-first line, whatever the order of the search. Others can be lower:"),
-    ("best", "Average height of the lowest tree found by `--via binary-best`: other orders, and trees over no line:"),
+    (
+        "height",
+        "Average height of the contention-free binary tree (Algorithm 2):",
+    ),
+    (
+        "least",
+        "Least average height over a depth-first line, whatever the order of the search. Others can be lower:",
+    ),
+    (
+        "best",
+        "Average height of the lowest tree found by `--via binary-best`: other orders, and trees over no line:",
+    ),
 ];
 
 pub fn figure_5() -> anyhow::Result<Output> {
-    let complete: Vec<Option<f64>> = SIZES.iter().map(|size| Some(f64::from(size.ilog2()))).collect();
+    let complete: Vec<Option<f64>> = SIZES
+        .iter()
+        .map(|size| Some(f64::from(size.ilog2())))
+        .collect();
     let mut panels = HEIGHTS.map(|(letter, title)| Panel {
         letter: letter.to_owned(),
         title: title.to_owned(),
@@ -73,9 +119,18 @@ pub fn figure_5() -> anyhow::Result<Output> {
         hosts: 0,
     });
     for case in &CASES {
-        let averages = SIZES.iter().map(|&size| averages(case, size)).collect::<anyhow::Result<Vec<_>>>()?;
+        let averages = SIZES
+            .iter()
+            .map(|&size| averages(case, size))
+            .collect::<anyhow::Result<Vec<_>>>()?;
         for (which, panel) in panels.iter_mut().enumerate() {
-            panel.lines.push((case.name.to_owned(), averages.iter().map(|of_size| Some(of_size[which])).collect()));
+            panel.lines.push((
+                case.name.to_owned(),
+                averages
+                    .iter()
+                    .map(|of_size| Some(of_size[which]))
+                    .collect(),
+            ));
         }
     }
     let mut text = format!(
@@ -89,7 +144,12 @@ pub fn figure_5() -> anyhow::Result<Output> {
         text += &panel.table(|height, _| format!("{height:>5.2}"), &[]);
         for (case, heights) in &panel.lines {
             for (machines, height) in panel.points.iter().zip(heights.iter().flatten()) {
-                csv.push(vec![panel.letter.clone(), case.clone(), machines.to_string(), format!("{height:.2}")]);
+                csv.push(vec![
+                    panel.letter.clone(),
+                    case.clone(),
+                    machines.to_string(),
+                    format!("{height:.2}"),
+                ]);
             }
         }
     }
@@ -99,13 +159,30 @@ pub fn figure_5() -> anyhow::Result<Output> {
         verdicts(&panels).aligned()
     );
     // The search can improve on trees where switches are joined at random.
-    let searched = panels[2].lines.iter().filter(|(name, _)| name.starts_with("joining") && !name.contains("central"));
-    let searched: Vec<_> = searched.map(|(name, line)| (format!("{name}, binary-best"), line.clone())).collect();
-    let title = "Height of contention-free binary trees (Algorithm 2, and the lowest found)".to_owned();
+    let searched = panels[2]
+        .lines
+        .iter()
+        .filter(|(name, _)| name.starts_with("joining") && !name.contains("central"));
+    let searched: Vec<_> = searched
+        .map(|(name, line)| (format!("{name}, binary-best"), line.clone()))
+        .collect();
+    let title =
+        "Height of contention-free binary trees (Algorithm 2, and the lowest found)".to_owned();
     let lines = [panels[0].lines.clone(), searched].concat();
-    let svg = Panel { title, lines, ..panels[0].clone() }.svg("average tree height", |_, _, height| Some(height));
+    let svg = Panel {
+        title,
+        lines,
+        ..panels[0].clone()
+    }
+    .svg("average tree height", |_, _, height| Some(height));
     let more = svg.into_iter().map(|svg| ("svg".to_owned(), svg)).collect();
-    Ok(Output { name: "figure5".to_owned(), text, csv, more, is_met: true })
+    Ok(Output {
+        name: "figure5".to_owned(),
+        text,
+        csv,
+        more,
+        is_met: true,
+    })
 }
 
 /// Returns the averages of [`HEIGHTS`] over random clusters of this size.
@@ -116,12 +193,30 @@ fn averages(case: &Case, machines: usize) -> anyhow::Result<[f64; 3]> {
         // it, and the root changes none.
         let kind = 2 * u64::from(case.links == Links::Joining) + u64::from(case.each == 16);
         let mut dice = Dice::seeded([SEED, machines as u64, kind, number.into()]);
-        let cluster = cluster(case.links, machines.div_ceil(case.each), machines, &mut dice)?;
-        let root = if case.root == Root::Any { 0 } else { central(&cluster) };
-        let [binary, best] = [height(Via::Binary, &cluster, root)?, height(Via::BinaryBest, &cluster, root)?];
+        let cluster = cluster(
+            case.links,
+            machines.div_ceil(case.each),
+            machines,
+            &mut dice,
+        )?;
+        let root = if case.root == Root::Any {
+            0
+        } else {
+            central(&cluster)
+        };
+        let [binary, best] = [
+            height(Via::Binary, &cluster, root)?,
+            height(Via::BinaryBest, &cluster, root)?,
+        ];
         let least = least(&cluster, root)?;
-        ensure!(least <= binary, "{binary} is lower than the {least} of a part of the line");
-        ensure!(best <= binary, "the search found {best}, and Algorithm 2 {binary}");
+        ensure!(
+            least <= binary,
+            "{binary} is lower than the {least} of a part of the line"
+        );
+        ensure!(
+            best <= binary,
+            "the search found {best}, and Algorithm 2 {binary}"
+        );
         for (average, height) in averages.iter_mut().zip([binary, least, best]) {
             *average += height as f64 / f64::from(CLUSTERS);
         }
@@ -144,8 +239,14 @@ fn height(via: Via, cluster: &Topology, root: usize) -> anyhow::Result<usize> {
 fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
     let ways = ways(cluster, cluster.switch_of(root));
     let mut least = cluster.hosts().len().ilog2() as usize;
-    for way in ways.iter().filter(|way| cluster.neighbours(way[way.len() - 1]).len() < 2) {
-        let members: Vec<usize> = way.iter().flat_map(|&switch| cluster.hosts_on(switch)).collect();
+    for way in ways
+        .iter()
+        .filter(|way| cluster.neighbours(way[way.len() - 1]).len() < 2)
+    {
+        let members: Vec<usize> = way
+            .iter()
+            .flat_map(|&switch| cluster.hosts_on(switch))
+            .collect();
         least = least.max(plan::kary(cluster, root, &members, 2)?.height());
     }
     Ok(least)
@@ -154,25 +255,37 @@ fn least(cluster: &Topology, root: usize) -> anyhow::Result<usize> {
 fn central(cluster: &Topology) -> usize {
     let farthest = |from: usize| {
         let ways = ways(cluster, from);
-        let with_machines = ways.iter().filter(|way| cluster.hosts_on(way[way.len() - 1]).next().is_some());
+        let with_machines = ways
+            .iter()
+            .filter(|way| cluster.hosts_on(way[way.len() - 1]).next().is_some());
         with_machines.map(Vec::len).max()
     };
     let distances: Vec<Option<usize>> = (0..cluster.switches().len()).map(farthest).collect();
-    (0..cluster.hosts().len()).min_by_key(|&host| distances[cluster.switch_of(host)]).expect("a cluster has a machine")
+    (0..cluster.hosts().len())
+        .min_by_key(|&host| distances[cluster.switch_of(host)])
+        .expect("a cluster has a machine")
 }
 
 fn ways(cluster: &Topology, start: usize) -> Vec<Vec<usize>> {
     let mut ways = vec![vec![start]];
     let mut seen = 0;
     while let Some(way) = ways.get(seen).cloned() {
-        let onward = cluster.neighbours(way[way.len() - 1]).iter().filter(|next| !way.contains(next));
+        let onward = cluster
+            .neighbours(way[way.len() - 1])
+            .iter()
+            .filter(|next| !way.contains(next));
         ways.extend(onward.map(|&next| [way.as_slice(), &[next]].concat()));
         seen += 1;
     }
     ways
 }
 
-fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> anyhow::Result<Topology> {
+fn cluster(
+    kind: Links,
+    switches: usize,
+    machines: usize,
+    dice: &mut Dice,
+) -> anyhow::Result<Topology> {
     let mut links = vec![Vec::new(); switches];
     // Number of the tree that each switch is in; the growing one is that of switch 0.
     let mut tree: Vec<usize> = (0..switches).collect();
@@ -181,7 +294,9 @@ fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> an
         let (from, to) = (dice.below(switches), dice.below(switches));
         let (kept, gone) = (tree[from].min(tree[to]), tree[from].max(tree[to]));
         if kept != gone && (kind == Links::Joining || kept == 0) {
-            tree.iter_mut().filter(|tree| **tree == gone).for_each(|tree| *tree = kept);
+            tree.iter_mut()
+                .filter(|tree| **tree == gone)
+                .for_each(|tree| *tree = kept);
             links[from].push(format!("'s{to}'"));
             missing -= 1;
         }
@@ -192,8 +307,11 @@ fn cluster(kind: Links, switches: usize, machines: usize, dice: &mut Dice) -> an
     }
     let mut text = "schema = 1\n".to_owned();
     for (id, (hosts, links)) in hosts.iter().zip(&links).enumerate() {
-        text +=
-            &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{}]\n", hosts.join(", "), links.join(", "));
+        text += &format!(
+            "[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{}]\n",
+            hosts.join(", "),
+            links.join(", ")
+        );
     }
     Ok(Topology::parse(&text, "random cluster")?)
 }
@@ -228,14 +346,19 @@ impl Dice {
 }
 
 fn verdicts(panels: &[Panel; 3]) -> Table {
-    let mut table =
-        Table::under("case, ratio, within 2 at, least on a line, within 2 at, best found, within 2 at, verdict");
+    let mut table = Table::under(
+        "case, ratio, within 2 at, least on a line, within 2 at, best found, within 2 at, verdict",
+    );
     for Case { name, .. } in &CASES {
         let ratios = panels.each_ref().map(|panel| {
-            let at = |&point: &u64| Some(panel.at(name, point)? / panel.at("complete binary tree", point)?);
+            let at = |&point: &u64| {
+                Some(panel.at(name, point)? / panel.at("complete binary tree", point)?)
+            };
             panel.points.iter().filter_map(at).collect::<Vec<f64>>()
         });
-        let [binary, least, _] = ratios.each_ref().map(|all| all.iter().all(|&ratio| ratio <= PAPERS_RATIO));
+        let [binary, least, _] = ratios
+            .each_ref()
+            .map(|all| all.iter().all(|&ratio| ratio <= PAPERS_RATIO));
         let verdict = match (binary, least) {
             (true, _) => "as in the paper",
             (false, true) => "higher than in the paper",
@@ -243,9 +366,18 @@ fn verdicts(panels: &[Panel; 3]) -> Table {
         };
         let cells = ratios.iter().flat_map(|all| {
             let within = all.iter().filter(|&&ratio| ratio <= PAPERS_RATIO).count();
-            [format!("{:.2}", all.iter().copied().fold(0.0, f64::max)), format!("{within} of {}", all.len())]
+            [
+                format!("{:.2}", all.iter().copied().fold(0.0, f64::max)),
+                format!("{within} of {}", all.len()),
+            ]
         });
-        table.push([(*name).to_owned()].into_iter().chain(cells).chain([verdict.to_owned()]).collect());
+        table.push(
+            [(*name).to_owned()]
+                .into_iter()
+                .chain(cells)
+                .chain([verdict.to_owned()])
+                .collect(),
+        );
     }
     table
 }

@@ -20,7 +20,8 @@ use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrLike, recv, sendto, socket,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrLike, recv,
+    sendto, socket,
 };
 use nix::time::ClockId;
 use nix::unistd::Pid;
@@ -39,8 +40,13 @@ pub struct Hop {
 impl Hop {
     pub fn up(bench: &str) -> anyhow::Result<Self> {
         let lab = bring_up(bench, 2, None)?;
-        let hosts: [String; 2] = lab.hosts().try_into().ok().context("the lab has two hosts")?;
-        let mac = |host: &str| anyhow::Ok(lab.run_on(host, || Interface::find(Some(INTERFACE)))??.mac);
+        let hosts: [String; 2] = lab
+            .hosts()
+            .try_into()
+            .ok()
+            .context("the lab has two hosts")?;
+        let mac =
+            |host: &str| anyhow::Ok(lab.run_on(host, || Interface::find(Some(INTERFACE)))??.mac);
         let macs = [mac(&hosts[0])?, mac(&hosts[1])?];
         Ok(Self { lab, hosts, macs })
     }
@@ -55,11 +61,18 @@ impl Hop {
     }
 
     /// Runs `work` on host 0 or 1, on a thread of its own. Sockets opened there stay on that host.
-    pub fn on<T: Send>(&self, host: usize, work: impl FnOnce() -> anyhow::Result<T> + Send) -> anyhow::Result<T> {
+    pub fn on<T: Send>(
+        &self,
+        host: usize,
+        work: impl FnOnce() -> anyhow::Result<T> + Send,
+    ) -> anyhow::Result<T> {
         self.lab.run_on(&self.hosts[host], work)?
     }
 
-    pub fn on_both<T: Send>(&self, open: impl Fn(usize) -> anyhow::Result<T> + Sync) -> anyhow::Result<[T; 2]> {
+    pub fn on_both<T: Send>(
+        &self,
+        open: impl Fn(usize) -> anyhow::Result<T> + Sync,
+    ) -> anyhow::Result<[T; 2]> {
         Ok([self.on(0, || open(0))?, self.on(1, || open(1))?])
     }
 }
@@ -136,12 +149,20 @@ pub struct Plain {
 
 impl Plain {
     pub fn open() -> anyhow::Result<Self> {
-        let mut addresses =
-            getifaddrs()?.filter(|entry| entry.interface_name == INTERFACE).filter_map(|entry| entry.address);
+        let mut addresses = getifaddrs()?
+            .filter(|entry| entry.interface_name == INTERFACE)
+            .filter_map(|entry| entry.address);
         let address = addresses.find(|address| address.family() == Some(AddressFamily::Packet));
-        let address =
-            *address.as_ref().and_then(|address| address.as_link_addr()).context("the lab's host has no interface")?;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::Raw)?;
+        let address = *address
+            .as_ref()
+            .and_then(|address| address.as_link_addr())
+            .context("the lab's host has no interface")?;
+        let socket = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::Raw,
+        )?;
         Ok(Self { socket, address })
     }
 
@@ -152,13 +173,22 @@ impl Plain {
     }
 
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<()> {
-        sendto(self.socket.as_raw_fd(), frame, &self.address, MsgFlags::empty())?;
+        sendto(
+            self.socket.as_raw_fd(),
+            frame,
+            &self.address,
+            MsgFlags::empty(),
+        )?;
         Ok(())
     }
 
     /// Waits for the next frame and returns its payload, padding included.
     pub fn receive<'a>(&self, waiting: Waiting, buffer: &'a mut [u8]) -> anyhow::Result<&'a [u8]> {
-        let flags = if waiting == Waiting::Spinning { MsgFlags::MSG_DONTWAIT } else { MsgFlags::empty() };
+        let flags = if waiting == Waiting::Spinning {
+            MsgFlags::MSG_DONTWAIT
+        } else {
+            MsgFlags::empty()
+        };
         loop {
             match recv(self.socket.as_raw_fd(), buffer, flags) {
                 Ok(length) if length >= HEADER_BYTES => return Ok(&buffer[HEADER_BYTES..length]),
@@ -181,7 +211,10 @@ pub struct Post {
 
 impl Post {
     pub fn open_both(hop: &Hop, settings: &Settings, spin: Duration) -> anyhow::Result<[Post; 2]> {
-        let peers = [0, 1].map(|rank: u16| Peer { rank: Rank(rank), mac: hop.mac(rank.into()) });
+        let peers = [0, 1].map(|rank: u16| Peer {
+            rank: Rank(rank),
+            mac: hop.mac(rank.into()),
+        });
         hop.on_both(|host| {
             let interface = Interface::find(Some(INTERFACE))?;
             let identity = Identity {
@@ -195,9 +228,16 @@ impl Post {
             let mut config = PortConfig::new(ETHER_TYPE);
             config.busy_poll = spin;
             let port = Port::open(&interface, config)?;
-            let mailbox =
-                Alone::new(Mailbox::new(identity, &peers, interface.mtu_bytes - wire::HEADER_BYTES, settings.clone()));
-            Ok(Post { shared: Shared::start(port, mailbox, Clock::start())?, peer: Rank(1 - host as u16) })
+            let mailbox = Alone::new(Mailbox::new(
+                identity,
+                &peers,
+                interface.mtu_bytes - wire::HEADER_BYTES,
+                settings.clone(),
+            ));
+            Ok(Post {
+                shared: Shared::start(port, mailbox, Clock::start())?,
+                peer: Rank(1 - host as u16),
+            })
         })
     }
 
@@ -269,14 +309,22 @@ impl Post {
     }
 
     pub fn counted(&self) -> anyhow::Result<(MailboxStats, Counters)> {
-        Ok((self.shared.with(|mailbox, _| mailbox.part.stats())?, self.shared.counters()))
+        Ok((
+            self.shared.with(|mailbox, _| mailbox.part.stats())?,
+            self.shared.counters(),
+        ))
     }
 
-    fn until<T>(&self, mut turn: impl FnMut(&mut Alone<Mailbox>) -> anyhow::Result<Option<T>>) -> anyhow::Result<T> {
+    fn until<T>(
+        &self,
+        mut turn: impl FnMut(&mut Alone<Mailbox>) -> anyhow::Result<Option<T>>,
+    ) -> anyhow::Result<T> {
         let deadline = self.shared.now() + LIMIT;
-        let ended = self.shared.wait(Some(deadline), |mailbox, _| match turn(mailbox).transpose() {
-            Some(value) => ControlFlow::Break(value),
-            None => ControlFlow::Continue(()),
+        let ended = self.shared.wait(Some(deadline), |mailbox, _| {
+            match turn(mailbox).transpose() {
+                Some(value) => ControlFlow::Break(value),
+                None => ControlFlow::Continue(()),
+            }
         })?;
         ended.context("a message was on its way for 30 s")?
     }
@@ -284,15 +332,24 @@ impl Post {
 
 fn drain(mailbox: &mut Alone<Mailbox>) -> anyhow::Result<()> {
     while let Some(completion) = mailbox.part.poll_completion() {
-        ensure!(received(completion)?.is_none(), "a message that nobody waits for");
+        ensure!(
+            received(completion)?.is_none(),
+            "a message that nobody waits for"
+        );
     }
     Ok(())
 }
 
 fn received(completion: Completion) -> anyhow::Result<Option<Vec<u8>>> {
     match completion {
-        Completion::Send { outcome: SendOutcome::Sent, .. } => Ok(None),
-        Completion::Recv { outcome: RecvOutcome::Received { bytes }, .. } => Ok(Some(bytes)),
+        Completion::Send {
+            outcome: SendOutcome::Sent,
+            ..
+        } => Ok(None),
+        Completion::Recv {
+            outcome: RecvOutcome::Received { bytes },
+            ..
+        } => Ok(Some(bytes)),
         other => anyhow::bail!("{other:?}"),
     }
 }
@@ -317,7 +374,10 @@ pub fn plain_trips(
             here.send(&frame)?;
             let payload = here.receive(waiting, &mut buffer)?;
             let time = begin.elapsed();
-            ensure!(payload == &frame[HEADER_BYTES..], "a frame came back changed");
+            ensure!(
+                payload == &frame[HEADER_BYTES..],
+                "a frame came back changed"
+            );
             Ok(time)
         };
         (0..count).map(one).skip(WARM_UP as usize).collect()
@@ -408,14 +468,19 @@ pub struct Passed {
 /// Sends messages for a time, to posted receives, and checks every byte.
 pub fn stream(hop: &Hop, bytes: usize, time: Duration, spin: Duration) -> anyhow::Result<Passed> {
     let [here, there] = Post::open_both(hop, &Settings::default(), spin)?;
-    let variety: Vec<Arc<[u8]>> = (0..VARIETY).map(|number| content(number, bytes).into()).collect();
+    let variety: Vec<Arc<[u8]>> = (0..VARIETY)
+        .map(|number| content(number, bytes).into())
+        .collect();
     let receive = || {
         let mut number = 0;
         there.receive_many(bytes, AHEAD, |message| {
             if message.is_empty() {
                 return Ok(false);
             }
-            ensure!(message[..] == variety[number % variety.len()][..], "message {number} arrived changed");
+            ensure!(
+                message[..] == variety[number % variety.len()][..],
+                "message {number} arrived changed"
+            );
             number += 1;
             Ok(true)
         })
@@ -432,7 +497,10 @@ pub fn stream(hop: &Hop, bytes: usize, time: Duration, spin: Duration) -> anyhow
     };
     let ((sent, time), sender_cpu, receiver_cpu) = thread::scope(|scope| {
         let receiver = scope.spawn(|| timed(receive));
-        let (sent, sender_cpu) = scope.spawn(|| timed(send)).join().expect("the sender does not panic")?;
+        let (sent, sender_cpu) = scope
+            .spawn(|| timed(send))
+            .join()
+            .expect("the sender does not panic")?;
         let ((), receiver_cpu) = receiver.join().expect("the receiver does not panic")?;
         anyhow::Ok((sent, sender_cpu, receiver_cpu))
     })?;
@@ -445,5 +513,10 @@ pub fn stream(hop: &Hop, bytes: usize, time: Duration, spin: Duration) -> anyhow
         receiver_micros: micros(receiver_cpu),
         lost: 0.0,
     };
-    Ok(Passed { rate, bytes_per_second: (sent * bytes) as f64 / time.as_secs_f64(), sender, receiver })
+    Ok(Passed {
+        rate,
+        bytes_per_second: (sent * bytes) as f64 / time.as_secs_f64(),
+        sender,
+        receiver,
+    })
 }

@@ -1,4 +1,5 @@
-//! Program that runs the benchmarks in `docs/results`. It also reproduces tables and figures of published papers.
+//! Program that runs the benchmarks in `docs/results`. It also reproduces tables and figures of
+//! published papers.
 //!
 //! `make` computes or simulates: its results are equal on every machine. `lab`, `drivers` and
 //! `messages` measure in labs of network namespaces (`ethbcast-lab`), so they need root and leave
@@ -36,7 +37,12 @@ struct Arguments {
     #[arg(long, value_name = "FILE", global = true)]
     ethbcast: Option<PathBuf>,
     /// Folder of the results.
-    #[arg(long, default_value = "docs/results", value_name = "FOLDER", global = true)]
+    #[arg(
+        long,
+        default_value = "docs/results",
+        value_name = "FOLDER",
+        global = true
+    )]
     out: PathBuf,
     #[command(subcommand)]
     command: Command,
@@ -78,8 +84,14 @@ struct Lab {
 
 fn experiment(name: &str) -> Result<experiments::Experiment, String> {
     let all = experiments::experiments();
-    let names = all.iter().map(|one| one.name.as_str()).collect::<Vec<_>>().join(", ");
-    all.into_iter().find(|one| one.name == name).ok_or(format!("choose one of {names}"))
+    let names = all
+        .iter()
+        .map(|one| one.name.as_str())
+        .collect::<Vec<_>>()
+        .join(", ");
+    all.into_iter()
+        .find(|one| one.name == name)
+        .ok_or(format!("choose one of {names}"))
 }
 
 fn main() -> anyhow::Result<ExitCode> {
@@ -95,18 +107,26 @@ fn main() -> anyhow::Result<ExitCode> {
         Command::All { write, only } => {
             let is_wanted = |name: &str| only.is_empty() || only.iter().any(|one| one == name);
             let mut runs = Runs::new(arguments.ethbcast.as_deref(), &interrupt)?;
-            all(&arguments.out, *write, is_wanted, |name| make(name, &mut runs))
+            all(&arguments.out, *write, is_wanted, |name| {
+                make(name, &mut runs)
+            })
         }
         Command::Make { names } => {
             let mut runs = Runs::new(arguments.ethbcast.as_deref(), &interrupt)?;
-            let outputs = names.iter().map(|name| make(name, &mut runs)?.publish(&arguments.out));
+            let outputs = names
+                .iter()
+                .map(|name| make(name, &mut runs)?.publish(&arguments.out));
             let codes = outputs.collect::<anyhow::Result<Vec<_>>>()?;
-            Ok(codes.into_iter().find(|code| *code != ExitCode::SUCCESS).unwrap_or(ExitCode::SUCCESS))
+            Ok(codes
+                .into_iter()
+                .find(|code| *code != ExitCode::SUCCESS)
+                .unwrap_or(ExitCode::SUCCESS))
         }
         Command::Scale(size) => scale::scale(size)?.publish(&arguments.out),
         Command::Lab(lab) => {
             let program = Program::find(arguments.ethbcast.as_deref())?;
-            experiments::perform(&lab.experiment, &lab.changes, &program, &interrupt)?.publish(&arguments.out)
+            experiments::perform(&lab.experiment, &lab.changes, &program, &interrupt)?
+                .publish(&arguments.out)
         }
         Command::Drivers(options) => text("drivers", drivers::drivers(options, &interrupt)?),
         Command::Messages(options) => text("messages", messages::messages(options, &interrupt)?),
@@ -124,7 +144,11 @@ fn make(name: &str, runs: &mut Runs) -> anyhow::Result<Output> {
         "figure5" => figure5::figure_5(),
         name => {
             let figures = figures::figures();
-            figures.iter().find(|figure| figure.name() == name).context("it is a figure")?.draw(runs)
+            figures
+                .iter()
+                .find(|figure| figure.name() == name)
+                .context("it is a figure")?
+                .draw(runs)
         }
     }
 }
@@ -140,16 +164,28 @@ struct Output {
 
 impl Output {
     fn files(&self) -> Vec<(String, String)> {
-        let always = [("txt".to_owned(), self.text.clone()), ("csv".to_owned(), self.csv.csv())];
-        let named = |(ending, content): (String, String)| (format!("{}.{ending}", self.name), content);
-        always.into_iter().chain(self.more.iter().cloned()).map(named).collect()
+        let always = [
+            ("txt".to_owned(), self.text.clone()),
+            ("csv".to_owned(), self.csv.csv()),
+        ];
+        let named =
+            |(ending, content): (String, String)| (format!("{}.{ending}", self.name), content);
+        always
+            .into_iter()
+            .chain(self.more.iter().cloned())
+            .map(named)
+            .collect()
     }
 
     /// Writes all files into a folder, which is created if necessary, and prints the text.
     fn publish(&self, folder: &Path) -> anyhow::Result<ExitCode> {
         write(folder, &self.files())?;
         print!("{}", self.text);
-        Ok(if self.is_met { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        Ok(if self.is_met {
+            ExitCode::SUCCESS
+        } else {
+            ExitCode::FAILURE
+        })
     }
 }
 
@@ -162,7 +198,8 @@ fn write(folder: &Path, files: &[(String, String)]) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Results that are the same on every machine, made by `benches make`; all files whose names begin so.
+/// Results that are the same on every machine, made by `benches make`; all files whose names begin
+/// so.
 pub const COMPUTED: [&str; 13] = [
     "table1",
     "table3",
@@ -179,16 +216,28 @@ pub const COMPUTED: [&str; 13] = [
     "mateescu4",
 ];
 
-/// Results that were measured or took long, and their commands. `benches` is `cargo run --release -p ethbcast-benches
-/// --`.
+/// Results that were measured or took long, and their commands. `benches` is `cargo run --release
+/// -p ethbcast-benches --`.
 const MEASURED: [(&str, &str); 23] = [
-    ("auto", "benches lab auto --rate 10mbit --rounds 2 --budget 0.5"),
-    ("ceiling", "ethbcast bench --sizes 512M --receivers 1,7 --mtu 1500,9000,65535 --loss 0 --rate unlimited"),
+    (
+        "auto",
+        "benches lab auto --rate 10mbit --rounds 2 --budget 0.5",
+    ),
+    (
+        "ceiling",
+        "ethbcast bench --sizes 512M --receivers 1,7 --mtu 1500,9000,65535 --loss 0 --rate unlimited",
+    ),
     ("drivers", "benches drivers --milliseconds 400"),
-    ("efficiency", "ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency"),
+    (
+        "efficiency",
+        "ETHBCAST_ACCEPT=1 cargo test -p ethbcast-transport --test efficiency",
+    ),
     ("eqa", "benches lab eqa --iterations 1000"),
     ("field", "tests/field/run"),
-    ("figures12-16", "benches lab figures12-16 --rate 10mbit --sizes 32K,128K,512K --budget 0.8 --longest 8"),
+    (
+        "figures12-16",
+        "benches lab figures12-16 --rate 10mbit --sizes 32K,128K,512K --budget 0.8 --longest 8",
+    ),
     ("flame-", "benches/labs flames"),
     ("messages", "benches messages"),
     ("mpi", "benches lab mpi --rounds 5"),
@@ -197,12 +246,24 @@ const MEASURED: [(&str, &str); 23] = [
     ("mpi-ranks", "benches lab mpi-ranks"),
     ("mpi_conformance", "tests/neighbours/mpi"),
     ("mutants", "tests/mutation: docs/testing.md"),
-    ("neighbours", "the scripts of tests/neighbours: docs/testing.md"),
+    (
+        "neighbours",
+        "the scripts of tests/neighbours: docs/testing.md",
+    ),
     ("neighbours-", "tests/neighbours/NAME"),
-    ("peers-512m", "ethbcast bench --peers --sizes 512M --receivers 7 --loss 0 --rate unlimited --runs 3"),
-    ("peers-messages", "ethbcast bench --peers --sizes 256,4K,64K,1M --receivers 7 --loss 0 --rate unlimited"),
+    (
+        "peers-512m",
+        "ethbcast bench --peers --sizes 512M --receivers 7 --loss 0 --rate unlimited --runs 3",
+    ),
+    (
+        "peers-messages",
+        "ethbcast bench --peers --sizes 256,4K,64K,1M --receivers 7 --loss 0 --rate unlimited",
+    ),
     ("prediction", "benches lab prediction --budget 1"),
-    ("prediction-unshaped", "benches lab prediction-unshaped --budget 2"),
+    (
+        "prediction-unshaped",
+        "benches lab prediction-unshaped --budget 2",
+    ),
     ("scale", "benches scale"),
     ("testing", "the long forms of the tests: docs/testing.md"),
 ];
@@ -218,8 +279,9 @@ fn all(
     let mut stale = 0;
     for name in COMPUTED.into_iter().filter(|name| is_wanted(name)) {
         let files = make(name)?.files();
-        let differs =
-            |file: &&(String, String)| fs::read_to_string(folder.join(&file.0)).ok().as_ref() != Some(&file.1);
+        let differs = |file: &&(String, String)| {
+            fs::read_to_string(folder.join(&file.0)).ok().as_ref() != Some(&file.1)
+        };
         let changed: Vec<(String, String)> = files.iter().filter(differs).cloned().collect();
         stale += changed.len();
         let words: Vec<&str> = changed.iter().map(|(name, _)| name.as_str()).collect();
@@ -235,29 +297,52 @@ fn all(
     let mut table = Table::new(&["measured", "last changed", "command"]);
     for (name, command) in MEASURED {
         for file in own_files(folder, name)? {
-            table.push(vec![file.clone(), age(&folder.join(file)), command.to_owned()]);
+            table.push(vec![
+                file.clone(),
+                age(&folder.join(file)),
+                command.to_owned(),
+            ]);
         }
     }
     println!("\n{}", table.aligned());
-    println!("computed files that are as they are made now: {}", verdict(stale == 0 || is_written));
-    Ok(if stale == 0 || is_written { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!(
+        "computed files that are as they are made now: {}",
+        verdict(stale == 0 || is_written)
+    );
+    Ok(if stale == 0 || is_written {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 /// Returns the names of a result's files, without those of a longer name that begins alike.
 fn own_files(folder: &Path, name: &str) -> anyhow::Result<Vec<String>> {
-    let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    let entries =
+        fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let is_own =
-        |file: &String| file.strip_prefix(name).is_some_and(|rest| rest.starts_with('.') || name.ends_with('-'));
+    let is_own = |file: &String| {
+        file.strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with('.') || name.ends_with('-'))
+    };
     let mut own: Vec<String> = names.filter(is_own).collect();
     own.sort();
     Ok(own)
 }
 
 fn age(file: &Path) -> String {
-    let output = process::Command::new("git").args(["log", "-1", "--format=%cs %h", "--"]).arg(file).output();
-    let text = output.map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned()).unwrap_or_default();
-    if text.is_empty() { "not committed".to_owned() } else { text }
+    let output = process::Command::new("git")
+        .args(["log", "-1", "--format=%cs %h", "--"])
+        .arg(file)
+        .output();
+    let text = output
+        .map(|output| String::from_utf8_lossy(&output.stdout).trim().to_owned())
+        .unwrap_or_default();
+    if text.is_empty() {
+        "not committed".to_owned()
+    } else {
+        text
+    }
 }
 
 /// Bytes of a message that one frame carries at the lab's MTU of 1500.
@@ -320,7 +405,13 @@ mod tests {
         owned.sort();
         let mut files: Vec<String> = fs::read_dir(&folder)
             .expect("the folder is there")
-            .map(|entry| entry.expect("an entry").file_name().into_string().expect("UTF-8"))
+            .map(|entry| {
+                entry
+                    .expect("an entry")
+                    .file_name()
+                    .into_string()
+                    .expect("UTF-8")
+            })
             .collect();
         files.sort();
         assert_eq!(owned, files);
@@ -333,13 +424,23 @@ mod tests {
         }
         assert_eq!(parse_size("1024k"), Ok(1 << 20));
         for text in ["", "K", "0", "-1", "1.5X", "99999999999999M"] {
-            assert!(parse_size(text).is_err_and(|error| error.starts_with(&format!("`{text}` is no size"))), "{text}");
+            assert!(
+                parse_size(text)
+                    .is_err_and(|error| error.starts_with(&format!("`{text}` is no size"))),
+                "{text}"
+            );
         }
     }
 
     #[test]
     fn times_have_the_digits_that_count_and_a_copy_is_all_its_frames() {
-        assert_eq!([0.000_123_4, 0.022_18, 0.346_02, 10.7].map(milliseconds), ["0.12", "22.2", "346", "10700"]);
-        assert_eq!([copy_seconds(1468, 8), copy_seconds(1469, 8)], [1514.0, 1469.0 + 92.0]);
+        assert_eq!(
+            [0.000_123_4, 0.022_18, 0.346_02, 10.7].map(milliseconds),
+            ["0.12", "22.2", "346", "10700"]
+        );
+        assert_eq!(
+            [copy_seconds(1468, 8), copy_seconds(1469, 8)],
+            [1514.0, 1469.0 + 92.0]
+        );
     }
 }

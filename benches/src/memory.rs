@@ -1,4 +1,5 @@
-//! Comparison of a broadcast sender's buffer memory: by the EQA paper's formula (§4.2), and in running streams.
+//! Comparison of a broadcast sender's buffer memory: by the EQA paper's formula (§4.2), and in
+//! running streams.
 //!
 //! Only the simulated broadcasts, which show the effect of losses, send anything.
 
@@ -16,8 +17,8 @@ use ethbcast_transport::{Instant, Tuning};
 use crate::Output;
 
 const SIZES: [usize; 10] = [2, 4, 8, 16, 32, 64, 128, 256, 512, 1024];
-/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in kilobytes. It does
-/// not say whether these have 1000 or 1024 bytes.
+/// The paper's sizes of a send-only directed point, a receive-only one and a lightweight one, in
+/// kilobytes. It does not say whether these have 1000 or 1024 bytes.
 const SEND: f64 = 33.8;
 const RECEIVE: f64 = 41.4;
 const LIGHT: f64 = 4.4;
@@ -46,8 +47,12 @@ const COLUMNS: [Column; 11] = [
     ("EQA shared KB", 1, |row| Some(papers_shared(row.nodes))),
     ("EQA saved %", 1, |row| Some(papers_percent(row.nodes))),
     ("as printed %", 1, |row| Some(published_percent(row.nodes))),
-    ("channels MiB", 2, |row| Some(row.channels_bytes as f64 / MEBIBYTE)),
-    ("shared MiB", 2, |row| Some(row.shared.total_bytes() as f64 / MEBIBYTE)),
+    ("channels MiB", 2, |row| {
+        Some(row.channels_bytes as f64 / MEBIBYTE)
+    }),
+    ("shared MiB", 2, |row| {
+        Some(row.shared.total_bytes() as f64 / MEBIBYTE)
+    }),
     ("saved %", 1, |row| Some(row.saved_percent())),
     ("cluster %", 1, |row| Some(row.cluster_saved_percent())),
     ("each B", 0, |row| Some(row.each_bytes())),
@@ -56,24 +61,47 @@ const COLUMNS: [Column; 11] = [
 const DRAWN: [&str; 4] = ["saved %", "cluster %", "EQA saved %", "as printed %"];
 
 pub fn memory() -> anyhow::Result<Output> {
-    let rows = SIZES.iter().map(|&nodes| Row::measure(nodes)).collect::<anyhow::Result<Vec<_>>>()?;
+    let rows = SIZES
+        .iter()
+        .map(|&nodes| Row::measure(nodes))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let mut table = Table::new(&COLUMNS.map(|(name, ..)| name));
     for row in &rows {
-        let cell =
-            |&(_, decimals, value): &Column| value(row).map_or("-".to_owned(), |value| format!("{value:.decimals$}"));
+        let cell = |&(_, decimals, value): &Column| {
+            value(row).map_or("-".to_owned(), |value| format!("{value:.decimals$}"))
+        };
         table.push(COLUMNS.iter().map(cell).collect());
     }
     let line = |name: &str| {
-        let value = COLUMNS.iter().find(|column| column.0 == name).expect("it is a column").2;
+        let value = COLUMNS
+            .iter()
+            .find(|column| column.0 == name)
+            .expect("it is a column")
+            .2;
         // With one receiver there is nothing to share, and a cast keeps slightly more state for it
         // than a lane: drawn as no saving.
-        Series::new(name, rows.iter().filter_map(|row| Some((row.nodes as f64, value(row)?.max(0.0)))))
+        Series::new(
+            name,
+            rows.iter()
+                .filter_map(|row| Some((row.nodes as f64, value(row)?.max(0.0)))),
+        )
     };
     let title = "Memory saved by one shared buffer (EQA, Figure 6)";
     let svg = line_chart(title, "nodes", "saved, %", &DRAWN.map(line), true);
-    let text = format!("{}\n{}\n{}", explanation(&rows[0].shared), table.aligned(), bad_cable_text()?);
+    let text = format!(
+        "{}\n{}\n{}",
+        explanation(&rows[0].shared),
+        table.aligned(),
+        bad_cable_text()?
+    );
     let is_met = rows.iter().all(Row::is_within);
-    Ok(Output { name: "memory".to_owned(), text, csv: table, more: vec![("svg".to_owned(), svg)], is_met })
+    Ok(Output {
+        name: "memory".to_owned(),
+        text,
+        csv: table,
+        more: vec![("svg".to_owned(), svg)],
+        is_met,
+    })
 }
 
 fn papers_channels(nodes: usize) -> f64 {
@@ -103,14 +131,24 @@ struct Row {
 impl Row {
     fn measure(nodes: usize) -> anyhow::Result<Self> {
         // One channel at a time: the buffers of 1023 together would take six gigabytes.
-        let channel =
-            |host| Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(host)]), Tuning::default());
+        let channel = |host| {
+            Stream::origin(
+                identity(0),
+                PAYLOAD_BYTES,
+                &Outlet::Lanes(vec![peer(host)]),
+                Tuning::default(),
+            )
+        };
         Ok(Self {
             nodes,
             shared: cast(nodes, PAYLOAD_BYTES).memory(),
-            channels_bytes: (1..nodes).map(|host| channel(host).memory().total_bytes()).sum(),
+            channels_bytes: (1..nodes)
+                .map(|host| channel(host).memory().total_bytes())
+                .sum(),
             receiver_bytes: receiver(1, PAYLOAD_BYTES).memory().total_bytes(),
-            peak_added_bytes: (nodes <= SIMULATED_NODES).then(|| peak_added_bytes(nodes, LOSS)).transpose()?,
+            peak_added_bytes: (nodes <= SIMULATED_NODES)
+                .then(|| peak_added_bytes(nodes, LOSS))
+                .transpose()?,
         })
     }
 
@@ -124,7 +162,10 @@ impl Row {
 
     fn cluster_saved_percent(&self) -> f64 {
         let receivers = self.receivers() * self.receiver_bytes;
-        100.0 * (1.0 - (self.shared.total_bytes() + receivers) as f64 / (self.channels_bytes + receivers) as f64)
+        100.0
+            * (1.0
+                - (self.shared.total_bytes() + receivers) as f64
+                    / (self.channels_bytes + receivers) as f64)
     }
 
     fn each_bytes(&self) -> f64 {
@@ -132,17 +173,24 @@ impl Row {
     }
 
     fn peak_each_bytes(&self) -> Option<f64> {
-        self.peak_added_bytes.map(|bytes| bytes as f64 / self.receivers() as f64)
+        self.peak_added_bytes
+            .map(|bytes| bytes as f64 / self.receivers() as f64)
     }
 
     /// Whether the root keeps to the buffer and 4 KiB for each receiver.
     fn is_within(&self) -> bool {
-        self.shared.added_bytes().max(self.peak_added_bytes.unwrap_or(0)) <= self.receivers() * LIMIT_BYTES
+        self.shared
+            .added_bytes()
+            .max(self.peak_added_bytes.unwrap_or(0))
+            <= self.receivers() * LIMIT_BYTES
     }
 }
 
 fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+    Peer {
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+    }
 }
 
 fn identity(host: usize) -> Identity {
@@ -157,43 +205,83 @@ fn identity(host: usize) -> Identity {
 }
 
 fn cast(nodes: usize, payload_bytes: usize) -> Stream {
-    let outlet = Outlet::Cast { group: group_mac("memory"), listeners: (1..nodes).map(peer).collect() };
+    let outlet = Outlet::Cast {
+        group: group_mac("memory"),
+        listeners: (1..nodes).map(peer).collect(),
+    };
     Stream::origin(identity(0), payload_bytes, &outlet, Tuning::default())
 }
 
 fn receiver(host: usize, payload_bytes: usize) -> Stream {
-    Stream::receiver(identity(host), payload_bytes, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default())
+    Stream::receiver(
+        identity(host),
+        payload_bytes,
+        peer(0),
+        &Outlet::Lanes(Vec::new()),
+        Tuning::default(),
+    )
 }
 
-/// Broadcasts on a simulated switch at 1 Gbit/s with losses, at the first receiver with another loss. Returns the
-/// maximum memory that the receivers added at the root.
+/// Broadcasts on a simulated switch at 1 Gbit/s with losses, at the first receiver with another
+/// loss. Returns the maximum memory that the receivers added at the root.
 fn peak_added_bytes(nodes: usize, loss_at_first: f64) -> anyhow::Result<usize> {
-    let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
+    let settings = HostSettings {
+        groups: vec![group_mac("memory")],
+        ..HostSettings::default()
+    };
     let network = Network::star(nodes, Cable::GIGABIT, &settings);
     let receivers = (1..nodes).map(|host| receiver(host, SIMULATED_PAYLOAD_BYTES));
-    let machines = std::iter::once(cast(nodes, SIMULATED_PAYLOAD_BYTES)).chain(receivers).map(Alone::new).collect();
-    let mut simulation = Simulation::new(&network, machines, RandomFaults::new(1).loss(LOSS).loss_at(1, loss_at_first));
+    let machines = std::iter::once(cast(nodes, SIMULATED_PAYLOAD_BYTES))
+        .chain(receivers)
+        .map(Alone::new)
+        .collect();
+    let mut simulation = Simulation::new(
+        &network,
+        machines,
+        RandomFaults::new(1).loss(LOSS).loss_at(1, loss_at_first),
+    );
     let (mut pushed, mut peak) = (0, 0);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-        let stream = &mut machine.part;
-        if host == 0 {
-            let ending = |pushed| if pushed + 1 == SIMULATED_FRAMES { Ending::Stream } else { Ending::None };
-            while pushed < SIMULATED_FRAMES && stream.push(&[0; SIMULATED_PAYLOAD_BYTES], ending(pushed)) {
-                pushed += 1;
+    let outcome = simulation.run(
+        Instant::START + Duration::from_secs(60),
+        |host, machine, now| {
+            let stream = &mut machine.part;
+            if host == 0 {
+                let ending = |pushed| {
+                    if pushed + 1 == SIMULATED_FRAMES {
+                        Ending::Stream
+                    } else {
+                        Ending::None
+                    }
+                };
+                while pushed < SIMULATED_FRAMES
+                    && stream.push(&[0; SIMULATED_PAYLOAD_BYTES], ending(pushed))
+                {
+                    pushed += 1;
+                }
+                peak = peak.max(stream.memory().added_bytes());
             }
-            peak = peak.max(stream.memory().added_bytes());
-        }
-        while stream.peek().is_some() {
-            stream.consume(now);
-        }
-        None
-    });
-    ensure!(outcome.is_quiet(), "the simulated broadcast to {} receivers did not end: {outcome:?}", nodes - 1);
+            while stream.peek().is_some() {
+                stream.consume(now);
+            }
+            None
+        },
+    );
+    ensure!(
+        outcome.is_quiet(),
+        "the simulated broadcast to {} receivers did not end: {outcome:?}",
+        nodes - 1
+    );
     Ok(peak)
 }
 
 fn explanation(shared: &Memory) -> String {
-    let Memory { payload_bytes, slots_bytes, stamps_bytes, stream_bytes, .. } = shared;
+    let Memory {
+        payload_bytes,
+        slots_bytes,
+        stamps_bytes,
+        stream_bytes,
+        ..
+    } = shared;
     format!(
         "EQA §4.2: a cluster of n nodes keeps n (S_SDP + S_RDP) with a buffer per channel and S_SDP + (n - 1) S_LDP + \
          n S_RDP with\n\
@@ -217,7 +305,10 @@ fn explanation(shared: &Memory) -> String {
 }
 
 fn bad_cable_text() -> anyhow::Result<String> {
-    let (alone, among) = (peak_added_bytes(2, BAD_LOSS)?, peak_added_bytes(16, BAD_LOSS)?);
+    let (alone, among) = (
+        peak_added_bytes(2, BAD_LOSS)?,
+        peak_added_bytes(16, BAD_LOSS)?,
+    );
     Ok(format!(
         "The limit holds for a bad cable, too: a receiver that loses {:.0} % adds up to {alone} bytes if it is alone; \
          with 14 good ones\n\
@@ -239,11 +330,20 @@ mod tests {
     }
 
     #[test]
-    fn at_128_nodes_98_percent_are_saved_and_each_receiver_adds_less_than_4_kib() -> anyhow::Result<()> {
+    fn at_128_nodes_98_percent_are_saved_and_each_receiver_adds_less_than_4_kib()
+    -> anyhow::Result<()> {
         let row = Row::measure(128)?;
         assert!(row.saved_percent() >= 98.0, "{}", row.saved_percent());
-        assert!(row.is_within(), "{} bytes each, {:?} at most", row.each_bytes(), row.peak_each_bytes());
-        assert!(row.peak_each_bytes() > Some(row.each_bytes()), "losses must be remembered somewhere");
+        assert!(
+            row.is_within(),
+            "{} bytes each, {:?} at most",
+            row.each_bytes(),
+            row.peak_each_bytes()
+        );
+        assert!(
+            row.peak_each_bytes() > Some(row.each_bytes()),
+            "losses must be remembered somewhere"
+        );
         Ok(())
     }
 }

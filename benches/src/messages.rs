@@ -26,8 +26,16 @@ const FOR_EVER: Duration = Duration::from_secs(1);
 /// Default of [`PortConfig::busy_poll`](ethbcast_transport::packet::PortConfig::busy_poll).
 const BY_DEFAULT: Duration = Duration::from_micros(100);
 /// BTP1 and BTP2 to compare; 65 535 is a full frame.
-const PUSHES: [(usize, usize); 8] =
-    [(80, 780), (80, 0), (0, 0), (65_535, 0), (65_535, 5744), (65_535, 11_488), (65_535, 17_232), (65_535, 1 << 20)];
+const PUSHES: [(usize, usize); 8] = [
+    (80, 780),
+    (80, 0),
+    (0, 0),
+    (65_535, 0),
+    (65_535, 5744),
+    (65_535, 11_488),
+    (65_535, 17_232),
+    (65_535, 1 << 20),
+];
 const LENGTHS: [usize; 9] = [256, 1024, 1436, 4096, 8192, 16_384, 18_668, 32_768, 65_536];
 
 /// Options of the measurements.
@@ -87,13 +95,48 @@ enum Exchange {
 /// Each kind of round trip with its placement and, for messages, the index of the raw kind it is
 /// compared with.
 const WAYS: [(&str, Place, Exchange, Option<usize>); 7] = [
-    ("raw, blocking, one CPU", Place::Together, Exchange::Raw(Waiting::Blocking), None),
-    ("messages, blocking, one CPU", Place::Together, Exchange::Messages(Duration::ZERO), Some(0)),
-    ("raw, blocking, two CPUs", Place::Apart, Exchange::Raw(Waiting::Blocking), None),
-    ("messages, blocking, two CPUs", Place::Apart, Exchange::Messages(Duration::ZERO), Some(2)),
-    ("raw, spinning", Place::Apart, Exchange::Raw(Waiting::Spinning), None),
-    ("messages, spinning", Place::Apart, Exchange::Messages(FOR_EVER), Some(4)),
-    ("messages, default", Place::Anywhere, Exchange::Messages(BY_DEFAULT), Some(4)),
+    (
+        "raw, blocking, one CPU",
+        Place::Together,
+        Exchange::Raw(Waiting::Blocking),
+        None,
+    ),
+    (
+        "messages, blocking, one CPU",
+        Place::Together,
+        Exchange::Messages(Duration::ZERO),
+        Some(0),
+    ),
+    (
+        "raw, blocking, two CPUs",
+        Place::Apart,
+        Exchange::Raw(Waiting::Blocking),
+        None,
+    ),
+    (
+        "messages, blocking, two CPUs",
+        Place::Apart,
+        Exchange::Messages(Duration::ZERO),
+        Some(2),
+    ),
+    (
+        "raw, spinning",
+        Place::Apart,
+        Exchange::Raw(Waiting::Spinning),
+        None,
+    ),
+    (
+        "messages, spinning",
+        Place::Apart,
+        Exchange::Messages(FOR_EVER),
+        Some(4),
+    ),
+    (
+        "messages, default",
+        Place::Anywhere,
+        Exchange::Messages(BY_DEFAULT),
+        Some(4),
+    ),
 ];
 
 fn round_trips(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow::Result<String> {
@@ -101,23 +144,50 @@ fn round_trips(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow
     for _ in 0..arguments.rounds {
         for ((_, place, way, _), times) in WAYS.iter().zip(&mut times) {
             let turn = match *way {
-                Exchange::Raw(waiting) => plain_trips(hop, *place, PING_BYTES, arguments.pings, waiting)?,
-                Exchange::Messages(spin) => {
-                    message_trips(hop, *place, &Settings::default(), PING_BYTES, arguments.pings, spin)?
+                Exchange::Raw(waiting) => {
+                    plain_trips(hop, *place, PING_BYTES, arguments.pings, waiting)?
                 }
+                Exchange::Messages(spin) => message_trips(
+                    hop,
+                    *place,
+                    &Settings::default(),
+                    PING_BYTES,
+                    arguments.pings,
+                    spin,
+                )?,
             };
             times.extend(micros(&turn));
             interrupt.check()?;
         }
     }
-    let medians = times.each_ref().map(|times| median(times.clone()).unwrap_or(f64::NAN));
-    let mut table = Table::new(&["round trip", "median µs", "p10", "p90", "p99", "times raw", "limit"]);
+    let medians = times
+        .each_ref()
+        .map(|times| median(times.clone()).unwrap_or(f64::NAN));
+    let mut table = Table::new(&[
+        "round trip",
+        "median µs",
+        "p10",
+        "p90",
+        "p99",
+        "times raw",
+        "limit",
+    ]);
     for (at, (name, _, _, raw)) in WAYS.iter().enumerate() {
         let ratio = raw.map(|raw| medians[at] / medians[raw]);
-        let [p10, p90, p99] = [10, 90, 99].map(|percent| format!("{:.1}", percentile(&mut times[at], percent)));
-        let (of_raw, limit) =
-            ratio.map_or((String::new(), ""), |it| (format!("{it:.2}"), verdict(it <= ROUND_TRIP_LIMIT)));
-        table.push(vec![(*name).into(), format!("{:.1}", medians[at]), p10, p90, p99, of_raw, limit.into()]);
+        let [p10, p90, p99] =
+            [10, 90, 99].map(|percent| format!("{:.1}", percentile(&mut times[at], percent)));
+        let (of_raw, limit) = ratio.map_or((String::new(), ""), |it| {
+            (format!("{it:.2}"), verdict(it <= ROUND_TRIP_LIMIT))
+        });
+        table.push(vec![
+            (*name).into(),
+            format!("{:.1}", medians[at]),
+            p10,
+            p90,
+            p99,
+            of_raw,
+            limit.into(),
+        ]);
     }
     let count = u64::from(arguments.rounds) * arguments.pings;
     Ok(format!(
@@ -126,14 +196,23 @@ fn round_trips(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow
     ))
 }
 
-const BULK_WAYS: [(&str, Duration); 3] =
-    [("messages, default", BY_DEFAULT), ("messages, blocking", Duration::ZERO), ("messages, spinning", FOR_EVER)];
+const BULK_WAYS: [(&str, Duration); 3] = [
+    ("messages, default", BY_DEFAULT),
+    ("messages, blocking", Duration::ZERO),
+    ("messages, spinning", FOR_EVER),
+];
 
 fn throughput(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow::Result<String> {
     let time = Duration::from_millis(arguments.millis);
     let (mut raw, mut consumed) = (Vec::new(), [const { Vec::new() }; BULK_WAYS.len()]);
     for _ in 0..arguments.rounds {
-        raw.push(measure(hop.lab(), Receiving::Ring, Sending::Port, FRAME_BYTES, time)?);
+        raw.push(measure(
+            hop.lab(),
+            Receiving::Ring,
+            Sending::Port,
+            FRAME_BYTES,
+            time,
+        )?);
         for ((_, spin), consumed) in BULK_WAYS.iter().zip(&mut consumed) {
             consumed.push(stream(hop, LONG_BYTES, time, *spin)?);
             interrupt.check()?;
@@ -144,10 +223,18 @@ fn throughput(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow:
          receiver slept/s, limit",
     );
     let baseline = middle(&raw, |rate| rate.frames_per_second);
-    let mut first = vec!["sendmmsg to ring".to_owned(), format!("{baseline:.0}"), String::new(), String::new()];
+    let mut first = vec![
+        "sendmmsg to ring".to_owned(),
+        format!("{baseline:.0}"),
+        String::new(),
+        String::new(),
+    ];
     first.extend(
-        [middle(&raw, |rate| rate.sender_micros), middle(&raw, |rate| rate.receiver_micros)]
-            .map(|it| format!("{it:.2}")),
+        [
+            middle(&raw, |rate| rate.sender_micros),
+            middle(&raw, |rate| rate.receiver_micros),
+        ]
+        .map(|it| format!("{it:.2}")),
     );
     first.resize(11, String::new());
     table.push(first);
@@ -155,9 +242,13 @@ fn throughput(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow:
         table.push(bulk_row(name, consumed, baseline, time));
     }
     let long = size(LONG_BYTES as u64);
-    let title =
-        format!("Frames of {FRAME_BYTES} bytes; messages of {long}, receives posted; limit {THROUGHPUT_LIMIT} of raw");
-    Ok(format!("{title}; CPU time of the threads for each frame:\n\n{}", table.aligned()))
+    let title = format!(
+        "Frames of {FRAME_BYTES} bytes; messages of {long}, receives posted; limit {THROUGHPUT_LIMIT} of raw"
+    );
+    Ok(format!(
+        "{title}; CPU time of the threads for each frame:\n\n{}",
+        table.aligned()
+    ))
 }
 
 fn bulk_row(name: &str, consumed: &[Passed], baseline: f64, time: Duration) -> Vec<String> {
@@ -173,11 +264,13 @@ fn bulk_row(name: &str, consumed: &[Passed], baseline: f64, time: Duration) -> V
         format!("{:.2}", middle(consumed, |it| it.rate.receiver_micros)),
         format!(
             "{:.2}",
-            middle(consumed, |it| it.sender.0.resent as f64 * 100.0 / it.sender.0.pulls_sent.max(1) as f64)
+            middle(consumed, |it| it.sender.0.resent as f64 * 100.0
+                / it.sender.0.pulls_sent.max(1) as f64)
         ),
         format!(
             "{:.1}",
-            middle(consumed, |it| it.receiver.0.received as f64 / it.receiver.0.receipts_sent.max(1) as f64)
+            middle(consumed, |it| it.receiver.0.received as f64
+                / it.receiver.0.receipts_sent.max(1) as f64)
         ),
         per_second(middle(consumed, |it| it.sender.1.poll_wakeups as f64)),
         per_second(middle(consumed, |it| it.receiver.1.poll_wakeups as f64)),
@@ -194,20 +287,54 @@ fn pushes(hop: &Hop, arguments: &Messages, interrupt: &Interrupt) -> anyhow::Res
     for _ in 0..arguments.rounds {
         for (at, &bytes) in LENGTHS.iter().enumerate() {
             for (push, times) in PUSHES.iter().zip(&mut times) {
-                let settings = Settings { btp1_bytes: push.0, btp2_bytes: push.1, ..Settings::default() };
+                let settings = Settings {
+                    btp1_bytes: push.0,
+                    btp2_bytes: push.1,
+                    ..Settings::default()
+                };
                 let count = (arguments.pings / 20).max(10);
-                times[at].extend(micros(&message_trips(hop, Place::Apart, &settings, bytes, count, BY_DEFAULT)?));
+                times[at].extend(micros(&message_trips(
+                    hop,
+                    Place::Apart,
+                    &settings,
+                    bytes,
+                    count,
+                    BY_DEFAULT,
+                )?));
             }
             interrupt.check()?;
         }
     }
-    let mut table = Table::new(&["BTP1 + BTP2", "256", "1K", "1436", "4K", "8K", "16K", "18668", "32K", "64K"]);
+    let mut table = Table::new(&[
+        "BTP1 + BTP2",
+        "256",
+        "1K",
+        "1436",
+        "4K",
+        "8K",
+        "16K",
+        "18668",
+        "32K",
+        "64K",
+    ]);
     for (push, times) in PUSHES.iter().zip(times) {
         let half = |times: Vec<f64>| format!("{:.1}", median(times).unwrap_or(f64::NAN) / 2.0);
-        let first = if push.0 > FRAME_BYTES { "frame".to_owned() } else { push.0.to_string() };
-        table.push([format!("{first} + {}", push.1)].into_iter().chain(times.map(half)).collect());
+        let first = if push.0 > FRAME_BYTES {
+            "frame".to_owned()
+        } else {
+            push.0.to_string()
+        };
+        table.push(
+            [format!("{first} + {}", push.1)]
+                .into_iter()
+                .chain(times.map(half))
+                .collect(),
+        );
     }
-    Ok(format!("Half a round trip in µs, by bytes of the message:\n\n{}", table.aligned()))
+    Ok(format!(
+        "Half a round trip in µs, by bytes of the message:\n\n{}",
+        table.aligned()
+    ))
 }
 
 fn micros(times: &[Duration]) -> impl Iterator<Item = f64> {
@@ -216,5 +343,8 @@ fn micros(times: &[Duration]) -> impl Iterator<Item = f64> {
 
 fn percentile(values: &mut [f64], percent: usize) -> f64 {
     values.sort_by(f64::total_cmp);
-    values.get(values.len() * percent / 100).copied().unwrap_or(f64::NAN)
+    values
+        .get(values.len() * percent / 100)
+        .copied()
+        .unwrap_or(f64::NAN)
 }

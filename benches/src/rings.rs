@@ -27,7 +27,12 @@ pub trait Receiver: Send {
 }
 
 pub trait Sender: Send {
-    fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()>;
+    fn send(
+        self: Box<Self>,
+        frame: &[u8],
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()>;
 }
 
 const RING_BYTES: usize = 8 << 20;
@@ -38,13 +43,21 @@ const BLOCK_TIMEOUT_MS: u32 = 1;
 
 pub fn packet_socket() -> anyhow::Result<(OwnedFd, u32)> {
     let interface = Interface::find(Some(INTERFACE))?;
-    let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, None)?;
+    let socket = socket(
+        AddressFamily::Packet,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     Ok((socket, interface.index))
 }
 
 pub fn wait(socket: &OwnedFd) -> anyhow::Result<()> {
     let mut wanted = [PollFd::new(socket.as_fd(), PollFlags::POLLIN)];
-    match poll(&mut wanted, PollTimeout::from(LOOK_EVERY.as_millis() as u16)) {
+    match poll(
+        &mut wanted,
+        PollTimeout::from(LOOK_EVERY.as_millis() as u16),
+    ) {
         Ok(_) | Err(Errno::EINTR) => Ok(()),
         Err(errno) => Err(errno).context("waiting"),
     }
@@ -65,17 +78,25 @@ impl BoundProtocol {
         if self == BoundProtocol::Ours {
             address.sll_protocol = ETHER_TYPE.number().to_be();
         }
-        let (at, bytes) = ((&raw const address).cast(), size_of::<libc::sockaddr_ll>() as libc::socklen_t);
+        let (at, bytes) = (
+            (&raw const address).cast(),
+            size_of::<libc::sockaddr_ll>() as libc::socklen_t,
+        );
         // SAFETY: `address` is whole and outlives the call.
-        Errno::result(unsafe { libc::bind(socket.as_raw_fd(), at, bytes) }).context("binding a packet socket")?;
+        Errno::result(unsafe { libc::bind(socket.as_raw_fd(), at, bytes) })
+            .context("binding a packet socket")?;
         Ok(())
     }
 }
 
 fn set_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> anyhow::Result<()> {
-    let (at, bytes) = (std::ptr::from_ref(value).cast(), size_of::<T>() as libc::socklen_t);
+    let (at, bytes) = (
+        std::ptr::from_ref(value).cast(),
+        size_of::<T>() as libc::socklen_t,
+    );
     // SAFETY: `value` is a whole option of `size_of::<T>()` bytes, which the kernel only reads.
-    let result = unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, at, bytes) };
+    let result =
+        unsafe { libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, at, bytes) };
     Errno::result(result).with_context(|| format!("setting option {option} of a packet socket"))?;
     Ok(())
 }
@@ -94,13 +115,19 @@ impl Memory {
         let access = ProtFlags::PROT_READ | ProtFlags::PROT_WRITE;
         // SAFETY: a new mapping at an address of the kernel's choice overlaps nothing of ours.
         let at = unsafe { mmap(None, length, access, MapFlags::MAP_SHARED, socket, 0)? };
-        Ok(Self { at: at.cast(), bytes })
+        Ok(Self {
+            at: at.cast(),
+            bytes,
+        })
     }
 
     fn word(&self, offset: usize) -> &AtomicU32 {
-        assert!(offset + 4 <= self.bytes && offset.is_multiple_of(4), "within the ring");
-        // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`; both sides access
-        // it only atomically.
+        assert!(
+            offset + 4 <= self.bytes && offset.is_multiple_of(4),
+            "within the ring"
+        );
+        // SAFETY: the word is within the mapping (just seen), aligned, and lives as long as `self`;
+        // both sides access it only atomically.
         unsafe { AtomicU32::from_ptr(self.at.add(offset).cast().as_ptr()) }
     }
 }
@@ -121,7 +148,11 @@ pub struct Blocks {
 impl Blocks {
     pub fn open() -> anyhow::Result<Self> {
         let (socket, interface) = packet_socket()?;
-        set_option(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V3 as libc::c_int))?;
+        set_option(
+            &socket,
+            libc::PACKET_VERSION,
+            &(libc::tpacket_versions::TPACKET_V3 as libc::c_int),
+        )?;
         let request = libc::tpacket_req3 {
             tp_block_size: BLOCK_BYTES as u32,
             tp_block_nr: (RING_BYTES / BLOCK_BYTES) as u32,
@@ -149,7 +180,10 @@ impl Receiver for Blocks {
                 wait(&self.socket)?;
                 continue;
             }
-            let frames = self.memory.word(block * BLOCK_BYTES + 12).load(Ordering::Relaxed);
+            let frames = self
+                .memory
+                .word(block * BLOCK_BYTES + 12)
+                .load(Ordering::Relaxed);
             count.fetch_add(frames.into(), Ordering::Relaxed);
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             block = (block + 1) % (RING_BYTES / BLOCK_BYTES);
@@ -171,7 +205,11 @@ impl TransmitRing {
     pub fn open() -> anyhow::Result<Self> {
         let mtu_bytes = Interface::find(Some(INTERFACE))?.mtu_bytes;
         let (socket, interface) = packet_socket()?;
-        set_option(&socket, libc::PACKET_VERSION, &(libc::tpacket_versions::TPACKET_V2 as libc::c_int))?;
+        set_option(
+            &socket,
+            libc::PACKET_VERSION,
+            &(libc::tpacket_versions::TPACKET_V2 as libc::c_int),
+        )?;
         let slot_bytes = (FRAME_AT + 14 + mtu_bytes).next_power_of_two();
         let block_bytes = slot_bytes.max(1 << 16);
         let request = libc::tpacket_req {
@@ -183,14 +221,19 @@ impl TransmitRing {
         set_option(&socket, libc::PACKET_TX_RING, &request)?;
         let memory = Memory::of(&socket, RING_BYTES)?;
         BoundProtocol::Nothing.bind(&socket, interface)?;
-        Ok(Self { memory, socket, slot_bytes })
+        Ok(Self {
+            memory,
+            socket,
+            slot_bytes,
+        })
     }
 
     /// Makes the kernel send the written frames; with `MSG_DONTWAIT` it does not wait until they
     /// have left.
     fn kick(&self, flags: MsgFlags) -> anyhow::Result<()> {
         // SAFETY: no memory but the ring is involved.
-        let sent = unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, flags.bits()) };
+        let sent =
+            unsafe { libc::send(self.socket.as_raw_fd(), std::ptr::null(), 0, flags.bits()) };
         match Errno::result(sent) {
             Ok(_) | Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno).context("sending from a ring"),
@@ -199,7 +242,12 @@ impl TransmitRing {
 }
 
 impl Sender for TransmitRing {
-    fn send(self: Box<Self>, frame: &[u8], over: &AtomicBool, count: &AtomicU64) -> anyhow::Result<()> {
+    fn send(
+        self: Box<Self>,
+        frame: &[u8],
+        over: &AtomicBool,
+        count: &AtomicU64,
+    ) -> anyhow::Result<()> {
         let slots = RING_BYTES / self.slot_bytes;
         let (mut slot, mut written) = (0, 0);
         while !over.load(Ordering::Acquire) {
@@ -209,15 +257,23 @@ impl Sender for TransmitRing {
                 self.kick(MsgFlags::empty())?;
                 continue;
             }
-            assert!(FRAME_AT + frame.len() <= self.slot_bytes, "a slot holds the longest frame");
-            // SAFETY: the slot is ours (its word has just been seen to say so), and has room for the frame.
+            assert!(
+                FRAME_AT + frame.len() <= self.slot_bytes,
+                "a slot holds the longest frame"
+            );
+            // SAFETY: the slot is ours (its word has just been seen to say so), and has room for
+            // the frame.
             unsafe {
                 let into = self.memory.at.add(at + FRAME_AT);
                 into.copy_from_nonoverlapping(NonNull::from(frame).cast(), frame.len());
             }
             // The length follows the status (struct tpacket2_hdr).
-            self.memory.word(at + 4).store(frame.len() as u32, Ordering::Relaxed);
-            self.memory.word(at).store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
+            self.memory
+                .word(at + 4)
+                .store(frame.len() as u32, Ordering::Relaxed);
+            self.memory
+                .word(at)
+                .store(libc::TP_STATUS_SEND_REQUEST, Ordering::Release);
             count.fetch_add(1, Ordering::Relaxed);
             (slot, written) = ((slot + 1) % slots, written + 1);
             if written % KICK_FRAMES == 0 {

@@ -1,10 +1,10 @@
-//! Benchmark of simulated broadcasts to a thousand receivers: frames received by the sender, throughput, memory, loss
-//! reports.
+//! Benchmark of simulated broadcasts to a thousand receivers: frames received by the sender,
+//! throughput, memory, loss reports.
 //!
-//! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and cables slower in
-//! proportion, so that a frame takes as long as a full one at the named rate. With full frames the buffers of a
-//! thousand receivers would take six gigabytes (`--mtu 1500`, on machines with that memory). Acknowledgements then
-//! take longer than in reality.
+//! The bench plays whole sessions on one switch, from ANNOUNCE to VERDICT. Frames are short, and
+//! cables slower in proportion, so that a frame takes as long as a full one at the named rate. With
+//! full frames the buffers of a thousand receivers would take six gigabytes (`--mtu 1500`, on
+//! machines with that memory). Acknowledgements then take longer than in reality.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -27,9 +27,17 @@ use ethbcast_transport::{Instant, Machine, Tuning};
 use crate::Output;
 
 const RATES: [LinkRate; 2] = [
-    LinkRate { bits_per_second: 1_000_000_000, feed_frames: 4096, max_received_per_second: 16_000.0 },
+    LinkRate {
+        bits_per_second: 1_000_000_000,
+        feed_frames: 4096,
+        max_received_per_second: 16_000.0,
+    },
     // The usual feed holds 5 ms of full frames at this rate.
-    LinkRate { bits_per_second: 10_000_000_000, feed_frames: 8192, max_received_per_second: 30_000.0 },
+    LinkRate {
+        bits_per_second: 10_000_000_000,
+        feed_frames: 8192,
+        max_received_per_second: 30_000.0,
+    },
 ];
 const MIN_GOODPUT_PERCENT: f64 = 85.0;
 const MAX_ADDED_BYTES: usize = 4096;
@@ -49,13 +57,14 @@ pub struct Scale {
     /// Number of casts in which all lose the same frame.
     #[arg(long, default_value_t = 100)]
     seeds: u64,
-    /// The MTU of the frames that are simulated; without it the least, of 300 and more, in which a verdict fits.
+    /// The MTU of the frames that are simulated; without it the least, of 300 and more, in which a
+    /// verdict fits.
     #[arg(long, value_parser = clap::value_parser!(u16).range(200..=9000))]
     mtu: Option<u16>,
 }
 
-/// Bytes of a frame with a verdict beside its two bitmaps of a bit for each rank. A session takes no more receivers
-/// than they have room for.
+/// Bytes of a frame with a verdict beside its two bitmaps of a bit for each rank. A session takes
+/// no more receivers than they have room for.
 const VERDICT_BYTES: usize = HEADER_BYTES + 44;
 const SHORTEST_MTU_BYTES: usize = 300;
 
@@ -83,7 +92,9 @@ pub fn scale(size: &Scale) -> anyhow::Result<Output> {
         csv.push(rate.row(size, &played));
         is_met &= rate.is_met(size.receivers, &played);
     }
-    let reports = (0..size.seeds).map(|seed| reports(size, seed)).collect::<anyhow::Result<Vec<usize>>>()?;
+    let reports = (0..size.seeds)
+        .map(|seed| reports(size, seed))
+        .collect::<anyhow::Result<Vec<usize>>>()?;
     let (mean, p95, most) = spread(reports);
     is_met &= mean <= MAX_REPORTS_MEAN && p95 <= MAX_REPORTS_P95;
     let text = format!(
@@ -95,7 +106,13 @@ pub fn scale(size: &Scale) -> anyhow::Result<Output> {
         size.receivers,
         size.seeds
     );
-    Ok(Output { name: "scale".to_owned(), text, csv, more: Vec::new(), is_met })
+    Ok(Output {
+        name: "scale".to_owned(),
+        text,
+        csv,
+        more: Vec::new(),
+        is_met,
+    })
 }
 
 fn explanation(mtu: u16) -> String {
@@ -114,7 +131,11 @@ fn explanation(mtu: u16) -> String {
 
 impl LinkRate {
     fn case(&self, size: &Scale) -> ScaleCase {
-        let times = if self.bits_per_second > RATES[0].bits_per_second { 3 } else { 1 };
+        let times = if self.bits_per_second > RATES[0].bits_per_second {
+            3
+        } else {
+            1
+        };
         ScaleCase {
             receivers: size.receivers,
             frames: size.frames * times,
@@ -153,7 +174,13 @@ impl LinkRate {
 fn reports(size: &Scale, seed: u64) -> anyhow::Result<usize> {
     // At varying positions in the rounds of ordinary acknowledgements.
     let sequence = 300 + seed * 97 % 500;
-    let case = ScaleCase { frames: 1200, loss: 0.0, all_lose: Some(sequence), seed, ..RATES[0].case(size) };
+    let case = ScaleCase {
+        frames: 1200,
+        loss: 0.0,
+        all_lose: Some(sequence),
+        seed,
+        ..RATES[0].case(size)
+    };
     Ok(play(&case)?.reports)
 }
 
@@ -161,7 +188,11 @@ fn reports(size: &Scale, seed: u64) -> anyhow::Result<usize> {
 fn spread(mut counts: Vec<usize>) -> (f64, usize, usize) {
     counts.sort_unstable();
     let mean = counts.iter().sum::<usize>() as f64 / counts.len().max(1) as f64;
-    let p95 = counts.get(counts.len() * 95 / 100).or(counts.last()).copied().unwrap_or(0);
+    let p95 = counts
+        .get(counts.len() * 95 / 100)
+        .or(counts.last())
+        .copied()
+        .unwrap_or(0);
     (mean, p95, counts.last().copied().unwrap_or(0))
 }
 
@@ -225,7 +256,10 @@ impl Source for Zeros {
         if self.left_bytes == 0 {
             return Next::End(self.trailer);
         }
-        Flow::note(&self.flow, |noted| Flow { began: noted.began.or(Some(now)), ..noted });
+        Flow::note(&self.flow, |noted| Flow {
+            began: noted.began.or(Some(now)),
+            ..noted
+        });
         Next::Bytes(&self.block[..self.block.len().min(self.left_bytes)])
     }
 
@@ -247,14 +281,30 @@ impl Sink for Counter {
 
     fn finish(&mut self, now: Instant, trailer: Trailer) {
         self.trailer = Some(trailer);
-        let Flow { first, complete, .. } = self.flow.get();
-        Flow::note(&self.flow, |noted| Flow { first: first.or(Some(now)), complete: complete + 1, last: now, ..noted });
+        let Flow {
+            first, complete, ..
+        } = self.flow.get();
+        Flow::note(&self.flow, |noted| Flow {
+            first: first.or(Some(now)),
+            complete: complete + 1,
+            last: now,
+            ..noted
+        });
     }
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {
         let Trailer { bytes, digest } = self.trailer.take()?;
-        let outcome = if bytes == self.bytes { Outcome::Verified } else { Outcome::Damaged };
-        Some(Done { outcome, bytes: self.bytes, digest, text: String::new() })
+        let outcome = if bytes == self.bytes {
+            Outcome::Verified
+        } else {
+            Outcome::Damaged
+        };
+        Some(Done {
+            outcome,
+            bytes: self.bytes,
+            digest,
+            text: String::new(),
+        })
     }
 }
 
@@ -267,8 +317,14 @@ impl Host {
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         let again = self.participant.turn(now);
         if self.participant.sending().is_some() {
-            let added_bytes = self.participant.streams().map_or(0, |streams| streams.memory().added_bytes());
-            Flow::note(&self.flow, |noted| Flow { added_bytes: noted.added_bytes.max(added_bytes), ..noted });
+            let added_bytes = self
+                .participant
+                .streams()
+                .map_or(0, |streams| streams.memory().added_bytes());
+            Flow::note(&self.flow, |noted| Flow {
+                added_bytes: noted.added_bytes.max(added_bytes),
+                ..noted
+            });
         }
         again
     }
@@ -279,8 +335,12 @@ impl Machine for Host {
 
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let noted = self.flow.get();
-        let counts = self.participant.sending().is_some() && noted.began.is_some() && noted.first.is_none();
-        self.flow.set(Flow { heard: noted.heard + u64::from(counts), ..noted });
+        let counts =
+            self.participant.sending().is_some() && noted.began.is_some() && noted.first.is_none();
+        self.flow.set(Flow {
+            heard: noted.heard + u64::from(counts),
+            ..noted
+        });
         self.participant.handle_frame(now, frame);
     }
 }
@@ -299,7 +359,10 @@ impl ScaleCase {
     }
 
     fn trailer(&self) -> Trailer {
-        Trailer { bytes: (self.frames * self.payload_bytes()) as u64, digest: [7; 32] }
+        Trailer {
+            bytes: (self.frames * self.payload_bytes()) as u64,
+            digest: [7; 32],
+        }
     }
 
     fn root(&self, flow: &Rc<Cell<Flow>>) -> Host {
@@ -312,13 +375,28 @@ impl ScaleCase {
             ..RootConfig::new(self.station(0), 0x5CA1_E000 ^ self.seed as u32, "scale")
         };
         let (block, left_bytes) = (vec![0; self.payload_bytes()], self.trailer().bytes as usize);
-        let zeros = Zeros { block, left_bytes, trailer: self.trailer(), flow: Rc::clone(flow) };
-        Host { participant: Participant::root(Root::new(Instant::START, config), zeros), flow: Rc::clone(flow) }
+        let zeros = Zeros {
+            block,
+            left_bytes,
+            trailer: self.trailer(),
+            flow: Rc::clone(flow),
+        };
+        Host {
+            participant: Participant::root(Root::new(Instant::START, config), zeros),
+            flow: Rc::clone(flow),
+        }
     }
 
     fn receiver(&self, host: usize, flow: &Rc<Cell<Flow>>) -> Host {
-        let config = ReceiverConfig { tuning: self.tuning(), ..ReceiverConfig::new(self.station(host), host as u64) };
-        let counter = Counter { bytes: 0, trailer: None, flow: Rc::clone(flow) };
+        let config = ReceiverConfig {
+            tuning: self.tuning(),
+            ..ReceiverConfig::new(self.station(host), host as u64)
+        };
+        let counter = Counter {
+            bytes: 0,
+            trailer: None,
+            flow: Rc::clone(flow),
+        };
         Host {
             participant: Participant::receiver(Receiver::new(Instant::START, config), counter),
             flow: Rc::clone(flow),
@@ -332,9 +410,11 @@ impl ScaleCase {
             nic_transmit_frames: QUEUE_FRAMES,
             ..HostSettings::default()
         };
-        let rate = self.rate_bits_per_second * (u64::from(self.mtu_bytes) + LINK_BYTES) / (FULL_MTU_BYTES + LINK_BYTES);
+        let rate = self.rate_bits_per_second * (u64::from(self.mtu_bytes) + LINK_BYTES)
+            / (FULL_MTU_BYTES + LINK_BYTES);
         let cable = Cable::new(rate, Duration::from_nanos(500));
-        Network::star(self.receivers + 1, cable, &settings).with_mtu_bytes(usize::from(self.mtu_bytes))
+        Network::star(self.receivers + 1, cable, &settings)
+            .with_mtu_bytes(usize::from(self.mtu_bytes))
     }
 }
 
@@ -348,10 +428,15 @@ impl Faults for Watch {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         if let (Some(sequence), Ok(frame)) = (self.all_lose, parse(delivery.frame)) {
             let header = &frame.header;
-            let ack = (delivery.to == 0 && header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
+            let ack = (delivery.to == 0 && header.kind == Kind::ACK)
+                .then(|| Ack::parse(&frame))
+                .flatten();
             let tells = ack.is_some_and(|ack| !ack.has(sequence) && ack.covered() > sequence);
             self.reports.set(self.reports.get() + usize::from(tells));
-            if header.kind == Kind::DATA && header.sequence == sequence && !header.flags.has(Flags::RESENT) {
+            if header.kind == Kind::DATA
+                && header.sequence == sequence
+                && !header.flags.has(Flags::RESENT)
+            {
                 return Fate::Drop;
             }
         }
@@ -362,21 +447,39 @@ impl Faults for Watch {
 fn play(case: &ScaleCase) -> anyhow::Result<Played> {
     let (flow, reports) = (Rc::new(Cell::new(Flow::default())), Rc::new(Cell::new(0)));
     let random = RandomFaults::new(case.seed).loss(case.loss);
-    let watch = Watch { random, all_lose: case.all_lose, reports: Rc::clone(&reports) };
+    let watch = Watch {
+        random,
+        all_lose: case.all_lose,
+        reports: Rc::clone(&reports),
+    };
     let receivers = (1..=case.receivers).map(|host| case.receiver(host, &flow));
     let machines = std::iter::once(case.root(&flow)).chain(receivers).collect();
     let mut simulation = Simulation::new(&case.network(), machines, watch);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(120), |_, host, now| host.turn(now));
-    ensure!(outcome.is_quiet(), "{case:?}: {outcome:?}, next {:?}", simulation.next_deadline());
+    let outcome = simulation.run(Instant::START + Duration::from_secs(120), |_, host, now| {
+        host.turn(now)
+    });
+    ensure!(
+        outcome.is_quiet(),
+        "{case:?}: {outcome:?}, next {:?}",
+        simulation.next_deadline()
+    );
     let flow = flow.get();
-    let (began, first, last) = (flow.began.unwrap_or_default(), flow.first.unwrap_or_default(), flow.last);
+    let (began, first, last) = (
+        flow.began.unwrap_or_default(),
+        flow.first.unwrap_or_default(),
+        flow.last,
+    );
     ensure!(
         flow.complete == case.receivers,
         "{case:?}: {} of {} receivers have everything",
         flow.complete,
         case.receivers
     );
-    let stats: Vec<StreamStats> = simulation.machines().iter().map(|host| host.participant.stream_stats()).collect();
+    let stats: Vec<StreamStats> = simulation
+        .machines()
+        .iter()
+        .map(|host| host.participant.stream_stats())
+        .collect();
     Ok(Played {
         received_per_second: flow.heard as f64 / first.since(began).as_secs_f64(),
         goodput_percent: 100.0 * case.frames as f64 * FULL_PAYLOAD_BYTES * 8.0
@@ -385,7 +488,9 @@ fn play(case: &ScaleCase) -> anyhow::Result<Played> {
         added_bytes: flow.added_bytes,
         reports: reports.get(),
         root: stats[0],
-        all: stats.into_iter().fold(StreamStats::default(), |sum, one| sum + one),
+        all: stats
+            .into_iter()
+            .fold(StreamStats::default(), |sum, one| sum + one),
     })
 }
 
@@ -395,7 +500,12 @@ mod tests {
 
     #[test]
     fn a_thousand_receivers_have_everything_in_the_short_frames_of_the_default() {
-        let size = Scale { receivers: 1000, frames: 60, seeds: 0, mtu: None };
+        let size = Scale {
+            receivers: 1000,
+            frames: 60,
+            seeds: 0,
+            mtu: None,
+        };
         let played = play(&RATES[0].case(&size)).expect("it ends at every receiver");
         assert_eq!((size.mtu_bytes(), played.root.data_sent >= 60), (328, true));
         assert!(played.added_bytes <= size.receivers * MAX_ADDED_BYTES);

@@ -45,7 +45,8 @@ pub struct Segments {
 }
 
 pub static PAPERS: LazyLock<Papers> = LazyLock::new(|| {
-    toml::from_str(include_str!("../papers/patarasuk2008.toml")).expect("the tests read the papers' figures")
+    toml::from_str(include_str!("../papers/patarasuk2008.toml"))
+        .expect("the tests read the papers' figures")
 });
 
 impl Network {
@@ -70,8 +71,8 @@ impl Network {
     /// 2, too.
     ///
     /// At 1000 Mbit/s they could not keep up with the cable (§5.1), so g(m) there is their time to
-    /// send or receive a message: a fit by least relative squares gives 11.6 µs a frame and 8.5 ns a
-    /// byte, within 7 % of seven of the eight sizes and 19 % of one. Both clusters had the same
+    /// send or receive a message: a fit by least relative squares gives 11.6 µs a frame and 8.5 ns
+    /// a byte, within 7 % of seven of the eight sizes and 19 % of one. Both clusters had the same
     /// machines.
     pub fn hosts(&self) -> Calibration {
         let processing = Processing {
@@ -82,13 +83,19 @@ impl Network {
             wake_up_ns: self.wake_up_ns,
             ..Processing::default()
         };
-        self.calibration().with_processing(processing).expect("it is less than a second")
+        self.calibration()
+            .with_processing(processing)
+            .expect("it is less than a second")
     }
 }
 
 fn shape(via: Via, topology: &Topology) -> anyhow::Result<Shape> {
     let members: Vec<usize> = (0..topology.hosts().len()).collect();
-    Ok(Shape::of(&plan::make(via, topology, 0, &members, &Costs::default())?, topology, &members))
+    Ok(Shape::of(
+        &plan::make(via, topology, 0, &members, &Costs::default())?,
+        topology,
+        &members,
+    ))
 }
 
 /// A "very large" message: the start of a pipeline takes less than a thousandth.
@@ -100,38 +107,57 @@ const TABLE_1_TOLERANCE: f64 = 0.04;
 
 type Entry = (Via, &'static str, fn(f64) -> f64);
 
-/// Table 1: ways, their entries, and multiples of T(msize) for P ranks. The paper's entry for blocks rounds
-/// 2·(P − 1)/P up to 2; here ratios are compared with 2·(P − 1)/P.
+/// Table 1: ways, their entries, and multiples of T(msize) for P ranks. The paper's entry for
+/// blocks rounds 2·(P − 1)/P up to 2; here ratios are compared with 2·(P − 1)/P.
 const TABLE_1: [Entry; 8] = [
     (Via::Flat, "P-1", |ranks| ranks - 1.0),
     (Via::Binomial, "log2 P", f64::log2),
-    (Via::ScatterAllgather, "2", |ranks| 2.0 * (ranks - 1.0) / ranks),
-    (Via::RecursiveDoubling, "2", |ranks| 2.0 * (ranks - 1.0) / ranks),
+    (Via::ScatterAllgather, "2", |ranks| {
+        2.0 * (ranks - 1.0) / ranks
+    }),
+    (Via::RecursiveDoubling, "2", |ranks| {
+        2.0 * (ranks - 1.0) / ranks
+    }),
     (Via::Chain, "1", |_| 1.0),
     (Via::Binary, "2", |_| 2.0),
     (Via::Kary(3), "k", |_| 3.0),
     (Via::Kary(4), "k", |_| 4.0),
 ];
 
-/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize). T(msize) is the
-/// time of one send from host to host.
+/// Computes Table 1: the time of each algorithm with its best segment, as a multiple of T(msize).
+/// T(msize) is the time of one send from host to host.
 pub fn table_1() -> anyhow::Result<Output> {
-    let mut csv = Table::under("algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1");
+    let mut csv = Table::under(
+        "algorithm, network, ranks, segment, predicted s, T s, ratio, expected, off %, Table 1",
+    );
     let (mut furthest, mut lines) = (0.0_f64, Vec::new());
     for network in &PAPERS.networks {
         let calibration = network.calibration();
         let alone = (calibration.gap_ns(LARGE_BYTES) + calibration.latency_ns(LARGE_BYTES)) / 1e9;
-        let mut of_network: Vec<Series> = TABLE_1.iter().map(|(via, ..)| Series::new(via.to_string(), [])).collect();
+        let mut of_network: Vec<Series> = TABLE_1
+            .iter()
+            .map(|(via, ..)| Series::new(via.to_string(), []))
+            .collect();
         for ranks in [8, 16, 32, 64] {
             let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}")))?;
             for ((via, entry, multiple), line) in TABLE_1.iter().zip(&mut of_network) {
                 let shape = shape(*via, &topology)?;
-                let (segment, seconds) = best_segment(&shape, LARGE_BYTES, FRAME_PAYLOAD_BYTES, &calibration);
+                let (segment, seconds) =
+                    best_segment(&shape, LARGE_BYTES, FRAME_PAYLOAD_BYTES, &calibration);
                 let (ratio, expected) = (seconds / alone, multiple(ranks as f64));
                 let off = ratio / expected - 1.0;
-                let named = [via.to_string(), network.name.clone(), ranks.to_string(), segment.to_string()];
+                let named = [
+                    via.to_string(),
+                    network.name.clone(),
+                    ranks.to_string(),
+                    segment.to_string(),
+                ];
                 let times = [format!("{seconds:.2}"), format!("{alone:.2}")];
-                let ratios = [format!("{ratio:.3}"), format!("{expected:.3}"), format!("{:+.2}", off * 100.0)];
+                let ratios = [
+                    format!("{ratio:.3}"),
+                    format!("{expected:.3}"),
+                    format!("{:+.2}", off * 100.0),
+                ];
                 csv.push([&named[..], &times, &ratios, &[(*entry).to_owned()]].concat());
                 line.points.push((ranks as f64, ratio));
                 furthest = furthest.max(off.abs());
@@ -150,10 +176,17 @@ pub fn table_1() -> anyhow::Result<Output> {
         furthest * 100.0,
         csv.aligned()
     );
-    let title = "Table 1: time of very large messages over T(msize), 100Mbps (flat, P - 1, is left out)";
+    let title =
+        "Table 1: time of very large messages over T(msize), 100Mbps (flat, P - 1, is left out)";
     let svg = line_chart(title, "ranks", "T(msize)", &lines[0], true);
     let more = vec![("svg".to_owned(), svg)];
-    Ok(Output { name: "table1".to_owned(), text, csv, more, is_met: furthest <= TABLE_1_TOLERANCE })
+    Ok(Output {
+        name: "table1".to_owned(),
+        text,
+        csv,
+        more,
+        is_met: furthest <= TABLE_1_TOLERANCE,
+    })
 }
 
 /// Least number of equal cells of Table 3.
@@ -161,8 +194,8 @@ const MIN_EQUAL: usize = 31;
 /// Highest permitted excess of the paper's choice over ours in our model.
 const MAX_EXCESS: f64 = 0.025;
 
-/// A cell of Table 3: the best segment of a message by the paper's model, by ours, and as the paper measured it, with
-/// our prediction for each in seconds.
+/// A cell of Table 3: the best segment of a message by the paper's model, by ours, and as the paper
+/// measured it, with our prediction for each in seconds.
 struct Cell {
     network: &'static str,
     tree: &'static str,
@@ -189,7 +222,12 @@ impl Cell {
     fn words(&self) -> String {
         match self.is_equal() {
             true => format!("{}B", self.ours.0),
-            false => format!("{}B ({}B +{:.2} %)", self.ours.0, self.paper.0, self.excess() * 100.0),
+            false => format!(
+                "{}B ({}B +{:.2} %)",
+                self.ours.0,
+                self.paper.0,
+                self.excess() * 100.0
+            ),
         }
     }
 
@@ -205,15 +243,25 @@ fn cells(linear: &Shape, binary: &Shape) -> Vec<Cell> {
         let calibration = network.calibration();
         for (shape, is_linear) in [(linear, true), (binary, false)] {
             let Segments { model, actual } = network.segments(is_linear);
-            for ((&message_bytes, &paper), &actual) in PAPERS.table_3_bytes.iter().zip(model).zip(actual) {
+            for ((&message_bytes, &paper), &actual) in
+                PAPERS.table_3_bytes.iter().zip(model).zip(actual)
+            {
                 let price = |segment_bytes: u64| {
                     let frame_payload_bytes = PAPERS.segments_bytes[0];
-                    let job = Job { size_bytes: message_bytes, segment_bytes, frame_payload_bytes };
+                    let job = Job {
+                        size_bytes: message_bytes,
+                        segment_bytes,
+                        frame_payload_bytes,
+                    };
                     (segment_bytes, predict(shape, &job, &calibration))
                 };
-                let own = PAPERS.segments_bytes.iter().filter(|&&bytes| bytes <= message_bytes);
-                let ours =
-                    own.map(|&bytes| price(bytes)).reduce(|best, next| if next.1 < best.1 { next } else { best });
+                let own = PAPERS
+                    .segments_bytes
+                    .iter()
+                    .filter(|&&bytes| bytes <= message_bytes);
+                let ours = own
+                    .map(|&bytes| price(bytes))
+                    .reduce(|best, next| if next.1 < best.1 { next } else { best });
                 cells.push(Cell {
                     network: &network.name,
                     tree: if is_linear { "linear" } else { "binary" },
@@ -228,14 +276,20 @@ fn cells(linear: &Shape, binary: &Shape) -> Vec<Cell> {
     cells
 }
 
-/// Computes Table 3, the best segments for a linear and a binary tree: 32 hosts on topology (4), the trees of
-/// Algorithms 1 and 2, and the eight segment sizes that the paper chose from.
+/// Computes Table 3, the best segments for a linear and a binary tree: 32 hosts on topology (4),
+/// the trees of Algorithms 1 and 2, and the eight segment sizes that the paper chose from.
 pub fn table_3() -> anyhow::Result<Output> {
     let topology = Topology::builtin("fig9-4").context("topology (4) is built in")?;
-    let cells = cells(&shape(Via::Chain, &topology)?, &shape(Via::Binary, &topology)?);
+    let cells = cells(
+        &shape(Via::Chain, &topology)?,
+        &shape(Via::Binary, &topology)?,
+    );
     let equal = cells.iter().filter(|cell| cell.is_equal()).count();
     let worst = cells.iter().map(Cell::excess).fold(0.0, f64::max);
-    let within = cells.iter().filter(|cell| cell.actual_excess() <= 0.1).count();
+    let within = cells
+        .iter()
+        .filter(|cell| cell.actual_excess() <= 0.1)
+        .count();
     let text = format!(
         "Table 3 of Patarasuk 2008, the segment of least predicted time, from its Table 2: P = 32, topology (4).\n\
          A cell that differs has the paper's in brackets, and by how much that takes longer in our model.\n\n{}\n\
@@ -253,27 +307,68 @@ pub fn table_3() -> anyhow::Result<Output> {
         "network, tree, message_bytes, paper_bytes, actual_bytes, ours_bytes, paper_seconds, actual_seconds, \
          ours_seconds",
     );
-    for Cell { network, tree, message_bytes, paper, ours, actual } in &cells {
-        let named = [(*network).to_owned(), (*tree).to_owned(), message_bytes.to_string()];
+    for Cell {
+        network,
+        tree,
+        message_bytes,
+        paper,
+        ours,
+        actual,
+    } in &cells
+    {
+        let named = [
+            (*network).to_owned(),
+            (*tree).to_owned(),
+            message_bytes.to_string(),
+        ];
         let bytes = [paper, actual, ours].map(|choice| choice.0.to_string());
-        csv.push([named, bytes, [paper, actual, ours].map(|choice| format!("{:.6}", choice.1))].concat());
+        csv.push(
+            [
+                named,
+                bytes,
+                [paper, actual, ours].map(|choice| format!("{:.6}", choice.1)),
+            ]
+            .concat(),
+        );
     }
     let is_met = equal >= MIN_EQUAL && worst <= MAX_EXCESS;
-    Ok(Output { name: "table3".to_owned(), text, csv, more: Vec::new(), is_met })
+    Ok(Output {
+        name: "table3".to_owned(),
+        text,
+        csv,
+        more: Vec::new(),
+        is_met,
+    })
 }
 
 fn row(cells: &[Cell], message_bytes: u64) -> impl Iterator<Item = &Cell> {
-    cells.iter().filter(move |cell| cell.message_bytes == message_bytes)
+    cells
+        .iter()
+        .filter(move |cell| cell.message_bytes == message_bytes)
 }
 
 fn in_kib(bytes: u64) -> String {
-    if bytes < 1 << 20 { format!("{}KB", bytes >> 10) } else { format!("{}MB", bytes >> 20) }
+    if bytes < 1 << 20 {
+        format!("{}KB", bytes >> 10)
+    } else {
+        format!("{}MB", bytes >> 20)
+    }
 }
 
 fn side_by_side(cells: &[Cell], words: fn(&Cell) -> String) -> Table {
-    let mut table = Table::new(&["message", "100Mbps linear", "100Mbps binary", "1000Mbps linear", "1000Mbps binary"]);
+    let mut table = Table::new(&[
+        "message",
+        "100Mbps linear",
+        "100Mbps binary",
+        "1000Mbps linear",
+        "1000Mbps binary",
+    ]);
     for &message in &PAPERS.table_3_bytes {
-        table.push(std::iter::once(in_kib(message)).chain(row(cells, message).map(words)).collect());
+        table.push(
+            std::iter::once(in_kib(message))
+                .chain(row(cells, message).map(words))
+                .collect(),
+        );
     }
     table
 }
@@ -281,30 +376,54 @@ fn side_by_side(cells: &[Cell], words: fn(&Cell) -> String) -> Table {
 /// Highest cost of a good segment relative to the message in one piece.
 const GOOD: f64 = 1.10;
 
-/// Rows of Table 4 for one network: a segment, or the message in one piece; the paper's milliseconds and ours.
+/// Rows of Table 4 for one network: a segment, or the message in one piece; the paper's
+/// milliseconds and ours.
 type Rows = Vec<(Option<u64>, Vec<f64>, Vec<f64>)>;
 
 fn rows(network: &Network) -> Rows {
     let calibration = network.calibration();
-    let pieces_ms = |message: u64, segment: u64| message as f64 / segment as f64 * calibration.gap_ns(segment) / 1e6;
-    let segments = PAPERS.segments_bytes.iter().copied().map(Some).chain([None]);
+    let pieces_ms = |message: u64, segment: u64| {
+        message as f64 / segment as f64 * calibration.gap_ns(segment) / 1e6
+    };
+    let segments = PAPERS
+        .segments_bytes
+        .iter()
+        .copied()
+        .map(Some)
+        .chain([None]);
     let row = |(segment, paper): (Option<u64>, &Vec<f64>)| {
-        let ours = PAPERS.table_4_bytes.iter().map(|&message| pieces_ms(message, segment.unwrap_or(message)));
+        let ours = PAPERS
+            .table_4_bytes
+            .iter()
+            .map(|&message| pieces_ms(message, segment.unwrap_or(message)));
         (segment, paper.clone(), ours.collect())
     };
     segments.zip(&network.table_4_ms).map(row).collect()
 }
 
-/// Returns the least segment from which on all times are within a tenth of those of the message in one piece.
+/// Returns the least segment from which on all times are within a tenth of those of the message in
+/// one piece.
 fn good(rows: &[(Option<u64>, &[f64])]) -> u64 {
-    let Some((_, whole)) = rows.last() else { return u64::MAX };
-    let is_good = |row: &&(Option<u64>, &[f64])| row.1.iter().zip(*whole).all(|(time, whole)| *time <= whole * GOOD);
-    rows.iter().rev().take_while(is_good).filter_map(|row| row.0).last().unwrap_or(u64::MAX)
+    let Some((_, whole)) = rows.last() else {
+        return u64::MAX;
+    };
+    let is_good = |row: &&(Option<u64>, &[f64])| {
+        row.1
+            .iter()
+            .zip(*whole)
+            .all(|(time, whole)| *time <= whole * GOOD)
+    };
+    rows.iter()
+        .rev()
+        .take_while(is_good)
+        .filter_map(|row| row.0)
+        .last()
+        .unwrap_or(u64::MAX)
 }
 
-/// Computes Table 4, the cost of cutting a message into X segments: X·T(msize/X) as measured, and X·g(msize/X). Also
-/// checks §5.4's rule for a message that is long enough, X ≥ 2·(H − 1). The pipeline then fills in a third of the
-/// time or less.
+/// Computes Table 4, the cost of cutting a message into X segments: X·T(msize/X) as measured, and
+/// X·g(msize/X). Also checks §5.4's rule for a message that is long enough, X ≥ 2·(H − 1). The
+/// pipeline then fills in a third of the time or less.
 pub fn table_4() -> anyhow::Result<Output> {
     let mut text = "Table 4 of Patarasuk 2008: X segments one after the other, in ms: as the paper measured them, and \
                     in brackets X·g of its Table 2.\n"
@@ -315,8 +434,10 @@ pub fn table_4() -> anyhow::Result<Output> {
     let messages = &PAPERS.table_4_bytes;
     for network in &PAPERS.networks {
         let rows = rows(network);
-        let heading: Vec<String> =
-            ["segment".to_owned()].into_iter().chain(messages.iter().copied().map(size)).collect();
+        let heading: Vec<String> = ["segment".to_owned()]
+            .into_iter()
+            .chain(messages.iter().copied().map(size))
+            .collect();
         let mut table = Table::new(&heading);
         for (segment, paper, ours) in &rows {
             let name = segment.map_or("message".to_owned(), |bytes| bytes.to_string());
@@ -326,7 +447,12 @@ pub fn table_4() -> anyhow::Result<Output> {
             for (message, (paper, ours)) in messages.iter().zip(both()) {
                 let sizes = [segment.unwrap_or(*message), *message].map(|bytes| bytes.to_string());
                 csv.push(
-                    [&[network.name.clone()][..], &sizes, &[format!("{paper:.2}"), format!("{ours:.3}")]].concat(),
+                    [
+                        &[network.name.clone()][..],
+                        &sizes,
+                        &[format!("{paper:.2}"), format!("{ours:.3}")],
+                    ]
+                    .concat(),
                 );
             }
         }
@@ -340,7 +466,14 @@ pub fn table_4() -> anyhow::Result<Output> {
         let met = ours <= says.saturating_mul(2) && says <= ours.saturating_mul(2);
         is_met &= met;
         let words = [says, paper, ours].map(|bytes| format!("{bytes}B"));
-        verdicts.push([&[network.name.clone()][..], &words, &[verdict(met).to_owned()]].concat());
+        verdicts.push(
+            [
+                &[network.name.clone()][..],
+                &words,
+                &[verdict(met).to_owned()],
+            ]
+            .concat(),
+        );
         for (column, what) in columns.iter().zip(["paper", "g"]) {
             lines.push(of_512_kib(&format!("{}, {what}", network.name), column));
         }
@@ -353,8 +486,20 @@ pub fn table_4() -> anyhow::Result<Output> {
         verdicts.aligned(),
         long_enough()?.aligned()
     );
-    let svg = line_chart("512 KiB in segments", "bytes of a segment", "time / time in one piece", &lines, true);
-    Ok(Output { name: "table4".to_owned(), text, csv, more: vec![("svg".to_owned(), svg)], is_met })
+    let svg = line_chart(
+        "512 KiB in segments",
+        "bytes of a segment",
+        "time / time in one piece",
+        &lines,
+        true,
+    );
+    Ok(Output {
+        name: "table4".to_owned(),
+        text,
+        csv,
+        more: vec![("svg".to_owned(), svg)],
+        is_met,
+    })
 }
 
 /// Column of Table 4 that is drawn.
@@ -362,15 +507,26 @@ const DRAWN: usize = 2;
 
 fn of_512_kib(name: &str, rows: &[(Option<u64>, &[f64])]) -> Series {
     let whole = rows.last().map_or(1.0, |row| row.1[DRAWN]);
-    Series::new(name, rows.iter().filter_map(|row| Some((row.0? as f64, row.1[DRAWN] / whole))))
+    Series::new(
+        name,
+        rows.iter()
+            .filter_map(|row| Some((row.0? as f64, row.1[DRAWN] / whole))),
+    )
 }
 
 fn long_enough() -> anyhow::Result<Table> {
     let mut table = Table::new(&["hosts", "tree", "H", "100Mbps", "1000Mbps"]);
     let mut row = |hosts: &str, tree: &str, height: usize| {
-        let from = |network: &Network| format!("{}K", (2 * (height as u64 - 1) * network.good_bytes) >> 10);
+        let from = |network: &Network| {
+            format!("{}K", (2 * (height as u64 - 1) * network.good_bytes) >> 10)
+        };
         let named = [hosts.to_owned(), tree.to_owned(), height.to_string()];
-        table.push(named.into_iter().chain(PAPERS.networks.iter().map(from)).collect());
+        table.push(
+            named
+                .into_iter()
+                .chain(PAPERS.networks.iter().map(from))
+                .collect(),
+        );
     };
     row("the paper's 32", "linear", 32);
     row("the paper's 32", "binary", 5);
@@ -378,7 +534,11 @@ fn long_enough() -> anyhow::Result<Table> {
         let topology = Topology::builtin(name).context("it is built in")?;
         let members: Vec<usize> = (0..topology.hosts().len()).collect();
         row(name, "chain", members.len());
-        row(name, "binary", plan::make(Via::Binary, &topology, 0, &members, &Costs::default())?.height());
+        row(
+            name,
+            "binary",
+            plan::make(Via::Binary, &topology, 0, &members, &Costs::default())?.height(),
+        );
     }
     Ok(table)
 }
@@ -392,25 +552,44 @@ mod tests {
         // On 100Mbps every ratio is within 1 % of Table 1.
         let csv = table_1().expect("it can be computed").csv;
         let lines = csv.lines().skip(1).filter(|line| line[1] == "100Mbps");
-        let off: Vec<f64> = lines.map(|line| line[8].parse().expect("a number")).collect();
+        let off: Vec<f64> = lines
+            .map(|line| line[8].parse().expect("a number"))
+            .collect();
         assert_eq!(off.len(), 32);
         assert!(off.iter().all(|off| off.abs() < 1.0), "{off:?}");
     }
 
     #[test]
     fn table_3_comes_from_table_2() {
-        assert!(table_3().expect("it can be computed").is_met && table_4().expect("it can be computed").is_met);
+        assert!(
+            table_3().expect("it can be computed").is_met
+                && table_4().expect("it can be computed").is_met
+        );
         let topology = Topology::builtin("fig9-4").expect("fig9-4");
-        let [linear, binary] = [Via::Chain, Via::Binary].map(|via| shape(via, &topology).expect("a plan"));
+        let [linear, binary] =
+            [Via::Chain, Via::Binary].map(|via| shape(via, &topology).expect("a plan"));
         assert_eq!((linear.ranks, binary.height), (32, 6));
         let cells = cells(&linear, &binary);
         assert_eq!(cells.len(), 36);
         // The choice of a session, whose frames have room for 1468 bytes.
         for cell in cells {
-            let shape = if cell.tree == "linear" { &linear } else { &binary };
-            let network = PAPERS.networks.iter().find(|network| network.name == cell.network).expect("one of two");
-            let (_, seconds) = best_segment(shape, cell.message_bytes, 1468, &network.calibration());
-            assert!(seconds <= cell.ours.1 * 1.03, "{} bytes: {seconds} s", cell.message_bytes);
+            let shape = if cell.tree == "linear" {
+                &linear
+            } else {
+                &binary
+            };
+            let network = PAPERS
+                .networks
+                .iter()
+                .find(|network| network.name == cell.network)
+                .expect("one of two");
+            let (_, seconds) =
+                best_segment(shape, cell.message_bytes, 1468, &network.calibration());
+            assert!(
+                seconds <= cell.ours.1 * 1.03,
+                "{} bytes: {seconds} s",
+                cell.message_bytes
+            );
         }
     }
 }

@@ -6,7 +6,8 @@
 //! ethbcast lab each -- target/release/examples/routine 8 plan.toml cluster.toml
 //! ```
 //!
-//! The tree is checked with the topology before it runs: one that uses a cable twice is refused, naming the cable.
+//! The tree is checked with the topology before it runs: one that uses a cable twice is refused,
+//! naming the cable.
 //!
 //! `[dependencies]` of its Cargo.toml:
 //!
@@ -32,7 +33,11 @@ fn main() {
 fn broadcast(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
     let (size, plan, topology) = match arguments {
         [size, plan] => (size.parse()?, SavedPlan::load(plan)?, None),
-        [size, plan, topology] => (size.parse()?, SavedPlan::load(plan)?, Some(Topology::load(topology)?.topology)),
+        [size, plan, topology] => (
+            size.parse()?,
+            SavedPlan::load(plan)?,
+            Some(Topology::load(topology)?.topology),
+        ),
         _ => return Err("usage: routine RANKS PLAN [TOPOLOGY]".into()),
     };
     let root = plan.root().to_owned();
@@ -40,17 +45,33 @@ fn broadcast(arguments: &[String]) -> Result<(), Box<dyn std::error::Error>> {
         None => Communicator::with_plan("routine", size, plan)?,
         Some(topology) => {
             let route = Route::Saved(Box::new(plan));
-            let options = Options { route, topology: Some(topology), ..Options::default() };
+            let options = Options {
+                route,
+                topology: Some(topology),
+                ..Options::default()
+            };
             Communicator::join_with("routine", size, &options)?
         }
     };
-    let root = all.hosts().iter().position(|host| *host == root).ok_or("the plan's root is a rank")? as u16;
+    let root = all
+        .hosts()
+        .iter()
+        .position(|host| *host == root)
+        .ok_or("the plan's root is a rank")? as u16;
     let mut data = vec![if all.rank() == root { 7 } else { 0 }; 1 << 20];
     let began = Instant::now();
     all.broadcast(root, &mut data)?;
     all.barrier()?;
     if all.rank() == root {
-        println!("{}; took {:?}", all.choice(root, data.len())?.reason, began.elapsed());
+        println!(
+            "{}; took {:?}",
+            all.choice(root, data.len())?.reason,
+            began.elapsed()
+        );
     }
-    if data.iter().all(|&byte| byte == 7) { Ok(()) } else { Err("other bytes came than were sent".into()) }
+    if data.iter().all(|&byte| byte == 7) {
+        Ok(())
+    } else {
+        Err("other bytes came than were sent".into())
+    }
 }

@@ -2,7 +2,8 @@
 //!
 //! `ethbcast lab each -- target/release/examples/throughput 8`
 //!
-//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives" }`.
+//! `[dependencies]` of its Cargo.toml: `ethbcast-collectives = { path = "../ethbcast/collectives"
+//! }`.
 
 use ethbcast_collectives::communicator::{Communicator, Error};
 use std::time::{Duration, Instant};
@@ -12,7 +13,10 @@ const MESSAGES: u32 = 64;
 const TAG: u32 = 1;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let size = std::env::args().nth(1).ok_or("usage: throughput RANKS")?.parse()?;
+    let size = std::env::args()
+        .nth(1)
+        .ok_or("usage: throughput RANKS")?
+        .parse()?;
     if size < 2 {
         return Err("throughput needs 2 ranks or more".into());
     }
@@ -32,10 +36,20 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
         (0..MESSAGES).try_for_each(|_| all.broadcast(0, &mut bytes))?;
         all.barrier()
     })?;
-    assert!(bytes.iter().all(|&byte| byte == 0), "everybody has rank 0's bytes");
+    assert!(
+        bytes.iter().all(|&byte| byte == 0),
+        "everybody has rank 0's bytes"
+    );
     if all.rank() == 0 {
-        println!("{MESSAGES} messages of 1 MiB to one rank: {:.0} Mbit/s", megabits(messages));
-        println!("{MESSAGES} broadcasts of 1 MiB to {} ranks: {:.0} Mbit/s at each", size - 1, megabits(broadcasts));
+        println!(
+            "{MESSAGES} messages of 1 MiB to one rank: {:.0} Mbit/s",
+            megabits(messages)
+        );
+        println!(
+            "{MESSAGES} broadcasts of 1 MiB to {} ranks: {:.0} Mbit/s at each",
+            size - 1,
+            megabits(broadcasts)
+        );
     }
     Ok(all.barrier()?)
 }

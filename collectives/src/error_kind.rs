@@ -41,14 +41,21 @@ impl SessionError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             SessionError::Station(error) => error.kind(),
-            SessionError::NotStarted(RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. })
+            SessionError::NotStarted(
+                RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. },
+            )
             | SessionError::NobodyThere
             | SessionError::SenderSilent
             | SessionError::TimedOut
             | SessionError::Unconfirmed => ErrorKind::Nobody,
             // A refusal counts as a timeout if the session was full or had begun.
-            SessionError::Refused { why: Refusal::Late, .. } => ErrorKind::Nobody,
-            SessionError::Refused { why: Refusal::NotInTopology | Refusal::NotWanted, .. }
+            SessionError::Refused {
+                why: Refusal::Late, ..
+            } => ErrorKind::Nobody,
+            SessionError::Refused {
+                why: Refusal::NotInTopology | Refusal::NotWanted,
+                ..
+            }
             | SessionError::NotStarted(RootFailure::NoPlan(_))
             | SessionError::NotInTopology { .. }
             | SessionError::Names(_)
@@ -58,7 +65,9 @@ impl SessionError {
             | SessionError::OwnHost { .. }
             | SessionError::OwnReceivers { .. }
             | SessionError::Tuning(_) => ErrorKind::Usage,
-            SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => ErrorKind::SomeFailed,
+            SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => {
+                ErrorKind::SomeFailed
+            }
             SessionError::Damaged(_) => ErrorKind::Integrity,
             SessionError::Cancelled { .. } => ErrorKind::Cancelled,
             _ => ErrorKind::System,
@@ -71,9 +80,9 @@ impl CallError {
     pub fn kind(&self) -> ErrorKind {
         match self {
             CallError::Station(error) => error.kind(),
-            CallError::Node(NodeError::System { .. } | NodeError::OtherUser { .. } | NodeError::Open(_)) => {
-                ErrorKind::System
-            }
+            CallError::Node(
+                NodeError::System { .. } | NodeError::OtherUser { .. } | NodeError::Open(_),
+            ) => ErrorKind::System,
             CallError::Node(_) => ErrorKind::Usage,
             CallError::Forked(_) | CallError::Unkeyed(_) => ErrorKind::Usage,
             CallError::OtherGroups { .. } | CallError::TimedOut { .. } => ErrorKind::Nobody,
@@ -90,17 +99,26 @@ impl CommunicatorError {
     /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         use CommunicatorError::{
-            Busy, Closed, Cut, DeadAfter, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name, Namesakes, Network,
-            NetworksDiffer, NoSuchRank, NotJoined, NotOfSubgroup, OtherBuild, Outlawed, PresetsDiffer, Running, Size,
-            SizesDiffer, Tag, TimedOut, TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
+            Busy, Closed, Cut, DeadAfter, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name,
+            Namesakes, Network, NetworksDiffer, NoSuchRank, NotJoined, NotOfSubgroup, OtherBuild,
+            Outlawed, PresetsDiffer, Running, Size, SizesDiffer, Tag, TimedOut, TooMany,
+            TwoProcesses, Unconfirmed, Unfit, Unshrunk,
         };
         match self {
-            Missing { .. } | Unconfirmed { .. } | TimedOut { .. } | Unshrunk { .. } => ErrorKind::Nobody,
-            Name { .. } | Size { .. } | Mtu { .. } | SizesDiffer { .. } | PresetsDiffer { .. } => ErrorKind::Usage,
-            Namesakes { .. } | OtherBuild(_) | Network { .. } | NetworksDiffer { .. } | Unfit { .. } => {
+            Missing { .. } | Unconfirmed { .. } | TimedOut { .. } | Unshrunk { .. } => {
+                ErrorKind::Nobody
+            }
+            Name { .. } | Size { .. } | Mtu { .. } | SizesDiffer { .. } | PresetsDiffer { .. } => {
                 ErrorKind::Usage
             }
-            DeadAfter { .. } | TwoProcesses { .. } | TooMany { .. } | Running { .. } => ErrorKind::Usage,
+            Namesakes { .. }
+            | OtherBuild(_)
+            | Network { .. }
+            | NetworksDiffer { .. }
+            | Unfit { .. } => ErrorKind::Usage,
+            DeadAfter { .. } | TwoProcesses { .. } | TooMany { .. } | Running { .. } => {
+                ErrorKind::Usage
+            }
             NotJoined
             | NotOfSubgroup { .. }
             | Closed

@@ -19,7 +19,9 @@ use crate::keys::{Protection, log};
 use crate::session::{Describer, plain};
 use crate::{census, communicator, measure, session};
 use ethbcast_transport::messages;
-use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Frame, OVERHEAD_BYTES, Reject, Spelled};
+use ethbcast_transport::wire::{
+    self, EtherType, EthernetHeader, Frame, OVERHEAD_BYTES, Reject, Spelled,
+};
 use std::collections::BTreeMap;
 
 /// Decodes frames; it keeps parts of views until these are complete.
@@ -45,12 +47,19 @@ pub struct Inspected<'a> {
 impl Inspected<'_> {
     /// Returns the captured frame as it would be without a key, if a logged secret has opened it.
     pub fn unkeyed(&self, captured: &[u8]) -> Option<Vec<u8>> {
-        let plain = self.plain.as_ref().filter(|_| self.frame.header.kind != session::kind::KEYS)?;
+        let plain = self
+            .plain
+            .as_ref()
+            .filter(|_| self.frame.header.kind != session::kind::KEYS)?;
         let (source, destination) = (self.frame.source, wire::destination(captured)?);
         let number = u16::from_be_bytes([*captured.get(12)?, *captured.get(13)?]);
         let ether_type = (number >= 0x0600).then(|| EtherType::new(number))?;
         let mut frame = [&[0; OVERHEAD_BYTES][..], plain].concat();
-        let link = EthernetHeader { source, destination, ether_type };
+        let link = EthernetHeader {
+            source,
+            destination,
+            ether_type,
+        };
         let length = wire::seal(&mut frame, link, &self.frame.header, plain.len());
         frame.truncate(length);
         Some(frame)
@@ -73,11 +82,17 @@ impl Inspector {
             let protection = Protection::new(&secret, hash);
             let known = secrets.entry(session).or_default();
             // Each host of a session logs the group's.
-            if known.iter().all(|other| other.guard() != protection.guard()) {
+            if known
+                .iter()
+                .all(|other| other.guard() != protection.guard())
+            {
                 known.push(protection);
             }
         }
-        Ok(Inspector { secrets, ..Inspector::default() })
+        Ok(Inspector {
+            secrets,
+            ..Inspector::default()
+        })
     }
 
     fn open<'a>(&mut self, captured: &'a [u8]) -> Option<Inspected<'a>> {
@@ -87,8 +102,16 @@ impl Inspector {
             let frame = wire::parse_keyed(captured, |_| Some(protection.guard())).ok()?;
             Some((frame, plain(protection, &frame, to)?))
         })?;
-        let spelled = self.spell(&Frame { payload: &plain, ..frame });
-        Some(Inspected { payload_bytes: frame.payload.len(), spelled, frame, plain: Some(plain) })
+        let spelled = self.spell(&Frame {
+            payload: &plain,
+            ..frame
+        });
+        Some(Inspected {
+            payload_bytes: frame.payload.len(),
+            spelled,
+            frame,
+            plain: Some(plain),
+        })
     }
 
     /// Decodes a frame, Ethernet header first, that had `wire_bytes` bytes on the wire. If the
@@ -96,17 +119,34 @@ impl Inspector {
     ///
     /// # Errors
     /// The reason why every host rejects it.
-    pub fn inspect<'a>(&mut self, frame: &'a [u8], wire_bytes: usize) -> Result<Inspected<'a>, Reject> {
+    pub fn inspect<'a>(
+        &mut self,
+        frame: &'a [u8],
+        wire_bytes: usize,
+    ) -> Result<Inspected<'a>, Reject> {
         match wire::parse(frame) {
             Ok(frame) => {
                 let spelled = self.spell(&frame);
-                Ok(Inspected { payload_bytes: frame.payload.len(), spelled, frame, plain: None })
+                Ok(Inspected {
+                    payload_bytes: frame.payload.len(),
+                    spelled,
+                    frame,
+                    plain: None,
+                })
             }
             Err(Reject::Short) if frame.len() < wire_bytes => {
                 let (frame, payload_bytes) = wire::parse_headers(frame)?;
                 // The name of the kind is known; the body is not.
-                let spelled = Inspector::default().spell(&frame).map(|spelled| Spelled { fields: None, ..spelled });
-                Ok(Inspected { frame, payload_bytes, spelled, plain: None })
+                let spelled = Inspector::default().spell(&frame).map(|spelled| Spelled {
+                    fields: None,
+                    ..spelled
+                });
+                Ok(Inspected {
+                    frame,
+                    payload_bytes,
+                    spelled,
+                    plain: None,
+                })
             }
             Err(reject @ Reject::Tagged(_)) => self.open(frame).ok_or(reject),
             Err(reject) => Err(reject),

@@ -1,9 +1,9 @@
 //! One-to-many transfers (sessions), MPI-like collectives (communicators) and network measurements
 //! on one Ethernet.
 //!
-//! Every protocol part here is a state machine without socket, clock, thread or random source, like the transport's.
-//! Only the `live` modules open a port and drive one; programs call those. The machines beside them also run in a
-//! simulated network.
+//! Every protocol part here is a state machine without socket, clock, thread or random source, like
+//! the transport's. Only the `live` modules open a port and drive one; programs call those. The
+//! machines beside them also run in a simulated network.
 //!
 //! # Sessions
 //!
@@ -11,8 +11,9 @@
 //!
 //! # Communicators
 //!
-//! A fixed number of ranks call each other: broadcast, barrier, scatter, gather, allgather, and messages between any
-//! two. On real hosts [`Communicator::join`](communicator::Communicator::join) is all it takes:
+//! A fixed number of ranks call each other: broadcast, barrier, scatter, gather, allgather, and
+//! messages between any two. On real hosts [`Communicator::join`](communicator::Communicator::join)
+//! is all it takes:
 //!
 //! ```no_run
 //! use ethbcast_collectives::communicator::Communicator;
@@ -26,9 +27,10 @@
 //! # }
 //! ```
 //!
-//! The example drives a [`Member`](communicator::Member), a machine that any driver can run: four of them broadcast
-//! over a simulated switch that loses one frame in a hundred. The program is called after each step; a collective
-//! is a value that it begins once and advances until it is done:
+//! The example drives a [`Member`](communicator::Member), a machine that any driver can run: four
+//! of them broadcast over a simulated switch that loses one frame in a hundred. The program is
+//! called after each step; a collective is a value that it begins once and advances until it is
+//! done:
 //!
 //! ```
 //! use ethbcast_collectives::communicator::{Broadcast, CallProgress, Config, Member, Station};
@@ -61,16 +63,17 @@
 //!
 //! # Other modules
 //!
-//! [`keys`] authenticate all frames of a session. Without a page here are `measure`, which measures the network costs
-//! from which the planner chooses routes, `census`, a query to which every receiver replies, and `membership`, which
-//! sessions and communicators share: a host's identity, presence of members, control messages, opening of a port. The
-//! `live` folders of `membership`, `session` and `communicator` are the only ones that use a socket.
+//! [`keys`] authenticate all frames of a session. Without a page here are `measure`, which measures
+//! the network costs from which the planner chooses routes, `census`, a query to which every
+//! receiver replies, and `membership`, which sessions and communicators share: a host's identity,
+//! presence of members, control messages, opening of a port. The `live` folders of `membership`,
+//! `session` and `communicator` are the only ones that use a socket.
 
 /// Sessions and communicators in async programs.
 ///
-/// Every call blocks its thread, a session's until the session is over, and needs no runtime. An async program makes
-/// it on a thread that may block, and ends a session by a [`Cancel`](session::Cancel) handle if its own task is
-/// dropped:
+/// Every call blocks its thread, a session's until the session is over, and needs no runtime. An
+/// async program makes it on a thread that may block, and ends a session by a
+/// [`Cancel`](session::Cancel) handle if its own task is dropped:
 ///
 /// ```ignore
 /// use ethbcast_collectives::session::{Cancel, Error, SendOptions, SendReport, Session};
@@ -92,13 +95,14 @@
 /// }
 /// ```
 ///
-/// Progress comes by [`on_progress`](session::RunOptions::on_progress), on the thread of the call: pass it on by a
-/// channel. A [`Communicator`](communicator::Communicator) is shared in an `Arc`, with each call on such a thread; its
-/// collectives take turns. A program with an event loop of its own drives the machines themselves, such as
-/// [`Root`](session::Root), and needs no thread.
+/// Progress comes by [`on_progress`](session::RunOptions::on_progress), on the thread of the call:
+/// pass it on by a channel. A [`Communicator`](communicator::Communicator) is shared in an `Arc`,
+/// with each call on such a thread; its collectives take turns. A program with an event loop of its
+/// own drives the machines themselves, such as [`Root`](session::Root), and needs no thread.
 pub mod async_programs {}
 
-// What is hidden here and below is for the crates of this workspace, without a promise of stability.
+// What is hidden here and below is for the crates of this workspace, without a promise of
+// stability.
 #[doc(hidden)]
 pub mod census;
 pub mod communicator;

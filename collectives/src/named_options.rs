@@ -2,10 +2,14 @@
 
 use crate::communicator::Options as JoinOptions;
 use crate::keys::Keys;
-use crate::membership::live::{KeyError, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase};
+use crate::membership::live::{
+    KeyError, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase,
+};
 use crate::route::Route;
 use crate::session::verified::ChunkSize;
-use crate::session::{Progress, Rate, RateLimit, RecvOptions, RunOptions, SendOptions, WireOptions};
+use crate::session::{
+    Progress, Rate, RateLimit, RecvOptions, RunOptions, SendOptions, WireOptions,
+};
 use ethbcast_planning::host_list;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -70,7 +74,11 @@ const TABLE: [(&str, For, Setter); 38] = [
         Ok(())
     }),
     ("topology", For::Both, |all, given| {
-        all.join.topology = Some(Topology::load(given.value).map_err(OptionError::new)?.topology);
+        all.join.topology = Some(
+            Topology::load(given.value)
+                .map_err(OptionError::new)?
+                .topology,
+        );
         all.send.topology.clone_from(&all.join.topology);
         Ok(())
     }),
@@ -85,7 +93,11 @@ const TABLE: [(&str, For, Setter); 38] = [
         Ok(())
     }),
     ("via", For::Both, |all, given| {
-        all.go_by(if given.value == "auto" { Route::Auto } else { Route::Via(given.parsed()?) });
+        all.go_by(if given.value == "auto" {
+            Route::Auto
+        } else {
+            Route::Via(given.parsed()?)
+        });
         Ok(())
     }),
     ("probe", For::Both, |all, given| {
@@ -96,9 +108,15 @@ const TABLE: [(&str, For, Setter); 38] = [
         (all.join.preset, all.send.preset) = (given.parsed()?, given.parsed()?);
         Ok(())
     }),
-    ("unkeyed", For::Both, |all, given| given.parsed().map(|unkeyed| all.join.unkeyed = unkeyed)),
+    ("unkeyed", For::Both, |all, given| {
+        given.parsed().map(|unkeyed| all.join.unkeyed = unkeyed)
+    }),
     ("key", For::Both, |all, given| {
-        let key = if given.value == "auto" { key_of_host() } else { key_of_file(Path::new(given.value)).map(Some) };
+        let key = if given.value == "auto" {
+            key_of_host()
+        } else {
+            key_of_file(Path::new(given.value)).map(Some)
+        };
         let key = key?.ok_or_else(|| given.wrong("this host has none"))?;
         all.set_key(key);
         Ok(())
@@ -107,19 +125,43 @@ const TABLE: [(&str, For, Setter); 38] = [
         all.set_key(key_of_phrase(given.value)?);
         Ok(())
     }),
-    ("join-within", For::Join, |all, given| given.seconds().map(|time| all.join.join_within = time)),
-    ("call-within", For::Join, |all, given| given.seconds().map(|time| all.join.call_within = time)),
-    ("spin", For::Join, |all, given| given.seconds().map(|time| all.join.spin = time)),
-    ("casts", For::Join, |all, given| given.parsed().map(|casts| all.join.casts = casts)),
-    ("receivers", For::Session, |all, given| given.parsed().map(|count| all.send.receivers = Some(count))),
-    ("min-receivers", For::Session, |all, given| given.parsed().map(|count| all.send.min_receivers = Some(count))),
-    ("hosts", For::Session, |all, given| {
-        host_list::read(given.value).map(|hosts| all.send.hosts = hosts).map_err(OptionError::new)
+    ("join-within", For::Join, |all, given| {
+        given.seconds().map(|time| all.join.join_within = time)
     }),
-    ("late", For::Session, |all, given| given.parsed().map(|late| all.send.late = late)),
-    ("max-wait", For::Session, |all, given| given.seconds().map(|time| all.max_wait = Some(time))),
-    ("time-limit", For::Session, |all, given| given.seconds().map(|time| all.run.time_limit = Some(time))),
-    ("patience", For::Session, |all, given| given.seconds().map(|time| all.run.timing.patience = time)),
+    ("call-within", For::Join, |all, given| {
+        given.seconds().map(|time| all.join.call_within = time)
+    }),
+    ("spin", For::Join, |all, given| {
+        given.seconds().map(|time| all.join.spin = time)
+    }),
+    ("casts", For::Join, |all, given| {
+        given.parsed().map(|casts| all.join.casts = casts)
+    }),
+    ("receivers", For::Session, |all, given| {
+        given.parsed().map(|count| all.send.receivers = Some(count))
+    }),
+    ("min-receivers", For::Session, |all, given| {
+        given
+            .parsed()
+            .map(|count| all.send.min_receivers = Some(count))
+    }),
+    ("hosts", For::Session, |all, given| {
+        host_list::read(given.value)
+            .map(|hosts| all.send.hosts = hosts)
+            .map_err(OptionError::new)
+    }),
+    ("late", For::Session, |all, given| {
+        given.parsed().map(|late| all.send.late = late)
+    }),
+    ("max-wait", For::Session, |all, given| {
+        given.seconds().map(|time| all.max_wait = Some(time))
+    }),
+    ("time-limit", For::Session, |all, given| {
+        given.seconds().map(|time| all.run.time_limit = Some(time))
+    }),
+    ("patience", For::Session, |all, given| {
+        given.seconds().map(|time| all.run.timing.patience = time)
+    }),
     ("dead-after", For::Both, |all, given| {
         let dead_after = given.seconds()?;
         let timing = all.run.timing.with_dead(dead_after);
@@ -127,16 +169,32 @@ const TABLE: [(&str, For, Setter); 38] = [
         all.join.dead_after = Some(dead_after);
         Ok(())
     }),
-    ("stall", For::Session, |all, given| given.seconds().map(|time| all.run.timing.stall = time)),
-    ("sync-timeout", For::Session, |all, given| given.seconds().map(|time| all.run.timing.sync = time)),
-    ("slow-after", For::Session, |all, given| given.seconds().map(|time| all.run.timing.slow = time)),
-    ("on-slow", For::Session, |all, given| given.parsed().map(|on_slow| all.send.on_slow = on_slow)),
-    ("rate", For::Session, |all, given| given.parsed().map(|rate| all.rate = Some(rate))),
-    ("nice", For::Session, |all, given| given.parsed().map(|nice| all.nice = nice)),
-    ("greedy", For::Session, |all, given| given.parsed().map(|greedy| all.send.greedy = greedy)),
+    ("stall", For::Session, |all, given| {
+        given.seconds().map(|time| all.run.timing.stall = time)
+    }),
+    ("sync-timeout", For::Session, |all, given| {
+        given.seconds().map(|time| all.run.timing.sync = time)
+    }),
+    ("slow-after", For::Session, |all, given| {
+        given.seconds().map(|time| all.run.timing.slow = time)
+    }),
+    ("on-slow", For::Session, |all, given| {
+        given.parsed().map(|on_slow| all.send.on_slow = on_slow)
+    }),
+    ("rate", For::Session, |all, given| {
+        given.parsed().map(|rate| all.rate = Some(rate))
+    }),
+    ("nice", For::Session, |all, given| {
+        given.parsed().map(|nice| all.nice = nice)
+    }),
+    ("greedy", For::Session, |all, given| {
+        given.parsed().map(|greedy| all.send.greedy = greedy)
+    }),
     ("priority", For::Both, |all, given| {
         let priority = Some(given.parsed::<u8>()?).filter(|&priority| priority <= MAX_PRIORITY);
-        all.wire.priority = Some(priority.ok_or_else(|| given.wrong(format_args!("expected 0 to {MAX_PRIORITY}")))?);
+        all.wire.priority = Some(
+            priority.ok_or_else(|| given.wrong(format_args!("expected 0 to {MAX_PRIORITY}")))?,
+        );
         all.join.priority = all.wire.priority;
         Ok(())
     }),
@@ -144,9 +202,15 @@ const TABLE: [(&str, For, Setter); 38] = [
         (all.join.mtu_bytes, all.wire.mtu_bytes) = (Some(given.parsed()?), Some(given.parsed()?));
         Ok(())
     }),
-    ("chunk", For::Session, |all, given| given.parsed().map(|chunk| all.send.chunk = Some(chunk))),
-    ("delta", For::Session, |all, given| given.parsed().map(|delta| all.delta = delta)),
-    ("once", For::Session, |all, given| given.parsed().map(|once| all.once = once)),
+    ("chunk", For::Session, |all, given| {
+        given.parsed().map(|chunk| all.send.chunk = Some(chunk))
+    }),
+    ("delta", For::Session, |all, given| {
+        given.parsed().map(|delta| all.delta = delta)
+    }),
+    ("once", For::Session, |all, given| {
+        given.parsed().map(|once| all.once = once)
+    }),
     ("source", For::Session, |all, given| {
         all.send.source = given.value.into();
         Ok(())
@@ -168,7 +232,8 @@ impl Given<'_> {
     }
 
     fn seconds(self) -> Result<Duration, OptionError> {
-        Duration::try_from_secs_f64(self.parsed()?).map_err(|_| self.wrong("give seconds, such as 2.5"))
+        Duration::try_from_secs_f64(self.parsed()?)
+            .map_err(|_| self.wrong("give seconds, such as 2.5"))
     }
 }
 
@@ -204,7 +269,9 @@ impl NamedOptions {
     /// how the caller writes an option. Flags that only the program has are marked as such.
     pub fn reworded(sentence: &str, spell: impl Fn(&str) -> String) -> String {
         let word = |word: &str| {
-            let end = word.trim_end_matches(|letter: char| ",;:.)`".contains(letter)).len();
+            let end = word
+                .trim_end_matches(|letter: char| ",;:.)`".contains(letter))
+                .len();
             let (option, rest) = word.split_at(end);
             let name = match option {
                 "-i" => "interface",
@@ -225,7 +292,8 @@ impl NamedOptions {
     /// # Errors
     /// If one was set that applies to sessions only.
     pub fn join(&self) -> Result<JoinOptions, OptionError> {
-        self.only_session.map_or(Ok(()), |name| misplaced(name, "sending and receiving"))?;
+        self.only_session
+            .map_or(Ok(()), |name| misplaced(name, "sending and receiving"))?;
         Ok(self.join.clone())
     }
 
@@ -236,10 +304,22 @@ impl NamedOptions {
     pub fn send(&self) -> Result<SendOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
-        let yielding = self.nice.then(|| self.rate.unwrap_or(Rate::HIGHEST).yielding());
+        let yielding = self
+            .nice
+            .then(|| self.rate.unwrap_or(Rate::HIGHEST).yielding());
         let rate = yielding.or(self.rate).map(RateLimit::new);
-        let chunk = self.send.chunk.or(self.delta.then_some(ChunkSize::SHORTEST));
-        Ok(SendOptions { wire, run, max_wait, rate, chunk, ..self.send.clone() })
+        let chunk = self
+            .send
+            .chunk
+            .or(self.delta.then_some(ChunkSize::SHORTEST));
+        Ok(SendOptions {
+            wire,
+            run,
+            max_wait,
+            rate,
+            chunk,
+            ..self.send.clone()
+        })
     }
 
     /// Returns the options of a receiver; those that only a sender has are ignored.
@@ -249,11 +329,18 @@ impl NamedOptions {
     pub fn receive(&self) -> Result<RecvOptions, OptionError> {
         self.check_session()?;
         let (wire, run, max_wait) = (self.wire.clone(), self.run.clone(), self.max_wait);
-        Ok(RecvOptions { wire, run, max_wait, once: self.once, ..RecvOptions::new() })
+        Ok(RecvOptions {
+            wire,
+            run,
+            max_wait,
+            once: self.once,
+            ..RecvOptions::new()
+        })
     }
 
     fn check_session(&self) -> Result<(), OptionError> {
-        self.only_join.map_or(Ok(()), |name| misplaced(name, "communicators"))?;
+        self.only_join
+            .map_or(Ok(()), |name| misplaced(name, "communicators"))?;
         if self.wire.keys.is_none() && !self.join.unkeyed {
             check_unkeyed()?;
         }
@@ -293,7 +380,9 @@ impl NamedOptions {
     pub fn set(&mut self, name: &str, value: &str) -> Result<(), OptionError> {
         let Some(&(name, whose, set)) = TABLE.iter().find(|(known, ..)| *known == name) else {
             let known = TABLE.map(|(name, ..)| name).join(", ");
-            return Err(OptionError::new(format_args!("there is no option {name}: use one of {known}")));
+            return Err(OptionError::new(format_args!(
+                "there is no option {name}: use one of {known}"
+            )));
         };
         set(self, Given { name, value })?;
         match whose {
@@ -306,7 +395,9 @@ impl NamedOptions {
 }
 
 fn misplaced(name: &str, whom: &str) -> Result<(), OptionError> {
-    Err(OptionError::new(format_args!("the option {name} is for {whom}: use options of their own for this call")))
+    Err(OptionError::new(format_args!(
+        "the option {name} is for {whom}: use options of their own for this call"
+    )))
 }
 
 #[cfg(test)]
@@ -335,19 +426,43 @@ mod tests {
         assert!(said(options.set("key", "/nowhere")).contains("/nowhere: No such file"));
         assert!(said(options.set("key-phrase", "babad")).contains("nine words"));
         options.set("host", "n7").expect("a name");
-        let (join, receive) = (options.join().expect("for both"), options.receive().expect("for both"));
-        assert_eq!((join.host.as_deref(), receive.wire.host.as_deref()), (Some("n7"), Some("n7")));
+        let (join, receive) = (
+            options.join().expect("for both"),
+            options.receive().expect("for both"),
+        );
+        assert_eq!(
+            (join.host.as_deref(), receive.wire.host.as_deref()),
+            (Some("n7"), Some("n7"))
+        );
         options.set("hosts", "n[1-3]").expect("names");
         assert_eq!(options.send().expect("for sessions").hosts.len(), 3);
         let file = tempfile::NamedTempFile::new().expect("a file");
         std::fs::write(file.path(), "n1 # the first\nn[2-3]\n").expect("written");
         for sign in ["^", "@"] {
-            options.set("hosts", &format!("{sign}{},n3,n9", file.path().display())).expect("a file of names");
-            assert_eq!(options.send().expect("for sessions").hosts, ["n1", "n2", "n3", "n9"], "{sign}");
+            options
+                .set("hosts", &format!("{sign}{},n3,n9", file.path().display()))
+                .expect("a file of names");
+            assert_eq!(
+                options.send().expect("for sessions").hosts,
+                ["n1", "n2", "n3", "n9"],
+                "{sign}"
+            );
         }
-        assert!(said(options.set("hosts", "^/no/such/file")).contains("cannot read the list of hosts /no/such/file"));
-        assert!(said(options.set("hosts", "@rack")).contains("name the hosts, or a file of them with ^FILE"));
-        assert!(options.join().expect_err("not for these").to_string().contains("hosts is for sending and receiving"));
+        assert!(
+            said(options.set("hosts", "^/no/such/file"))
+                .contains("cannot read the list of hosts /no/such/file")
+        );
+        assert!(
+            said(options.set("hosts", "@rack"))
+                .contains("name the hosts, or a file of them with ^FILE")
+        );
+        assert!(
+            options
+                .join()
+                .expect_err("not for these")
+                .to_string()
+                .contains("hosts is for sending and receiving")
+        );
     }
 
     #[test]
@@ -366,65 +481,174 @@ mod tests {
             ("late", "true"),
             ("preset", "paper"),
         ];
-        given.into_iter().for_each(|(name, value)| options.set(name, value).expect("it can be"));
-        let (send, receive) = (options.send().expect("for sessions"), options.receive().expect("for sessions"));
+        given
+            .into_iter()
+            .for_each(|(name, value)| options.set(name, value).expect("it can be"));
+        let (send, receive) = (
+            options.send().expect("for sessions"),
+            options.receive().expect("for sessions"),
+        );
         let rate = send.rate.as_ref().expect("a limit").rate();
-        assert_eq!((rate.limit(), rate.is_yielding(), send.wire.mtu_bytes), (Some(400_000_000), true, Some(1400)));
+        assert_eq!(
+            (rate.limit(), rate.is_yielding(), send.wire.mtu_bytes),
+            (Some(400_000_000), true, Some(1400))
+        );
         let timing = send.run.timing;
-        assert_eq!((timing.patience.as_secs(), timing.dead.as_millis(), timing.suspect.as_millis()), (3, 500, 250));
-        assert_eq!((send.on_slow, send.late, send.preset), (OnSlow::Evict, true, Preset::Paper));
-        assert_eq!((send.chunk.map(ChunkSize::bytes), receive.once, options.is_delta()), (Some(32 << 10), true, true));
+        assert_eq!(
+            (
+                timing.patience.as_secs(),
+                timing.dead.as_millis(),
+                timing.suspect.as_millis()
+            ),
+            (3, 500, 250)
+        );
+        assert_eq!(
+            (send.on_slow, send.late, send.preset),
+            (OnSlow::Evict, true, Preset::Paper)
+        );
+        assert_eq!(
+            (
+                send.chunk.map(ChunkSize::bytes),
+                receive.once,
+                options.is_delta()
+            ),
+            (Some(32 << 10), true, true)
+        );
     }
 
     #[test]
     fn communicators_have_what_their_engine_has_and_refuse_the_rest_by_name() {
         let mut options = NamedOptions::default();
-        let given = [("mtu", "1400"), ("priority", "5"), ("dead-after", "4"), ("interface", "10.1.0.0/16")];
-        given.into_iter().for_each(|(name, value)| options.set(name, value).expect("it can be"));
+        let given = [
+            ("mtu", "1400"),
+            ("priority", "5"),
+            ("dead-after", "4"),
+            ("interface", "10.1.0.0/16"),
+        ];
+        given
+            .into_iter()
+            .for_each(|(name, value)| options.set(name, value).expect("it can be"));
         let join = options.join().expect("for both");
         assert_eq!(
             (join.mtu_bytes, join.priority, join.dead_after),
             (Some(1400), Some(5), Some(Duration::from_secs(4)))
         );
-        assert_eq!(options.send().expect("for both").run.timing.dead.as_secs(), 4);
-        for (name, value) in [("rate", "400mbit"), ("patience", "3"), ("on-slow", "wait"), ("chunk", "32K")] {
+        assert_eq!(
+            options.send().expect("for both").run.timing.dead.as_secs(),
+            4
+        );
+        for (name, value) in [
+            ("rate", "400mbit"),
+            ("patience", "3"),
+            ("on-slow", "wait"),
+            ("chunk", "32K"),
+        ] {
             let mut options = NamedOptions::default();
             options.set(name, value).expect("it can be");
             let text = options.join().expect_err("not for these").to_string();
-            assert!(text.contains(&format!("the option {name} is for sending and receiving")), "{text}");
+            assert!(
+                text.contains(&format!("the option {name} is for sending and receiving")),
+                "{text}"
+            );
         }
     }
 
     /// Names of the fields of a struct.
     fn fields(of: &impl std::fmt::Debug) -> Vec<String> {
         let text = format!("{of:#?}");
-        let own = text.lines().filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
-        own.map(|(name, _)| name).filter(|name| !name.starts_with(' ')).map(str::to_owned).collect()
+        let own = text
+            .lines()
+            .filter_map(|line| line.strip_prefix("    ")?.split_once(": "));
+        own.map(|(name, _)| name)
+            .filter(|name| !name.starts_with(' '))
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn options_of_rust_have_names_or_are_no_text() {
         let (join, send) = (JoinOptions::default(), SendOptions::new());
-        let structs = [fields(&join), fields(&send), fields(&send.wire), fields(&send.run), fields(&send.run.timing)];
-        let mut found: Vec<String> = structs.into_iter().flatten().chain(fields(&RecvOptions::new())).collect();
+        let structs = [
+            fields(&join),
+            fields(&send),
+            fields(&send.wire),
+            fields(&send.run),
+            fields(&send.run.timing),
+        ];
+        let mut found: Vec<String> = structs
+            .into_iter()
+            .flatten()
+            .chain(fields(&RecvOptions::new()))
+            .collect();
         let names: Vec<&str> = NamedOptions::names().collect();
         assert!(found.len() > names.len(), "{found:?}");
-        let renamed = [("mtu_bytes", "mtu"), ("route", "via"), ("dead", "dead-after"), ("sync", "sync-timeout")];
-        let renamed = renamed.into_iter().chain([("slow", "slow-after"), ("keys", "key")]);
+        let renamed = [
+            ("mtu_bytes", "mtu"),
+            ("route", "via"),
+            ("dead", "dead-after"),
+            ("sync", "sync-timeout"),
+        ];
+        let renamed = renamed
+            .into_iter()
+            .chain([("slow", "slow-after"), ("keys", "key")]);
         let renamed: std::collections::BTreeMap<&str, &str> = renamed.collect();
         found.iter_mut().for_each(|field| {
-            *field = renamed.get(&**field).map_or_else(|| field.replace('_', "-"), |name| (*name).to_owned());
+            *field = renamed
+                .get(&**field)
+                .map_or_else(|| field.replace('_', "-"), |name| (*name).to_owned());
         });
-        // Structs of options; handles and callbacks, which the bindings have in their own form; what a content decides.
-        let parts = ["wire", "run", "timing", "cancel", "progress", "progress-every", "meanwhile", "start"];
-        let content = ["content", "size", "expects", "offer-check", "free-bytes", "push-bytes", "tuning", "contention"];
-        // What the program alone has: clear contents, plans without a transfer, daemons; intervals of the protocol.
-        let program = ["auth-only", "dry-run", "port-fd", "session-limit", "abort-notice", "about", "had"];
-        let protocol = ["admission-hook", "announce", "join", "view", "status", "suspect", "forgotten", "verdict"];
+        // Structs of options; handles and callbacks, which the bindings have in their own form;
+        // what a content decides.
+        let parts = [
+            "wire",
+            "run",
+            "timing",
+            "cancel",
+            "progress",
+            "progress-every",
+            "meanwhile",
+            "start",
+        ];
+        let content = [
+            "content",
+            "size",
+            "expects",
+            "offer-check",
+            "free-bytes",
+            "push-bytes",
+            "tuning",
+            "contention",
+        ];
+        // What the program alone has: clear contents, plans without a transfer, daemons; intervals
+        // of the protocol.
+        let program = [
+            "auth-only",
+            "dry-run",
+            "port-fd",
+            "session-limit",
+            "abort-notice",
+            "about",
+            "had",
+        ];
+        let protocol = [
+            "admission-hook",
+            "announce",
+            "join",
+            "view",
+            "status",
+            "suspect",
+            "forgotten",
+            "verdict",
+        ];
         let others = [&parts[..], &content, &program, &protocol, &["farewells"]].concat();
-        let unnamed: Vec<&String> =
-            found.iter().filter(|field| !names.contains(&&***field) && !others.contains(&&***field)).collect();
-        assert!(unnamed.is_empty(), "no name, and no reason for none: {unnamed:?}");
+        let unnamed: Vec<&String> = found
+            .iter()
+            .filter(|field| !names.contains(&&***field) && !others.contains(&&***field))
+            .collect();
+        assert!(
+            unnamed.is_empty(),
+            "no name, and no reason for none: {unnamed:?}"
+        );
         let composed = ["plan", "nice", "delta", "key-phrase"];
         let unknown: Vec<&&str> = names
             .iter()
@@ -435,13 +659,24 @@ mod tests {
 
     #[test]
     fn a_sentence_names_options_as_the_caller_knows_them() {
-        let python = |sentence| NamedOptions::reworded(sentence, |name| format!("{}=…", name.replace('-', "_")));
-        assert_eq!(python("choose one of eth0, eth1 with -i"), "choose one of eth0, eth1 with interface=…");
+        let python = |sentence| {
+            NamedOptions::reworded(sentence, |name| format!("{}=…", name.replace('-', "_")))
+        };
+        assert_eq!(
+            python("choose one of eth0, eth1 with -i"),
+            "choose one of eth0, eth1 with interface=…"
+        );
         assert_eq!(
             python("start with fewer with --min-receivers, or wait"),
             "start with fewer with min_receivers=…, or wait"
         );
-        assert_eq!(python("leave it out with --exclude"), "leave it out with the program's --exclude");
-        assert_eq!(python("raise `ulimit -f` - or not"), "raise `ulimit -f` - or not");
+        assert_eq!(
+            python("leave it out with --exclude"),
+            "leave it out with the program's --exclude"
+        );
+        assert_eq!(
+            python("raise `ulimit -f` - or not"),
+            "raise `ulimit -f` - or not"
+        );
     }
 }

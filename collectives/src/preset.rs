@@ -83,6 +83,10 @@ mod tests {
         for preset in Preset::ALL {
             assert_eq!(preset.to_string().parse(), Ok(preset));
         }
-        assert!("Paper".parse::<Preset>().is_err_and(|error| error.to_string().contains("push-pull")));
+        assert!(
+            "Paper"
+                .parse::<Preset>()
+                .is_err_and(|error| error.to_string().contains("push-pull"))
+        );
     }
 }

@@ -37,7 +37,9 @@ pub(crate) fn via_to_wire(via: Via) -> (u8, u8) {
 pub(crate) fn via_from_wire(number: u8, children: u8) -> Option<Via> {
     let via = Via::every().find(|&via| via_to_wire(via).0 == number)?;
     match via {
-        Via::Kary(_) => Via::KARY_CHILDREN.contains(&children).then_some(Via::Kary(children)),
+        Via::Kary(_) => Via::KARY_CHILDREN
+            .contains(&children)
+            .then_some(Via::Kary(children)),
         via => (children == 0).then_some(via),
     }
 }

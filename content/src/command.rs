@@ -6,7 +6,8 @@ use ethbcast_collectives::lock::Mutex;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, WaitId, WaitIdOptions, kill_process_group, waitid};
 use rustix::thread::{
-    CapabilitySet, capability_is_in_ambient_set, clear_ambient_capability_set, configure_capability_in_ambient_set,
+    CapabilitySet, capability_is_in_ambient_set, clear_ambient_capability_set,
+    configure_capability_in_ambient_set,
 };
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
@@ -28,7 +29,11 @@ const SIGNALLED: i32 = 128;
 
 /// Returns a command that runs `command` in a shell, with `pipefail` if a shell here supports it.
 pub fn shell(command: &str) -> Command {
-    let pipefail_shell = if has_pipeline(command) { pipefail_shell() } else { None };
+    let pipefail_shell = if has_pipeline(command) {
+        pipefail_shell()
+    } else {
+        None
+    };
     let mut shell = Command::new(pipefail_shell.unwrap_or("sh"));
     shell.env_remove("ETHBCAST_KEY");
     if pipefail_shell.is_some() {
@@ -60,7 +65,10 @@ fn pipefail_shell() -> Option<&'static str> {
     let knows = |shell: &&str| {
         let mut shell = Command::new(shell);
         shell.env_remove("ETHBCAST_KEY");
-        let quiet = shell.args(["-o", "pipefail", "-c", "exit 0"]).stdin(Stdio::null()).stderr(Stdio::null());
+        let quiet = shell
+            .args(["-o", "pipefail", "-c", "exit 0"])
+            .stdin(Stdio::null())
+            .stderr(Stdio::null());
         quiet.status().is_ok_and(|status| status.success())
     };
     *PIPEFAIL_SHELL.get_or_init(|| ["sh", "bash"].into_iter().find(knows))
@@ -69,7 +77,8 @@ fn pipefail_shell() -> Option<&'static str> {
 /// Whether commands are started without the ambient capabilities of their thread.
 static CLEARS_AMBIENT: AtomicBool = AtomicBool::new(false);
 
-/// Starts all later commands without ambient capabilities, which this process has raised for itself.
+/// Starts all later commands without ambient capabilities, which this process has raised for
+/// itself.
 pub fn clear_ambient_capabilities() {
     CLEARS_AMBIENT.store(true, Ordering::Relaxed);
 }
@@ -79,7 +88,9 @@ fn spawn(command: &mut Command) -> io::Result<Child> {
         return command.spawn();
     }
     let each = (0..u64::BITS).map(|bit| CapabilitySet::from_bits_retain(1 << bit));
-    let ambient: Vec<_> = each.filter(|&one| capability_is_in_ambient_set(one).unwrap_or(false)).collect();
+    let ambient: Vec<_> = each
+        .filter(|&one| capability_is_in_ambient_set(one).unwrap_or(false))
+        .collect();
     if !ambient.is_empty() {
         clear_ambient_capability_set()?;
     }
@@ -117,7 +128,11 @@ pub fn run_until(command: &mut Command, must_end: impl Fn() -> bool) -> io::Resu
     Ok(None)
 }
 
-fn await_end(child: &mut Child, longest: Duration, must_end: impl Fn() -> bool) -> io::Result<bool> {
+fn await_end(
+    child: &mut Child,
+    longest: Duration,
+    must_end: impl Fn() -> bool,
+) -> io::Result<bool> {
     let mut interval = POLL_INTERVAL;
     loop {
         if child.try_wait()?.is_some() {
@@ -151,10 +166,19 @@ impl CommandOutput {
         shell.stdin(Stdio::null()).stdout(Stdio::piped());
         // At a terminal it stays in the group that Ctrl-C reaches and that may ask for a password.
         let is_alone = File::open("/dev/tty").is_err();
-        let mut child = spawn(if is_alone { shell.process_group(0) } else { &mut shell })?;
+        let mut child = spawn(if is_alone {
+            shell.process_group(0)
+        } else {
+            &mut shell
+        })?;
         let _unfinished = is_alone.then(|| Unfinished::note_group(Pid::from_child(&child)));
         let stdout = child.stdout.take().expect("it is piped");
-        Ok(CommandOutput { command: command.to_owned(), child, stdout, _unfinished })
+        Ok(CommandOutput {
+            command: command.to_owned(),
+            child,
+            stdout,
+            _unfinished,
+        })
     }
 }
 
@@ -212,15 +236,29 @@ impl CommandInput {
     ///
     /// # Errors
     /// If there is no shell, or no room for a process.
-    pub fn start(command: &str, source: &str, state: Arc<CommandState>) -> io::Result<CommandInput> {
+    pub fn start(
+        command: &str,
+        source: &str,
+        state: Arc<CommandState>,
+    ) -> io::Result<CommandInput> {
         let mut shell = shell(command);
         // A process group of its own, so that its children can be ended with it.
-        shell.env("ETHBCAST_SOURCE", source).stdin(Stdio::piped()).stdout(io::stderr()).process_group(0);
+        shell
+            .env("ETHBCAST_SOURCE", source)
+            .stdin(Stdio::piped())
+            .stdout(io::stderr())
+            .process_group(0);
         let mut child = spawn(&mut shell)?;
         let group = Pid::from_child(&child);
         *state.group.lock() = Some(group);
         let (command, stdin) = (command.to_owned(), child.stdin.take());
-        Ok(CommandInput { command, child, stdin, state, _unfinished: Unfinished::note_group(group) })
+        Ok(CommandInput {
+            command,
+            child,
+            stdin,
+            state,
+            _unfinished: Unfinished::note_group(group),
+        })
     }
 
     /// Closes the input and waits until the command has read all of it and ended.
@@ -228,7 +266,9 @@ impl CommandInput {
     /// # Errors
     /// If it fails, or ends before it has taken all.
     pub fn finish(&mut self) -> io::Result<()> {
-        let Some(stdin) = self.stdin.take() else { return Ok(()) };
+        let Some(stdin) = self.stdin.take() else {
+            return Ok(());
+        };
         let took_all = drain(&stdin)?;
         drop(stdin);
         self.wait(took_all)
@@ -245,7 +285,9 @@ impl CommandInput {
         let mut group = self.state.group.lock();
         let status = self.child.wait()?;
         *group = None;
-        let code = status.code().unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
+        let code = status
+            .code()
+            .unwrap_or_else(|| SIGNALLED + status.signal().unwrap_or_default());
         if !self.state.was_ended.load(Ordering::Relaxed) {
             self.state.code.get_or_init(|| code as u8);
         }
@@ -262,7 +304,9 @@ impl CommandInput {
 
 impl Write for CommandInput {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(stdin) = &mut self.stdin else { return Err(ErrorKind::BrokenPipe.into()) };
+        let Some(stdin) = &mut self.stdin else {
+            return Err(ErrorKind::BrokenPipe.into());
+        };
         match stdin.write(bytes) {
             Err(error) if error.kind() == ErrorKind::BrokenPipe => {
                 self.stdin = None;
@@ -339,9 +383,14 @@ impl Unfinished {
         Unfinished(what)
     }
 
-    /// Ends all registered groups, unless [`remove_all`](Unfinished::remove_all) has. The process must end next.
+    /// Ends all registered groups, unless [`remove_all`](Unfinished::remove_all) has. The process
+    /// must end next.
     pub fn end_groups() {
-        for what in UNFINISHED.try_lock().iter().flat_map(|unfinished| unfinished.iter()) {
+        for what in UNFINISHED
+            .try_lock()
+            .iter()
+            .flat_map(|unfinished| unfinished.iter())
+        {
             if let What::Group(group) = what {
                 let _ = kill_process_group(*group, Signal::TERM);
             }
@@ -376,13 +425,19 @@ mod tests {
     fn the_end_of_a_command_that_fails_is_an_error_and_not_an_end() {
         let read = |command: &str| {
             let mut all = Vec::new();
-            let ended = CommandOutput::start(command).expect("a shell").read_to_end(&mut all);
+            let ended = CommandOutput::start(command)
+                .expect("a shell")
+                .read_to_end(&mut all);
             (all, ended.map_err(|error| error.to_string()))
         };
         assert_eq!(read("printf abc"), (b"abc".to_vec(), Ok(3)));
         let (half, error) = read("printf ab; exit 3");
         assert_eq!(half, b"ab");
-        assert!(error.expect_err("it failed").contains("`printf ab; exit 3` failed"));
+        assert!(
+            error
+                .expect_err("it failed")
+                .contains("`printf ab; exit 3` failed")
+        );
     }
 
     #[test]
@@ -390,32 +445,73 @@ mod tests {
         assert!(!has_pipeline("a || b") && has_pipeline("a | b") && has_pipeline("a || b | c"));
         let command = "(printf ab; exit 3) | cat";
         let mut all = Vec::new();
-        let ended = CommandOutput::start(command).expect("a shell").read_to_end(&mut all);
-        assert_eq!((all.as_slice(), ended.is_err()), (&b"ab"[..], !hides_failures(command)));
-        assert_eq!(feed("cat > /dev/null | true", 10), (Ok(()), None), "nothing fails");
-        assert_eq!(feed("(cat > /dev/null; exit 7) | true", 10).0.is_err(), !hides_failures(command));
+        let ended = CommandOutput::start(command)
+            .expect("a shell")
+            .read_to_end(&mut all);
+        assert_eq!(
+            (all.as_slice(), ended.is_err()),
+            (&b"ab"[..], !hides_failures(command))
+        );
+        assert_eq!(
+            feed("cat > /dev/null | true", 10),
+            (Ok(()), None),
+            "nothing fails"
+        );
+        assert_eq!(
+            feed("(cat > /dev/null; exit 7) | true", 10).0.is_err(),
+            !hides_failures(command)
+        );
     }
 
     fn feed(command: &str, bytes: usize) -> (Result<(), String>, Option<u8>) {
         let state = Arc::<CommandState>::default();
         let mut input = CommandInput::start(command, "image", Arc::clone(&state)).expect("a shell");
-        let ended = input.write_all(&vec![7; bytes]).and_then(|()| input.finish());
-        (ended.map_err(|error| error.to_string()), state.failed_with())
+        let ended = input
+            .write_all(&vec![7; bytes])
+            .and_then(|()| input.finish());
+        (
+            ended.map_err(|error| error.to_string()),
+            state.failed_with(),
+        )
     }
 
     #[test]
     fn a_command_has_taken_all_or_has_failed_also_when_it_says_that_it_succeeded() {
-        assert_eq!(feed("test $(wc -c) = 1000000 && test $ETHBCAST_SOURCE = image", 1_000_000), (Ok(()), None));
+        assert_eq!(
+            feed(
+                "test $(wc -c) = 1000000 && test $ETHBCAST_SOURCE = image",
+                1_000_000
+            ),
+            (Ok(()), None)
+        );
         for (command, bytes, words, code) in [
-            ("cat > /dev/null; exit 7", 1_000_000, "failed (exit status: 7)", Some(7)),
+            (
+                "cat > /dev/null; exit 7",
+                1_000_000,
+                "failed (exit status: 7)",
+                Some(7),
+            ),
             ("exit 9", 1_000_000, "failed (exit status: 9)", Some(9)),
             ("kill -USR1 $$", 10, "signal: 10", Some(138)),
-            ("head -c 10 > /dev/null", 1_000_000, "before it had taken all", None),
+            (
+                "head -c 10 > /dev/null",
+                1_000_000,
+                "before it had taken all",
+                None,
+            ),
             ("true", 10, "before it had taken all", None),
-            ("no-such-command-anywhere", 10, "failed (exit status: 127)", Some(127)),
+            (
+                "no-such-command-anywhere",
+                10,
+                "failed (exit status: 127)",
+                Some(127),
+            ),
         ] {
             let (ended, failed_with) = feed(command, bytes);
-            assert!(ended.as_ref().is_err_and(|text| text.contains(words)), "{command}: {ended:?}");
+            assert!(
+                ended.as_ref().is_err_and(|text| text.contains(words)),
+                "{command}: {ended:?}"
+            );
             assert_eq!(failed_with, code, "{command}");
         }
     }
@@ -425,7 +521,10 @@ mod tests {
         let directory = tempfile::tempdir().expect("a directory");
         let note = directory.path().join("note");
         for deafness in ["", "trap '' TERM; "] {
-            let command = format!("{deafness}cat | cat > /dev/null; echo ended > {}", note.display());
+            let command = format!(
+                "{deafness}cat | cat > /dev/null; echo ended > {}",
+                note.display()
+            );
             let state = Arc::<CommandState>::default();
             let mut input = CommandInput::start(&command, "", Arc::clone(&state)).expect("a shell");
             input.write_all(&[7; 100_000]).expect("it reads");
@@ -444,13 +543,21 @@ mod tests {
             run_until(&mut command, || must_end && note.exists()).expect("a shell")
         };
         let output = run("echo 7 >&2; exit 3", false).expect("it ends by itself");
-        assert_eq!((output.status.code(), output.stderr.as_slice()), (Some(3), &b"7\n"[..]));
+        assert_eq!(
+            (output.status.code(), output.stderr.as_slice()),
+            (Some(3), &b"7\n"[..])
+        );
         for deafness in ["", "trap '' TERM; "] {
-            let command = format!("{deafness}sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait", note.display());
+            let command = format!(
+                "{deafness}sleep 1000 & echo $! > {0}.new; mv {0}.new {0}; wait",
+                note.display()
+            );
             assert!(run(&command, true).is_none());
             let inner = std::fs::read_to_string(&note).expect("its number");
             // A busy machine lets a process that has its signal wait for a processor to end on.
-            let state = || std::fs::read_to_string(format!("/proc/{}/stat", inner.trim())).unwrap_or_default();
+            let state = || {
+                std::fs::read_to_string(format!("/proc/{}/stat", inner.trim())).unwrap_or_default()
+            };
             let has_ended = |state: &str| state.is_empty() || state.contains(") Z ");
             let deadline = Instant::now() + Duration::from_secs(60);
             while !has_ended(&state()) && Instant::now() < deadline {

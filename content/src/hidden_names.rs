@@ -43,7 +43,10 @@ impl HiddenNames {
         static COUNT: AtomicU32 = AtomicU32::new(0);
         static OWN: OnceLock<u64> = OnceLock::new();
         let own = OWN.get_or_init(|| RandomState::new().build_hasher().finish());
-        HiddenNames::with(&format!("{HIDDEN_PREFIX}{own:x}-{}", COUNT.fetch_add(1, Ordering::Relaxed)))
+        HiddenNames::with(&format!(
+            "{HIDDEN_PREFIX}{own:x}-{}",
+            COUNT.fetch_add(1, Ordering::Relaxed)
+        ))
     }
 
     /// Returns the directory that keeps the replaced entry while its successor is renamed into
@@ -59,7 +62,11 @@ impl HiddenNames {
 
     fn with(stem: &str) -> HiddenNames {
         let named = |suffix: &str| PathBuf::from(format!("{stem}{suffix}"));
-        HiddenNames { part: named(PART), tree: named(TREE), journal: named(JOURNAL) }
+        HiddenNames {
+            part: named(PART),
+            tree: named(TREE),
+            journal: named(JOURNAL),
+        }
     }
 }
 
@@ -76,7 +83,11 @@ pub(crate) enum TakenUp<T> {
 
 impl<T> TakenUp<T> {
     pub(crate) fn own(self) -> Option<T> {
-        if let TakenUp::Own(own) = self { Some(own) } else { None }
+        if let TakenUp::Own(own) = self {
+            Some(own)
+        } else {
+            None
+        }
     }
 }
 
@@ -89,7 +100,9 @@ pub(crate) fn open<D: Directory>(holder: &D, name: &Path) -> io::Result<TakenUp<
     }
     match holder.take_up(name) {
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(TakenUp::Nothing),
-        Err(error) if error.kind() == ErrorKind::PermissionDenied => Ok(TakenUp::Foreign(name.to_owned())),
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+            Ok(TakenUp::Foreign(name.to_owned()))
+        }
         opened => Ok(TakenUp::Own(opened?)),
     }
 }
@@ -125,7 +138,11 @@ pub(crate) fn lock_tree<D: Directory>(holder: &D, root: D, name: &Path) -> io::R
     holder.open_up(name)?;
     // Another receiver may have removed it as a leftover before it was locked.
     let is_ours = root.try_lock() && holder.is_own(&root, name);
-    Ok(if is_ours { TakenUp::Own(root) } else { TakenUp::Busy })
+    Ok(if is_ours {
+        TakenUp::Own(root)
+    } else {
+        TakenUp::Busy
+    })
 }
 
 /// Returns a sentence about a hidden entry at `path` that was not resumed.
@@ -138,11 +155,16 @@ pub(crate) fn foreign(path: &Path) -> String {
 }
 
 pub(crate) fn is_hidden(name: &OsStr) -> bool {
-    [PART, TREE, JOURNAL, OLD].into_iter().any(|suffix| with_suffix(name, suffix).is_some())
+    [PART, TREE, JOURNAL, OLD]
+        .into_iter()
+        .any(|suffix| with_suffix(name, suffix).is_some())
 }
 
 fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
-    let stem = name.to_str().filter(|name| name.starts_with(HIDDEN_PREFIX))?.strip_suffix(suffix)?;
+    let stem = name
+        .to_str()
+        .filter(|name| name.starts_with(HIDDEN_PREFIX))?
+        .strip_suffix(suffix)?;
     Some(HiddenNames::with(stem))
 }
 
@@ -151,14 +173,26 @@ fn with_suffix(name: &OsStr, suffix: &str) -> Option<HiddenNames> {
 /// successor is moved back.
 pub fn remove_stale<D: Directory>(directory: &D) -> usize {
     bring_back(directory);
-    let Ok(names) = directory.names() else { return 0 };
-    let all = |suffix| names.iter().filter_map(move |name| with_suffix(name, suffix));
+    let Ok(names) = directory.names() else {
+        return 0;
+    };
+    let all = |suffix| {
+        names
+            .iter()
+            .filter_map(move |name| with_suffix(name, suffix))
+    };
     // The lock is held until it is removed: in between another receiver could take it up.
-    let parts = all(PART).filter(|names| dead_part(directory, names).is_some_and(|_locked| remove(directory, names)));
-    let trees = all(TREE).filter(|names| dead_tree(directory, names).is_some_and(|_locked| remove(directory, names)));
+    let parts = all(PART).filter(|names| {
+        dead_part(directory, names).is_some_and(|_locked| remove(directory, names))
+    });
+    let trees = all(TREE).filter(|names| {
+        dead_tree(directory, names).is_some_and(|_locked| remove(directory, names))
+    });
     let removed = parts.count() + trees.count();
-    let journals = all(JOURNAL)
-        .filter(|names| lone_journal(directory, names).is_some_and(|_locked| directory.remove(&names.journal).is_ok()));
+    let journals = all(JOURNAL).filter(|names| {
+        lone_journal(directory, names)
+            .is_some_and(|_locked| directory.remove(&names.journal).is_ok())
+    });
     removed + journals.count()
 }
 
@@ -167,7 +201,10 @@ pub fn remove_stale<D: Directory>(directory: &D) -> usize {
 fn lone_journal<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D::File> {
     let is_free = |name: &Path| directory.kind(name).is_ok_and(|kind| kind.is_none());
     let is_alone = || is_free(&names.part) && is_free(&names.tree);
-    is_alone().then(|| lock(directory, &names.journal)).flatten().filter(|_| is_alone())
+    is_alone()
+        .then(|| lock(directory, &names.journal))
+        .flatten()
+        .filter(|_| is_alone())
 }
 
 /// The locked data of a file that no living receiver uses and no later one will resume.
@@ -194,14 +231,24 @@ pub(crate) fn remove_dead<D: Directory>(directory: &D, names: &HiddenNames) -> b
 
 /// A locked directory that no living receiver builds and no later one will resume.
 fn dead_tree<D: Directory>(directory: &D, names: &HiddenNames) -> Option<D> {
-    directory.has_directory(&names.tree).ok().filter(|there| *there)?;
-    let tree = directory.directory(&names.tree).ok().filter(Directory::try_lock)?;
-    (directory.is_own(&tree, &names.tree) && is_old(directory, names) && !holds_old(&tree)).then_some(tree)
+    directory
+        .has_directory(&names.tree)
+        .ok()
+        .filter(|there| *there)?;
+    let tree = directory
+        .directory(&names.tree)
+        .ok()
+        .filter(Directory::try_lock)?;
+    (directory.is_own(&tree, &names.tree) && is_old(directory, names) && !holds_old(&tree))
+        .then_some(tree)
 }
 
-/// Whether an old entry is among the built ones, for which no successor is in place yet: the next run completes it.
+/// Whether an old entry is among the built ones, for which no successor is in place yet: the next
+/// run completes it.
 pub(crate) fn holds_old<D: Directory>(tree: &D) -> bool {
-    tree.names().map_or(true, |names| names.iter().any(|name| with_suffix(name, OLD).is_some()))
+    tree.names().map_or(true, |names| {
+        names.iter().any(|name| with_suffix(name, OLD).is_some())
+    })
 }
 
 /// Moves back the entries that dead receivers set aside in a directory, if they have no successor.
@@ -209,7 +256,10 @@ pub(crate) fn bring_back<D: Directory>(directory: &D) {
     let names = directory.names().unwrap_or_default();
     for old in names.iter().filter_map(|name| with_suffix(name, OLD)) {
         if let Err(error) = settle_aside(directory, &old) {
-            log::warn!("old content of an earlier run is still in {}: {error}", old.old().display());
+            log::warn!(
+                "old content of an earlier run is still in {}: {error}",
+                old.old().display()
+            );
         }
     }
 }
@@ -228,17 +278,25 @@ fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<
         let name = Path::new(&name);
         let is_free = match directory.kind(name)? {
             None => true,
-            Some(Kind::Directory) => !is_succeeded && directory.directory(name)?.names()?.is_empty(),
+            Some(Kind::Directory) => {
+                !is_succeeded && directory.directory(name)?.names()?.is_empty()
+            }
             Some(_) => false,
         };
         if is_free {
             aside.rename(name, directory, name)?;
-            log::warn!("{} is there again as it was before a run that was cut off", name.display());
+            log::warn!(
+                "{} is there again as it was before a run that was cut off",
+                name.display()
+            );
         } else if is_succeeded {
             directory.sync_names()?;
             aside.remove_all(name)?;
         } else {
-            return Err(io::Error::other(format!("{} has been made anew: remove one of both", name.display())));
+            return Err(io::Error::other(format!(
+                "{} has been made anew: remove one of both",
+                name.display()
+            )));
         }
     }
     directory.sync_names()?;
@@ -246,36 +304,56 @@ fn settle_aside<D: Directory>(directory: &D, names: &HiddenNames) -> io::Result<
 }
 
 pub(crate) fn has_left<D: Directory>(directory: &D) -> bool {
-    directory.names().is_ok_and(|names| names.iter().any(|name| with_suffix(name, JOURNAL).is_some()))
+    directory.names().is_ok_and(|names| {
+        names
+            .iter()
+            .any(|name| with_suffix(name, JOURNAL).is_some())
+    })
 }
 
 pub(crate) fn left_bytes<D: Directory>(directory: &D) -> u64 {
     let names = directory.names().unwrap_or_default();
-    names.iter().filter_map(|name| with_suffix(name, JOURNAL)).map(|names| allocated_bytes(directory, &names)).sum()
+    names
+        .iter()
+        .filter_map(|name| with_suffix(name, JOURNAL))
+        .map(|names| allocated_bytes(directory, &names))
+        .sum()
 }
 
 pub(crate) fn allocated_bytes<D: Directory>(directory: &D, names: &HiddenNames) -> u64 {
-    [&names.part, &names.tree].into_iter().map(|name| allocated_below(directory, name)).sum()
+    [&names.part, &names.tree]
+        .into_iter()
+        .map(|name| allocated_below(directory, name))
+        .sum()
 }
 
 fn allocated_below<D: Directory>(directory: &D, name: &Path) -> u64 {
     match directory.kind(name) {
         Ok(Some(Kind::Directory)) => {
-            let Ok(below) = directory.directory(name) else { return 0 };
+            let Ok(below) = directory.directory(name) else {
+                return 0;
+            };
             let names = below.names().unwrap_or_default();
-            names.iter().map(|name| allocated_below(&below, Path::new(name))).sum()
+            names
+                .iter()
+                .map(|name| allocated_below(&below, Path::new(name)))
+                .sum()
         }
         Ok(Some(Kind::File)) => directory.allocated_bytes(name).unwrap_or(0),
         _ => 0,
     }
 }
 
-/// The files in a directory that were overwritten and are incomplete, and that no living receiver uses.
+/// The files in a directory that were overwritten and are incomplete, and that no living receiver
+/// uses.
 pub(crate) fn broken<D: Directory>(directory: &D) -> Vec<PathBuf> {
     let names = directory.names().unwrap_or_default();
     let parts = names.iter().filter_map(|name| with_suffix(name, PART));
     let has_old = |names: &HiddenNames| has_old(directory, names).is_ok_and(|has_old| has_old);
-    parts.filter(|names| has_old(names) && lock(directory, &names.part).is_some()).map(|names| names.part).collect()
+    parts
+        .filter(|names| has_old(names) && lock(directory, &names.part).is_some())
+        .map(|names| names.part)
+        .collect()
 }
 
 /// Whether the data of these names was at DEST, and may be the only remains of the old content.
@@ -293,11 +371,16 @@ pub(crate) fn has_old<D: Directory>(directory: &D, names: &HiddenNames) -> io::R
 }
 
 fn is_old<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
-    directory.age_seconds(&names.journal).map_or(true, |seconds| seconds > KEPT_SECONDS)
+    directory
+        .age_seconds(&names.journal)
+        .map_or(true, |seconds| seconds > KEPT_SECONDS)
 }
 
 pub(crate) fn remove<D: Directory>(directory: &D, names: &HiddenNames) -> bool {
-    let removed = directory.remove(&names.part).or_else(|_| directory.remove_all(&names.tree)).is_ok();
+    let removed = directory
+        .remove(&names.part)
+        .or_else(|_| directory.remove_all(&names.tree))
+        .is_ok();
     // The journal is removed last: a journal without data is removed by the next receiver.
     drop(directory.remove(&names.journal));
     removed
@@ -316,15 +399,23 @@ mod tests {
         let (names, other) = (HiddenNames::of(b"file"), HiddenNames::of(b"other"));
         fs::write(scratch.path().join(&names.part), b"left").expect("room");
         let dead = dead_part(&directory, &names).expect("nobody has it");
-        assert!(lock(&directory, &names.part).is_none(), "nobody takes up what is being removed");
+        assert!(
+            lock(&directory, &names.part).is_none(),
+            "nobody takes up what is being removed"
+        );
         drop(dead);
         let left = directory.take_up(&names.part).expect("there");
-        directory.rename(&names.part, &directory, &other.part).expect("free");
+        directory
+            .rename(&names.part, &directory, &other.part)
+            .expect("free");
         fs::write(scratch.path().join(&names.part), b"anew").expect("room");
         assert!(DiskFile::try_lock(&left) && !directory.is_named(&left, &names.part));
         fs::create_dir(scratch.path().join(&names.tree)).expect("room");
         let dead = dead_tree(&directory, &names).expect("nobody has it");
-        assert!(dead_tree(&directory, &names).is_none(), "nobody takes up what is being removed");
+        assert!(
+            dead_tree(&directory, &names).is_none(),
+            "nobody takes up what is being removed"
+        );
         drop(dead);
         assert_eq!(remove_stale(&directory), 2, "the file that is locked stays");
         assert!(scratch.path().join(&other.part).exists());
@@ -335,13 +426,18 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         let directory = Beneath::open(scratch.path()).expect("there");
         let (names, empty) = (HiddenNames::of(b"file"), HiddenNames::of(b"empty"));
-        let journal = directory.create(&names.journal, PRIVATE_FILE).expect("free");
+        let journal = directory
+            .create(&names.journal, PRIVATE_FILE)
+            .expect("free");
         assert!(DiskFile::try_lock(&journal));
         for name in [&empty.part, &empty.journal] {
             directory.create(name, PRIVATE_FILE).expect("free");
         }
         assert_eq!(remove_stale(&directory), 1, "its journal goes with it");
-        assert_eq!(directory.names().expect("readable"), [names.journal.as_os_str()]);
+        assert_eq!(
+            directory.names().expect("readable"),
+            [names.journal.as_os_str()]
+        );
         drop(journal);
         assert_eq!(remove_stale(&directory), 1);
     }

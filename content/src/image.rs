@@ -45,7 +45,9 @@ impl ImageFormat {
             ImageFormat::Packed(Packing::Zstd) => ".zst",
             ImageFormat::Qcow2 => ".qcow2",
         };
-        name.strip_suffix(ending).filter(|name| !name.is_empty()).unwrap_or(name)
+        name.strip_suffix(ending)
+            .filter(|name| !name.is_empty())
+            .unwrap_or(name)
     }
 }
 
@@ -64,7 +66,11 @@ pub fn unpack<'a>(packing: Packing, packed: impl Read + Send + 'a) -> Box<dyn Re
         Packing::Zstd => {
             let mut decoder = FrameDecoder::new();
             decoder.set_max_window_size(MAX_ZSTD_WINDOW_BYTES);
-            Box::new(ZstdReader { packed, decoder, is_open: false })
+            Box::new(ZstdReader {
+                packed,
+                decoder,
+                is_open: false,
+            })
         }
     }
 }
@@ -83,8 +89,14 @@ impl<R: Read> ZstdReader<R> {
                     self.is_open = true;
                     return Ok(true);
                 }
-                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame { length, .. })) => {
-                    io::copy(&mut self.packed.by_ref().take(length.into()), &mut io::sink())?;
+                Err(FrameDecoderError::ReadFrameHeaderError(ReadFrameHeaderError::SkipFrame {
+                    length,
+                    ..
+                })) => {
+                    io::copy(
+                        &mut self.packed.by_ref().take(length.into()),
+                        &mut io::sink(),
+                    )?;
                 }
                 Err(error) => return Err(damaged(error)),
             }
@@ -110,7 +122,9 @@ impl<R: Read> Read for ZstdReader<R> {
             }
             while self.decoder.can_collect() == 0 && !self.decoder.is_finished() {
                 let one = BlockDecodingStrategy::UptoBlocks(1);
-                self.decoder.decode_blocks(&mut self.packed, one).map_err(damaged)?;
+                self.decoder
+                    .decode_blocks(&mut self.packed, one)
+                    .map_err(damaged)?;
             }
             match self.decoder.read(buffer)? {
                 0 => self.end()?,
@@ -196,15 +210,26 @@ impl<F: ReadAt> Qcow2<F> {
             (features & 1 << 1 != 0, "it is marked as corrupt"),
             (features & 1 << 2 != 0, "its data is in another file"),
             (features & 1 << 4 != 0, "it has subclusters"),
-            (features & !0b11111 != 0, "it has a feature that is not known"),
+            (
+                features & !0b11111 != 0,
+                "it has a feature that is not known",
+            ),
         ];
         if let Some((_, text)) = refusals.into_iter().find(|(is_so, _)| *is_so) {
             return Err(Qcow2Error::Beyond(text));
         }
-        let packing = match if features & 1 << 3 != 0 && u32_at(100) > 104 { head[104] } else { 0 } {
+        let packing = match if features & 1 << 3 != 0 && u32_at(100) > 104 {
+            head[104]
+        } else {
+            0
+        } {
             0 => ClusterPacking::Deflate,
             1 => ClusterPacking::Zstd,
-            _ => return Err(Qcow2Error::Beyond("its clusters are packed in a way that is not known")),
+            _ => {
+                return Err(Qcow2Error::Beyond(
+                    "its clusters are packed in a way that is not known",
+                ));
+            }
         };
         if !(9..=21).contains(&cluster_bits) || bytes > i64::MAX as u64 {
             return Err(Qcow2Error::Unsound("its sizes"));
@@ -214,7 +239,14 @@ impl<F: ReadAt> Qcow2<F> {
             return Err(Qcow2Error::Unsound("its first table"));
         }
         let first = read_table(&file, u64_at(40), entries as usize)?;
-        Ok(Qcow2 { file, bytes, cluster_bits, packing, first, last: Mutex::default() })
+        Ok(Qcow2 {
+            file,
+            bytes,
+            cluster_bits,
+            packing,
+            first,
+            last: Mutex::default(),
+        })
     }
 
     /// Returns the size of the disk, in bytes.
@@ -235,7 +267,9 @@ impl<F: ReadAt> Qcow2<F> {
                 continue;
             }
             let begin = number as u64 * per_table * cluster_bytes;
-            for offset in (begin..self.bytes.min(begin + per_table * cluster_bytes)).step_by(cluster_bytes as usize) {
+            for offset in (begin..self.bytes.min(begin + per_table * cluster_bytes))
+                .step_by(cluster_bytes as usize)
+            {
                 if self.cluster(offset)? == Cluster::Zero {
                     continue;
                 }
@@ -267,7 +301,10 @@ impl<F: ReadAt> Qcow2<F> {
             let at = entry & ((1 << offset_bits) - 1);
             let sectors = (entry & (COMPRESSED - 1)) >> offset_bits;
             let bytes = (sectors + 1) * SECTOR_BYTES - at % SECTOR_BYTES;
-            return Ok(Cluster::Packed { at, bytes: bytes as usize });
+            return Ok(Cluster::Packed {
+                at,
+                bytes: bytes as usize,
+            });
         }
         Ok(match entry & OFFSET_BITS {
             _ if entry & READS_AS_ZERO != 0 => Cluster::Zero,
@@ -276,7 +313,13 @@ impl<F: ReadAt> Qcow2<F> {
         })
     }
 
-    fn read_packed(&self, at: u64, bytes: usize, within: usize, buffer: &mut [u8]) -> io::Result<()> {
+    fn read_packed(
+        &self,
+        at: u64,
+        bytes: usize,
+        within: usize,
+        buffer: &mut [u8],
+    ) -> io::Result<()> {
         let mut last = self.last.lock();
         if last.unpacked.as_ref().is_none_or(|(of, _)| *of != at) {
             let mut packed = vec![0; bytes];
@@ -284,8 +327,12 @@ impl<F: ReadAt> Qcow2<F> {
             packed.truncate(count);
             let mut cluster = vec![0; 1 << self.cluster_bits];
             match self.packing {
-                ClusterPacking::Deflate => flate2::read::DeflateDecoder::new(&packed[..]).read_exact(&mut cluster)?,
-                ClusterPacking::Zstd => unpack(Packing::Zstd, &packed[..]).read_exact(&mut cluster)?,
+                ClusterPacking::Deflate => {
+                    flate2::read::DeflateDecoder::new(&packed[..]).read_exact(&mut cluster)?
+                }
+                ClusterPacking::Zstd => {
+                    unpack(Packing::Zstd, &packed[..]).read_exact(&mut cluster)?
+                }
             }
             last.unpacked = Some((at, cluster));
         }
@@ -299,7 +346,9 @@ impl<F: ReadAt> ReadAt for Qcow2<F> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         let cluster_bytes = 1 << self.cluster_bits;
         let within = offset % cluster_bytes;
-        let count = (cluster_bytes - within).min(self.bytes.saturating_sub(offset)).min(buffer.len() as u64) as usize;
+        let count = (cluster_bytes - within)
+            .min(self.bytes.saturating_sub(offset))
+            .min(buffer.len() as u64) as usize;
         let buffer = &mut buffer[..count];
         if count == 0 {
             return Ok(0);
@@ -311,7 +360,9 @@ impl<F: ReadAt> ReadAt for Qcow2<F> {
                 let read = read_full(&self.file, buffer, at + within)?;
                 buffer[read..].fill(0);
             }
-            Cluster::Packed { at, bytes } => self.read_packed(at, bytes, within as usize, buffer)?,
+            Cluster::Packed { at, bytes } => {
+                self.read_packed(at, bytes, within as usize, buffer)?
+            }
         }
         Ok(count)
     }
@@ -333,24 +384,44 @@ fn read_full(file: &impl ReadAt, buffer: &mut [u8], offset: u64) -> io::Result<u
 fn read_table(file: &impl ReadAt, offset: u64, entries: usize) -> io::Result<Vec<u64>> {
     let mut bytes = vec![0; entries * 8];
     if read_full(file, &mut bytes, offset)? < bytes.len() {
-        return Err(io::Error::new(ErrorKind::UnexpectedEof, "a table of the qcow2 image is not all there"));
+        return Err(io::Error::new(
+            ErrorKind::UnexpectedEof,
+            "a table of the qcow2 image is not all there",
+        ));
     }
-    Ok(bytes.chunks_exact(8).map(|entry| u64::from_be_bytes(entry.try_into().expect("eight"))).collect())
+    Ok(bytes
+        .chunks_exact(8)
+        .map(|entry| u64::from_be_bytes(entry.try_into().expect("eight")))
+        .collect())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const MORE_GZIP: &[u8] = b"\x1f\x8b\x08\0\0\0\0\0\x02\x03K\xccKQ\xc8\xcd/J\x05\0\xdc\x07XZ\x08\0\0\0";
-    const MORE_XZ: &[u8] = b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x1c\0\0\0\x10\xcfX\xcc\x01\0\x07and more\0\xef\
+    const MORE_GZIP: &[u8] =
+        b"\x1f\x8b\x08\0\0\0\0\0\x02\x03K\xccKQ\xc8\xcd/J\x05\0\xdc\x07XZ\x08\0\0\0";
+    const MORE_XZ: &[u8] =
+        b"\xfd7zXZ\0\0\x04\xe6\xd6\xb4F\x02\0!\x01\x1c\0\0\0\x10\xcfX\xcc\x01\0\x07and more\0\xef\
         \xeal\xae\xdc\x03\x8f\x0a\0\x01 \x08\xbb\x19\xd9\xbb\x1f\xb6\xf3}\x01\0\0\0\0\x04YZ";
     const MORE_ZSTD: &[u8] = b"(\xb5/\xfd$\x08A\0\0and more\x07\xb3&\xef";
     /// Outputs of `gzip -9`, `xz -1` and `zstd --check` for [`image`] and for a few words.
     const PACKED: [(Packing, &[u8], &[u8]); 3] = [
-        (Packing::Gzip, include_bytes!("image/packed/image.gz"), MORE_GZIP),
-        (Packing::Xz, include_bytes!("image/packed/image.xz"), MORE_XZ),
-        (Packing::Zstd, include_bytes!("image/packed/image.zst"), MORE_ZSTD),
+        (
+            Packing::Gzip,
+            include_bytes!("image/packed/image.gz"),
+            MORE_GZIP,
+        ),
+        (
+            Packing::Xz,
+            include_bytes!("image/packed/image.xz"),
+            MORE_XZ,
+        ),
+        (
+            Packing::Zstd,
+            include_bytes!("image/packed/image.zst"),
+            MORE_ZSTD,
+        ),
     ];
 
     fn image() -> Vec<u8> {
@@ -373,11 +444,20 @@ mod tests {
             assert!(read(one).is_ok_and(|all| all == bytes), "{packing:?}");
             // Two compressed streams in a row decompress to both contents.
             let two = [one, more].concat();
-            assert!(read(&two).is_ok_and(|all| all[bytes.len()..] == *b"and more"), "{packing:?}");
-            assert!(read(&one[..one.len() - 3]).is_err(), "{packing:?}: the end is missing");
+            assert!(
+                read(&two).is_ok_and(|all| all[bytes.len()..] == *b"and more"),
+                "{packing:?}"
+            );
+            assert!(
+                read(&one[..one.len() - 3]).is_err(),
+                "{packing:?}: the end is missing"
+            );
             let mut changed = one.to_vec();
             changed[one.len() / 2] ^= 4;
-            assert!(!read(&changed).is_ok_and(|all| all == bytes), "{packing:?}: a bit has changed");
+            assert!(
+                !read(&changed).is_ok_and(|all| all == bytes),
+                "{packing:?}: a bit has changed"
+            );
             assert!(read(&changed).is_err(), "{packing:?}: a bit has changed");
         }
     }

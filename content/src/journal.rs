@@ -47,8 +47,8 @@ impl Identity {
     }
 }
 
-/// Recovered journal, with the list of files or map of extents as far as it was kept. With `has_old` the data was at
-/// DEST, and may be the only remains of the old content.
+/// Recovered journal, with the list of files or map of extents as far as it was kept. With
+/// `has_old` the data was at DEST, and may be the only remains of the old content.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recovered {
     pub identity: Identity,
@@ -95,12 +95,22 @@ impl<F: DiskFile> Journal<F> {
     ///
     /// # Errors
     /// The system's.
-    pub(crate) fn begin_over(file: F, identity: &Identity, has_old: bool) -> io::Result<Journal<F>> {
+    pub(crate) fn begin_over(
+        file: F,
+        identity: &Identity,
+        has_old: bool,
+    ) -> io::Result<Journal<F>> {
         // The file never has less than a head, so that the mark of old content is not lost.
         file.set_bytes(HEAD_BYTES as u64)?;
         let (head, seal) = write_head(identity, has_old);
         file.write_all_at(&head, 0)?;
-        Ok(Journal { file, identity: identity.clone(), has_old, end: head.len() as u64, seal })
+        Ok(Journal {
+            file,
+            identity: identity.clone(),
+            has_old,
+            end: head.len() as u64,
+            seal,
+        })
     }
 
     /// Recovers the journal in `file` and continues behind its last valid record.
@@ -110,7 +120,16 @@ impl<F: DiskFile> Journal<F> {
     pub fn take_up(file: F) -> Result<(Journal<F>, Recovered), JournalError> {
         let (recovered, end, seal) = recover(&file)?;
         file.set_bytes(end)?;
-        Ok((Journal { file, identity: recovered.identity.clone(), has_old: recovered.has_old, end, seal }, recovered))
+        Ok((
+            Journal {
+                file,
+                identity: recovered.identity.clone(),
+                has_old: recovered.has_old,
+                end,
+                seal,
+            },
+            recovered,
+        ))
     }
 
     /// Records that `run` is on the disk. The caller must have synced it.
@@ -119,7 +138,9 @@ impl<F: DiskFile> Journal<F> {
     }
 
     pub fn keep_prologue(&mut self, bytes: &[u8]) -> io::Result<()> {
-        bytes.chunks(PROLOGUE_PART_BYTES).try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
+        bytes
+            .chunks(PROLOGUE_PART_BYTES)
+            .try_for_each(|part| self.append(&Record::Prologue(part.to_vec())))
     }
 
     /// Replaces the kept list, and drops earlier claims about bytes if there was one.
@@ -155,7 +176,11 @@ fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError
     let mut head = [0; HEAD_BYTES];
     let read = read_all(file, &mut head, 0)?;
     let (identity, has_old, mut seal) = read_head(&head[..read])?;
-    let mut recovered = Recovered { identity, has_old, ..Recovered::default() };
+    let mut recovered = Recovered {
+        identity,
+        has_old,
+        ..Recovered::default()
+    };
     let mut end = HEAD_BYTES as u64;
     let mut buffer = Vec::new();
     loop {
@@ -163,15 +188,23 @@ fn recover<F: DiskFile>(file: &F) -> Result<(Recovered, u64, Seal), JournalError
         if read_all(file, &mut buffer, end)? < RECORD_BYTES {
             break;
         }
-        let Some(bytes) = Record::length(&buffer) else { break };
+        let Some(bytes) = Record::length(&buffer) else {
+            break;
+        };
         buffer.resize(bytes, 0);
         if read_all(file, &mut buffer, end)? < bytes {
             break;
         }
-        let Some((record, next)) = Record::read(&buffer, &seal) else { break };
+        let Some((record, next)) = Record::read(&buffer, &seal) else {
+            break;
+        };
         match record {
             Record::Durable(run) => recovered.durable.insert(run),
-            Record::Prologue(part) if recovered.prologue.len() + part.len() > MAX_PROLOGUE_BYTES => break,
+            Record::Prologue(part)
+                if recovered.prologue.len() + part.len() > MAX_PROLOGUE_BYTES =>
+            {
+                break;
+            }
             Record::Prologue(part) => recovered.prologue.extend_from_slice(&part),
         }
         (end, seal) = (end + bytes as u64, next);
@@ -227,8 +260,10 @@ fn write_head(identity: &Identity, has_old: bool) -> (Vec<u8>, Seal) {
 
 /// The content that a head names, whether its data has old content, and its seal.
 fn read_head(head: &[u8]) -> Result<(Identity, bool, Seal), JournalError> {
-    let version =
-        head.strip_prefix(MAGIC).and_then(|rest| rest.first_chunk()).map(|version| u16::from_be_bytes(*version));
+    let version = head
+        .strip_prefix(MAGIC)
+        .and_then(|rest| rest.first_chunk())
+        .map(|version| u16::from_be_bytes(*version));
     match version {
         None => return Err(JournalError::None),
         // The layout behind the version may differ in other versions.
@@ -244,7 +279,11 @@ fn read_head(head: &[u8]) -> Result<(Identity, bool, Seal), JournalError> {
     let chunk_bytes = u32::from_be_bytes(*body[8..].first_chunk().expect("so long"));
     let bytes = number(&body[16..]);
     let flags = u32::from_be_bytes(*body[FLAGS_AT..].first_chunk().expect("so long"));
-    let identity = Identity { bytes, chunk_bytes, content: *body[24..].first_chunk().expect("so long") };
+    let identity = Identity {
+        bytes,
+        chunk_bytes,
+        content: *body[24..].first_chunk().expect("so long"),
+    };
     Ok((identity, flags & HAS_OLD != 0, own))
 }
 
@@ -252,7 +291,10 @@ impl Record {
     /// Returns the encoded record that follows one with seal `before`, and its own seal.
     fn write(&self, before: &Seal) -> (Vec<u8>, Seal) {
         let (kind, body) = match self {
-            Record::Durable(run) => (DURABLE, [run.start.to_be_bytes(), run.end.to_be_bytes()].concat()),
+            Record::Durable(run) => (
+                DURABLE,
+                [run.start.to_be_bytes(), run.end.to_be_bytes()].concat(),
+            ),
             Record::Prologue(part) => (PROLOGUE, part.clone()),
         };
         let length = u32::try_from(body.len()).expect("a record is short");
@@ -293,8 +335,14 @@ fn number(bytes: &[u8]) -> u64 {
 }
 
 fn seal(before: &Seal, bytes: &[u8]) -> Seal {
-    let digest = *blake3::Hasher::new().update(before).update(bytes).finalize().as_bytes();
-    *digest.first_chunk().expect("a digest is longer than a seal")
+    let digest = *blake3::Hasher::new()
+        .update(before)
+        .update(bytes)
+        .finalize()
+        .as_bytes();
+    *digest
+        .first_chunk()
+        .expect("a digest is longer than a seal")
 }
 
 /// Limit on the ranges that are kept, 1 MiB of memory. Data written in order is one range; of data
@@ -317,7 +365,9 @@ impl Runs {
             return;
         }
         let touched = &self.0[from..to];
-        let begin = touched.first().map_or(run.start, |first| first.start.min(run.start));
+        let begin = touched
+            .first()
+            .map_or(run.start, |first| first.start.min(run.start));
         let end = touched.last().map_or(run.end, |last| last.end.max(run.end));
         self.0.splice(from..to, std::iter::once(begin..end));
     }
@@ -377,7 +427,11 @@ mod tests {
     }
 
     fn identity(content: u8) -> Identity {
-        Identity { bytes: 1_000_000, chunk_bytes: 65_536, content: [content; 32] }
+        Identity {
+            bytes: 1_000_000,
+            chunk_bytes: 65_536,
+            content: [content; 32],
+        }
     }
 
     fn file(disk: &Model) -> <crate::disk::model::ModelDirectory as Directory>::File {
@@ -390,8 +444,13 @@ mod tests {
     fn written(disk: &Model) -> Vec<u8> {
         let mut journal = Journal::begin(file(disk), &identity(1)).expect("room");
         journal.claim(&(0..65_536)).expect("room");
-        journal.keep_prologue(&vec![7; PROLOGUE_PART_BYTES + 3]).expect("room");
-        [131_072..262_144, 65_536..131_072].iter().try_for_each(|run| journal.claim(run)).expect("room");
+        journal
+            .keep_prologue(&vec![7; PROLOGUE_PART_BYTES + 3])
+            .expect("room");
+        [131_072..262_144, 65_536..131_072]
+            .iter()
+            .try_for_each(|run| journal.claim(run))
+            .expect("room");
         journal.sync().expect("room");
         disk.current().file("journal").unwrap_or_default().to_vec()
     }
@@ -418,8 +477,16 @@ mod tests {
     #[test]
     fn wherever_it_is_cut_off_what_stands_before_counts() {
         let whole = written(&Model::default());
-        let ends = [72, 112, 112 + 24 + PROLOGUE_PART_BYTES, 112 + 48 + PROLOGUE_PART_BYTES + 3];
-        let cuts = (0..300).chain(ends).chain(ends.map(|end| end - 1)).chain([whole.len() - 1, whole.len()]);
+        let ends = [
+            72,
+            112,
+            112 + 24 + PROLOGUE_PART_BYTES,
+            112 + 48 + PROLOGUE_PART_BYTES + 3,
+        ];
+        let cuts = (0..300)
+            .chain(ends)
+            .chain(ends.map(|end| end - 1))
+            .chain([whole.len() - 1, whole.len()]);
         let mut last = 0;
         let mut cuts: Vec<usize> = cuts.collect();
         cuts.sort_unstable();
@@ -445,12 +512,15 @@ mod tests {
             damaged[at] ^= 0x40;
             match read(&damaged) {
                 Err(JournalError::None) => assert!(at < 72, "{at}"),
-                Err(JournalError::Newer(version)) => assert!((6..8).contains(&at) && version > VERSION, "{at}"),
+                Err(JournalError::Newer(version)) => {
+                    assert!((6..8).contains(&at) && version > VERSION, "{at}")
+                }
                 Err(error) => panic!("{at}: {error}"),
                 Ok(recovered) => {
                     assert!(at >= 72 && recovered.identity == identity(1), "{at}");
                     assert!(
-                        recovered.durable.bytes() < 262_144 || recovered.prologue.len() <= PROLOGUE_PART_BYTES,
+                        recovered.durable.bytes() < 262_144
+                            || recovered.prologue.len() <= PROLOGUE_PART_BYTES,
                         "{at}"
                     );
                 }
@@ -466,7 +536,10 @@ mod tests {
         let (head, _) = write_head(&identity(2), false);
         new[..head.len()].copy_from_slice(&head);
         let recovered = read(&new).expect("it is one");
-        assert_eq!((recovered.identity, recovered.durable.is_empty()), (identity(2), true));
+        assert_eq!(
+            (recovered.identity, recovered.durable.is_empty()),
+            (identity(2), true)
+        );
     }
 
     #[test]
@@ -474,11 +547,19 @@ mod tests {
         let mut newer = written(&Model::default());
         newer[7] = 9;
         assert!(matches!(read(&newer), Err(JournalError::Newer(9))));
-        assert!(read(&newer).expect_err("newer").to_string().contains("version 9"));
+        assert!(
+            read(&newer)
+                .expect_err("newer")
+                .to_string()
+                .contains("version 9")
+        );
         assert!(matches!(read(b"EBJRNL"), Err(JournalError::None)));
         assert!(matches!(read(&[0; 4096]), Err(JournalError::None)));
         let mut long = written(&Model::default())[..72].to_vec();
         long.extend([0xff; 100]);
-        assert!(read(&long).expect("its head is right").durable.is_empty(), "a length that nothing can have");
+        assert!(
+            read(&long).expect("its head is right").durable.is_empty(),
+            "a length that nothing can have"
+        );
     }
 }

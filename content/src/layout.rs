@@ -42,7 +42,8 @@ impl Verdict {
     }
 }
 
-/// A contiguous piece of the stream of one kind, with its offset in the encoded manifest or in a file.
+/// A contiguous piece of the stream of one kind, with its offset in the encoded manifest or in a
+/// file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Piece {
     Manifest {
@@ -77,7 +78,12 @@ impl Layout {
             files.push((entry as u32, bytes));
             bytes += data.data_bytes() + 1;
         }
-        Layout { manifest, manifest_bytes, files, bytes }
+        Layout {
+            manifest,
+            manifest_bytes,
+            files,
+            bytes,
+        }
     }
 
     pub fn manifest(&self) -> &Manifest {
@@ -103,16 +109,26 @@ impl Layout {
 
     pub fn at(&self, offset: u64) -> Option<Piece> {
         if offset < self.manifest_bytes {
-            return Some(Piece::Manifest { at: offset as usize, bytes: self.manifest_bytes - offset });
+            return Some(Piece::Manifest {
+                at: offset as usize,
+                bytes: self.manifest_bytes - offset,
+            });
         }
         if offset >= self.bytes {
             return None;
         }
-        let index = self.files.partition_point(|&(_, begin)| begin <= offset).checked_sub(1)?;
+        let index = self
+            .files
+            .partition_point(|&(_, begin)| begin <= offset)
+            .checked_sub(1)?;
         let (entry, begin) = self.files[index];
         let entry = entry as usize;
         Some(match self.data(entry)?.at(offset - begin) {
-            Some(extent) => Piece::Data { entry, offset: extent.offset, bytes: extent.bytes },
+            Some(extent) => Piece::Data {
+                entry,
+                offset: extent.offset,
+                bytes: extent.bytes,
+            },
             None => Piece::Verdict { entry },
         })
     }
@@ -146,24 +162,44 @@ pub struct Replay<O: OpenEntry> {
 }
 
 impl<O: OpenEntry> Replay<O> {
-    pub fn new(layout: Arc<Layout>, encoded: Arc<Vec<u8>>, troubles: Troubles, files: O) -> Replay<O> {
-        Replay { layout, encoded, troubles, files, last: Mutex::default() }
+    pub fn new(
+        layout: Arc<Layout>,
+        encoded: Arc<Vec<u8>>,
+        troubles: Troubles,
+        files: O,
+    ) -> Replay<O> {
+        Replay {
+            layout,
+            encoded,
+            troubles,
+            files,
+            last: Mutex::default(),
+        }
     }
 
     fn read_data(&self, entry: usize, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
-        let zeros_from = self.troubles.lock().get(&entry).map_or(u64::MAX, |trouble| trouble.zeros_from);
+        let zeros_from = self
+            .troubles
+            .lock()
+            .get(&entry)
+            .map_or(u64::MAX, |trouble| trouble.zeros_from);
         if offset >= zeros_from {
             buffer.fill(0);
             return Ok(buffer.len());
         }
-        let most = usize::try_from(zeros_from - offset).unwrap_or(usize::MAX).min(buffer.len());
+        let most = usize::try_from(zeros_from - offset)
+            .unwrap_or(usize::MAX)
+            .min(buffer.len());
         let mut last = self.last.lock();
         if last.as_ref().is_none_or(|(open, _)| *open != entry) {
             *last = Some((entry, self.files.open(entry)?));
         }
         let (_, file) = last.as_ref().expect("it was just opened");
         match file.read_at(&mut buffer[..most], offset)? {
-            0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "a file has become shorter")),
+            0 => Err(io::Error::new(
+                io::ErrorKind::UnexpectedEof,
+                "a file has become shorter",
+            )),
             count => Ok(count),
         }
     }
@@ -171,7 +207,11 @@ impl<O: OpenEntry> Replay<O> {
 
 impl<O: OpenEntry> ReadAt for Replay<O> {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-        let fits = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
+        let fits = |bytes: u64| {
+            usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len())
+        };
         match self.layout.at(offset) {
             None => Ok(0),
             Some(Piece::Manifest { at, bytes }) => {
@@ -179,13 +219,24 @@ impl<O: OpenEntry> ReadAt for Replay<O> {
                 buffer[..count].copy_from_slice(&self.encoded[at..at + count]);
                 Ok(count)
             }
-            Some(Piece::Data { entry, offset, bytes }) => {
+            Some(Piece::Data {
+                entry,
+                offset,
+                bytes,
+            }) => {
                 let count = fits(bytes);
                 self.read_data(entry, offset, &mut buffer[..count])
             }
             Some(Piece::Verdict { entry }) => {
-                let Some(first) = buffer.first_mut() else { return Ok(0) };
-                *first = self.troubles.lock().get(&entry).map_or(Verdict::Whole, |trouble| trouble.verdict).byte();
+                let Some(first) = buffer.first_mut() else {
+                    return Ok(0);
+                };
+                *first = self
+                    .troubles
+                    .lock()
+                    .get(&entry)
+                    .map_or(Verdict::Whole, |trouble| trouble.verdict)
+                    .byte();
                 Ok(1)
             }
         }

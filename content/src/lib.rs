@@ -34,7 +34,8 @@
 
 #![expect(missing_docs, reason = "names that say it need no comment")]
 
-// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of stability.
+// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of
+// stability.
 pub mod command;
 pub mod dest;
 pub mod disk;

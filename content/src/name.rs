@@ -5,7 +5,8 @@ use std::path::PathBuf;
 
 /// The longest name of one file or directory, in bytes (Linux's `NAME_MAX`).
 pub const MAX_NAME_BYTES: usize = 255;
-/// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the end).
+/// The longest path below the directory that is sent, in bytes (Linux's `PATH_MAX` without the
+/// end).
 pub const MAX_PATH_BYTES: usize = 4095;
 
 /// Beginning of the hidden names of unfinished data, which no name at DEST has.
@@ -48,14 +49,24 @@ pub fn check(name: &[u8]) -> Result<(), NameError> {
 /// # Errors
 /// The errors of [`check`], and a name that begins as hidden names do.
 pub fn check_at_dest(name: &[u8]) -> Result<(), NameError> {
-    if name.starts_with(HIDDEN_PREFIX.as_bytes()) { Err(NameError::Hidden) } else { check(name) }
+    if name.starts_with(HIDDEN_PREFIX.as_bytes()) {
+        Err(NameError::Hidden)
+    } else {
+        check(name)
+    }
 }
 
 /// Returns a name or path for display: invalid UTF-8 and characters that are not shown are escaped.
 pub fn shown(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for part in bytes.utf8_chunks() {
-        let letter = |letter: char| if is_shown(letter) { letter.into() } else { letter.escape_default().to_string() };
+        let letter = |letter: char| {
+            if is_shown(letter) {
+                letter.into()
+            } else {
+                letter.escape_default().to_string()
+            }
+        };
         shown.extend(part.valid().chars().map(letter));
         shown.extend(part.invalid().iter().map(|byte| format!("\\x{byte:02x}")));
     }
@@ -74,12 +85,22 @@ mod tests {
     #[test]
     fn a_name_at_dest_is_none_that_a_run_gives_to_unfinished_data() {
         assert_eq!(check_at_dest(b".ethbcast-1.part"), Err(NameError::Hidden));
-        assert_eq!((check_at_dest(b"ethbcast-1.part"), check_at_dest(b"..")), (Ok(()), Err(NameError::Dots)));
+        assert_eq!(
+            (check_at_dest(b"ethbcast-1.part"), check_at_dest(b"..")),
+            (Ok(()), Err(NameError::Dots))
+        );
     }
 
     #[test]
     fn a_name_is_one_step_down_and_any_bytes_otherwise() {
-        for good in [&b"a"[..], b"...", b".a", b"a b\n", b"\xff\xfe", &[b'n'; 255]] {
+        for good in [
+            &b"a"[..],
+            b"...",
+            b".a",
+            b"a b\n",
+            b"\xff\xfe",
+            &[b'n'; 255],
+        ] {
             assert_eq!(check(good), Ok(()), "{}", shown(good));
         }
         for (bad, why) in [

@@ -85,7 +85,8 @@ fn joined(extents: Vec<Extent>) -> Vec<Extent> {
             match joined.last_mut() {
                 Some(last)
                     if extent.offset >= last.offset
-                        && extent.offset < (last.offset + last.bytes).saturating_add(least_hole)
+                        && extent.offset
+                            < (last.offset + last.bytes).saturating_add(least_hole)
                         && extent.offset >= last.offset + last.bytes =>
                 {
                     last.bytes = extent.offset - last.offset + extent.bytes;
@@ -101,7 +102,11 @@ fn joined(extents: Vec<Extent>) -> Vec<Extent> {
 }
 
 fn digest(bytes: u64, body: &[u8]) -> [u8; 32] {
-    *blake3::Hasher::new().update(&bytes.to_be_bytes()).update(body).finalize().as_bytes()
+    *blake3::Hasher::new()
+        .update(&bytes.to_be_bytes())
+        .update(body)
+        .finalize()
+        .as_bytes()
 }
 
 /// A map that is being received. Its buffer is bounded, and nothing is decoded before the digest
@@ -119,7 +124,8 @@ impl IncomingMap {
         if self.0.len() < HEAD_BYTES {
             return Ok((rest, None));
         }
-        let number = |at: usize| u64::from_be_bytes(self.0[at..at + 8].try_into().expect("so long"));
+        let number =
+            |at: usize| u64::from_be_bytes(self.0[at..at + 8].try_into().expect("so long"));
         let (bytes, count) = (number(8), (number(12) & u64::from(u32::MAX)) as usize);
         if self.0[..8] != MAGIC {
             return Err(ManifestError::whole(Fault::NoManifest));
@@ -138,9 +144,18 @@ impl IncomingMap {
         }
         let number = |bytes: &[u8]| u64::from_be_bytes(bytes.try_into().expect("so long"));
         let extents = body.chunks_exact(EXTENT_BYTES);
-        let extents = extents.map(|pair| Extent { offset: number(&pair[..8]), bytes: number(&pair[8..]) });
+        let extents = extents.map(|pair| Extent {
+            offset: number(&pair[..8]),
+            bytes: number(&pair[8..]),
+        });
         let data = FileData::sparse(bytes, extents).map_err(ManifestError::whole)?;
-        Ok((rest, Some(Map { data, encoded: std::mem::take(&mut self.0) })))
+        Ok((
+            rest,
+            Some(Map {
+                data,
+                encoded: std::mem::take(&mut self.0),
+            }),
+        ))
     }
 
     fn fill<'a>(&mut self, until: usize, bytes: &'a [u8]) -> &'a [u8] {
@@ -174,9 +189,14 @@ impl<F: ReadAt> ReadAt for SparseStream<F> {
                 Ok(count)
             }
             Some(Part::Data(Extent { offset, bytes })) => {
-                let most = usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
+                let most = usize::try_from(bytes)
+                    .unwrap_or(usize::MAX)
+                    .min(buffer.len());
                 match self.file.read_at(&mut buffer[..most], offset)? {
-                    0 if most > 0 => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "it has become shorter")),
+                    0 if most > 0 => Err(io::Error::new(
+                        io::ErrorKind::UnexpectedEof,
+                        "it has become shorter",
+                    )),
                     count => Ok(count),
                 }
             }
@@ -196,10 +216,12 @@ mod tests {
 
     #[test]
     fn a_map_comes_out_as_it_went_in_however_it_is_cut_and_a_forged_one_does_not() {
-        let map = Map::new(1 << 40, vec![extent(4096, 100), extent(1 << 39, 1 << 20)]).expect("sound");
+        let map =
+            Map::new(1 << 40, vec![extent(4096, 100), extent(1 << 39, 1 << 20)]).expect("sound");
         assert_eq!(map.stream_bytes(), 52 + 32 + 100 + (1 << 20));
         for piece in [1, 7, 1000] {
-            let (mut incoming, mut left, mut whole) = (IncomingMap::default(), map.encoded.len(), None);
+            let (mut incoming, mut left, mut whole) =
+                (IncomingMap::default(), map.encoded.len(), None);
             for bytes in [&map.encoded[..], b"data"].concat().chunks(piece) {
                 if whole.is_none() {
                     let (rest, came) = incoming.take(bytes).expect("honest");
@@ -216,26 +238,44 @@ mod tests {
         }
         let mut endless = map.encoded.clone();
         endless[16..20].fill(0xff);
-        assert!(IncomingMap::default().take(&endless).is_err(), "a number alone takes no memory");
+        assert!(
+            IncomingMap::default().take(&endless).is_err(),
+            "a number alone takes no memory"
+        );
     }
 
     #[test]
     fn extents_that_cannot_be_are_refused_and_too_many_are_joined_over_their_smallest_holes() {
-        for wrong in
-            [vec![extent(0, 0)], vec![extent(9, 2)], vec![extent(5, 2), extent(3, 1)], vec![extent(u64::MAX, 2)]]
-        {
+        for wrong in [
+            vec![extent(0, 0)],
+            vec![extent(9, 2)],
+            vec![extent(5, 2), extent(3, 1)],
+            vec![extent(u64::MAX, 2)],
+        ] {
             assert!(Map::new(10, wrong).is_err());
         }
-        let many = (0..200_000_u64).map(|at| extent(at * 100 + at % 7, 50)).collect();
+        let many = (0..200_000_u64)
+            .map(|at| extent(at * 100 + at % 7, 50))
+            .collect();
         let map = Map::new(1 << 30, many).expect("sound");
-        assert!(map.data.extents().is_some_and(|extents| extents.len() <= MAX_EXTENTS));
-        assert_eq!(map.at(map.encoded.len() as u64).map(|part| matches!(part, Part::Data(_))), Some(true));
+        assert!(
+            map.data
+                .extents()
+                .is_some_and(|extents| extents.len() <= MAX_EXTENTS)
+        );
+        assert_eq!(
+            map.at(map.encoded.len() as u64)
+                .map(|part| matches!(part, Part::Data(_))),
+            Some(true)
+        );
     }
 
     #[test]
     fn the_stream_of_a_terabyte_that_is_almost_empty_is_its_data() {
         let file = tempfile::tempfile().expect("a file");
-        file.set_len(1 << 40).and_then(|()| file.write_all_at(b"data", 1 << 39)).expect("holes take no room");
+        file.set_len(1 << 40)
+            .and_then(|()| file.write_all_at(b"data", 1 << 39))
+            .expect("holes take no room");
         let map = Arc::new(Map::new(1 << 40, vec![extent(1 << 39, 4)]).expect("sound"));
         let stream: SparseStream<File> = SparseStream::new(Arc::clone(&map), file);
         let (mut all, mut buffer) = (Vec::new(), [0; 10]);

@@ -1,8 +1,8 @@
 //! Background fsync of received data, so that the last sync is short.
 //!
-//! A write-back error is reported once to each open file description (fsync(2)): after a failed sync the kernel marks
-//! the lost pages clean, and the next sync of that file succeeds. So the first failed sync of any thread decides, and
-//! the results of later calls are ignored.
+//! A write-back error is reported once to each open file description (fsync(2)): after a failed
+//! sync the kernel marks the lost pages clean, and the next sync of that file succeeds. So the
+//! first failed sync of any thread decides, and the results of later calls are ignored.
 
 use rustix::fs::{Advice, fadvise};
 use std::fs::File;
@@ -47,18 +47,39 @@ pub(crate) enum Pace {
 }
 
 impl Syncer {
-    pub(crate) fn start(pace: Pace, mut sync: impl FnMut() -> Result<()> + Send + 'static) -> Result<Syncer> {
+    pub(crate) fn start(
+        pace: Pace,
+        mut sync: impl FnMut() -> Result<()> + Send + 'static,
+    ) -> Result<Syncer> {
         let (way, every_bytes) = match pace {
             Pace::Every(bytes) => {
                 let (told, rounds) = sync_channel::<()>(1);
                 let work = move || rounds.iter().try_for_each(|()| sync());
-                let thread = std::thread::Builder::new().name("sync".to_owned()).spawn(work)?;
-                (Way::Thread { told: Some(told), thread: Some(thread) }, bytes)
+                let thread = std::thread::Builder::new()
+                    .name("sync".to_owned())
+                    .spawn(work)?;
+                (
+                    Way::Thread {
+                        told: Some(told),
+                        thread: Some(thread),
+                    },
+                    bytes,
+                )
             }
             #[cfg(test)]
-            Pace::AtOnce(bytes) => (Way::AtOnce { sync: Box::new(sync), ended: None }, bytes),
+            Pace::AtOnce(bytes) => (
+                Way::AtOnce {
+                    sync: Box::new(sync),
+                    ended: None,
+                },
+                bytes,
+            ),
         };
-        Ok(Syncer { way: Some(way), every_bytes, unsynced_bytes: 0 })
+        Ok(Syncer {
+            way: Some(way),
+            every_bytes,
+            unsynced_bytes: 0,
+        })
     }
 
     /// Records `bytes` further bytes if the write succeeded, and requests a sync when enough have
@@ -139,7 +160,9 @@ impl Way {
             Way::Thread { told, thread } => {
                 drop(told.take());
                 let panicked = |_| Err(Error::other("the syncing thread panicked"));
-                thread.take().map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
+                thread
+                    .take()
+                    .map_or(Ok(()), |thread| thread.join().unwrap_or_else(panicked))
             }
             #[cfg(test)]
             Way::AtOnce { ended, .. } => ended.take().unwrap_or(Ok(())),
@@ -183,7 +206,12 @@ impl Passing {
     /// Reads a file of `bytes` bytes from position `at` on.
     pub fn new(file: File, at: u64, bytes: u64) -> Passing {
         advise(&file, at, 0, Advice::Sequential);
-        Passing { file, is_large: bytes > LARGE_BYTES, at, forgotten: at }
+        Passing {
+            file,
+            is_large: bytes > LARGE_BYTES,
+            at,
+            forgotten: at,
+        }
     }
 
     /// Returns the file.

@@ -25,7 +25,10 @@ pub(crate) struct Refused {
 }
 
 fn at<T>(doing: &str, done: io::Result<T>) -> Result<T, Refused> {
-    done.map_err(|error| Refused { doing: doing.to_owned(), error })
+    done.map_err(|error| Refused {
+        doing: doing.to_owned(),
+        error,
+    })
 }
 
 struct Scratch<'a, D: Directory> {
@@ -35,7 +38,10 @@ struct Scratch<'a, D: Directory> {
 
 impl<'a, D: Directory> Scratch<'a, D> {
     fn new(holder: &'a D) -> Scratch<'a, D> {
-        Scratch { holder, names: [HiddenNames::fleeting(), HiddenNames::fleeting()] }
+        Scratch {
+            holder,
+            names: [HiddenNames::fleeting(), HiddenNames::fleeting()],
+        }
     }
 
     /// Creates and locks a directory, so that no other receiver removes it as a leftover. None if
@@ -82,7 +88,9 @@ impl<D: Directory> Drop for Scratch<'_, D> {
 pub(crate) fn try_place<D: Directory>(holder: &D) -> Result<(), Refused> {
     let is_gone = |refused: &Refused| refused.error.kind() == ErrorKind::NotFound;
     let tries = (1..MAX_TRIES).map(|_| try_place_once(holder));
-    let done = tries.into_iter().find(|done| !done.as_ref().is_err_and(is_gone));
+    let done = tries
+        .into_iter()
+        .find(|done| !done.as_ref().is_err_and(is_gone));
     done.unwrap_or_else(|| try_place_once(holder))
 }
 
@@ -93,9 +101,15 @@ fn try_place_once<D: Directory>(holder: &D) -> Result<(), Refused> {
     // Locked, so that a receiver starting at the same time does not remove it.
     file.try_lock();
     at("sync a file", file.sync())?;
-    let second = at("make a second file", holder.create(&other.part, COMMON_FILE))?;
+    let second = at(
+        "make a second file",
+        holder.create(&other.part, COMMON_FILE),
+    )?;
     second.try_lock();
-    at("give a file the name of another", holder.rename(&one.part, holder, &other.part))?;
+    at(
+        "give a file the name of another",
+        holder.rename(&one.part, holder, &other.part),
+    )?;
     at("make a directory", holder.make_directory(&one.old()))?;
     let made = at("open a directory", holder.directory(&one.old()))?;
     at("sync a directory", made.sync_names())?;
@@ -119,10 +133,13 @@ pub(crate) fn try_replacing<D: Directory>(holder: &D, name: &Path) -> io::Result
         match moved.map_err(|error| (error.raw_os_error(), error)) {
             Err((Some(libc::EPERM), _)) if is_never_permitted(holder, full)? => Ok(()),
             Err((Some(libc::EPERM), error)) => {
-                let text = "it is immutable (`lsattr`), or another user's in a directory that is sticky";
+                let text =
+                    "it is immutable (`lsattr`), or another user's in a directory that is sticky";
                 Err(io::Error::new(error.kind(), format!("{error}: {text}")))
             }
-            Err((Some(libc::EXDEV | libc::EBUSY | libc::EACCES | libc::EROFS), error)) => Err(error),
+            Err((Some(libc::EXDEV | libc::EBUSY | libc::EACCES | libc::EROFS), error)) => {
+                Err(error)
+            }
             _ => Ok(()),
         }
     });
@@ -142,10 +159,20 @@ fn is_never_permitted<D: Directory>(holder: &D, directory: &Path) -> io::Result<
 
 /// Tries the incoming names that a file system may refuse or confuse, and returns the first one
 /// with the error. Fails if no trial is possible.
-pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
+pub(crate) fn refused_name<D: Directory>(
+    holder: &D,
+    manifest: &Manifest,
+) -> io::Result<Option<(PathBuf, io::Error)>> {
     let (entries, mut tried) = (manifest.entries(), BTreeSet::new());
-    let odd = entries.iter().enumerate().skip(1).filter(|(_, entry)| is_odd(&entry.name));
-    let odd: Vec<_> = odd.filter(|(_, entry)| tried.insert(&entry.name)).take(MAX_NAMES).collect();
+    let odd = entries
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|(_, entry)| is_odd(&entry.name));
+    let odd: Vec<_> = odd
+        .filter(|(_, entry)| tried.insert(&entry.name))
+        .take(MAX_NAMES)
+        .collect();
     if odd.is_empty() && entries.len() < 3 {
         return Ok(None);
     }
@@ -157,7 +184,9 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
                 let own = name::path(&entry.name);
                 match directory.create(&own, COMMON_FILE) {
                     // A full or failing disk gives no information about the name.
-                    Err(error) if is_of_name(&error) => return Ok(Some((manifest.path(at), error))),
+                    Err(error) if is_of_name(&error) => {
+                        return Ok(Some((manifest.path(at), error)));
+                    }
                     Err(error) => return Err(error),
                     Ok(_) => directory.remove(&own)?,
                 }
@@ -170,7 +199,10 @@ pub(crate) fn refused_name<D: Directory>(holder: &D, manifest: &Manifest) -> io:
 
 /// Returns the first incoming name for which the file system finds another name of its directory,
 /// with that other name.
-fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Option<(PathBuf, io::Error)>> {
+fn same_name<D: Directory>(
+    directory: &D,
+    manifest: &Manifest,
+) -> io::Result<Option<(PathBuf, io::Error)>> {
     if !are_one(directory, b"a", b"A")? {
         return Ok(None);
     }
@@ -180,8 +212,14 @@ fn same_name<D: Directory>(directory: &D, manifest: &Manifest) -> io::Result<Opt
         let other = *first.entry((entry.parent, name)).or_insert(at);
         // The two are equal in Unicode without case; here they may still be two names.
         if other != at && are_one(directory, &entries[other].name, &entry.name)? {
-            let text = format!("{} comes, too, and both are one name there", manifest.shown(other));
-            return Ok(Some((manifest.path(at), io::Error::new(ErrorKind::AlreadyExists, text))));
+            let text = format!(
+                "{} comes, too, and both are one name there",
+                manifest.shown(other)
+            );
+            return Ok(Some((
+                manifest.path(at),
+                io::Error::new(ErrorKind::AlreadyExists, text),
+            )));
         }
     }
     Ok(None)
@@ -197,14 +235,26 @@ fn are_one<D: Directory>(directory: &D, one: &[u8], other: &[u8]) -> io::Result<
 
 fn is_odd(name: &[u8]) -> bool {
     name.len() > LONG_NAME_BYTES
-        || name.iter().any(|byte| *byte < b' ' || ODD_BYTES.contains(byte))
+        || name
+            .iter()
+            .any(|byte| *byte < b' ' || ODD_BYTES.contains(byte))
         || matches!(name.last(), Some(b' ' | b'.'))
         || std::str::from_utf8(name).is_err()
 }
 
 fn is_of_name(error: &io::Error) -> bool {
-    let errors = [libc::EINVAL, libc::EILSEQ, libc::ENAMETOOLONG, libc::ENOENT, libc::EPERM, libc::EEXIST, libc::EIO];
-    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
+    let errors = [
+        libc::EINVAL,
+        libc::EILSEQ,
+        libc::ENAMETOOLONG,
+        libc::ENOENT,
+        libc::EPERM,
+        libc::EEXIST,
+        libc::EIO,
+    ];
+    error
+        .raw_os_error()
+        .is_some_and(|errno| errors.contains(&errno))
 }
 
 /// Determines the attributes that a directory cannot keep: gives a hidden file a mode, an owner, an
@@ -222,8 +272,17 @@ pub(crate) fn lacks<D: Directory>(holder: &D) -> BTreeSet<Lack> {
                 Lack::HardLinks => can(directory.make_link(other, directory, own)),
                 Lack::SymbolicLinks => can(directory.make_symlink(link, b"file")),
             };
-            let all = [Lack::Owners, Lack::Modes, Lack::Xattrs, Lack::SymbolicLinks, Lack::HardLinks];
-            Ok(all.into_iter().filter(|lack| !keeps(lack).unwrap_or(true)).collect())
+            let all = [
+                Lack::Owners,
+                Lack::Modes,
+                Lack::Xattrs,
+                Lack::SymbolicLinks,
+                Lack::HardLinks,
+            ];
+            Ok(all
+                .into_iter()
+                .filter(|lack| !keeps(lack).unwrap_or(true))
+                .collect())
         },
     );
     tried.ok().flatten().unwrap_or_default()
@@ -241,7 +300,9 @@ fn can(made: io::Result<()>) -> io::Result<bool> {
 /// it.
 pub(crate) fn has_none(error: &io::Error) -> bool {
     let errors = [libc::EPERM, libc::EOPNOTSUPP, libc::ENOSYS, libc::EMLINK];
-    error.raw_os_error().is_some_and(|errno| errors.contains(&errno))
+    error
+        .raw_os_error()
+        .is_some_and(|errno| errors.contains(&errno))
 }
 
 /// Returns the sentence for a user whose DEST is on that kind of file system; `None` if it keeps
@@ -250,9 +311,19 @@ pub(crate) fn sentence(kind: Option<&str>, lacks: &BTreeSet<Lack>) -> Option<Str
     let kind = kind.map_or_else(|| "a file system".to_owned(), |kind| format!("on {kind}"));
     let mut words: Vec<&str> = lacks.iter().map(|lack| lack.name()).collect();
     let last = words.pop()?;
-    let words = if words.is_empty() { last.to_owned() } else { format!("{} and {last}", words.join(", ")) };
-    let copies = if lacks.contains(&Lack::HardLinks) { ", and hard links become copies" } else { "" };
-    Some(format!("DEST is {kind}: it keeps no {words}; of a directory that comes they will be left out{copies}"))
+    let words = if words.is_empty() {
+        last.to_owned()
+    } else {
+        format!("{} and {last}", words.join(", "))
+    };
+    let copies = if lacks.contains(&Lack::HardLinks) {
+        ", and hard links become copies"
+    } else {
+        ""
+    };
+    Some(format!(
+        "DEST is {kind}: it keeps no {words}; of a directory that comes they will be left out{copies}"
+    ))
 }
 
 #[cfg(test)]
@@ -269,7 +340,9 @@ mod tests {
         root.create(Path::new("file"), COMMON_FILE).expect("room");
         root.make_directory(Path::new("dest")).expect("room");
         let dest = root.directory(Path::new("dest")).expect("there");
-        dest.create(Path::new("old"), COMMON_FILE).and_then(|_| root.sync_file_system()).expect("room");
+        dest.create(Path::new("old"), COMMON_FILE)
+            .and_then(|_| root.sync_file_system())
+            .expect("room");
         disk.current()
     }
 
@@ -279,7 +352,13 @@ mod tests {
         try_place(&undisturbed.root()).expect("it does not fail");
         assert_eq!(undisturbed.current(), world());
         let mut named = BTreeSet::new();
-        for errno in [libc::EIO, libc::ENOSPC, libc::EDQUOT, libc::EROFS, libc::EACCES] {
+        for errno in [
+            libc::EIO,
+            libc::ENOSPC,
+            libc::EDQUOT,
+            libc::EROFS,
+            libc::EACCES,
+        ] {
             for call in 1..=8 {
                 let disk = Model::of(world()).failing_at(call, errno);
                 let refused = try_place(&disk.root()).expect_err("a step failed");
@@ -311,10 +390,15 @@ mod tests {
             }
         });
         remove_stale(&Beneath::open(scratch.path()).expect("there"));
-        let left: Vec<_> =
-            std::fs::read_dir(scratch.path()).expect("there").map(|one| one.expect("one").file_name()).collect();
+        let left: Vec<_> = std::fs::read_dir(scratch.path())
+            .expect("there")
+            .map(|one| one.expect("one").file_name())
+            .collect();
         assert_eq!(left, ["dest"], "nothing else");
-        assert_eq!(std::fs::read(scratch.path().join("dest/old")).expect("it is there"), b"old");
+        assert_eq!(
+            std::fs::read(scratch.path().join("dest/old")).expect("it is there"),
+            b"old"
+        );
     }
 
     #[test]
@@ -322,19 +406,40 @@ mod tests {
         let dest = world().find(0, Path::new("dest")).expect("there");
         let with = |abilities: Abilities| Model::of(world()).with(&abilities);
         let file = world().find(0, Path::new("file")).expect("there");
-        let can = Abilities::profiles().into_iter().map(|(_, abilities)| with(abilities)).collect::<Vec<_>>();
+        let can = Abilities::profiles()
+            .into_iter()
+            .map(|(_, abilities)| with(abilities))
+            .collect::<Vec<_>>();
         let all = || [dest, file].into();
         let cannot = [
-            (with(Abilities { mounts: all(), ..Abilities::default() }), &["dest", "file"][..], ErrorKind::ResourceBusy),
-            (with(Abilities { lower: all(), ..Abilities::default() }), &["dest"], ErrorKind::CrossesDevices),
             (
-                with(Abilities { foreign: all(), ..Abilities::default() }),
+                with(Abilities {
+                    mounts: all(),
+                    ..Abilities::default()
+                }),
+                &["dest", "file"][..],
+                ErrorKind::ResourceBusy,
+            ),
+            (
+                with(Abilities {
+                    lower: all(),
+                    ..Abilities::default()
+                }),
+                &["dest"],
+                ErrorKind::CrossesDevices,
+            ),
+            (
+                with(Abilities {
+                    foreign: all(),
+                    ..Abilities::default()
+                }),
                 &["dest", "file"],
                 ErrorKind::PermissionDenied,
             ),
         ];
         for name in ["dest", "file"] {
-            can.iter().for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));
+            can.iter()
+                .for_each(|disk| try_replacing(&disk.root(), Path::new(name)).expect("it can"));
         }
         for (disk, names, kind) in cannot {
             for name in names {
@@ -349,12 +454,23 @@ mod tests {
     fn manifest(of: &[&str]) -> Manifest {
         let mut builder = Builder::default();
         let mut add = |parent: Option<u32>, name: &str, node| {
-            let attributes = Attributes { mode: 0o755, ..Attributes::default() };
-            builder.add(Entry { parent, name: name.as_bytes().into(), attributes, node }).expect("it can be");
+            let attributes = Attributes {
+                mode: 0o755,
+                ..Attributes::default()
+            };
+            builder
+                .add(Entry {
+                    parent,
+                    name: name.as_bytes().into(),
+                    attributes,
+                    node,
+                })
+                .expect("it can be");
         };
         add(None, "", Node::Directory);
         add(Some(0), "d", Node::Directory);
-        of.iter().for_each(|name| add(Some(1), name, Node::File(FileData::dense(1))));
+        of.iter()
+            .for_each(|name| add(Some(1), name, Node::File(FileData::dense(1))));
         builder.finish().expect("a directory")
     }
 
@@ -363,9 +479,17 @@ mod tests {
         let manifest = manifest(&["a:b"]);
         let disk = Model::of(world());
         assert!(refused_name(&disk.root(), &manifest).is_ok_and(|refused| refused.is_none()));
-        let disk = disk.with(&Abilities { no_colons: true, ..Abilities::default() });
-        let (path, error) = refused_name(&disk.root(), &manifest).expect("room").expect("it is refused");
-        assert_eq!((path.as_path(), error.raw_os_error()), (Path::new("d/a:b"), Some(libc::EINVAL)));
+        let disk = disk.with(&Abilities {
+            no_colons: true,
+            ..Abilities::default()
+        });
+        let (path, error) = refused_name(&disk.root(), &manifest)
+            .expect("room")
+            .expect("it is refused");
+        assert_eq!(
+            (path.as_path(), error.raw_os_error()),
+            (Path::new("d/a:b"), Some(libc::EINVAL))
+        );
         assert_eq!(disk.current(), world());
     }
 
@@ -377,13 +501,19 @@ mod tests {
             let disk = Model::of(world()).with(&abilities);
             // `d` is in another directory; small letters of other scripts differ on the model.
             let refused = |names| refused_name(&disk.root(), &manifest(names)).expect("room");
-            assert!(refused(&["D", "README", "Readme.md", "\u{c9}", "\u{e9}"]).is_none(), "{kind}");
+            assert!(
+                refused(&["D", "README", "Readme.md", "\u{c9}", "\u{e9}"]).is_none(),
+                "{kind}"
+            );
             match refused(&["README", "Readme"]) {
                 Some((path, error)) if abilities.folds_case => {
                     assert_eq!(path, Path::new("d/Readme"), "{kind}");
                     assert!(error.to_string().contains("d/README comes, too"), "{error}");
                 }
-                found => assert!(found.is_none() && !abilities.folds_case, "{kind}: {found:?}"),
+                found => assert!(
+                    found.is_none() && !abilities.folds_case,
+                    "{kind}: {found:?}"
+                ),
             }
             assert_eq!(disk.current(), world(), "{kind}");
         }
@@ -412,9 +542,16 @@ mod tests {
         let copies = ", and hard links become copies";
         let xattrs = "extended attributes";
         let links = "extended attributes and hard links";
-        let expected = [("NFS", xattrs, ""), ("SFTP", links, copies), ("vfat", all, copies), ("exFAT", all, copies)];
+        let expected = [
+            ("NFS", xattrs, ""),
+            ("SFTP", links, copies),
+            ("vfat", all, copies),
+            ("exFAT", all, copies),
+        ];
         let sentence = |(kind, words, end)| {
-            format!("DEST is on {kind}: it keeps no {words}; of a directory that comes they will be left out{end}")
+            format!(
+                "DEST is on {kind}: it keeps no {words}; of a directory that comes they will be left out{end}"
+            )
         };
         assert_eq!(told, expected.map(sentence));
     }
@@ -427,8 +564,15 @@ mod tests {
             // The later calls remove the trial entries.
             for call in 1..=8 {
                 let disk = Model::default().failing_at(call, errno);
-                assert!(lacks(&disk.root()).is_empty(), "call {call} fails with {errno}");
-                assert_eq!(disk.current(), Model::default().current(), "call {call} fails with {errno}");
+                assert!(
+                    lacks(&disk.root()).is_empty(),
+                    "call {call} fails with {errno}"
+                );
+                assert_eq!(
+                    disk.current(),
+                    Model::default().current(),
+                    "call {call} fails with {errno}"
+                );
             }
         }
     }
@@ -437,7 +581,12 @@ mod tests {
     fn a_directory_of_this_machine_keeps_modes_and_links_and_nothing_of_the_trial() {
         let scratch = tempfile::tempdir().expect("room");
         let lacks = lacks(&Beneath::open(scratch.path()).expect("there"));
-        let common = [Lack::Modes, Lack::SymbolicLinks, Lack::HardLinks, Lack::Owners];
+        let common = [
+            Lack::Modes,
+            Lack::SymbolicLinks,
+            Lack::HardLinks,
+            Lack::Owners,
+        ];
         assert!(common.iter().all(|lack| !lacks.contains(lack)), "{lacks:?}");
         assert_eq!(std::fs::read_dir(scratch.path()).expect("there").count(), 0);
     }

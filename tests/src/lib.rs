@@ -1,7 +1,10 @@
 //! Test helpers: simulated transfers and communicators, and processes on hosts in network
 //! namespaces.
 
-#![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
+#![expect(
+    missing_docs,
+    reason = "nobody but this tree uses it: names that say it need no comment"
+)]
 
 pub mod chaos;
 pub mod communicator;
@@ -16,5 +19,9 @@ pub mod worlds;
 
 /// Returns the first of two sizes of a test, or the second in `./test --full`.
 pub fn in_full<T>(gate: T, full: T) -> T {
-    if std::env::var_os("ETHBCAST_FULL").is_some() { full } else { gate }
+    if std::env::var_os("ETHBCAST_FULL").is_some() {
+        full
+    } else {
+        gate
+    }
 }

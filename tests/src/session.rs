@@ -1,18 +1,22 @@
 //! Test helper: a whole transfer in the simulator, checked, with its cost in frames.
 
 use ethbcast_collectives::keys::{ExchangePair, Keys, Secret, Signer};
-use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{
+    Again, Collected, MemoryContent, Next, Participant, Sink, Source,
+};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    Blocks, ContentKind, Done, End, MemberRole, OnSlow, Outcome as Fate, Rate, Receiver, ReceiverConfig, ReceiverKeys,
-    Root, RootConfig, RootEvent, RootKeys, Route, Station, Timing, Trailer, View, ViewMember, Wanted,
+    Blocks, ContentKind, Done, End, MemberRole, OnSlow, Outcome as Fate, Rate, Receiver,
+    ReceiverConfig, ReceiverKeys, Root, RootConfig, RootEvent, RootKeys, Route, Station, Timing,
+    Trailer, View, ViewMember, Wanted,
 };
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
 use ethbcast_planning::plan::{Costs, Via, make};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::sim::{
-    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, StormControl, host_mac,
+    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, StormControl,
+    host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::{PayloadHash, Rank, group_mac};
@@ -128,11 +132,17 @@ impl Case {
     }
 
     pub fn keyed(self) -> Case {
-        Case { keys: |_| Some(keys(1)), ..self }
+        Case {
+            keys: |_| Some(keys(1)),
+            ..self
+        }
     }
 
     pub fn with_feed(self, frames: u64) -> Case {
-        Case { tuning: self.tuning.with_feed_frames(frames), ..self }
+        Case {
+            tuning: self.tuning.with_feed_frames(frames),
+            ..self
+        }
     }
 }
 
@@ -148,7 +158,11 @@ fn secret(byte: u8) -> Secret {
 /// Returns numbers that are drawn at random outside the simulator; they differ for each seed and
 /// host.
 fn drawn(seed: u64, host: usize, what: u8) -> Secret {
-    let parts = [&seed.to_be_bytes()[..], &(host as u64).to_be_bytes(), &[what]];
+    let parts = [
+        &seed.to_be_bytes()[..],
+        &(host as u64).to_be_bytes(),
+        &[what],
+    ];
     Secret::derive("ethbcast tests drawn", &parts)
 }
 
@@ -157,11 +171,21 @@ pub fn root_keys(keys: Keys, seed: u64) -> RootKeys {
     let [random, exchange, group] = [0, 1, 2].map(|what| drawn(seed, 0, what));
     let exchange = ExchangePair::new(exchange);
     let hash = PayloadHash::Polyval;
-    RootKeys { keys: Arc::new(keys), random: *random.expose(), exchange, group, hash, encrypts: true }
+    RootKeys {
+        keys: Arc::new(keys),
+        random: *random.expose(),
+        exchange,
+        group,
+        hash,
+        encrypts: true,
+    }
 }
 
 pub(crate) fn receiver_keys(keys: Keys, seed: u64, host: usize) -> ReceiverKeys {
-    ReceiverKeys { keys: Arc::new(keys), exchange: ExchangePair::new(drawn(seed, host, 1)) }
+    ReceiverKeys {
+        keys: Arc::new(keys),
+        exchange: ExchangePair::new(drawn(seed, host, 1)),
+    }
 }
 
 pub type Host = Participant<Sent, Disk>;
@@ -196,7 +220,9 @@ impl Played {
 }
 
 fn host_number(name: &str) -> usize {
-    name.trim_start_matches('n').parse().expect("a host's name is its number")
+    name.trim_start_matches('n')
+        .parse()
+        .expect("a host's name is its number")
 }
 
 pub fn data(bytes: usize, seed: u64) -> Vec<u8> {
@@ -212,9 +238,17 @@ pub fn sent(case: &Case, seed: u64) -> Sent {
 /// Creates the hosts of a session: the root is host 0, the others receive.
 pub fn hosts(case: &Case, seed: u64) -> Vec<Host> {
     hosts_of(case, seed, sent(case, seed).listening(), |host| {
-        let stops_at_bytes = case.stops.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        let capacity_bytes = case.gives_up.filter(|&(who, _)| who == host).map_or(usize::MAX, |(_, bytes)| bytes);
-        let disk = Disk::default().with_capacity(capacity_bytes).stopping_at(stops_at_bytes);
+        let stops_at_bytes = case
+            .stops
+            .filter(|&(who, _)| who == host)
+            .map_or(usize::MAX, |(_, bytes)| bytes);
+        let capacity_bytes = case
+            .gives_up
+            .filter(|&(who, _)| who == host)
+            .map_or(usize::MAX, |(_, bytes)| bytes);
+        let disk = Disk::default()
+            .with_capacity(capacity_bytes)
+            .stopping_at(stops_at_bytes);
         match case.slow.filter(|&(who, _)| who == host) {
             Some((_, bytes_per_second)) => disk.with_rate(bytes_per_second),
             None => disk,
@@ -229,13 +263,17 @@ pub fn hosts_of<S: Source, K: Sink>(
     mut source: S,
     sink: impl Fn(usize) -> K,
 ) -> Vec<Participant<S, K>> {
-    let station = |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), case.mtu_bytes);
+    let station =
+        |host: usize| Station::new(GROUP, &format!("n{host}"), host_mac(host), case.mtu_bytes);
     let tuning = case.tuning.clone();
     let config = RootConfig {
         size: (!case.is_endless).then_some(case.bytes as u64),
         form: source.form(),
         selects: source.verified().is_some_and(|verified| verified.selects()),
-        wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(case.receivers) },
+        wanted: Wanted {
+            patience: Duration::from_secs(20),
+            ..Wanted::exactly(case.receivers)
+        },
         route: route(case),
         tuning: tuning.clone(),
         timing: case.timing,
@@ -255,8 +293,15 @@ pub fn hosts_of<S: Source, K: Sink>(
         let (tuning, timing) = (tuning.clone(), case.timing);
         let sink = sink(host);
         let keys = (case.keys)(host).map(|keys| receiver_keys(keys, seed, host));
-        let config =
-            ReceiverConfig { form: sink.form(), holds: sink.holds(), patience, tuning, timing, keys, ..config };
+        let config = ReceiverConfig {
+            form: sink.form(),
+            holds: sink.holds(),
+            patience,
+            tuning,
+            timing,
+            keys,
+            ..config
+        };
         Participant::receiver(Receiver::new(Instant::START, config), sink)
     });
     std::iter::once(root).chain(receivers).collect()
@@ -264,15 +309,24 @@ pub fn hosts_of<S: Source, K: Sink>(
 
 fn route(case: &Case) -> Route {
     let Some(segment_bytes) = case.segment_bytes else {
-        return if case.auto { Route::Auto } else { Route::Via(case.via) };
+        return if case.auto {
+            Route::Auto
+        } else {
+            Route::Via(case.via)
+        };
     };
-    let hosts: Vec<String> = (0..=case.receivers).map(|host| format!("n{host}")).collect();
+    let hosts: Vec<String> = (0..=case.receivers)
+        .map(|host| format!("n{host}"))
+        .collect();
     let names: Vec<&str> = hosts.iter().map(String::as_str).collect();
     let topology = Topology::single_switch(hosts.iter().cloned()).expect("a switch and its hosts");
     let ranks: Vec<usize> = (0..names.len()).collect();
     let plan = make(case.via, &topology, 0, &ranks, &Costs::default()).expect("a plan");
-    let text = SavedPlan::from_plan(&plan, &names, segment_bytes, Some(case.bytes as u64)).to_toml();
-    Route::Saved(Box::new(SavedPlan::parse(&text, "plan.toml").expect("what was written is read")))
+    let text =
+        SavedPlan::from_plan(&plan, &names, segment_bytes, Some(case.bytes as u64)).to_toml();
+    Route::Saved(Box::new(
+        SavedPlan::parse(&text, "plan.toml").expect("what was written is read"),
+    ))
 }
 
 /// Runs a host's application, after setting its disk's clock.
@@ -295,14 +349,23 @@ pub fn nonce(seed: u64, host: usize) -> u64 {
 pub fn star(case: &Case, rate_bits_per_second: u64) -> Network {
     let groups: Vec<MacAddr> = vec![group_mac(GROUP)];
     // The driver lets the kernel hold 4 ms of frames: 32 at 100 Mbit/s.
-    let settings =
-        HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
+    let settings = HostSettings {
+        groups,
+        nic_receive_frames: 4096,
+        nic_transmit_frames: 32,
+        ..HostSettings::default()
+    };
     let cable = Cable::new(rate_bits_per_second, Duration::from_micros(5));
-    Network::star(case.receivers + case.late.0 + 1, cable, &settings).with_mtu_bytes(usize::from(case.mtu_bytes))
+    Network::star(case.receivers + case.late.0 + 1, cable, &settings)
+        .with_mtu_bytes(usize::from(case.mtu_bytes))
 }
 
 /// Schedules the faults of `case`: deaths, late starts, absences, switches that police.
-pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation: &mut Simulation<M, F>) {
+pub fn strike<M: Machine, F: Faults>(
+    case: &Case,
+    network: &Network,
+    simulation: &mut Simulation<M, F>,
+) {
     for &(host, at) in &case.crashes {
         simulation.crash(host, Instant::START + Timing::default().announce * 2 + at);
     }
@@ -311,10 +374,19 @@ pub fn strike<M: Machine, F: Faults>(case: &Case, network: &Network, simulation:
         simulation.resume(host, Instant::START + case.late.1);
     }
     for &(switch, control, at) in &case.policed {
-        let switch = network.switches().nth(switch).expect("a switch of the network");
+        let switch = network
+            .switches()
+            .nth(switch)
+            .expect("a switch of the network");
         simulation.police(switch, Some(control), Instant::START + at);
     }
-    for &Absence { host, from, lasts, paused } in &case.absences {
+    for &Absence {
+        host,
+        from,
+        lasts,
+        paused,
+    } in &case.absences
+    {
         let (from, to) = (Instant::START + from, Instant::START + from + lasts);
         if paused {
             simulation.pause(host, from);
@@ -339,36 +411,69 @@ pub fn run<S: Source, K: Sink, F: Faults>(
         sound.unwrap_or_else(|why| panic!("{replay}: host {number}: {why}"));
         again
     });
-    let Outcome::Quiet { at } = outcome else { panic!("{replay}: {outcome:?}, next {:?}", simulation.next_deadline()) };
+    let Outcome::Quiet { at } = outcome else {
+        panic!(
+            "{replay}: {outcome:?}, next {:?}",
+            simulation.next_deadline()
+        )
+    };
     at
 }
 
 /// Plays `case` on `network` under `faults`, auditing every feed after every step.
-pub fn play(case: &Case, network: &Network, seed: u64, faults: impl Faults, replay: &str) -> Played {
+pub fn play(
+    case: &Case,
+    network: &Network,
+    seed: u64,
+    faults: impl Faults,
+    replay: &str,
+) -> Played {
     let mut simulation = Simulation::new(network, hosts(case, seed), faults);
     simulation.set_event_limit(20_000_000);
     strike(case, network, &mut simulation);
     let at = run(&mut simulation, Duration::from_secs(120), replay, turn);
     let (hosts, network) = (simulation.machines(), simulation.stats());
-    let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
+    let Participant::Root(root, sending) = &hosts[0] else {
+        unreachable!("host 0 is the root")
+    };
     assert!(root.is_over(), "{replay}: the root is not over");
     let sent = sending.source().bytes();
     for receiving in hosts.iter().filter_map(Host::receiving) {
-        let (disk, claimed) = (receiving.sink(), matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)));
+        let (disk, claimed) = (
+            receiving.sink(),
+            matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)),
+        );
         let bytes = disk.bytes();
         let sound = !claimed || disk.is_full() || bytes == sent;
-        assert!(sound, "{replay}: a receiver claims {} bytes that are not the root's {}", bytes.len(), sent.len());
+        assert!(
+            sound,
+            "{replay}: a receiver claims {} bytes that are not the root's {}",
+            bytes.len(),
+            sent.len()
+        );
     }
     Played {
         quiesced_at: at.since(Instant::START),
         fates: root.reports().map(|report| report.outcome).collect(),
-        ends: hosts.iter().filter_map(Host::receiving).map(|receiving| receiving.end().cloned()).collect(),
-        totals: hosts.iter().map(Host::stream_stats).fold(StreamStats::default(), |sum, one| sum + one),
+        ends: hosts
+            .iter()
+            .filter_map(Host::receiving)
+            .map(|receiving| receiving.end().cloned())
+            .collect(),
+        totals: hosts
+            .iter()
+            .map(Host::stream_stats)
+            .fold(StreamStats::default(), |sum, one| sum + one),
         took: root.took(),
         each_took: root.reports().map(|report| report.took).collect(),
         words: root.reports().map(|report| report.text.clone()).collect(),
         view: root.view().expect("the session has begun").clone(),
-        told: sending.source().told().iter().map(|(at, event)| (at.since(Instant::START), event.clone())).collect(),
+        told: sending
+            .source()
+            .told()
+            .iter()
+            .map(|(at, event)| (at.since(Instant::START), event.clone()))
+            .collect(),
         network,
     }
 }
@@ -384,11 +489,18 @@ pub struct Sent<B = Vec<u8>> {
 impl<B: AsRef<[u8]>> Sent<B> {
     /// Creates a file, or a `pipe`, which can be read only once.
     pub fn new(bytes: B, pipe: bool) -> Sent<B> {
-        Sent { content: MemoryContent::new(bytes), pipe, told: None }
+        Sent {
+            content: MemoryContent::new(bytes),
+            pipe,
+            told: None,
+        }
     }
 
     pub fn listening(self) -> Sent<B> {
-        Sent { told: Some(Vec::new()), ..self }
+        Sent {
+            told: Some(Vec::new()),
+            ..self
+        }
     }
 
     pub fn bytes(&self) -> &[u8] {
@@ -411,11 +523,17 @@ impl<B: AsRef<[u8]>> Source for Sent<B> {
     }
 
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        if self.pipe { Again::Impossible("a pipe".to_owned()) } else { self.content.read_again(now, offset, bytes) }
+        if self.pipe {
+            Again::Impossible("a pipe".to_owned())
+        } else {
+            self.content.read_again(now, offset, bytes)
+        }
     }
 
     fn on_event(&mut self, now: Instant, event: &RootEvent) -> ControlFlow<String> {
-        self.told.iter_mut().for_each(|told| told.push((now, event.clone())));
+        self.told
+            .iter_mut()
+            .for_each(|told| told.push((now, event.clone())));
         ControlFlow::Continue(())
     }
 }
@@ -454,12 +572,18 @@ impl Default for Disk {
 impl Disk {
     /// Sets the size after which it is full.
     pub fn with_capacity(self, capacity_bytes: usize) -> Disk {
-        Disk { capacity_bytes, ..self }
+        Disk {
+            capacity_bytes,
+            ..self
+        }
     }
 
     /// Sets the size after which it takes nothing more.
     pub fn stopping_at(self, stops_at_bytes: usize) -> Disk {
-        Disk { stops_at_bytes, ..self }
+        Disk {
+            stops_at_bytes,
+            ..self
+        }
     }
 
     /// Sets whether others can read back its bytes.
@@ -469,7 +593,10 @@ impl Disk {
 
     /// Sets its rate, which needs [`Disk::set_now`].
     pub fn with_rate(self, bytes_per_second: u64) -> Disk {
-        Disk { bytes_per_second: Some(bytes_per_second), ..self }
+        Disk {
+            bytes_per_second: Some(bytes_per_second),
+            ..self
+        }
     }
 
     pub fn set_now(&mut self, now: Instant) {
@@ -497,7 +624,8 @@ impl Sink for Disk {
     fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
         self.collected.write(now, bytes, message_end);
         if let Some(rate) = self.bytes_per_second {
-            self.busy_until = self.busy_until.max(now) + Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
+            self.busy_until = self.busy_until.max(now)
+                + Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
         }
         if self.is_full() {
             self.collected.refuse(Fate::NoSpace, "full");
@@ -524,6 +652,9 @@ impl Sink for Disk {
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let range = offset as usize..offset as usize + bytes;
         let bytes = self.bytes().get(range).filter(|_| self.keeps);
-        bytes.map_or_else(|| Again::Impossible("it is not kept".to_owned()), Again::Bytes)
+        bytes.map_or_else(
+            || Again::Impossible("it is not kept".to_owned()),
+            Again::Bytes,
+        )
     }
 }

@@ -20,7 +20,12 @@ const WAIT: Duration = Duration::from_secs(30);
 
 /// Runs `sessions` sessions in a row, with files in an empty `directory`, and samples the usage
 /// after every `every`th.
-pub fn run_sessions(lab: &Lab, directory: &Path, sessions: u64, every: u64) -> anyhow::Result<Course> {
+pub fn run_sessions(
+    lab: &Lab,
+    directory: &Path,
+    sessions: u64,
+    every: u64,
+) -> anyhow::Result<Course> {
     let mut course = Course::default();
     for number in 0..sessions {
         session(lab, directory, number).with_context(|| format!("session {number}"))?;
@@ -42,10 +47,18 @@ fn session(lab: &Lab, directory: &Path, number: u64) -> anyhow::Result<()> {
             .collect();
         lab.run_on("n0", || {
             let (route, size, wire) = (Route::Via(via), Some(bytes.len() as u64), wire("n0"));
-            let options = SendOptions { wire, route, size, max_wait: Some(WAIT), ..SendOptions::new() };
+            let options = SendOptions {
+                wire,
+                route,
+                size,
+                max_wait: Some(WAIT),
+                ..SendOptions::new()
+            };
             Session::send("soak", &bytes[..], &options.receivers(HOSTS - 1))?.all_verified()
         })??;
-        receivers.into_iter().try_for_each(|receiver| receiver.join().expect("a receiver does not panic"))
+        receivers
+            .into_iter()
+            .try_for_each(|receiver| receiver.join().expect("a receiver does not panic"))
     })?;
     for host in 1..HOSTS {
         let dest = directory.join(format!("n{host}"));
@@ -58,20 +71,34 @@ fn session(lab: &Lab, directory: &Path, number: u64) -> anyhow::Result<()> {
 }
 
 fn receive(host: &str, dest: &Path) -> anyhow::Result<()> {
-    let options = RecvOptions { wire: wire(host), max_wait: Some(WAIT), once: true, ..RecvOptions::new() };
+    let options = RecvOptions {
+        wire: wire(host),
+        max_wait: Some(WAIT),
+        once: true,
+        ..RecvOptions::new()
+    };
     Session::receive("soak", File::create(dest)?, &options)?;
     Ok(())
 }
 
 fn wire(host: &str) -> WireOptions {
-    WireOptions { interface: Some("eth0".to_owned()), host: Some(host.to_owned()), ..WireOptions::default() }
+    WireOptions {
+        interface: Some("eth0".to_owned()),
+        host: Some(host.to_owned()),
+        ..WireOptions::default()
+    }
 }
 
 const MAX_MESSAGE_BYTES: u64 = 64 << 10;
 
 /// Uses a communicator for `lasts`, and samples the usage every `every`; also returns the number of
 /// rounds.
-pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
+pub fn run_traffic(
+    lab: &Lab,
+    directory: &Path,
+    lasts: Duration,
+    every: Duration,
+) -> anyhow::Result<(Course, u64)> {
     thread::scope(|scope| {
         let ranks: Vec<_> = (0..HOSTS)
             .map(|number| {
@@ -87,9 +114,20 @@ pub fn run_traffic(lab: &Lab, directory: &Path, lasts: Duration, every: Duration
     })
 }
 
-fn rank(host: &str, directory: &Path, lasts: Duration, every: Duration) -> anyhow::Result<(Course, u64)> {
+fn rank(
+    host: &str,
+    directory: &Path,
+    lasts: Duration,
+    every: Duration,
+) -> anyhow::Result<(Course, u64)> {
     let (interface, name) = (Some("eth0".to_owned()), Some(host.to_owned()));
-    let options = Options { interface, host: name, join_within: WAIT, call_within: WAIT, ..Options::default() };
+    let options = Options {
+        interface,
+        host: name,
+        join_within: WAIT,
+        call_within: WAIT,
+        ..Options::default()
+    };
     let all = Communicator::join_with("soak", HOSTS as u16, &options)?;
     let (began, mut looked, mut course) = (Instant::now(), Instant::now(), Course::default());
     for round in 0.. {
@@ -117,20 +155,40 @@ fn collectives(all: &Communicator, round: u64) -> anyhow::Result<()> {
     let (rank, ranks) = (usize::from(all.rank()), HOSTS);
     let root = (round % ranks as u64) as u16;
     let block = |rank: usize| content(round << 8 | rank as u64, bytes);
-    let mut buffer = if all.rank() == root { block(99) } else { vec![0; bytes] };
+    let mut buffer = if all.rank() == root {
+        block(99)
+    } else {
+        vec![0; bytes]
+    };
     all.broadcast(root, &mut buffer)?;
-    ensure!(buffer == block(99), "round {round}: broadcast of {bytes} bytes");
+    ensure!(
+        buffer == block(99),
+        "round {round}: broadcast of {bytes} bytes"
+    );
     let everybodys: Vec<u8> = (0..ranks).flat_map(block).collect();
     let mut own = vec![0; bytes];
-    all.scatter(root, if all.rank() == root { &everybodys } else { &[] }, &mut own)?;
-    ensure!(own == block(rank), "round {round}: scatter of {bytes} bytes");
+    all.scatter(
+        root,
+        if all.rank() == root { &everybodys } else { &[] },
+        &mut own,
+    )?;
+    ensure!(
+        own == block(rank),
+        "round {round}: scatter of {bytes} bytes"
+    );
     let mut blocks = vec![0; bytes * ranks];
     all.allgather(&own, &mut blocks)?;
-    ensure!(blocks == everybodys, "round {round}: allgather of {bytes} bytes");
+    ensure!(
+        blocks == everybodys,
+        "round {round}: allgather of {bytes} bytes"
+    );
     let (right, left) = ((rank + 1) % ranks, (rank + ranks - 1) % ranks);
     let mut from_left = vec![0; bytes];
     let count = all.sendrecv(right as u16, &own, left as u16, &mut from_left, 7)?;
-    ensure!(count == bytes && from_left == block(left), "round {round}: sendrecv of {bytes} bytes");
+    ensure!(
+        count == bytes && from_left == block(left),
+        "round {round}: sendrecv of {bytes} bytes"
+    );
     all.barrier()?;
     Ok(())
 }
@@ -153,9 +211,13 @@ impl Usage {
     /// Samples the usage, with the files of `directory`.
     pub fn now(directory: &Path) -> anyhow::Result<Self> {
         let status = fs::read_to_string("/proc/self/status")?;
-        let resident = status.lines().find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
+        let resident = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:")?.split_whitespace().next());
         Ok(Self {
-            resident_kib: resident.context("the kernel says how much is resident")?.parse()?,
+            resident_kib: resident
+                .context("the kernel says how much is resident")?
+                .parse()?,
             descriptors: fs::read_dir("/proc/self/fd")?.count(),
             threads: fs::read_dir("/proc/self/task")?.count(),
             files: count_files(directory)?,
@@ -165,8 +227,16 @@ impl Usage {
 
 impl fmt::Display for Usage {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Usage { resident_kib, descriptors, threads, files } = self;
-        write!(to, "{resident_kib} KiB, {descriptors} descriptors, {threads} threads, {files} files")
+        let Usage {
+            resident_kib,
+            descriptors,
+            threads,
+            files,
+        } = self;
+        write!(
+            to,
+            "{resident_kib} KiB, {descriptors} descriptors, {threads} threads, {files} files"
+        )
     }
 }
 
@@ -174,7 +244,11 @@ fn count_files(directory: &Path) -> anyhow::Result<usize> {
     let mut count = 0;
     for entry in fs::read_dir(directory)? {
         let path = entry?.path();
-        count += if path.is_dir() { count_files(&path)? } else { 1 };
+        count += if path.is_dir() {
+            count_files(&path)?
+        } else {
+            1
+        };
     }
     Ok(count)
 }
@@ -204,7 +278,10 @@ impl Course {
                 files: most.files.max(usage.files),
             })
         };
-        [most(&self.samples[quarter..2 * quarter]), most(&self.samples[self.samples.len() - quarter..])]
+        [
+            most(&self.samples[quarter..2 * quarter]),
+            most(&self.samples[self.samples.len() - quarter..]),
+        ]
     }
 
     /// Returns a sentence for each resource that has grown.
@@ -212,7 +289,10 @@ impl Course {
         let mut drift = self.counted_drift();
         if self.samples.len() >= 2 * QUARTERS {
             let [before, after] = self.compared().map(|usage| usage.resident_kib);
-            drift.extend((after > before + ALLOWED_KIB).then(|| format!("memory grew from {before} to {after} KiB")));
+            drift.extend(
+                (after > before + ALLOWED_KIB)
+                    .then(|| format!("memory grew from {before} to {after} KiB")),
+            );
         }
         drift
     }
@@ -221,7 +301,10 @@ impl Course {
     /// grows until every buffer has been used once.
     pub fn counted_drift(&self) -> Vec<String> {
         if self.samples.len() < 2 * QUARTERS {
-            return vec![format!("{} samples are too few to tell", self.samples.len())];
+            return vec![format!(
+                "{} samples are too few to tell",
+                self.samples.len()
+            )];
         }
         let [before, after] = self.compared();
         let mut drift = Vec::new();
@@ -242,16 +325,36 @@ mod tests {
     use super::*;
 
     fn course(resident_kib: impl Fn(u64) -> u64, descriptors: impl Fn(u64) -> usize) -> Course {
-        let usage = |at| Usage { resident_kib: resident_kib(at), descriptors: descriptors(at), threads: 2, files: 0 };
-        Course { samples: (0..40).map(usage).collect() }
+        let usage = |at| Usage {
+            resident_kib: resident_kib(at),
+            descriptors: descriptors(at),
+            threads: 2,
+            files: 0,
+        };
+        Course {
+            samples: (0..40).map(usage).collect(),
+        }
     }
 
     #[test]
     fn a_warm_up_is_no_drift_and_one_descriptor_in_the_end_is() {
-        assert_eq!(course(|at| 20_000 + 3000 * at.min(8), |_| 7).drift(), Vec::<String>::new());
-        assert_eq!(course(|_| 20_000, |at| 7 + usize::from(at > 38)).drift(), ["descriptors grew from 7 to 8"]);
-        assert_eq!(course(|at| 20_000 + 100 * at, |_| 7).drift(), Vec::<String>::new(), "what the allocator may keep");
-        assert_eq!(course(|at| 20_000 + 200 * at, |_| 7).drift(), ["memory grew from 23800 to 27800 KiB"]);
+        assert_eq!(
+            course(|at| 20_000 + 3000 * at.min(8), |_| 7).drift(),
+            Vec::<String>::new()
+        );
+        assert_eq!(
+            course(|_| 20_000, |at| 7 + usize::from(at > 38)).drift(),
+            ["descriptors grew from 7 to 8"]
+        );
+        assert_eq!(
+            course(|at| 20_000 + 100 * at, |_| 7).drift(),
+            Vec::<String>::new(),
+            "what the allocator may keep"
+        );
+        assert_eq!(
+            course(|at| 20_000 + 200 * at, |_| 7).drift(),
+            ["memory grew from 23800 to 27800 KiB"]
+        );
         assert_eq!(Course::default().drift(), ["0 samples are too few to tell"]);
     }
 
@@ -262,6 +365,9 @@ mod tests {
         let _file = fs::File::create(directory.path().join("file")).expect("made");
         let after = Usage::now(directory.path()).expect("it can be read");
         assert_eq!(after.files, before.files + 1);
-        assert!(before.resident_kib > 100 && before.descriptors > 2 && before.threads > 0, "{before}");
+        assert!(
+            before.resident_kib > 100 && before.descriptors > 2 && before.threads > 0,
+            "{before}"
+        );
     }
 }

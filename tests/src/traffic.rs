@@ -5,7 +5,9 @@ use crate::session::{Host, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::wire::group_mac;
-use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Machine, PassedBytes, Timer, TokenBucket};
+use ethbcast_transport::{
+    Deadline, Instant, LinkReading, MacAddr, Machine, PassedBytes, Timer, TokenBucket,
+};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::Range;
 use std::time::Duration;
@@ -31,7 +33,12 @@ pub struct Flow {
 
 impl Flow {
     pub fn new(from: usize, to: usize, lasts: Range<Duration>) -> Flow {
-        Flow { from, to, lasts, fixed: None }
+        Flow {
+            from,
+            to,
+            lasts,
+            fixed: None,
+        }
     }
 }
 
@@ -46,7 +53,12 @@ struct End {
 #[derive(Debug)]
 enum Part {
     Source(Box<Source>),
-    Sink { expected: u64, beyond: BTreeSet<u64>, acks: VecDeque<u64>, came: Vec<Instant> },
+    Sink {
+        expected: u64,
+        beyond: BTreeSet<u64>,
+        acks: VecDeque<u64>,
+        came: Vec<Instant>,
+    },
 }
 
 #[derive(Debug)]
@@ -68,7 +80,9 @@ struct Source {
 
 impl Source {
     fn new(flow: &Flow) -> Source {
-        let fixed = flow.fixed.map(|bits| Duration::from_nanos(FULL_BYTES as u64 * 8_000_000_000 / bits));
+        let fixed = flow
+            .fixed
+            .map(|bits| Duration::from_nanos(FULL_BYTES as u64 * 8_000_000_000 / bits));
         Source {
             from: Instant::START + flow.lasts.start,
             until: Instant::START + flow.lasts.end,
@@ -151,7 +165,11 @@ impl Source {
 
     fn poll_timeout(&self, now: Instant) -> Option<Instant> {
         let begins = Some(self.from).filter(|&at| at > now);
-        let paced = self.fixed.as_ref().filter(|_| now < self.until).and_then(|(bucket, _)| bucket.ready_at(now));
+        let paced = self
+            .fixed
+            .as_ref()
+            .filter(|_| now < self.until)
+            .and_then(|(bucket, _)| bucket.ready_at(now));
         begins.into_iter().chain(paced).chain(self.expires_at).min()
     }
 }
@@ -164,7 +182,12 @@ impl End {
         let number = u64::from_be_bytes(frame[15..23].try_into().expect("eight bytes"));
         match &mut self.part {
             Part::Source(source) => source.on_ack(now, number),
-            Part::Sink { expected, beyond, acks, came } => {
+            Part::Sink {
+                expected,
+                beyond,
+                acks,
+                came,
+            } => {
                 came.push(now);
                 beyond.insert(number);
                 while beyond.remove(expected) {
@@ -211,13 +234,23 @@ impl BusyHost {
     /// Creates host `number` with a member of `group` and its ends of `flows`.
     pub fn new(number: usize, group: &str, member: Option<Host>, flows: &[Flow]) -> BusyHost {
         let end = |(id, flow): (usize, &Flow)| {
-            let sink = || Part::Sink { expected: 0, beyond: BTreeSet::new(), acks: VecDeque::new(), came: Vec::new() };
+            let sink = || Part::Sink {
+                expected: 0,
+                beyond: BTreeSet::new(),
+                acks: VecDeque::new(),
+                came: Vec::new(),
+            };
             let (peer, part) = match () {
                 () if flow.from == number => (flow.to, Part::Source(Box::new(Source::new(flow)))),
                 () if flow.to == number => (flow.from, sink()),
                 () => return None,
             };
-            Some(End { id: id as u8, own: host_mac(number), peer: host_mac(peer), part })
+            Some(End {
+                id: id as u8,
+                own: host_mac(number),
+                peer: host_mac(peer),
+                part,
+            })
         };
         BusyHost {
             member,
@@ -242,10 +275,17 @@ impl BusyHost {
 
     /// Returns the bits of the flow to this host that arrived `within` a period.
     pub fn came_bits(&self, within: Range<Duration>) -> f64 {
-        let came =
-            self.ends.iter().filter_map(|end| if let Part::Sink { came, .. } = &end.part { Some(came) } else { None });
+        let came = self.ends.iter().filter_map(|end| {
+            if let Part::Sink { came, .. } = &end.part {
+                Some(came)
+            } else {
+                None
+            }
+        });
         let (from, to) = (Instant::START + within.start, Instant::START + within.end);
-        let frames: usize = came.map(|came| came.iter().filter(|&&at| from <= at && at < to).count()).sum();
+        let frames: usize = came
+            .map(|came| came.iter().filter(|&&at| from <= at && at < to).count())
+            .sum();
         (frames * FULL_BYTES * 8) as f64
     }
 
@@ -273,30 +313,47 @@ impl BusyHost {
 fn count(passed: &mut PassedBytes, frame: &[u8], is_own: bool) {
     passed.all += frame.len() as u64;
     passed.own += if is_own { frame.len() as u64 } else { 0 };
-    passed.ip += if frame[12..14] == IP { frame.len() as u64 - 14 } else { 0 };
+    passed.ip += if frame[12..14] == IP {
+        frame.len() as u64 - 14
+    } else {
+        0
+    };
 }
 
 impl Machine for BusyHost {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let is_for_us = [self.address.octets(), self.group.octets(), MacAddr::BROADCAST.octets()]
-            .iter()
-            .any(|address| frame[..6] == *address);
+        let is_for_us = [
+            self.address.octets(),
+            self.group.octets(),
+            MacAddr::BROADCAST.octets(),
+        ]
+        .iter()
+        .any(|address| frame[..6] == *address);
         let is_own = frame[12..14] == OURS && is_for_us;
         self.arrived += 1;
-        if is_own && self.loses_one_in.is_some_and(|one_in| self.arrived.is_multiple_of(one_in)) {
+        if is_own
+            && self
+                .loses_one_in
+                .is_some_and(|one_in| self.arrived.is_multiple_of(one_in))
+        {
             self.counted.received.all += frame.len() as u64;
             return;
         }
         count(&mut self.counted.received, frame, is_own);
         match &mut self.member {
             Some(member) if is_own => member.handle_frame(now, frame),
-            _ if frame[12..14] == IP => self.ends.iter_mut().for_each(|end| end.handle_frame(now, frame)),
+            _ if frame[12..14] == IP => self
+                .ends
+                .iter_mut()
+                .for_each(|end| end.handle_frame(now, frame)),
             _ => {}
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.member.iter_mut().for_each(|member| member.handle_timeout(now));
+        self.member
+            .iter_mut()
+            .for_each(|member| member.handle_timeout(now));
         for end in &mut self.ends {
             if let Part::Source(source) = &mut end.part {
                 source.handle_timeout(now);
@@ -324,13 +381,19 @@ impl Machine for BusyHost {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let member = self.member.as_ref().and_then(|member| member.poll_timeout(now));
+        let member = self
+            .member
+            .as_ref()
+            .and_then(|member| member.poll_timeout(now));
         let ends = self.ends.iter().filter_map(|end| match &end.part {
             Part::Source(source) => source.poll_timeout(now),
             Part::Sink { .. } => None,
         });
         let read = Some(self.read_at).filter(|_| !self.is_over());
-        let own = ends.chain(read).min().map(|at| Deadline { at, why: Timer("traffic") });
+        let own = ends.chain(read).min().map(|at| Deadline {
+            at,
+            why: Timer("traffic"),
+        });
         member.into_iter().chain(own).min()
     }
 }

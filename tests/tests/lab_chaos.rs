@@ -2,7 +2,9 @@
 //! descriptors do not grow over many sessions.
 
 use ethbcast_lab::{Lab, LabGuard};
-use ethbcast_tests::lab::{Ended, LIMIT, Run, Site, Tap, lab_name, one_switch, require_root, within};
+use ethbcast_tests::lab::{
+    Ended, LIMIT, Run, Site, Tap, lab_name, one_switch, require_root, within,
+};
 use ethbcast_tests::soak::{HOSTS, run_traffic};
 use std::process::{Command, Stdio};
 use std::time::Duration;
@@ -19,7 +21,10 @@ fn a_list_says_what_would_be_played() {
     let lines: Vec<_> = text.lines().collect();
     assert_eq!(lines.len(), 3);
     for (seed, line) in (7..).zip(lines) {
-        assert!(line.starts_with(&format!("{seed}: ")) && line.contains("; disk: "), "{line}");
+        assert!(
+            line.starts_with(&format!("{seed}: ")) && line.contains("; disk: "),
+            "{line}"
+        );
     }
 }
 
@@ -32,20 +37,38 @@ fn an_unknown_class_is_refused_with_those_there_are() {
 fn without_root_or_the_program_or_where_a_lab_is_up_it_is_refused_with_the_fix() {
     require_root();
     let mut nobody = Command::new("setpriv");
-    nobody.args(["--reuid", "65534", "--regid", "65534", "--clear-groups", env!("CARGO_BIN_EXE_chaos")]);
+    nobody.args([
+        "--reuid",
+        "65534",
+        "--regid",
+        "65534",
+        "--clear-groups",
+        env!("CARGO_BIN_EXE_chaos"),
+    ]);
     nobody.stdin(Stdio::null());
     // The program may lie where only root has access.
     let refused = Run::start("nobody", nobody).end(LIMIT);
-    assert!(refused.code() != 0 && !refused.stderr.contains("panicked"), "{}", refused.stderr);
-    chaos(&["--ethbcast", "/nowhere/ethbcast"]).assert_refusal(1, &["/nowhere/ethbcast", "cargo build --release"]);
+    assert!(
+        refused.code() != 0 && !refused.stderr.contains("panicked"),
+        "{}",
+        refused.stderr
+    );
+    chaos(&["--ethbcast", "/nowhere/ethbcast"])
+        .assert_refusal(1, &["/nowhere/ethbcast", "cargo build --release"]);
     let name = lab_name("taken");
-    let _lab = LabGuard::up(&ethbcast_lab::LabConfig { name: format!("{name}0"), ..one_switch(2) }).expect("a lab");
+    let _lab = LabGuard::up(&ethbcast_lab::LabConfig {
+        name: format!("{name}0"),
+        ..one_switch(2)
+    })
+    .expect("a lab");
     let refused = chaos(&["--lab", &name, "--ethbcast", env!("CARGO_BIN_EXE_chaos")]);
     refused.assert_refusal(1, &[&format!("ethbcast lab down --lab {name}0"), "--lab"]);
 }
 
 fn tap(lab: &Lab, host: &str) -> Tap {
-    lab.run_on(host, || Tap::on("eth0")).expect("a host").expect("a socket")
+    lab.run_on(host, || Tap::on("eth0"))
+        .expect("a host")
+        .expect("a socket")
 }
 
 fn frame(text: &[u8; 46]) -> Vec<u8> {
@@ -54,23 +77,38 @@ fn frame(text: &[u8; 46]) -> Vec<u8> {
 
 fn heard(tap: &Tap) -> Option<Vec<u8>> {
     let mut buffer = [0; 2000];
-    within(LIMIT, || tap.receive(&mut buffer).expect("a sound cable").map(|length| buffer[..length].to_vec()))
+    within(LIMIT, || {
+        tap.receive(&mut buffer)
+            .expect("a sound cable")
+            .map(|length| buffer[..length].to_vec())
+    })
 }
 
 #[test]
 fn only_forwarded_frames_pass_a_detour() {
     require_root();
-    let lab = LabGuard::up(&ethbcast_lab::LabConfig { name: lab_name("detour"), ..one_switch(2) }).expect("a lab");
+    let lab = LabGuard::up(&ethbcast_lab::LabConfig {
+        name: lab_name("detour"),
+        ..one_switch(2)
+    })
+    .expect("a lab");
     let detour = lab.detour("n1").expect("a detour");
-    let ends = lab.run_at_switches(|| [&detour.towards_host, &detour.towards_switch].map(|end| Tap::on(end)));
-    let [near, far] = ends.expect("the switches").map(|end| end.expect("a socket"));
+    let ends = lab
+        .run_at_switches(|| [&detour.towards_host, &detour.towards_switch].map(|end| Tap::on(end)));
+    let [near, far] = ends
+        .expect("the switches")
+        .map(|end| end.expect("a socket"));
     let (left, right) = (tap(&lab, "n0"), tap(&lab, "n1"));
     let there = frame(&[b'>'; 46]);
     assert!(left.send(&there).expect("sent"));
     let carried = heard(&far).expect("it comes to the detour");
     assert_eq!(carried, there);
     let mut buffer = [0; 2000];
-    assert_eq!(right.receive(&mut buffer).expect("sound"), None, "nobody has carried it");
+    assert_eq!(
+        right.receive(&mut buffer).expect("sound"),
+        None,
+        "nobody has carried it"
+    );
     assert!(near.send(&carried).expect("carried"));
     assert_eq!(heard(&right), Some(there));
     let back = frame(&[b'<'; 46]);
@@ -86,7 +124,11 @@ fn sessions_in_a_row_do_not_grow() {
     let arguments = ["--sessions", "48", "--minutes", "0", "--samples", "12"];
     let soak = Run::here(env!("CARGO_BIN_EXE_soak"), &arguments).end(LIMIT);
     soak.assert_code(0);
-    assert!(soak.stdout_text().contains("48 sessions"), "{}", soak.stdout_text());
+    assert!(
+        soak.stdout_text().contains("48 sessions"),
+        "{}",
+        soak.stdout_text()
+    );
 }
 
 #[test]

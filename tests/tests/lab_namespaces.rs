@@ -10,8 +10,8 @@ use nix::ifaddrs::getifaddrs;
 use nix::sys::signal::{SigSet, Signal, raise};
 use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto, setsockopt, socket,
-    sockopt,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, sendto,
+    setsockopt, socket, sockopt,
 };
 use nix::sys::time::TimeVal;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -25,7 +25,8 @@ fn two_switches(story: &str) -> LabConfig {
     let text = "schema = 1\n\
                 [[switch]]\nname = \"left\"\nhosts = \"n[0-1]\"\nlinks = [\"right\"]\n\
                 [[switch]]\nname = \"right\"\nhosts = \"n[2-3]\"\n";
-    let mut config = LabConfig::new(Topology::parse(text, "two switches").expect("a good topology"));
+    let mut config =
+        LabConfig::new(Topology::parse(text, "two switches").expect("a good topology"));
     config.name = format!("test{}{story}", process_name());
     config
 }
@@ -48,11 +49,18 @@ impl FrameSocket {
     /// Opens one in the thread's namespace, with a large receive buffer so that it loses nothing
     /// itself.
     fn open() -> Self {
-        let socket = socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::EthIp)
-            .expect("a packet socket");
+        let socket = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            SockFlag::SOCK_CLOEXEC,
+            SockProtocol::EthIp,
+        )
+        .expect("a packet socket");
         let mut addresses = getifaddrs().expect("the interfaces");
         let interface = addresses
-            .find_map(|entry| (entry.interface_name == "eth0").then_some(entry.address?.as_link_addr().copied()?))
+            .find_map(|entry| {
+                (entry.interface_name == "eth0").then_some(entry.address?.as_link_addr().copied()?)
+            })
             .expect("eth0 has a link address");
         bind(socket.as_raw_fd(), &interface).expect("binding to eth0");
         setsockopt(&socket, sockopt::RcvBufForce, &(64 << 20)).expect("a large buffer");
@@ -63,7 +71,13 @@ impl FrameSocket {
         self.interface.addr().expect("Ethernet has addresses")
     }
 
-    fn send(&self, to: [u8; 6], number: u32, payload_bytes: usize, flags: MsgFlags) -> Result<(), Errno> {
+    fn send(
+        &self,
+        to: [u8; 6],
+        number: u32,
+        payload_bytes: usize,
+        flags: MsgFlags,
+    ) -> Result<(), Errno> {
         let mut frame = vec![0; HEADER_BYTES + payload_bytes];
         frame[..6].copy_from_slice(&to);
         frame[6..12].copy_from_slice(&self.mac());
@@ -128,23 +142,46 @@ fn output_on(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> String
 #[test]
 fn a_program_on_a_host_sees_that_host_alone() {
     let lab = up(&two_switches("inside"));
-    assert_eq!(output_on(&lab, "n2", "ls", &["/sys/class/net"]), "eth0\nlo\n");
-    assert_eq!(output_on(&lab, "n2", "cat", &["/sys/class/net/eth0/address"]), "02:eb:00:00:00:02\n");
-    assert_eq!(output_on(&lab, "n2", "cat", &["/sys/class/net/lo/flags"]), "0x9\n", "lo is up");
-    assert_eq!(output_on(&lab, "n2", "cat", &["/proc/net/if_inet6"]), "", "no IPv6 anywhere");
+    assert_eq!(
+        output_on(&lab, "n2", "ls", &["/sys/class/net"]),
+        "eth0\nlo\n"
+    );
+    assert_eq!(
+        output_on(&lab, "n2", "cat", &["/sys/class/net/eth0/address"]),
+        "02:eb:00:00:00:02\n"
+    );
+    assert_eq!(
+        output_on(&lab, "n2", "cat", &["/sys/class/net/lo/flags"]),
+        "0x9\n",
+        "lo is up"
+    );
+    assert_eq!(
+        output_on(&lab, "n2", "cat", &["/proc/net/if_inet6"]),
+        "",
+        "no IPv6 anywhere"
+    );
     let mut exits = lab.command("n0", "sh").expect("a host");
     exits.args(["-c", "exit 7"]);
     // The program's exit status is passed on.
     Run::to_end(exits, LIMIT).assert_code(7);
-    let error = lab.command("n9", "true").expect_err("there is none").to_string();
-    assert!(error.contains("`n9`") && error.contains("n0, n1, n2, n3"), "{error}");
+    let error = lab
+        .command("n9", "true")
+        .expect_err("there is none")
+        .to_string();
+    assert!(
+        error.contains("`n9`") && error.contains("n0, n1, n2, n3"),
+        "{error}"
+    );
 }
 
 #[test]
 fn the_machines_own_namespace_stays_as_it_was() {
     let outside = || {
         let links = ip(&["-o", "link", "show"]);
-        links.lines().map(|line| line.split(' ').nth(1).map(str::to_owned)).collect::<Vec<_>>()
+        links
+            .lines()
+            .map(|line| line.split(' ').nth(1).map(str::to_owned))
+            .collect::<Vec<_>>()
     };
     let before = outside();
     let _lab = up(&two_switches("outside"));
@@ -160,9 +197,18 @@ fn a_running_lab_is_found_by_name_and_cannot_be_brought_up_twice() {
     let error = Lab::up(&config).expect_err("it is up already");
     assert!(error.to_string().contains("ethbcast lab down"), "{error}");
     assert_eq!(lab.hosts(), ["n0", "n1", "n2", "n3"]);
-    assert_eq!(namespaces_of(&config.name).len(), 5, "the refusal took nothing away");
-    let error = Lab::open("nosuchlab").expect_err("nobody made it").to_string();
-    assert!(error.contains("`nosuchlab`") && error.contains(&config.name), "{error}");
+    assert_eq!(
+        namespaces_of(&config.name).len(),
+        5,
+        "the refusal took nothing away"
+    );
+    let error = Lab::open("nosuchlab")
+        .expect_err("nobody made it")
+        .to_string();
+    assert!(
+        error.contains("`nosuchlab`") && error.contains(&config.name),
+        "{error}"
+    );
 }
 
 #[test]
@@ -175,37 +221,70 @@ fn down_ends_the_polite_and_the_stubborn_and_leaves_nothing() {
         Run::start(program, command)
     };
     let polite = start("n0", "sleep", &["1000"]);
-    let stubborn = start("n3", "sh", &["-c", "trap '' TERM; echo ready >&2; while :; do sleep 1000; done"]);
+    let stubborn = start(
+        "n3",
+        "sh",
+        &[
+            "-c",
+            "trap '' TERM; echo ready >&2; while :; do sleep 1000; done",
+        ],
+    );
     stubborn.wait_for_line("ready");
     wait_until_inside(&lab, "n0", polite.pid());
     let removed = Lab::remove(&config.name).expect("down");
     assert_eq!(removed.namespaces, 5);
-    assert!(removed.processes >= 3, "sleep, sh and its sleep: {removed:?}");
+    assert!(
+        removed.processes >= 3,
+        "sleep, sh and its sleep: {removed:?}"
+    );
     polite.end(LIMIT).assert_code(128 + Signal::SIGTERM as i32);
-    stubborn.end(LIMIT).assert_code(128 + Signal::SIGKILL as i32);
+    stubborn
+        .end(LIMIT)
+        .assert_code(128 + Signal::SIGKILL as i32);
     assert_eq!(namespaces_of(&config.name), [""; 0]);
-    assert_eq!(Lab::remove(&config.name).expect("nothing to do is no error"), Removed::default());
+    assert_eq!(
+        Lab::remove(&config.name).expect("nothing to do is no error"),
+        Removed::default()
+    );
 }
 
 fn wait_until_inside(lab: &Lab, host: &str, pid: u32) {
-    let inside = || processes_on(lab, host).expect("a host").iter().any(|inside| inside.as_raw() as u32 == pid);
-    within(LIMIT, || inside().then_some(())).unwrap_or_else(|| panic!("process {pid} never came inside"));
+    let inside = || {
+        processes_on(lab, host)
+            .expect("a host")
+            .iter()
+            .any(|inside| inside.as_raw() as u32 == pid)
+    };
+    within(LIMIT, || inside().then_some(()))
+        .unwrap_or_else(|| panic!("process {pid} never came inside"));
 }
 
 #[test]
 fn the_remains_of_a_crashed_lab_are_recognised_and_removed() {
     let config = two_switches("crash");
     let lab = LabGuard::up(&config).expect("up");
-    for gone in [lab.switches_namespace(), lab.namespace("n1").expect("a host")] {
+    for gone in [
+        lab.switches_namespace(),
+        lab.namespace("n1").expect("a host"),
+    ] {
         delete_by_hand(&gone);
     }
     // `ip netns add` leaves this when it is killed half-way: a file with no namespace mounted on
     // it.
     std::fs::write(format!("/run/netns/ethbcast-{}-n7", config.name), "").expect("an empty file");
-    assert!(matches!(Lab::open(&config.name), Err(LabError::Incomplete(..))));
+    assert!(matches!(
+        Lab::open(&config.name),
+        Err(LabError::Incomplete(..))
+    ));
     assert!(matches!(Lab::up(&config), Err(LabError::LabExists(..))));
     let removed = Lab::remove(&config.name).expect("down");
-    assert_eq!(removed, Removed { namespaces: 4, processes: 0 });
+    assert_eq!(
+        removed,
+        Removed {
+            namespaces: 4,
+            processes: 0
+        }
+    );
     assert_eq!(namespaces_of(&config.name), [""; 0]);
 }
 
@@ -219,7 +298,10 @@ fn an_interrupt_while_coming_up_leaves_nothing_and_is_not_swallowed() {
     assert!(matches!(Lab::up(&config), Err(LabError::Interrupted)));
     assert_eq!(namespaces_of(&config.name), [""; 0]);
     let waiting = SignalFd::with_flags(&interrupt, SfdFlags::SFD_NONBLOCK).expect("a descriptor");
-    let heard = waiting.read_signal().expect("it can be read").expect("it is still there");
+    let heard = waiting
+        .read_signal()
+        .expect("it can be read")
+        .expect("it is still there");
     assert_eq!(heard.ssi_signo, Signal::SIGTERM as u32);
     interrupt.thread_unblock().expect("as before");
 }
@@ -251,7 +333,8 @@ fn thirty_two_shaped_lossy_hosts_come_up_and_go_down() {
 const QUIET: Duration = Duration::from_millis(800);
 
 fn socket_on(lab: &Lab, host: &str) -> FrameSocket {
-    lab.run_on(host, FrameSocket::open).expect("entering the host")
+    lab.run_on(host, FrameSocket::open)
+        .expect("entering the host")
 }
 
 fn numbers(frames: &[(u32, usize, std::time::Instant)]) -> Vec<u32> {
@@ -261,21 +344,40 @@ fn numbers(frames: &[(u32, usize, std::time::Instant)]) -> Vec<u32> {
 #[test]
 fn a_broadcast_reaches_every_other_host_once_and_nothing_else_moves() {
     let lab = up(&two_switches("broadcast"));
-    let sockets: Vec<_> = lab.hosts().iter().map(|host| socket_on(&lab, host)).collect();
-    sockets[0].send(BROADCAST, 7, 100, MsgFlags::empty()).expect("sending");
+    let sockets: Vec<_> = lab
+        .hosts()
+        .iter()
+        .map(|host| socket_on(&lab, host))
+        .collect();
+    sockets[0]
+        .send(BROADCAST, 7, 100, MsgFlags::empty())
+        .expect("sending");
     for socket in &sockets[1..] {
         assert_eq!(numbers(&socket.receive_all(QUIET)), [7]);
     }
-    assert!(sockets[0].receive(Duration::from_millis(10)).is_none(), "the sender does not hear itself");
+    assert!(
+        sockets[0].receive(Duration::from_millis(10)).is_none(),
+        "the sender does not hear itself"
+    );
     for host in ["n1", "n2", "n3"] {
         let counters = lab.counters(host).expect("counters");
-        assert_eq!((counters.received_frames, counters.sent_frames), (1, 0), "{host}: nobody else has spoken");
+        assert_eq!(
+            (counters.received_frames, counters.sent_frames),
+            (1, 0),
+            "{host}: nobody else has spoken"
+        );
     }
     // The switches have learnt where n0 is: a reply goes there alone.
-    sockets[3].send(sockets[0].mac(), 8, 100, MsgFlags::empty()).expect("sending");
+    sockets[3]
+        .send(sockets[0].mac(), 8, 100, MsgFlags::empty())
+        .expect("sending");
     assert_eq!(numbers(&sockets[0].receive_all(QUIET)), [8]);
     for host in ["n1", "n2"] {
-        assert_eq!(lab.counters(host).expect("counters").received_frames, 1, "{host} is not asked");
+        assert_eq!(
+            lab.counters(host).expect("counters").received_frames,
+            1,
+            "{host} is not asked"
+        );
     }
 }
 
@@ -290,15 +392,24 @@ fn a_stream_takes_the_time_its_bits_take_on_the_wire() {
     let received = std::thread::scope(|scope| {
         let receiving = scope.spawn(|| receiver.receive_all(QUIET));
         for number in 0..frames {
-            sender.send(BROADCAST, number, 1500, MsgFlags::empty()).expect("sending");
+            sender
+                .send(BROADCAST, number, 1500, MsgFlags::empty())
+                .expect("sending");
         }
         receiving.join().expect("receiving")
     });
-    assert_eq!(numbers(&received), (0..frames).collect::<Vec<_>>(), "one sender at the cable's rate loses nothing");
+    assert_eq!(
+        numbers(&received),
+        (0..frames).collect::<Vec<_>>(),
+        "one sender at the cable's rate loses nothing"
+    );
     let seconds = (received[399].2 - began).as_secs_f64();
     let wire_seconds = 399.0 * f64::from((1500 + 14 + 24) * 8) / 20e6;
     // Other work makes it longer and never shorter.
-    assert!((0.95..10.0).contains(&(seconds / wire_seconds)), "{seconds} s, on the wire {wire_seconds} s");
+    assert!(
+        (0.95..10.0).contains(&(seconds / wire_seconds)),
+        "{seconds} s, on the wire {wire_seconds} s"
+    );
 }
 
 #[test]
@@ -313,15 +424,21 @@ fn two_senders_into_one_port_lose_what_its_queue_does_not_hold() {
         let receiving = scope.spawn(|| receiver.receive_all(QUIET));
         for sender in &senders {
             scope.spawn(|| {
-                (0..3000)
-                    .for_each(|number| sender.send(receiver.mac(), number, 1500, MsgFlags::empty()).expect("sending"))
+                (0..3000).for_each(|number| {
+                    sender
+                        .send(receiver.mac(), number, 1500, MsgFlags::empty())
+                        .expect("sending")
+                })
             });
         }
         receiving.join().expect("receiving").len()
     });
     // Both cables carry 3000 frames while the port carries 3000 and queues 20. More pass while one
     // of the senders waits for a processor.
-    assert!((2500..5400).contains(&received), "{received} of 6000 arrived");
+    assert!(
+        (2500..5400).contains(&received),
+        "{received} of 6000 arrived"
+    );
 }
 
 #[test]
@@ -332,7 +449,14 @@ fn a_sender_that_is_too_fast_runs_out_of_its_own_buffer_never_of_the_queue() {
         config.mtu_bytes = mtu_bytes;
         let lab = up(&config);
         let sender = socket_on(&lab, "n0");
-        let send = |number| sender.send(BROADCAST, number, mtu_bytes as usize, MsgFlags::MSG_DONTWAIT);
+        let send = |number| {
+            sender.send(
+                BROADCAST,
+                number,
+                mtu_bytes as usize,
+                MsgFlags::MSG_DONTWAIT,
+            )
+        };
         let refusal = (0..1000).find_map(|number| send(number).err());
         assert_eq!(refusal, Some(Errno::EAGAIN), "MTU {mtu_bytes}");
     }
@@ -348,10 +472,13 @@ fn a_host_loses_the_configured_fraction_and_none_after_it_is_cleared() {
     let deliver = || {
         let before = counters().received_frames;
         for number in 0..frames {
-            sender.send(BROADCAST, number, 100, MsgFlags::empty()).expect("sending");
+            sender
+                .send(BROADCAST, number, 100, MsgFlags::empty())
+                .expect("sending");
             // Paced, so that a kernel with other work can keep up.
             if number % 500 == 499 {
-                let carried = || (counters().received_frames - before > u64::from(number)).then_some(());
+                let carried =
+                    || (counters().received_frames - before > u64::from(number)).then_some(());
                 within(LIMIT, carried).expect("the cable carries all");
             }
         }
@@ -359,9 +486,16 @@ fn a_host_loses_the_configured_fraction_and_none_after_it_is_cleared() {
     };
     let arrived = deliver();
     // 3000 trials with p = 0.3 have a standard deviation of 25; this is six of them.
-    assert!((1950..2250).contains(&arrived), "{arrived} of 3000 arrived at 30 % loss");
+    assert!(
+        (1950..2250).contains(&arrived),
+        "{arrived} of 3000 arrived at 30 % loss"
+    );
     assert_eq!(counters().received_frames, 3000, "the cable carried all");
-    assert_eq!(counters().lost_frames, 3000 - arrived as u64, "and the rule counted what it took");
+    assert_eq!(
+        counters().lost_frames,
+        3000 - arrived as u64,
+        "and the rule counted what it took"
+    );
     lab.set_loss("n2", 0.0).expect("no more loss");
     assert_eq!(deliver(), 3000);
     assert_eq!(lab.counters("n2").expect("counters").lost_frames, 0);
@@ -377,10 +511,18 @@ fn the_largest_frame_there_can_be_crosses_two_switches_shaped_or_not() {
         config.rate_bits_per_second = rate;
         let lab = up(&config);
         let (sender, receiver) = (socket_on(&lab, "n0"), socket_on(&lab, "n3"));
-        sender.send(BROADCAST, 1, 65_535, MsgFlags::empty()).expect("sending");
-        let frame = receiver.receive(LIMIT).map(|(_, payload_bytes, _)| payload_bytes);
+        sender
+            .send(BROADCAST, 1, 65_535, MsgFlags::empty())
+            .expect("sending");
+        let frame = receiver
+            .receive(LIMIT)
+            .map(|(_, payload_bytes, _)| payload_bytes);
         assert_eq!(frame, Some(65_535), "{story}");
-        assert_eq!(sender.send(BROADCAST, 2, 65_536, MsgFlags::empty()), Err(Errno::EMSGSIZE), "{story}");
+        assert_eq!(
+            sender.send(BROADCAST, 2, 65_536, MsgFlags::empty()),
+            Err(Errno::EMSGSIZE),
+            "{story}"
+        );
     }
 }
 
@@ -389,11 +531,20 @@ const QUIET_SHORT: Duration = Duration::from_millis(300);
 /// Position of the last byte of the number at the start of a frame.
 const NUMBER_BYTE: usize = 17;
 
-fn arriving(from: &FrameSocket, to: [u8; 6], at: &FrameSocket, frames: &[(u32, usize)]) -> Vec<u32> {
+fn arriving(
+    from: &FrameSocket,
+    to: [u8; 6],
+    at: &FrameSocket,
+    frames: &[(u32, usize)],
+) -> Vec<u32> {
     for &(number, payload_bytes) in frames {
-        from.send(to, number, payload_bytes, MsgFlags::empty()).expect("sending");
+        from.send(to, number, payload_bytes, MsgFlags::empty())
+            .expect("sending");
     }
-    at.receive_all(QUIET_SHORT).into_iter().map(|(number, ..)| number).collect()
+    at.receive_all(QUIET_SHORT)
+        .into_iter()
+        .map(|(number, ..)| number)
+        .collect()
 }
 
 #[test]
@@ -402,33 +553,94 @@ fn a_fault_takes_the_frames_that_fit_it_in_its_direction_alone() {
     let [n0, n1, n3] = ["n0", "n1", "n3"].map(|host| socket_on(&lab, host));
     let frames = [(1, 100), (2, 100), (3, 1000)];
     let cases = [
-        (LinkFault::arriving().byte(NUMBER_BYTE, &[1, 3]), vec![2], vec![1, 2, 3]),
-        (LinkFault::leaving().byte(NUMBER_BYTE, &[2]), vec![1, 2, 3], vec![1, 3]),
-        (LinkFault::arriving().longer_than(999), vec![1, 2], vec![1, 2, 3]),
-        (LinkFault::arriving().longer_than(1000), vec![1, 2, 3], vec![1, 2, 3]),
-        (LinkFault::leaving().longer_than(999), vec![1, 2, 3], vec![1, 2]),
-        (LinkFault::leaving().longer_than(1000), vec![1, 2, 3], vec![1, 2, 3]),
-        (LinkFault::arriving().multicast(), vec![1, 2, 3], vec![1, 2, 3]),
+        (
+            LinkFault::arriving().byte(NUMBER_BYTE, &[1, 3]),
+            vec![2],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::leaving().byte(NUMBER_BYTE, &[2]),
+            vec![1, 2, 3],
+            vec![1, 3],
+        ),
+        (
+            LinkFault::arriving().longer_than(999),
+            vec![1, 2],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::arriving().longer_than(1000),
+            vec![1, 2, 3],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::leaving().longer_than(999),
+            vec![1, 2, 3],
+            vec![1, 2],
+        ),
+        (
+            LinkFault::leaving().longer_than(1000),
+            vec![1, 2, 3],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::arriving().multicast(),
+            vec![1, 2, 3],
+            vec![1, 2, 3],
+        ),
         (LinkFault::arriving().unicast(), vec![], vec![1, 2, 3]),
         (LinkFault::leaving().unicast(), vec![1, 2, 3], vec![]),
-        (LinkFault::arriving().fraction(0.0), vec![1, 2, 3], vec![1, 2, 3]),
-        (LinkFault::arriving().peer(lab.mac("n0").expect("an address")), vec![], vec![1, 2, 3]),
-        (LinkFault::arriving().peer(lab.mac("n1").expect("an address")), vec![1, 2, 3], vec![1, 2, 3]),
-        (LinkFault::leaving().peer(lab.mac("n0").expect("an address")), vec![1, 2, 3], vec![]),
+        (
+            LinkFault::arriving().fraction(0.0),
+            vec![1, 2, 3],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::arriving().peer(lab.mac("n0").expect("an address")),
+            vec![],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::arriving().peer(lab.mac("n1").expect("an address")),
+            vec![1, 2, 3],
+            vec![1, 2, 3],
+        ),
+        (
+            LinkFault::leaving().peer(lab.mac("n0").expect("an address")),
+            vec![1, 2, 3],
+            vec![],
+        ),
     ];
     for (fault, to, from) in cases {
-        lab.set_faults("n3", std::slice::from_ref(&fault)).expect("nft takes it");
-        assert_eq!(arriving(&n0, n3.mac(), &n3, &frames), to, "to n3: {fault:?}");
-        assert_eq!(arriving(&n3, n0.mac(), &n0, &frames), from, "from n3: {fault:?}");
+        lab.set_faults("n3", std::slice::from_ref(&fault))
+            .expect("nft takes it");
+        assert_eq!(
+            arriving(&n0, n3.mac(), &n3, &frames),
+            to,
+            "to n3: {fault:?}"
+        );
+        assert_eq!(
+            arriving(&n3, n0.mac(), &n0, &frames),
+            from,
+            "from n3: {fault:?}"
+        );
         let taken = 6 - to.len() - from.len();
-        assert_eq!(lab.faulted_frames("n3").expect("counters"), taken as u64, "{fault:?}");
+        assert_eq!(
+            lab.faulted_frames("n3").expect("counters"),
+            taken as u64,
+            "{fault:?}"
+        );
     }
     let both = [LinkFault::arriving().multicast(), LinkFault::leaving()];
     lab.set_faults("n3", &both).expect("nft takes both");
     // Frames that the switches flooded before they knew where n3 is.
     n1.receive_all(QUIET_SHORT);
     assert_eq!(arriving(&n0, BROADCAST, &n3, &frames), [0; 0]);
-    assert_eq!(n1.receive_all(QUIET_SHORT).len(), 3, "another host hears all there was");
+    assert_eq!(
+        n1.receive_all(QUIET_SHORT).len(),
+        3,
+        "another host hears all there was"
+    );
     lab.set_faults("n3", &[]).expect("no more faults");
     assert_eq!(arriving(&n3, n0.mac(), &n0, &frames), [1, 2, 3]);
     assert_eq!(lab.faulted_frames("n3").expect("counters"), 0);
@@ -451,7 +663,8 @@ fn a_port_and_an_interface_go_down_and_come_back() {
     lab.set_port("n3", true).expect("up");
     comes_through(&n0, &n3, &n3);
     lab.set_link("n3", false).expect("down");
-    n0.send(n3.mac(), 2, 100, MsgFlags::empty()).expect("sending");
+    n0.send(n3.mac(), 2, 100, MsgFlags::empty())
+        .expect("sending");
     lab.set_link("n3", true).expect("up");
     // The socket reports that its interface was down before it returns the next frame.
     let again = socket_on(&lab, "n3");

@@ -1,5 +1,5 @@
-//! `ethbcast bench`: times transfers and broadcasts between network namespaces of this machine. On request it runs
-//! other tools (udpcast, MPI) too.
+//! `ethbcast bench`: times transfers and broadcasts between network namespaces of this machine. On
+//! request it runs other tools (udpcast, MPI) too.
 
 use crate::args::{BenchArgs, TcpChainArgs};
 use crate::exit::{Code, Failure, WithCode, fail, print_line, report};
@@ -16,11 +16,15 @@ use std::time::Duration;
 pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
     let options = options(args)?;
     if !Uid::effective().is_root() {
-        return fail(Code::System, "a bench makes network namespaces, which needs root: run it with sudo");
+        return fail(
+            Code::System,
+            "a bench makes network namespaces, which needs root: run it with sudo",
+        );
     }
     // From now on signals are polled between steps, and the lab is removed on every path out.
     let interrupt = Interrupt::hold().code(Code::System)?;
-    let measured = ethbcast_bench::run(&options, &interrupt, &mut |line| print_line(line)).map_err(failure)?;
+    let measured =
+        ethbcast_bench::run(&options, &interrupt, &mut |line| print_line(line)).map_err(failure)?;
     if let Some(path) = &args.html {
         topo::write(path, &page::page(&measured))?;
         print_line(format_args!("the page is {}", path.display()));
@@ -33,7 +37,13 @@ pub fn run(args: &BenchArgs) -> anyhow::Result<()> {
 }
 
 pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
-    Link { listen: args.listen, next: args.next, file: &args.file }.run().code(Code::System)
+    Link {
+        listen: args.listen,
+        next: args.next,
+        file: &args.file,
+    }
+    .run()
+    .code(Code::System)
 }
 
 fn options(args: &BenchArgs) -> anyhow::Result<Options> {
@@ -64,10 +74,21 @@ fn print(measured: &Report, as_json: bool) -> anyhow::Result<()> {
 
 fn failure(error: anyhow::Error) -> anyhow::Error {
     if let Some(interrupted) = error.downcast_ref::<Interrupted>() {
-        let code = if interrupted.signal() == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
+        let code = if interrupted.signal() == Signal::SIGTERM {
+            Code::Terminated
+        } else {
+            Code::Interrupted
+        };
         return Failure::new(code, interrupted).into();
     }
-    let is_interrupt = matches!(error.downcast_ref::<LabError>(), Some(LabError::Interrupted));
-    let code = if is_interrupt { Code::Interrupted } else { Code::System };
+    let is_interrupt = matches!(
+        error.downcast_ref::<LabError>(),
+        Some(LabError::Interrupted)
+    );
+    let code = if is_interrupt {
+        Code::Interrupted
+    } else {
+        Code::System
+    };
     Failure::new(code, format!("{error:#}")).into()
 }

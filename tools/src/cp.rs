@@ -23,12 +23,22 @@ pub fn run(args: &CpArgs) -> anyhow::Result<()> {
 }
 
 fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
-    let Target { sources, nodes, name } = Target::of(args)?;
+    let Target {
+        sources,
+        nodes,
+        name,
+    } = Target::of(args)?;
     if args.force {
-        word(args, "-f does nothing here: existing files are replaced where `recv --serve --force` runs");
+        word(
+            args,
+            "-f does nothing here: existing files are replaced where `recv --serve --force` runs",
+        );
     }
     if args.fanout.is_some() {
-        word(args, "--fanout does nothing here: everything is sent to all at once");
+        word(
+            args,
+            "--fanout does nothing here: everything is sent to all at once",
+        );
     }
     let own = crate::session::host_name(&args.wire);
     let own_names = HostNames::new([own.as_str()]);
@@ -39,35 +49,63 @@ fn copy(args: &CpArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         word(args, &format!("{own} is this host: it is left out"));
     }
     if wanted.is_empty() {
-        return fail(Code::Usage, "there is no other host to copy to: name some, `ethbcast cp SOURCE n[1-31]:`");
+        return fail(
+            Code::Usage,
+            "there is no other host to copy to: name some, `ethbcast cp SOURCE n[1-31]:`",
+        );
     }
     let (serving, missing) = find(args, &wanted)?;
     if serving.is_empty() {
-        let text = format!("none of {} serves group {}: {HELP}", nodeset::fold(&wanted), args.wire.group);
-        return Err(Failure::new(Code::Nobody, text).found(crate::doctor::Fault::Nobody).into());
+        let text = format!(
+            "none of {} serves group {}: {HELP}",
+            nodeset::fold(&wanted),
+            args.wire.group
+        );
+        return Err(Failure::new(Code::Nobody, text)
+            .found(crate::doctor::Fault::Nobody)
+            .into());
     }
     if !missing.is_empty() {
-        print_line(format_args!("ethbcast: not serving: {}; {HELP}", nodeset::fold(&missing)));
+        print_line(format_args!(
+            "ethbcast: not serving: {}; {HELP}",
+            nodeset::fold(&missing)
+        ));
     }
     let left_out = send::transfer(send_args(args, sources, &serving, name)?, bar)?;
     let mut lacking = Vec::new();
     for (hosts, verb) in [(missing, "serve"), (left_out, "take part")] {
         if !hosts.is_empty() {
-            let (does, fold) = (if hosts.len() == 1 { "does" } else { "do" }, nodeset::fold(&hosts));
-            lacking.push(format!("{} of {} {} not {verb}: {fold}", hosts.len(), count(wanted.len()), does));
+            let (does, fold) = (
+                if hosts.len() == 1 { "does" } else { "do" },
+                nodeset::fold(&hosts),
+            );
+            lacking.push(format!(
+                "{} of {} {} not {verb}: {fold}",
+                hosts.len(),
+                count(wanted.len()),
+                does
+            ));
         }
     }
     if lacking.is_empty() {
         Ok(())
     } else {
-        fail(Code::SomeFailed, format!("{}; the others have it", lacking.join("; ")))
+        fail(
+            Code::SomeFailed,
+            format!("{}; the others have it", lacking.join("; ")),
+        )
     }
 }
 
-const HELP: &str = "start `ethbcast recv --serve DIR` there, or `systemctl start ethbcast-recv@INTERFACE`";
+const HELP: &str =
+    "start `ethbcast recv --serve DIR` there, or `systemctl start ethbcast-recv@INTERFACE`";
 
 fn count(hosts: usize) -> String {
-    if hosts == 1 { "1 host".to_owned() } else { format!("{hosts} hosts") }
+    if hosts == 1 {
+        "1 host".to_owned()
+    } else {
+        format!("{hosts} hosts")
+    }
 }
 
 fn word(args: &CpArgs, text: &str) {
@@ -78,7 +116,11 @@ fn word(args: &CpArgs, text: &str) {
 
 /// Returns the wanted hosts that listen in the group, and those that do not.
 fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<String>)> {
-    let interface = chosen(args.wire.interface.as_deref(), args.wire.over, args.wire.quiet);
+    let interface = chosen(
+        args.wire.interface.as_deref(),
+        args.wire.over,
+        args.wire.quiet,
+    );
     let search = Search {
         interface: interface.as_deref(),
         group: Some(&args.wire.group),
@@ -92,12 +134,24 @@ fn find(args: &CpArgs, wanted: &[String]) -> anyhow::Result<(Vec<String>, Vec<St
     let found = hosts::found(wanted, present.iter());
     if let Some((host, nodes)) = wanted.iter().zip(&found).find(|(_, nodes)| nodes.len() > 1) {
         let nodes: Vec<&str> = nodes.iter().map(String::as_str).collect();
-        let text = format!("{host} are {} hosts: name the one that is meant, {}", nodes.len(), nodes.join(" or "));
+        let text = format!(
+            "{host} are {} hosts: name the one that is meant, {}",
+            nodes.len(),
+            nodes.join(" or ")
+        );
         return fail(Code::Usage, text);
     }
     let serves: Vec<bool> = found.iter().map(|nodes| !nodes.is_empty()).collect();
-    let with = |there| wanted.iter().zip(&serves).filter(move |(_, serves)| **serves == there);
-    Ok((with(true).map(|(host, _)| host.clone()).collect(), with(false).map(|(host, _)| host.clone()).collect()))
+    let with = |there| {
+        wanted
+            .iter()
+            .zip(&serves)
+            .filter(move |(_, serves)| **serves == there)
+    };
+    Ok((
+        with(true).map(|(host, _)| host.clone()).collect(),
+        with(false).map(|(host, _)| host.clone()).collect(),
+    ))
 }
 
 fn send_args(
@@ -110,7 +164,17 @@ fn send_args(
     line.push(nodeset::fold(hosts).into());
     // The wait for a server that does not join is limited.
     let wait = args.max_wait.max(1.0);
-    line.extend(["--min-receivers", "1", "--max-wait", &wait.to_string(), "--via", &args.via].map(OsString::from));
+    line.extend(
+        [
+            "--min-receivers",
+            "1",
+            "--max-wait",
+            &wait.to_string(),
+            "--via",
+            &args.via,
+        ]
+        .map(OsString::from),
+    );
     if args.nice {
         line.push("--nice".into());
     }
@@ -128,8 +192,11 @@ fn send_args(
     }
     line.push("--".into());
     line.extend(sources);
-    let parsed = Cli::try_parse_from(line).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
-    let Command::Send(mut send) = parsed.command else { unreachable!("the line says so") };
+    let parsed = Cli::try_parse_from(line)
+        .map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?;
+    let Command::Send(mut send) = parsed.command else {
+        unreachable!("the line says so")
+    };
     send.wire = args.wire.clone();
     (send.key, send.auth_only) = (args.key.clone(), args.auth_only);
     Ok(*send)
@@ -163,7 +230,11 @@ impl Target {
                 return fail(Code::Usage, text);
             }
         };
-        Ok(Target { nodes: inputs::hosts(&nodes)?, sources: sources.to_vec(), name })
+        Ok(Target {
+            nodes: inputs::hosts(&nodes)?,
+            sources: sources.to_vec(),
+            name,
+        })
     }
 }
 
@@ -178,9 +249,15 @@ fn is_there_anyway(name: &str) -> bool {
     name.is_empty() || name == "." || name == "./"
 }
 
-fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow::Result<(String, String)> {
+fn split(
+    dest: Option<&OsStr>,
+    given: Option<&str>,
+    job: Option<&str>,
+) -> anyhow::Result<(String, String)> {
     let text = dest.map(|dest| {
-        dest.to_str().ok_or_else(|| Failure::new(Code::Usage, "DEST is no text in UTF-8: choose another name"))
+        dest.to_str().ok_or_else(|| {
+            Failure::new(Code::Usage, "DEST is no text in UTF-8: choose another name")
+        })
     });
     let (hosts, name) = match text.transpose()? {
         None => ("", ""),
@@ -192,11 +269,15 @@ fn split(dest: Option<&OsStr>, given: Option<&str>, job: Option<&str>) -> anyhow
     match (hosts, given) {
         ("", _) => match given.or(job) {
             Some(nodes) => Ok((nodes.to_owned(), name.to_owned())),
-            None => {
-                fail(Code::Usage, "to which hosts? `ethbcast cp SOURCE n[1-31]:`, or -w n[1-31], or in a Slurm job")
-            }
+            None => fail(
+                Code::Usage,
+                "to which hosts? `ethbcast cp SOURCE n[1-31]:`, or -w n[1-31], or in a Slurm job",
+            ),
         },
-        (hosts, Some(_)) => fail(Code::Usage, format!("hosts twice, -w and {hosts}: leave one out")),
+        (hosts, Some(_)) => fail(
+            Code::Usage,
+            format!("hosts twice, -w and {hosts}: leave one out"),
+        ),
         (hosts, None) => Ok((hosts.to_owned(), name.to_owned())),
     }
 }
@@ -206,7 +287,9 @@ fn end_of_hosts(text: &str) -> Option<usize> {
     let mut begin = 0;
     loop {
         let colon = begin + text[begin..].find(':')?;
-        let word = text[..colon].rfind(|letter: char| ",@ ".contains(letter)).map_or(0, |at| at + 1);
+        let word = text[..colon]
+            .rfind(|letter: char| ",@ ".contains(letter))
+            .map_or(0, |at| at + 1);
         match address_bytes(&text[word..]) {
             Some(bytes) if word + bytes > colon => begin = word + bytes,
             _ => return Some(colon),
@@ -227,7 +310,9 @@ fn address_bytes(text: &str) -> Option<usize> {
         at += if rest.starts_with('[') {
             rest.find(']')? + 1
         } else {
-            rest.get(..2).filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?.len()
+            rest.get(..2)
+                .filter(|pair| pair.bytes().all(|byte| byte.is_ascii_hexdigit()))?
+                .len()
         };
     }
     Some(at)
@@ -243,7 +328,10 @@ fn name_of(dest: &str, source: &Path) -> anyhow::Result<Option<String>> {
         return fail(Code::Usage, format!("DEST {dest} is a path: {help}"));
     }
     if source.is_dir() {
-        return fail(Code::Usage, format!("DEST {dest} is a name for one file: directories keep theirs, leave it out"));
+        return fail(
+            Code::Usage,
+            format!("DEST {dest} is a name for one file: directories keep theirs, leave it out"),
+        );
     }
     Ok(Some(dest.to_owned()))
 }
@@ -254,21 +342,39 @@ mod tests {
 
     #[test]
     fn hosts_stand_before_a_colon_behind_w_or_in_the_job() {
-        let split =
-            |dest: Option<&str>, given, job| split(dest.map(OsStr::new), given, job).map_err(|error| error.to_string());
+        let split = |dest: Option<&str>, given, job| {
+            split(dest.map(OsStr::new), given, job).map_err(|error| error.to_string())
+        };
         let says = |nodes: &str, name: &str| Ok((nodes.to_owned(), name.to_owned()));
         assert_eq!(split(Some("n[1-3]:"), None, None), says("n[1-3]", ""));
         assert_eq!(split(Some("n1:x"), None, Some("n9")), says("n1", "x"));
         assert_eq!(split(Some(":x"), Some("n1"), None), says("n1", "x"));
         assert_eq!(split(Some("x"), Some("n1"), Some("n9")), says("n1", "x"));
         assert_eq!(split(None, None, Some("n9")), says("n9", ""));
-        for hosts in ["pc@02:eb:00:00:00:0a", "02:eb:00:00:00:[01-03]", "n1,pc@02:eb:00:00:00:0a,n2", "^/a/hosts"] {
+        for hosts in [
+            "pc@02:eb:00:00:00:0a",
+            "02:eb:00:00:00:[01-03]",
+            "n1,pc@02:eb:00:00:00:0a,n2",
+            "^/a/hosts",
+        ] {
             for name in ["", "x", "a:b"] {
-                assert_eq!(split(Some(&format!("{hosts}:{name}")), None, None), says(hosts, name));
+                assert_eq!(
+                    split(Some(&format!("{hosts}:{name}")), None, None),
+                    says(hosts, name)
+                );
             }
         }
-        assert_eq!(split(Some("02:eb"), None, None), says("02", "eb"), "no address");
-        for (dest, given) in [(None, None), (Some("b"), None), (Some(":x"), None), (Some("n2:"), Some("n1"))] {
+        assert_eq!(
+            split(Some("02:eb"), None, None),
+            says("02", "eb"),
+            "no address"
+        );
+        for (dest, given) in [
+            (None, None),
+            (Some("b"), None),
+            (Some(":x"), None),
+            (Some("n2:"), Some("n1")),
+        ] {
             assert!(split(dest, given, None).is_err(), "{dest:?} {given:?}");
         }
     }
@@ -276,10 +382,18 @@ mod tests {
     #[test]
     fn all_but_the_last_are_copied() {
         let words = |line: &str| -> Vec<OsString> { line.split(' ').map(OsString::from).collect() };
-        for (line, count, dest) in [("a", 1, None), ("a n1:", 1, Some("n1:")), ("a b :", 2, Some(":"))] {
+        for (line, count, dest) in [
+            ("a", 1, None),
+            ("a n1:", 1, Some("n1:")),
+            ("a b :", 2, Some(":")),
+        ] {
             let paths = words(line);
             let (sources, found) = parted(&paths);
-            assert_eq!((sources.len(), found), (count, dest.map(OsStr::new)), "{line}");
+            assert_eq!(
+                (sources.len(), found),
+                (count, dest.map(OsStr::new)),
+                "{line}"
+            );
         }
     }
 
@@ -287,10 +401,22 @@ mod tests {
     fn dest_is_a_name_for_one_file() {
         let directory = tempfile::tempdir().expect("a directory");
         let file = Path::new("/etc/hostname");
-        let name = |dest: &str, source: &Path| name_of(dest, source).map_err(|error| error.to_string());
-        assert_eq!((name("", file), name("hostname", file)), (Ok(None), Ok(None)));
-        assert_eq!((name("x", file), name(".", directory.path())), (Ok(Some("x".to_owned())), Ok(None)));
-        for (dest, source) in [("/tmp/x", file), ("a/b", file), ("..", file), ("x", directory.path())] {
+        let name =
+            |dest: &str, source: &Path| name_of(dest, source).map_err(|error| error.to_string());
+        assert_eq!(
+            (name("", file), name("hostname", file)),
+            (Ok(None), Ok(None))
+        );
+        assert_eq!(
+            (name("x", file), name(".", directory.path())),
+            (Ok(Some("x".to_owned())), Ok(None))
+        );
+        for (dest, source) in [
+            ("/tmp/x", file),
+            ("a/b", file),
+            ("..", file),
+            ("x", directory.path()),
+        ] {
             assert!(name(dest, source).is_err(), "{dest} {source:?}");
         }
     }

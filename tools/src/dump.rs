@@ -1,5 +1,5 @@
-//! `ethbcast dump`: prints each frame of a capture file or an interface. Captures in pcap and pcapng are read, and pcap
-//! is written.
+//! `ethbcast dump`: prints each frame of a capture file or an interface. Captures in pcap and
+//! pcapng are read, and pcap is written.
 
 use crate::args::DumpArgs;
 use crate::doctor::{Fault, of_interface, of_open};
@@ -8,7 +8,8 @@ use crate::signals::Interrupt;
 use ethbcast_collectives::inspect::{Inspected, Inspector};
 use ethbcast_transport::packet::{Capture, Interface};
 use ethbcast_transport::wire::{
-    ETHERNET_BYTES, EtherType, FieldValue, Fields, Header, MacAddr, Rank, Reject, StreamId, VERSION, group_mac,
+    ETHERNET_BYTES, EtherType, FieldValue, Fields, Header, MacAddr, Rank, Reject, StreamId,
+    VERSION, group_mac,
 };
 use pcap_parser::pcapng::Block;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
@@ -65,12 +66,31 @@ struct Counts {
 
 impl Dump {
     fn new(args: &DumpArgs) -> anyhow::Result<Dump> {
-        let &DumpArgs { ether_type, json, quiet, count, .. } = args;
-        let file = args.write.as_deref().map(CaptureWriter::create).transpose()?;
+        let &DumpArgs {
+            ether_type,
+            json,
+            quiet,
+            count,
+            ..
+        } = args;
+        let file = args
+            .write
+            .as_deref()
+            .map(CaptureWriter::create)
+            .transpose()?;
         let out = BufWriter::new(Box::new(io::stdout()) as Box<dyn Write>);
         let most = count.unwrap_or(u64::MAX);
         let (inspector, counts) = (inspector(args.key_log.as_deref())?, Counts::default());
-        Ok(Dump { inspector, ether_type, out, file, json, quiet, most, counts })
+        Ok(Dump {
+            inspector,
+            ether_type,
+            out,
+            file,
+            json,
+            quiet,
+            most,
+            counts,
+        })
     }
 
     fn take(&mut self, captured: Captured<'_>) -> anyhow::Result<ControlFlow<()>> {
@@ -89,8 +109,17 @@ impl Dump {
             (false, false) => Some(line.to_string()),
         };
         if let Some(file) = &mut self.file {
-            match line.what.as_ref().ok().and_then(|seen| seen.unkeyed(captured.bytes)) {
-                Some(plain) => file.write(Captured { wire_bytes: plain.len(), bytes: &plain, ..captured })?,
+            match line
+                .what
+                .as_ref()
+                .ok()
+                .and_then(|seen| seen.unkeyed(captured.bytes))
+            {
+                Some(plain) => file.write(Captured {
+                    wire_bytes: plain.len(),
+                    bytes: &plain,
+                    ..captured
+                })?,
                 None => file.write(captured)?,
             }
         }
@@ -98,11 +127,17 @@ impl Dump {
             match writeln!(self.out, "{text}") {
                 Ok(()) => {}
                 // The reader, such as `| head`, has enough.
-                Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ControlFlow::Break(())),
+                Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                    return Ok(ControlFlow::Break(()));
+                }
                 Err(error) => return Err(unwritable(&error)),
             }
         }
-        Ok(if self.counts.frames == self.most { ControlFlow::Break(()) } else { ControlFlow::Continue(()) })
+        Ok(if self.counts.frames == self.most {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        })
     }
 
     fn pass_over(&mut self) -> ControlFlow<()> {
@@ -115,11 +150,19 @@ impl Dump {
         let type_at = |at: usize| captured.bytes.get(at..at + 2);
         let own_at = ETHERNET_BYTES - 2;
         if type_at(own_at) == Some(&ours) {
-            return Some(Line::of(captured, self.inspector.inspect(captured.bytes, captured.wire_bytes)));
+            return Some(Line::of(
+                captured,
+                self.inspector.inspect(captured.bytes, captured.wire_bytes),
+            ));
         }
-        let is_tagged = type_at(own_at).is_some_and(|tag| TAGGED.iter().any(|tagged| tag == tagged));
-        let tag = type_at(own_at + 2).filter(|_| is_tagged && type_at(own_at + TAG_BYTES) == Some(&ours))?;
-        Some(Line::tagged(captured, u16::from_be_bytes([tag[0] & 0x0f, tag[1]])))
+        let is_tagged =
+            type_at(own_at).is_some_and(|tag| TAGGED.iter().any(|tagged| tag == tagged));
+        let tag = type_at(own_at + 2)
+            .filter(|_| is_tagged && type_at(own_at + TAG_BYTES) == Some(&ours))?;
+        Some(Line::tagged(
+            captured,
+            u16::from_be_bytes([tag[0] & 0x0f, tag[1]]),
+        ))
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
@@ -134,11 +177,19 @@ impl Dump {
         if let Some(file) = &mut self.file {
             file.finish()?;
         }
-        let Counts { frames, cut, refused, others } = self.counts;
+        let Counts {
+            frames,
+            cut,
+            refused,
+            others,
+        } = self.counts;
         let type_ = self.ether_type;
-        let mut text = format!("ethbcast: {frames} frames of EtherType {type_}, {refused} of which no host takes");
+        let mut text = format!(
+            "ethbcast: {frames} frames of EtherType {type_}, {refused} of which no host takes"
+        );
         if cut > 0 {
-            text += &format!("; {cut} were cut by the capture (capture whole frames: tcpdump -s 0)");
+            text +=
+                &format!("; {cut} were cut by the capture (capture whole frames: tcpdump -s 0)");
         }
         if others > 0 {
             text += &format!("; {others} of other protocols were passed over");
@@ -149,12 +200,20 @@ impl Dump {
 }
 
 fn inspector(log: Option<&Path>) -> anyhow::Result<Inspector> {
-    let Some(path) = log else { return Ok(Inspector::default()) };
+    let Some(path) = log else {
+        return Ok(Inspector::default());
+    };
     let shown = path.display();
-    let text = std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"));
+    let text =
+        std::fs::read_to_string(path).map_err(|error| format!("cannot read {shown}: {error}"));
     let text = Zeroizing::new(text.code(Code::System)?);
-    Inspector::with_log(&text)
-        .map_err(|line| Failure::new(Code::Usage, format!("{shown}: line {line} is none of a log of secrets")).into())
+    Inspector::with_log(&text).map_err(|line| {
+        Failure::new(
+            Code::Usage,
+            format!("{shown}: line {line} is none of a log of secrets"),
+        )
+        .into()
+    })
 }
 
 fn unwritable(error: &io::Error) -> anyhow::Error {
@@ -163,19 +222,28 @@ fn unwritable(error: &io::Error) -> anyhow::Error {
 
 fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::Result<()> {
     let interrupt = Interrupt::watch(true, || {}).code(Code::System)?;
-    let interface =
-        Interface::find(interface).map_err(|error| Failure::new(Code::System, &error).found(of_interface(&error)))?;
+    let interface = Interface::find(interface)
+        .map_err(|error| Failure::new(Code::System, &error).found(of_interface(&error)))?;
     let groups: Vec<_> = args.group.iter().map(|group| group_mac(group)).collect();
     let mut capture = Capture::open(&interface, args.ether_type, &groups)
         .map_err(|error| Failure::new(Code::System, &error).found(of_open(&error)))?;
     interrupt.begin_polling();
-    print_line(format_args!("ethbcast: frames of EtherType {} on {}", args.ether_type, interface.name));
+    print_line(format_args!(
+        "ethbcast: frames of EtherType {} on {}",
+        args.ether_type, interface.name
+    ));
     let mut ended = Ok(ControlFlow::Continue(()));
     while matches!(ended, Ok(ControlFlow::Continue(()))) && interrupt.signal().is_none() {
         let arrived = capture.receive(|bytes| {
             if matches!(ended, Ok(ControlFlow::Continue(()))) {
-                let at = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or(Duration::ZERO);
-                ended = dump.take(Captured { at, wire_bytes: bytes.len(), bytes });
+                let at = SystemTime::now()
+                    .duration_since(SystemTime::UNIX_EPOCH)
+                    .unwrap_or(Duration::ZERO);
+                ended = dump.take(Captured {
+                    at,
+                    wire_bytes: bytes.len(),
+                    bytes,
+                });
             }
         });
         arrived.map_err(|errno| {
@@ -192,7 +260,9 @@ fn listen(args: &DumpArgs, interface: Option<&str>, dump: &mut Dump) -> anyhow::
         ));
     }
     if tagged > 0 {
-        print_line(format_args!("ethbcast: {tagged} more frames came with a VLAN tag, which no host takes"));
+        print_line(format_args!(
+            "ethbcast: {tagged} more frames came with a VLAN tag, which no host takes"
+        ));
     }
     ended.map(drop)
 }
@@ -206,12 +276,18 @@ impl<'a> Line<'a> {
     fn of(captured: Captured<'a>, inspected: Result<Inspected<'a>, Reject>) -> Line<'a> {
         let what = inspected.map_err(|reject| match reject {
             Reject::Short if captured.bytes.len() < captured.wire_bytes => {
-                format!("cut to {} bytes by the capture, less than its headers", captured.bytes.len())
+                format!(
+                    "cut to {} bytes by the capture, less than its headers",
+                    captured.bytes.len()
+                )
             }
             Reject::Short => "shorter than it says it is".to_owned(),
             Reject::Foreign => "of another protocol with this EtherType".to_owned(),
             Reject::Tagged(_) => "protected by a key".to_owned(),
-            Reject::Version(other) => format!("of version {} of the protocol; this is {VERSION}", other.version),
+            Reject::Version(other) => format!(
+                "of version {} of the protocol; this is {VERSION}",
+                other.version
+            ),
             Reject::Damaged => "damaged: its checksum is wrong".to_owned(),
             other => format!("refused: {other:?}"),
         });
@@ -220,7 +296,10 @@ impl<'a> Line<'a> {
 
     fn tagged(captured: Captured<'a>, vlan: u16) -> Line<'a> {
         let why = format!("tagged for VLAN {vlan}: capture on the VLAN's own interface to read it");
-        Line { captured, what: Err(why) }
+        Line {
+            captured,
+            what: Err(why),
+        }
     }
 
     /// Whether the capture has less of the frame than was on the wire.
@@ -237,10 +316,15 @@ impl<'a> Line<'a> {
             Err(why) => Some(why.clone()),
             Ok(seen) if seen.is_cut() => {
                 let (here, whole) = (seen.frame.payload.len(), seen.payload_bytes);
-                Some(format!("cut by the capture: {here} of {whole} bytes of payload"))
+                Some(format!(
+                    "cut by the capture: {here} of {whole} bytes of payload"
+                ))
             }
             Ok(seen) => match &seen.spelled {
-                None => Some(format!("of kind {}, which there is not", seen.frame.header.kind.0)),
+                None => Some(format!(
+                    "of kind {}, which there is not",
+                    seen.frame.header.kind.0
+                )),
                 Some(spelled) if spelled.fields.is_none() => {
                     Some("malformed: its body is not one of its kind".to_owned())
                 }
@@ -261,8 +345,15 @@ impl<'a> Line<'a> {
     fn json(&self) -> Value {
         let mut object = Map::new();
         let mut put = |name: &str, value: Value| drop(object.insert(name.to_owned(), value));
-        let Captured { at, wire_bytes, bytes } = self.captured;
-        put("time", json!(format!("{}.{:09}", at.as_secs(), at.subsec_nanos())));
+        let Captured {
+            at,
+            wire_bytes,
+            bytes,
+        } = self.captured;
+        put(
+            "time",
+            json!(format!("{}.{:09}", at.as_secs(), at.subsec_nanos())),
+        );
         put("wire_bytes", json!(wire_bytes));
         put("captured_bytes", json!(bytes.len()));
         if let Some([source, destination]) = self.addresses() {
@@ -270,12 +361,28 @@ impl<'a> Line<'a> {
             put("destination", json!(destination.to_string()));
         }
         if let Ok(seen) = &self.what {
-            let Header { kind, session, stream, rank, epoch, flags, sequence, stamp } = seen.frame.header;
+            let Header {
+                kind,
+                session,
+                stream,
+                rank,
+                epoch,
+                flags,
+                sequence,
+                stamp,
+            } = seen.frame.header;
             let name = seen.spelled.as_ref().map(|spelled| spelled.kind);
             put("kind", name.map_or(json!(kind.0), |name| json!(name)));
             put("session", json!(format!("{session:08x}")));
             put("stream", json!(stream.0));
-            put("rank", if rank == Rank::NONE { Value::Null } else { json!(rank.0) });
+            put(
+                "rank",
+                if rank == Rank::NONE {
+                    Value::Null
+                } else {
+                    json!(rank.0)
+                },
+            );
             put("epoch", json!(epoch));
             put("flags", json!(flags.names().collect::<Vec<_>>()));
             put("sequence", json!(sequence));
@@ -315,7 +422,11 @@ impl fmt::Display for Line<'_> {
             }
             write_header(out, header)?;
         }
-        write!(out, ", length {}", wire_bytes.saturating_sub(ETHERNET_BYTES))?;
+        write!(
+            out,
+            ", length {}",
+            wire_bytes.saturating_sub(ETHERNET_BYTES)
+        )?;
         let mut before = ": ";
         for (name, value) in self.fields().into_iter().flat_map(Fields::iter) {
             match value {
@@ -333,7 +444,15 @@ impl fmt::Display for Line<'_> {
 }
 
 fn write_header(out: &mut fmt::Formatter<'_>, header: &Header) -> fmt::Result {
-    let Header { session, stream, rank, flags, sequence, stamp, .. } = *header;
+    let Header {
+        session,
+        stream,
+        rank,
+        flags,
+        sequence,
+        stamp,
+        ..
+    } = *header;
     write!(out, " session {session:08x}")?;
     if rank != Rank::NONE {
         write!(out, " rank {rank}")?;
@@ -345,12 +464,22 @@ fn write_header(out: &mut fmt::Formatter<'_>, header: &Header) -> fmt::Result {
         write!(out, " seq {sequence} stamp {stamp}")?;
     }
     let names: Vec<_> = flags.names().collect();
-    if names.is_empty() { Ok(()) } else { write!(out, " [{}]", names.join(" ")) }
+    if names.is_empty() {
+        Ok(())
+    } else {
+        write!(out, " [{}]", names.join(" "))
+    }
 }
 
 fn clock(at: Duration) -> String {
     let seconds = at.as_secs() % 86_400;
-    format!("{:02}:{:02}:{:02}.{:06}", seconds / 3600, seconds / 60 % 60, seconds % 60, at.subsec_micros())
+    format!(
+        "{:02}:{:02}:{:02}.{:06}",
+        seconds / 3600,
+        seconds / 60 % 60,
+        seconds % 60,
+        at.subsec_micros()
+    )
 }
 
 /// Buffer for the longest block, a jumbo frame with its options.
@@ -376,7 +505,8 @@ struct Clock {
 /// Passes the frames of a file to `dump`; `-` is stdin.
 fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
     let name = path.display().to_string();
-    let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
+    let unreadable =
+        |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
     let input: Box<dyn Read + Send> = match path == Path::new("-") {
         true => Box::new(io::stdin()),
         false => Box::new(File::open(path).map_err(unreadable)?),
@@ -385,9 +515,14 @@ fn read(path: &Path, dump: &mut Dump) -> anyhow::Result<()> {
 }
 
 fn read_from(mut input: Box<dyn Read + Send>, name: &str, dump: &mut Dump) -> anyhow::Result<()> {
-    let unreadable = |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
+    let unreadable =
+        |error: io::Error| Failure::new(Code::System, format!("cannot read {name}: {error}"));
     let mut head = Vec::new();
-    input.by_ref().take(HEAD_BYTES).read_to_end(&mut head).map_err(unreadable)?;
+    input
+        .by_ref()
+        .take(HEAD_BYTES)
+        .read_to_end(&mut head)
+        .map_err(unreadable)?;
     let mut reader = create_reader(BUFFER_BYTES, Cursor::new(head).chain(input)).map_err(|_| {
         let text = "neither pcap nor pcapng; write one with `tcpdump -w FILE` or `ethbcast dump -i IFACE -w FILE`";
         Failure::new(Code::Usage, format!("{name} is {text}"))
@@ -402,11 +537,15 @@ fn read_from(mut input: Box<dyn Read + Send>, name: &str, dump: &mut Dump) -> an
             }
             Err(PcapError::Eof) => return Ok(()),
             Err(PcapError::Incomplete(_)) => {
-                reader.refill().map_err(|error| unreadable(io::Error::other(error.to_string())))?;
+                reader
+                    .refill()
+                    .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
                 continue;
             }
             Err(PcapError::UnexpectedEof) => {
-                let text = format!("{name} ends in the middle of what begins at byte {at}: the capture was cut short");
+                let text = format!(
+                    "{name} ends in the middle of what begins at byte {at}: the capture was cut short"
+                );
                 return Err(Failure::new(Code::Usage, text).into());
             }
             Err(_) => {
@@ -422,15 +561,28 @@ fn read_from(mut input: Box<dyn Read + Send>, name: &str, dump: &mut Dump) -> an
 }
 
 impl Interfaces {
-    fn take(&mut self, block: &PcapBlockOwned<'_>, dump: &mut Dump, name: &str) -> anyhow::Result<ControlFlow<()>> {
+    fn take(
+        &mut self,
+        block: &PcapBlockOwned<'_>,
+        dump: &mut Dump,
+        name: &str,
+    ) -> anyhow::Result<ControlFlow<()>> {
         match block {
             PcapBlockOwned::LegacyHeader(header) if header.network != Linktype::ETHERNET => {
-                let text =
-                    format!("{name} was not captured on an Ethernet interface: its link type is {}", header.network);
-                return Err(Failure::new(Code::Usage, format!("{text}; capture with -i of one")).into());
+                let text = format!(
+                    "{name} was not captured on an Ethernet interface: its link type is {}",
+                    header.network
+                );
+                return Err(
+                    Failure::new(Code::Usage, format!("{text}; capture with -i of one")).into(),
+                );
             }
             PcapBlockOwned::LegacyHeader(header) => {
-                self.nanos_per_fraction = if header.is_nanosecond_precision() { 1 } else { 1000 };
+                self.nanos_per_fraction = if header.is_nanosecond_precision() {
+                    1
+                } else {
+                    1000
+                };
             }
             PcapBlockOwned::Legacy(frame) => {
                 let nanos = u64::from(frame.ts_usec) * u64::from(self.nanos_per_fraction);
@@ -442,13 +594,27 @@ impl Interfaces {
                 is_ethernet: interface.linktype == Linktype::ETHERNET,
                 ticks_per_second: interface.ts_resolution().unwrap_or(1_000_000).max(1),
                 offset_seconds: interface.if_tsoffset,
-                most_bytes: if interface.snaplen == 0 { u32::MAX } else { interface.snaplen },
+                most_bytes: if interface.snaplen == 0 {
+                    u32::MAX
+                } else {
+                    interface.snaplen
+                },
             }),
             PcapBlockOwned::NG(Block::EnhancedPacket(frame)) => {
-                let clock = self.known.get(frame.if_id as usize).filter(|clock| clock.is_ethernet);
-                let Some(clock) = clock else { return Ok(dump.pass_over()) };
+                let clock = self
+                    .known
+                    .get(frame.if_id as usize)
+                    .filter(|clock| clock.is_ethernet);
+                let Some(clock) = clock else {
+                    return Ok(dump.pass_over());
+                };
                 let ticks = u64::from(frame.ts_high) << 32 | u64::from(frame.ts_low);
-                return dump.take(captured(clock.time(ticks), frame.origlen, frame.caplen, frame.data));
+                return dump.take(captured(
+                    clock.time(ticks),
+                    frame.origlen,
+                    frame.caplen,
+                    frame.data,
+                ));
             }
             PcapBlockOwned::NG(Block::SimplePacket(frame)) => {
                 let Some(clock) = self.known.first().filter(|clock| clock.is_ethernet) else {
@@ -475,7 +641,11 @@ impl Clock {
 /// Returns a frame without the padding of its block.
 fn captured(at: Duration, wire_bytes: u32, here_bytes: u32, data: &[u8]) -> Captured<'_> {
     let bytes = &data[..data.len().min(here_bytes as usize)];
-    Captured { at, wire_bytes: (wire_bytes as usize).max(bytes.len()), bytes }
+    Captured {
+        at,
+        wire_bytes: (wire_bytes as usize).max(bytes.len()),
+        bytes,
+    }
 }
 
 const MAGIC_NANOSECONDS: u32 = 0xa1b2_3c4d;
@@ -492,31 +662,63 @@ struct CaptureWriter {
 impl CaptureWriter {
     fn create(path: &Path) -> anyhow::Result<CaptureWriter> {
         let out = File::create(path).map_err(|error| unwritable_file(path, &error))?;
-        let mut writer = CaptureWriter { out: BufWriter::new(out), path: path.to_owned() };
+        let mut writer = CaptureWriter {
+            out: BufWriter::new(out),
+            path: path.to_owned(),
+        };
         let [major, minor] = PCAP_VERSION.map(u32::from);
-        let header = [MAGIC_NANOSECONDS, major << 16 | minor, 0, 0, MAX_BYTES, LINKTYPE_ETHERNET];
+        let header = [
+            MAGIC_NANOSECONDS,
+            major << 16 | minor,
+            0,
+            0,
+            MAX_BYTES,
+            LINKTYPE_ETHERNET,
+        ];
         writer.words(&header)?;
         Ok(writer)
     }
 
     fn write(&mut self, frame: Captured<'_>) -> anyhow::Result<()> {
-        let Captured { at, wire_bytes, bytes } = frame;
-        self.words(&[at.as_secs() as u32, at.subsec_nanos(), bytes.len() as u32, wire_bytes as u32])?;
-        self.out.write_all(bytes).map_err(|error| unwritable_file(&self.path, &error))
+        let Captured {
+            at,
+            wire_bytes,
+            bytes,
+        } = frame;
+        self.words(&[
+            at.as_secs() as u32,
+            at.subsec_nanos(),
+            bytes.len() as u32,
+            wire_bytes as u32,
+        ])?;
+        self.out
+            .write_all(bytes)
+            .map_err(|error| unwritable_file(&self.path, &error))
     }
 
     fn finish(&mut self) -> anyhow::Result<()> {
-        self.out.flush().map_err(|error| unwritable_file(&self.path, &error))
+        self.out
+            .flush()
+            .map_err(|error| unwritable_file(&self.path, &error))
     }
 
     fn words(&mut self, words: &[u32]) -> anyhow::Result<()> {
         let bytes: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
-        self.out.write_all(&bytes).map_err(|error| unwritable_file(&self.path, &error))
+        self.out
+            .write_all(&bytes)
+            .map_err(|error| unwritable_file(&self.path, &error))
     }
 }
 
 fn unwritable_file(path: &Path, error: &io::Error) -> anyhow::Error {
-    Failure::new(Code::System, format!("cannot write {}: {error}; choose another with --write", path.display())).into()
+    Failure::new(
+        Code::System,
+        format!(
+            "cannot write {}: {error}; choose another with --write",
+            path.display()
+        ),
+    )
+    .into()
 }
 
 #[cfg(test)]
@@ -526,7 +728,13 @@ mod tests {
 
     fn block(kind: u32, body: &[u8]) -> Vec<u8> {
         let bytes = 12 + body.len() as u32;
-        [&kind.to_le_bytes()[..], &bytes.to_le_bytes(), body, &bytes.to_le_bytes()].concat()
+        [
+            &kind.to_le_bytes()[..],
+            &bytes.to_le_bytes(),
+            body,
+            &bytes.to_le_bytes(),
+        ]
+        .concat()
     }
 
     /// The first frames of a capture of a lab, and one of them as pcapng.
@@ -535,13 +743,19 @@ mod tests {
         let pcap = &include_bytes!("../tests/captures/lab.pcap")[..2000];
         let (lengths, frame) = ([96, 0, 0, 0, 96, 0, 0, 0], &pcap[24 + 16..24 + 16 + 96]);
         let ng = [
-            block(0x0a0d_0d0a, &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[255; 8]].concat()),
+            block(
+                0x0a0d_0d0a,
+                &[&0x1a2b_3c4d_u32.to_le_bytes()[..], &[1, 0, 0, 0], &[255; 8]].concat(),
+            ),
             block(1, &[1, 0, 0, 0, 0, 0, 0, 0]),
             block(6, &[&[0; 8][..], &[7, 0, 0, 0], &lengths, frame].concat()),
             block(3, &[&lengths[4..], frame].concat()),
         ];
         let bytes = [pcap.to_vec(), ng.concat()];
-        let corpus = bytes.map(|bytes| Entry { name: String::new(), bytes });
+        let corpus = bytes.map(|bytes| Entry {
+            name: String::new(),
+            bytes,
+        });
         let (mut mutator, mut frames) = (Mutator::new(&corpus, 1), [0; 2]);
         for number in 0..1500 {
             let args = DumpArgs {
@@ -561,7 +775,10 @@ mod tests {
             let is_whole = read_from(Box::new(Cursor::new(input)), "altered", &mut dump).is_ok();
             frames[usize::from(is_whole)] += dump.counts.frames;
         }
-        assert!(frames.iter().all(|frames| *frames > 50), "of refused captures and of others: {frames:?}");
+        assert!(
+            frames.iter().all(|frames| *frames > 50),
+            "of refused captures and of others: {frames:?}"
+        );
     }
 
     #[test]
@@ -572,9 +789,19 @@ mod tests {
             offset_seconds,
             most_bytes: u32::MAX,
         };
-        assert_eq!(clock(1_000_000, 0).time(1_500_000), Duration::from_millis(1500));
-        assert_eq!(clock(1 << 20, 10).time(1 << 19), Duration::new(10, 500_000_000));
+        assert_eq!(
+            clock(1_000_000, 0).time(1_500_000),
+            Duration::from_millis(1500)
+        );
+        assert_eq!(
+            clock(1 << 20, 10).time(1 << 19),
+            Duration::new(10, 500_000_000)
+        );
         assert_eq!(clock(1, -5).time(3), Duration::ZERO, "before 1970");
-        assert_eq!(clock(1, i64::MAX).time(u64::MAX), Duration::ZERO, "no time that can be");
+        assert_eq!(
+            clock(1, i64::MAX).time(u64::MAX),
+            Duration::ZERO,
+            "no time that can be"
+        );
     }
 }

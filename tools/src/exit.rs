@@ -26,17 +26,32 @@ pub enum Form {
 
 pub const CODES: [(&str, &str); 8] = [
     ("0", "All receivers have verified everything."),
-    ("1", "Some receivers failed; each is named with its reason. With doctor: something is wrong."),
-    ("2", "Usage, or input that is malformed or contradicts itself."),
-    ("3", "Nobody was there, the time was up, or the group is another sender's."),
-    ("4", "The system or a permission: interface, capability, SOURCE, DEST."),
+    (
+        "1",
+        "Some receivers failed; each is named with its reason. With doctor: something is wrong.",
+    ),
+    (
+        "2",
+        "Usage, or input that is malformed or contradicts itself.",
+    ),
+    (
+        "3",
+        "Nobody was there, the time was up, or the group is another sender's.",
+    ),
+    (
+        "4",
+        "The system or a permission: interface, capability, SOURCE, DEST.",
+    ),
     ("5", "The bytes are not those of the sender."),
     ("130, 143", "Interrupted, or asked to terminate."),
     ("other", "With recv --pipe, the command's own code."),
 ];
 
 pub fn codes() -> String {
-    let lines: Vec<String> = CODES.iter().map(|(code, says)| format!("  {code:<9} {says}")).collect();
+    let lines: Vec<String> = CODES
+        .iter()
+        .map(|(code, says)| format!("  {code:<9} {says}"))
+        .collect();
     format!("Exit codes:\n{}", lines.join("\n"))
 }
 
@@ -110,15 +125,25 @@ impl Form {
 
 impl Failure {
     pub fn of_option(self, option: &str) -> Failure {
-        Failure { text: format!("{option}: {}", self.text), ..self }
+        Failure {
+            text: format!("{option}: {}", self.text),
+            ..self
+        }
     }
 
     pub fn new(code: Code, text: impl fmt::Display) -> Failure {
-        Failure { code, text: text.to_string(), fault: None }
+        Failure {
+            code,
+            text: text.to_string(),
+            fault: None,
+        }
     }
 
     pub fn found(self, fault: impl Into<Option<Fault>>) -> Failure {
-        Failure { fault: fault.into(), ..self }
+        Failure {
+            fault: fault.into(),
+            ..self
+        }
     }
 
     pub fn fault(&self) -> Option<Fault> {
@@ -180,7 +205,9 @@ pub fn report_object(object: &Value, form: Form) -> anyhow::Result<()> {
 /// Prints lines on stderr and ignores errors. Names and paths of others may be in them: characters
 /// that must not be shown are replaced.
 pub fn print_line(text: impl fmt::Display) {
-    let text = text.to_string().replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
+    let text = text
+        .to_string()
+        .replace(|letter| letter != '\n' && !is_shown(letter), "\u{FFFD}");
     // A single write keeps the line together among other processes' output.
     drop(std::io::stderr().write_all(format!("{text}\n").as_bytes()));
 }
@@ -193,9 +220,15 @@ pub fn one_line(text: &str) -> String {
 /// Prints a failure on stderr and returns the exit code; an error without a code is a system
 /// failure. In JSON forms the failure is also printed on stdout, unless a report was.
 pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
-    let Err(error) = result else { return ExitCode::SUCCESS };
+    let Err(error) = result else {
+        return ExitCode::SUCCESS;
+    };
     let fault = error.downcast_ref::<Failure>().and_then(Failure::fault);
-    let failure = Failure { code: code(&error), text: format!("{error:#}"), fault };
+    let failure = Failure {
+        code: code(&error),
+        text: format!("{error:#}"),
+        fault,
+    };
     if form != Form::Lines && !HAS_REPORTED.load(Ordering::Relaxed) {
         drop(report_object(&failure.to_json(), form));
     }
@@ -205,11 +238,16 @@ pub fn finish(result: anyhow::Result<()>, form: Form) -> ExitCode {
 }
 
 pub fn number(result: &anyhow::Result<()>) -> u8 {
-    result.as_ref().err().map_or(0, |error| code(error).number())
+    result
+        .as_ref()
+        .err()
+        .map_or(0, |error| code(error).number())
 }
 
 fn code(error: &anyhow::Error) -> Code {
-    error.downcast_ref::<Failure>().map_or(Code::System, Failure::code)
+    error
+        .downcast_ref::<Failure>()
+        .map_or(Code::System, Failure::code)
 }
 
 /// Ends the process after an error of the command-line parser, with `more` after its message, or
@@ -219,7 +257,10 @@ pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
         error.exit();
     }
     if form != Form::Lines {
-        drop(report_object(&Failure::new(Code::Usage, words(error)).to_json(), form));
+        drop(report_object(
+            &Failure::new(Code::Usage, words(error)).to_json(),
+            form,
+        ));
     }
     drop(error.print());
     more.iter().for_each(print_line);
@@ -229,7 +270,11 @@ pub fn refuse(error: &clap::Error, more: Option<String>, form: Form) -> ! {
 fn words(error: &clap::Error) -> String {
     let text = error.render().to_string();
     let first = text.split("\n\n").next().unwrap_or_default();
-    let lines: Vec<&str> = first.trim_start_matches("error: ").lines().map(str::trim).collect();
+    let lines: Vec<&str> = first
+        .trim_start_matches("error: ")
+        .lines()
+        .map(str::trim)
+        .collect();
     lines.join(" ")
 }
 
@@ -237,7 +282,9 @@ fn words(error: &clap::Error) -> String {
 const VERSION: u64 = 1;
 
 pub fn event(name: &str, mut fields: Value) -> Value {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default();
     fields["version"] = json!(VERSION);
     fields["event"] = json!(name);
     fields["at"] = json!(now.as_millis() as f64 / 1000.0);
@@ -255,41 +302,73 @@ mod tests {
 
     #[test]
     fn the_output_format_is_known_even_for_an_invalid_command_line() {
-        let form = |line: &str| Form::requested(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
+        let form =
+            |line: &str| Form::requested(&line.split(' ').map(OsString::from).collect::<Vec<_>>());
         assert_eq!(form("ethbcast send --no-such-flag --json x"), Form::Object);
         assert_eq!(form("ethbcast send --json --json-stream x"), Form::Stream);
-        assert_eq!(form("ethbcast send --no-such-flag -- --json"), Form::Lines, "that is a file");
-        assert_eq!(form("ethbcast recv --no-such-flag --json -"), Form::Lines, "stdout is for data");
+        assert_eq!(
+            form("ethbcast send --no-such-flag -- --json"),
+            Form::Lines,
+            "that is a file"
+        );
+        assert_eq!(
+            form("ethbcast recv --no-such-flag --json -"),
+            Form::Lines,
+            "stdout is for data"
+        );
         assert_eq!(form("ethbcast"), Form::Lines);
     }
 
     #[test]
     fn bytes_that_are_not_the_senders_end_with_code_5() {
         let text = "65536 bytes at byte 0 came damaged 3 times";
-        let failure = crate::session::failure(ethbcast_collectives::session::Error::Damaged(text.to_owned()));
-        assert_eq!((failure.code().number(), failure.fault()), (5, Some(Fault::Damaged)));
+        let failure = crate::session::failure(ethbcast_collectives::session::Error::Damaged(
+            text.to_owned(),
+        ));
+        assert_eq!(
+            (failure.code().number(), failure.fault()),
+            (5, Some(Fault::Damaged))
+        );
         assert!(failure.to_string().contains(text), "{failure}");
     }
 
     #[test]
     fn one_line_contains_no_line_break_control_or_direction_characters() {
-        assert_eq!(one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"), "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}");
-        assert_eq!(one_line("n1: \u{200c}é"), "n1: \u{200c}é", "letters of names stay");
+        assert_eq!(
+            one_line("a\nb\u{1b}[2J\u{202e}c\u{2066}"),
+            "a\u{FFFD}b\u{FFFD}[2J\u{FFFD}c\u{FFFD}"
+        );
+        assert_eq!(
+            one_line("n1: \u{200c}é"),
+            "n1: \u{200c}é",
+            "letters of names stay"
+        );
     }
 
     #[test]
     fn an_error_of_the_command_line_parser_is_one_sentence() {
         let command = clap::Command::new("ethbcast").arg(clap::Arg::new("SOURCE").required(true));
-        let error = command.try_get_matches_from(["ethbcast"]).expect_err("there is none");
-        assert_eq!(words(&error), "the following required arguments were not provided: <SOURCE>");
+        let error = command
+            .try_get_matches_from(["ethbcast"])
+            .expect_err("there is none");
+        assert_eq!(
+            words(&error),
+            "the following required arguments were not provided: <SOURCE>"
+        );
     }
 
     #[test]
     fn every_event_says_what_it_is_when_it_was_and_of_which_version() {
         let event = done(&json!({ "schema": 1 }));
-        assert_eq!((&event["version"], &event["event"]), (&json!(1), &json!("done")));
+        assert_eq!(
+            (&event["version"], &event["event"]),
+            (&json!(1), &json!("done"))
+        );
         assert_eq!(event["report"], json!({ "schema": 1 }));
         let at = UNIX_EPOCH + Duration::from_secs_f64(event["at"].as_f64().expect("a number"));
-        assert!(at.elapsed().is_ok_and(|age| age < Duration::from_secs(60)), "{event}");
+        assert!(
+            at.elapsed().is_ok_and(|age| age < Duration::from_secs(60)),
+            "{event}"
+        );
     }
 }

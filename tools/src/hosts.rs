@@ -9,11 +9,15 @@ use crate::signals::Interrupt;
 use crate::{doctor, inputs, key, units};
 use ethbcast_collectives::census::{About, Busy, CensusQuery, CensusReply, LastSession, Present};
 use ethbcast_collectives::keys::Keys;
-use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError, addresses_of, check_group};
+use ethbcast_collectives::membership::live::{
+    Opening, RingRoom, StationError, addresses_of, check_group,
+};
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, format_rate, natural_order};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u64};
+use ethbcast_transport::packet::{
+    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u64,
+};
 use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -32,7 +36,11 @@ const CLEAR: &str = "\u{1b}[H\u{1b}[2J";
 pub fn about(interface: &Interface) -> About {
     let megabits = doctor::megabits_per_second(interface).and_then(|mbit| u32::try_from(mbit).ok());
     let version = concat!("ethbcast ", env!("CARGO_PKG_VERSION")).to_owned();
-    About { version, megabits_per_second: megabits, last: None }
+    About {
+        version,
+        megabits_per_second: megabits,
+        last: None,
+    }
 }
 
 pub struct Search<'a> {
@@ -64,14 +72,35 @@ impl<'a> Census<'a> {
         let (waker, clock) = (Waker::new().code(Code::System)?, Clock::start());
         let nonce = random_u64().code(Code::System)?;
         let wait = search.wait.max(MIN_WAIT);
-        let asker = CensusQuery::new(clock.now(), identity, search.group.unwrap_or_default(), wait, nonce);
-        let asker = if search.over.is_unicast() { asker.by_broadcast() } else { asker };
-        let asker = if search.over.is_udp() { asker.padded() } else { asker };
+        let asker = CensusQuery::new(
+            clock.now(),
+            identity,
+            search.group.unwrap_or_default(),
+            wait,
+            nonce,
+        );
+        let asker = if search.over.is_unicast() {
+            asker.by_broadcast()
+        } else {
+            asker
+        };
+        let asker = if search.over.is_udp() {
+            asker.padded()
+        } else {
+            asker
+        };
         let asker = match &search.keys {
             Some(keys) => asker.with_keys(Arc::clone(keys)),
             None => asker,
         };
-        Ok(Census { search, port, asker, waker, clock, interrupt: None })
+        Ok(Census {
+            search,
+            port,
+            asker,
+            waker,
+            clock,
+            interrupt: None,
+        })
     }
 
     pub fn until_interrupted(mut self) -> anyhow::Result<Census<'a>> {
@@ -85,11 +114,25 @@ impl<'a> Census<'a> {
     pub fn round(&mut self) -> anyhow::Result<Vec<Present>> {
         let (round, enough, interrupt) = (self.asker.rounds(), self.search.enough, &self.interrupt);
         let settled_at = self.clock.now() + NAMESAKES_WAIT;
-        drive(&mut self.port, &mut self.asker, &self.waker, &self.clock, |asker, now| {
-            let has_all = |hosts: &[String]| now >= settled_at && missing(hosts, asker.present()).is_empty();
-            let is_over = asker.rounds() > round || is_heard(interrupt.as_ref()) || enough.is_some_and(has_all);
-            if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-        })
+        drive(
+            &mut self.port,
+            &mut self.asker,
+            &self.waker,
+            &self.clock,
+            |asker, now| {
+                let has_all = |hosts: &[String]| {
+                    now >= settled_at && missing(hosts, asker.present()).is_empty()
+                };
+                let is_over = asker.rounds() > round
+                    || is_heard(interrupt.as_ref())
+                    || enough.is_some_and(has_all);
+                if is_over {
+                    ControlFlow::Break(())
+                } else {
+                    ControlFlow::Continue(())
+                }
+            },
+        )
         .code(Code::System)?;
         Ok(sorted(&self.asker))
     }
@@ -132,10 +175,20 @@ pub fn run(args: &HostsArgs) -> anyhow::Result<()> {
 fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
     let mut port = PortConfig::new(search.ether_type);
     port.over = search.over;
-    let opening = Opening { interface: search.interface, ..Opening::new("census", port) };
-    let room = |_| RingRoom { margin_frames: MAX_ANSWERS, ..RingRoom::for_session(0) };
+    let opening = Opening {
+        interface: search.interface,
+        ..Opening::new("census", port)
+    };
+    let room = |_| RingRoom {
+        margin_frames: MAX_ANSWERS,
+        ..RingRoom::for_session(0)
+    };
     let refused = |error: &StationError| station_failure(error);
-    let peers = search.over.is_unicast().then(|| addresses_of(search.enough.unwrap_or_default())).transpose();
+    let peers = search
+        .over
+        .is_unicast()
+        .then(|| addresses_of(search.enough.unwrap_or_default()))
+        .transpose();
     let peers = peers.map_err(|error| refused(&error))?;
     let (mut port, station) = opening.open(room).map_err(|error| refused(&error))?;
     peers.into_iter().for_each(|peers| port.name_peers(&peers));
@@ -147,13 +200,18 @@ fn sorted(asker: &CensusQuery) -> Vec<Present> {
     present.sort_by(|a, b| {
         let (one, other) = (&a.answer, &b.answer);
         let hosts = natural_order(&one.host, &other.host);
-        hosts.then_with(|| natural_order(&one.group, &other.group)).then_with(|| a.mac.cmp(&b.mac))
+        hosts
+            .then_with(|| natural_order(&one.group, &other.group))
+            .then_with(|| a.mac.cmp(&b.mac))
     });
     present
 }
 
 /// Returns for each named host the present receivers of that name, by distinguishing names.
-pub fn found<'a>(named: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<BTreeSet<String>> {
+pub fn found<'a>(
+    named: &[String],
+    present: impl Iterator<Item = &'a Present>,
+) -> Vec<BTreeSet<String>> {
     let names = HostNames::new(named.iter().map(String::as_str));
     let mut found = vec![BTreeSet::new(); named.len()];
     for present in present {
@@ -171,12 +229,25 @@ pub fn node_name(present: &Present) -> String {
 
 fn missing<'a>(expected: &[String], present: impl Iterator<Item = &'a Present>) -> Vec<String> {
     let found = found(expected, present);
-    expected.iter().zip(found).filter(|(_, nodes)| nodes.is_empty()).map(|(host, _)| host.clone()).collect()
+    expected
+        .iter()
+        .zip(found)
+        .filter(|(_, nodes)| nodes.is_empty())
+        .map(|(host, _)| host.clone())
+        .collect()
 }
 
-fn show(args: &HostsArgs, present: &[Present], missing: &[String], topology: Option<&Topology>) -> anyhow::Result<()> {
+fn show(
+    args: &HostsArgs,
+    present: &[Present],
+    missing: &[String],
+    topology: Option<&Topology>,
+) -> anyhow::Result<()> {
     if args.json {
-        let hosts: Vec<_> = present.iter().map(|present| to_json(present, topology)).collect();
+        let hosts: Vec<_> = present
+            .iter()
+            .map(|present| to_json(present, topology))
+            .collect();
         return report(&json!({ "schema": 1, "hosts": hosts, "missing": missing }).to_string());
     }
     let clears = args.watch && std::io::stdout().is_terminal();
@@ -192,20 +263,38 @@ fn show(args: &HostsArgs, present: &[Present], missing: &[String], topology: Opt
 
 fn verdict(args: &HostsArgs, present: &[Present], missing: &[String]) -> anyhow::Result<()> {
     if !missing.is_empty() {
-        let text =
-            format!("not there: {}; see `ethbcast recv --serve` and `ethbcast doctor` there", nodeset::fold(missing));
+        let text = format!(
+            "not there: {}; see `ethbcast recv --serve` and `ethbcast doctor` there",
+            nodeset::fold(missing)
+        );
         return fail(Code::SomeFailed, text);
     }
     if present.is_empty() && !args.watch {
-        let of = args.group.as_ref().map_or(String::new(), |group| format!(" to group {group}"));
-        let text =
-            format!("nobody listens{of}: start `ethbcast recv --serve DIR` on the hosts, or wait longer with --wait");
-        return Err(Failure::new(Code::Nobody, text).found(doctor::Fault::Nobody).into());
+        let of = args
+            .group
+            .as_ref()
+            .map_or(String::new(), |group| format!(" to group {group}"));
+        let text = format!(
+            "nobody listens{of}: start `ethbcast recv --serve DIR` on the hosts, or wait longer with --wait"
+        );
+        return Err(Failure::new(Code::Nobody, text)
+            .found(doctor::Fault::Nobody)
+            .into());
     }
     Ok(())
 }
 
-const HEAD: [&str; 9] = ["HOST", "GROUP", "MAC", "PLACE", "RATE", "MTU", "FREE", "STATE", "LAST SESSION"];
+const HEAD: [&str; 9] = [
+    "HOST",
+    "GROUP",
+    "MAC",
+    "PLACE",
+    "RATE",
+    "MTU",
+    "FREE",
+    "STATE",
+    "LAST SESSION",
+];
 
 /// Returns a heading and a line for each receiver; nothing if there is none.
 pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
@@ -214,28 +303,62 @@ pub fn text(present: &[Present], topology: Option<&Topology>) -> String {
     }
     let mut addresses: BTreeMap<String, BTreeSet<MacAddr>> = BTreeMap::new();
     for Present { mac, answer, .. } in present {
-        addresses.entry(answer.host.to_ascii_lowercase()).or_default().insert(*mac);
+        addresses
+            .entry(answer.host.to_ascii_lowercase())
+            .or_default()
+            .insert(*mac);
     }
     // Hosts that share a name are shown with their address.
-    let is_shared = |host: &str| addresses.get(&host.to_ascii_lowercase()).is_some_and(|all| all.len() > 1);
-    let rows = present.iter().map(|one| row(one, is_shared(&one.answer.host), topology));
-    let rows: Vec<[String; 9]> = std::iter::once(HEAD.map(str::to_owned)).chain(rows).collect();
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
+    let is_shared = |host: &str| {
+        addresses
+            .get(&host.to_ascii_lowercase())
+            .is_some_and(|all| all.len() > 1)
+    };
+    let rows = present
+        .iter()
+        .map(|one| row(one, is_shared(&one.answer.host), topology));
+    let rows: Vec<[String; 9]> = std::iter::once(HEAD.map(str::to_owned))
+        .chain(rows)
+        .collect();
+    let width = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].chars().count())
+            .max()
+            .unwrap_or(0)
+    };
     // The column of places is shown with a topology only.
-    let shown: Vec<usize> = (0..HEAD.len()).filter(|&column| column != 3 || topology.is_some()).collect();
+    let shown: Vec<usize> = (0..HEAD.len())
+        .filter(|&column| column != 3 || topology.is_some())
+        .collect();
     let line = |row: &[String; 9]| {
-        let cells: Vec<String> = shown.iter().map(|&at| format!("{:<width$}", row[at], width = width(at))).collect();
+        let cells: Vec<String> = shown
+            .iter()
+            .map(|&at| format!("{:<width$}", row[at], width = width(at)))
+            .collect();
         cells.join("  ").trim_end().to_owned()
     };
     rows.iter().map(line).collect::<Vec<_>>().join("\n")
 }
 
 fn row(present: &Present, is_shared: bool, topology: Option<&Topology>) -> [String; 9] {
-    let CensusReply { group, host, mtu_bytes, free_bytes, about, .. } = &present.answer;
-    let rate = about.megabits_per_second.map(|megabits| format_rate(u64::from(megabits) * 1_000_000));
+    let CensusReply {
+        group,
+        host,
+        mtu_bytes,
+        free_bytes,
+        about,
+        ..
+    } = &present.answer;
+    let rate = about
+        .megabits_per_second
+        .map(|megabits| format_rate(u64::from(megabits) * 1_000_000));
     let unknown = || "-".to_owned();
     [
-        if is_shared { node_name(present) } else { host.clone() },
+        if is_shared {
+            node_name(present)
+        } else {
+            host.clone()
+        },
         group.clone(),
         present.mac.to_string(),
         place(&node_name(present), topology).unwrap_or_else(unknown),
@@ -254,16 +377,25 @@ fn place(host: &str, topology: Option<&Topology>) -> Option<String> {
 }
 
 fn state(answer: &CensusReply) -> String {
-    let CensusReply { busy, bytes, size, .. } = answer;
+    let CensusReply {
+        busy, bytes, size, ..
+    } = answer;
     match (busy, size.filter(|&size| size > 0)) {
-        (Busy::Receiving, Some(size)) => format!("receiving, {} %", u128::from(*bytes) * 100 / u128::from(size)),
+        (Busy::Receiving, Some(size)) => format!(
+            "receiving, {} %",
+            u128::from(*bytes) * 100 / u128::from(size)
+        ),
         (Busy::Receiving, None) => format!("receiving, {}", units::bytes(*bytes)),
         _ => busy.name().to_owned(),
     }
 }
 
 fn last(last: &LastSession) -> String {
-    let LastSession { is_delivered, source, seconds_ago } = last;
+    let LastSession {
+        is_delivered,
+        source,
+        seconds_ago,
+    } = last;
     let ago = match seconds_ago {
         seconds if *seconds < 120 => format!("{seconds} s"),
         seconds if *seconds < 7200 => format!("{} min", seconds / 60),
@@ -275,7 +407,17 @@ fn last(last: &LastSession) -> String {
 }
 
 pub fn to_json(present: &Present, topology: Option<&Topology>) -> Value {
-    let CensusReply { group, host, mtu_bytes, free_bytes, busy, bytes, size, about, .. } = &present.answer;
+    let CensusReply {
+        group,
+        host,
+        mtu_bytes,
+        free_bytes,
+        busy,
+        bytes,
+        size,
+        about,
+        ..
+    } = &present.answer;
     let last = about.last.as_ref().map(|last| {
         json!({
             "status": if last.is_delivered { "verified" } else { "failed" },
@@ -317,12 +459,30 @@ mod tests {
             about: ethbcast_collectives::census::About::default(),
         };
         assert_eq!(state(&answer(Busy::Waiting, 0, None)), "waiting");
-        assert_eq!(state(&answer(Busy::Receiving, u64::MAX - 1, Some(u64::MAX))), "receiving, 99 %");
-        assert_eq!(state(&answer(Busy::Receiving, 1 << 20, None)), "receiving, 1.00 MiB");
-        assert_eq!(state(&answer(Busy::Receiving, 0, Some(0))), "receiving, 0 B");
-        let ago = |seconds_ago, is_delivered| last(&LastSession { is_delivered, source: "a".to_owned(), seconds_ago });
+        assert_eq!(
+            state(&answer(Busy::Receiving, u64::MAX - 1, Some(u64::MAX))),
+            "receiving, 99 %"
+        );
+        assert_eq!(
+            state(&answer(Busy::Receiving, 1 << 20, None)),
+            "receiving, 1.00 MiB"
+        );
+        assert_eq!(
+            state(&answer(Busy::Receiving, 0, Some(0))),
+            "receiving, 0 B"
+        );
+        let ago = |seconds_ago, is_delivered| {
+            last(&LastSession {
+                is_delivered,
+                source: "a".to_owned(),
+                seconds_ago,
+            })
+        };
         assert_eq!(ago(119, true), "has a, 119 s ago");
-        assert_eq!((ago(7199, false), ago(7200, true)), ("FAILED a, 119 min ago".into(), "has a, 2 h ago".into()));
+        assert_eq!(
+            (ago(7199, false), ago(7200, true)),
+            ("FAILED a, 119 min ago".into(), "has a, 2 h ago".into())
+        );
         assert_eq!(ago(u32::MAX, true), "has a, 49710 d ago");
         assert_eq!(text(&[], None), "");
     }

@@ -26,18 +26,26 @@ pub fn read_topology(path: &Path) -> anyhow::Result<Topology> {
 pub fn find_root(topology: &Topology, name: &str, root: &str) -> anyhow::Result<usize> {
     let Some(host) = topology.host_named(root) else {
         let known = nodeset::fold(topology.hosts());
-        let text = format!("the topology ({name}) has no host {root}, only {known}: choose one of them with --root");
+        let text = format!(
+            "the topology ({name}) has no host {root}, only {known}: choose one of them with --root"
+        );
         return fail(Code::Usage, text);
     };
     Ok(host)
 }
 
 pub fn print_notes(notes: &[String]) {
-    notes.iter().for_each(|note| crate::exit::print_line(format_args!("ethbcast: note: {note}")));
+    notes
+        .iter()
+        .for_each(|note| crate::exit::print_line(format_args!("ethbcast: note: {note}")));
 }
 
 pub fn refused(error: LoadError) -> Failure {
-    let code = if matches!(error, LoadError::Unreadable { .. }) { Code::System } else { Code::Usage };
+    let code = if matches!(error, LoadError::Unreadable { .. }) {
+        Code::System
+    } else {
+        Code::Usage
+    };
     Failure::new(code, error)
 }
 
@@ -48,7 +56,11 @@ pub fn read_text(path: &Path, what: &'static str) -> anyhow::Result<String> {
 
 pub fn host_by_slurm(topology: &Topology) -> Option<usize> {
     let address = std::env::var("SLURM_TOPOLOGY_ADDR").ok()?;
-    host_at(topology, &address, std::env::var("SLURM_TOPOLOGY_ADDR_PATTERN").ok().as_deref())
+    host_at(
+        topology,
+        &address,
+        std::env::var("SLURM_TOPOLOGY_ADDR_PATTERN").ok().as_deref(),
+    )
 }
 
 fn host_at(topology: &Topology, address: &str, pattern: Option<&str>) -> Option<usize> {
@@ -58,10 +70,12 @@ fn host_at(topology: &Topology, address: &str, pattern: Option<&str>) -> Option<
 pub fn read_route(via: &str) -> anyhow::Result<Route> {
     match via {
         "auto" => Ok(Route::Auto),
-        name => Ok(Route::Via(name.parse::<Via>().map_err(|error| match error {
-            UnknownVia::Name(_) => Failure::new(Code::Usage, format!("{error}, auto")),
-            UnknownVia::Children(_) => Failure::new(Code::Usage, error),
-        })?)),
+        name => Ok(Route::Via(name.parse::<Via>().map_err(
+            |error| match error {
+                UnknownVia::Name(_) => Failure::new(Code::Usage, format!("{error}, auto")),
+                UnknownVia::Children(_) => Failure::new(Code::Usage, error),
+            },
+        )?)),
     }
 }
 
@@ -70,7 +84,10 @@ pub fn check_preset(preset: Preset, route: &Route) -> anyhow::Result<()> {
     if preset == Preset::Default || matches!(route, Route::Via(Via::Cast)) {
         return Ok(());
     }
-    fail(Code::Usage, format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast"))
+    fail(
+        Code::Usage,
+        format!("--preset {preset} is a protocol of the cast and of nothing else: add --via cast"),
+    )
 }
 
 pub fn read_plan(path: &Path) -> anyhow::Result<SavedPlan> {
@@ -85,8 +102,8 @@ pub fn admit(
     contention: Contention,
 ) -> anyhow::Result<Option<CheckReport>> {
     let Some(topology) = topology else {
-        let unjudged =
-            "the plan is run unjudged: name the switches with --topology to know whether it uses a cable twice";
+        let unjudged = "the plan is run unjudged: name the switches with --topology to know \
+            whether it uses a cable twice";
         if !matches!(plan.via(), Via::Cast | Via::Flat) {
             print_notes(&[unjudged.to_owned()]);
         }
@@ -95,7 +112,9 @@ pub fn admit(
     let report = plan.admit(topology, contention).code(Code::Usage)?;
     if !report.is_contention_free() {
         let cables = report.contention();
-        print_notes(&[format!("the plan sends over one cable from several hosts at a time: {cables}")]);
+        print_notes(&[format!(
+            "the plan sends over one cable from several hosts at a time: {cables}"
+        )]);
     }
     Ok(Some(report))
 }
@@ -104,10 +123,15 @@ pub fn read_calibration(path: &Path) -> anyhow::Result<Calibration> {
     Ok(Calibration::load(path).map_err(refused)?)
 }
 
-pub fn read_calibration_for(path: &Path, topology: Option<&Topology>) -> anyhow::Result<Calibration> {
+pub fn read_calibration_for(
+    path: &Path,
+    topology: Option<&Topology>,
+) -> anyhow::Result<Calibration> {
     let calibration = read_calibration(path)?;
     if let Some(topology) = topology {
-        calibration.check_hosts(|host| topology.host_named(host).is_some()).code(Code::Usage)?;
+        calibration
+            .check_hosts(|host| topology.host_named(host).is_some())
+            .code(Code::Usage)?;
     }
     Ok(calibration)
 }
@@ -121,7 +145,11 @@ pub fn hosts(text: &str) -> Result<Vec<String>, Failure> {
         read => read,
     };
     read.map_err(|error| {
-        let code = if matches!(error, HostListError::Load(_)) { Code::System } else { Code::Usage };
+        let code = if matches!(error, HostListError::Load(_)) {
+            Code::System
+        } else {
+            Code::Usage
+        };
         Failure::new(code, error)
     })
 }
@@ -129,7 +157,10 @@ pub fn hosts(text: &str) -> Result<Vec<String>, Failure> {
 fn of_clustershell(text: &str) -> Result<String, Failure> {
     text_of("nodeset", &["-e", "-S", "\n", text]).map_err(|why| {
         let help = "name the hosts, or a file of them with ^FILE";
-        Failure::new(Code::Usage, format!("{text} has a group, which ClusterShell's `nodeset` knows: {why}; {help}"))
+        Failure::new(
+            Code::Usage,
+            format!("{text} has a group, which ClusterShell's `nodeset` knows: {why}; {help}"),
+        )
     })
 }
 
@@ -146,7 +177,10 @@ mod tests {
         };
         std::fs::write(folder.path().join("c"), "hosts: n0\n").expect("a file");
         std::fs::write(folder.path().join("d"), b"\xff\xfe").expect("a file");
-        assert_eq!(["c", "d", "missing"].map(code), [Code::Usage, Code::Usage, Code::System]);
+        assert_eq!(
+            ["c", "d", "missing"].map(code),
+            [Code::Usage, Code::Usage, Code::System]
+        );
     }
 
     #[test]
@@ -160,12 +194,21 @@ mod tests {
     #[test]
     fn only_a_cast_has_a_choice_of_protocols() {
         let routes = [Route::Auto, Route::Via(Via::Chain), Route::Via(Via::Cast)];
-        let allowed = |preset: Preset| routes.each_ref().map(|route| check_preset(preset, route).is_ok());
+        let allowed = |preset: Preset| {
+            routes
+                .each_ref()
+                .map(|route| check_preset(preset, route).is_ok())
+        };
         assert_eq!(allowed(Preset::Default), [true, true, true]);
         for preset in [Preset::Paper, Preset::PushPull] {
             assert_eq!(allowed(preset), [false, false, true]);
         }
-        let refusal = check_preset(Preset::Paper, &Route::Auto).expect_err("auto may not be a cast").to_string();
-        assert_eq!(refusal, "--preset paper is a protocol of the cast and of nothing else: add --via cast");
+        let refusal = check_preset(Preset::Paper, &Route::Auto)
+            .expect_err("auto may not be a cast")
+            .to_string();
+        assert_eq!(
+            refusal,
+            "--preset paper is a protocol of the cast and of nothing else: add --via cast"
+        );
     }
 }

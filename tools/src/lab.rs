@@ -18,13 +18,27 @@ use std::time::Duration;
 
 pub fn run(args: LabArgs) -> anyhow::Result<()> {
     match args.command {
-        LabCommand::Up { shape, topology, cables } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
+        LabCommand::Up {
+            shape,
+            topology,
+            cables,
+        } => up(shape.or(topology).as_deref().unwrap_or_default(), &cables),
         LabCommand::Exec { lab, host, command } => exec(&lab, &host, &command),
-        LabCommand::Each { lab, except, label, command } => run_each(&lab, &except, label, &command),
+        LabCommand::Each {
+            lab,
+            except,
+            label,
+            command,
+        } => run_each(&lab, &except, label, &command),
         LabCommand::Down { lab, all } => down(&lab, all),
         LabCommand::List => list(),
         LabCommand::Topology { name } => topology(&name),
-        LabCommand::Demo { mebibytes, hosts, rate, loss } => run_demo(mebibytes, hosts, &rate, loss),
+        LabCommand::Demo {
+            mebibytes,
+            hosts,
+            rate,
+            loss,
+        } => run_demo(mebibytes, hosts, &rate, loss),
     }
 }
 
@@ -51,21 +65,31 @@ fn lab_failure(error: LabError) -> Failure {
 /// which this process runs.
 pub fn host_name(given: Option<&str>) -> Option<String> {
     let told = std::env::var("ETHBCAST_HOST").is_ok();
-    given.map(str::to_owned).or_else(|| Lab::own_host().filter(|_| !told))
+    given
+        .map(str::to_owned)
+        .or_else(|| Lab::own_host().filter(|_| !told))
 }
 
 fn up(shape: &str, cables: &CableArgs) -> anyhow::Result<()> {
     let topology = shaped(shape)?;
     let config = LabConfig {
         name: cables.lab.clone(),
-        rate_bits_per_second: cables.rate.as_deref().map_or(Ok(None), parse_rate_or_unlimited).code(Code::Usage)?,
+        rate_bits_per_second: cables
+            .rate
+            .as_deref()
+            .map_or(Ok(None), parse_rate_or_unlimited)
+            .code(Code::Usage)?,
         mtu_bytes: cables.mtu,
         loss: cables.loss,
         ..LabConfig::new(topology)
     };
     let lab = Lab::up(&config).map_err(lab_failure)?;
     let hosts = lab.hosts();
-    let option = if lab.name() == ethbcast_lab::DEFAULT_LAB { String::new() } else { format!(" --lab {}", lab.name()) };
+    let option = if lab.name() == ethbcast_lab::DEFAULT_LAB {
+        String::new()
+    } else {
+        format!(" --lab {}", lab.name())
+    };
     eprintln!(
         "lab {} is up: hosts {}; run things with `ethbcast lab exec{option} {} -- CMD`, end it with `ethbcast lab \
          down{option}`",
@@ -83,25 +107,38 @@ fn exec(lab: &str, host: &str, command: &[OsString]) -> anyhow::Result<()> {
     // Returns only after a failure: the command replaces this process, so that exit code and
     // signals are its own.
     let error = process.exec();
-    fail(Code::System, format!("cannot run {:?} on {host}: {error}", command[0]))
+    fail(
+        Code::System,
+        format!("cannot run {:?} on {host}: {error}", command[0]),
+    )
 }
 
 fn prepare(lab: &Lab, host: &str, command: &[OsString]) -> anyhow::Result<std::process::Command> {
-    let (program, arguments) =
-        command.split_first().ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
-    let program = program.to_str().ok_or_else(|| Failure::new(Code::Usage, "the command's name is not valid UTF-8"))?;
+    let (program, arguments) = command
+        .split_first()
+        .ok_or_else(|| Failure::new(Code::Usage, "give a command after --"))?;
+    let program = program
+        .to_str()
+        .ok_or_else(|| Failure::new(Code::Usage, "the command's name is not valid UTF-8"))?;
     let mut process = lab.command(host, program).map_err(lab_failure)?;
     process.args(arguments);
     Ok(process)
 }
 
 fn down(name: &str, all: bool) -> anyhow::Result<()> {
-    let names = if all { Lab::list().map_err(lab_failure)? } else { vec![name.to_owned()] };
+    let names = if all {
+        Lab::list().map_err(lab_failure)?
+    } else {
+        vec![name.to_owned()]
+    };
     for name in names {
         let removed = Lab::remove(&name).map_err(lab_failure)?;
         match removed.namespaces {
             0 => eprintln!("lab {name} is not up: nothing to do"),
-            count => eprintln!("lab {name} is down: {count} namespaces and {} processes ended", removed.processes),
+            count => eprintln!(
+                "lab {name} is down: {count} namespaces and {} processes ended",
+                removed.processes
+            ),
         }
     }
     Ok(())
@@ -122,13 +159,27 @@ fn topology(name: &str) -> anyhow::Result<()> {
 }
 
 /// Runs the command. With `label`, each line of its output begins with the host's name.
-pub fn run_each(lab: &str, except: &[String], label: bool, command: &[OsString]) -> anyhow::Result<()> {
+pub fn run_each(
+    lab: &str,
+    except: &[String],
+    label: bool,
+    command: &[OsString],
+) -> anyhow::Result<()> {
     let lab = Lab::open(lab).map_err(lab_failure)?;
-    let hosts: Vec<String> = lab.hosts().into_iter().filter(|host| !except.contains(host)).collect();
+    let hosts: Vec<String> = lab
+        .hosts()
+        .into_iter()
+        .filter(|host| !except.contains(host))
+        .collect();
     let mut children: Vec<(String, Child)> = Vec::new();
     for host in hosts {
         let own: Vec<OsString> = command.iter().map(|word| for_host(word, &host)).collect();
-        let cannot = |error| Failure::new(Code::System, format!("cannot run {:?} on {host}: {error}", own[0]));
+        let cannot = |error| {
+            Failure::new(
+                Code::System,
+                format!("cannot run {:?} on {host}: {error}", own[0]),
+            )
+        };
         let mut process = prepare(&lab, &host, &own)?;
         if label {
             process.stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -141,26 +192,46 @@ pub fn run_each(lab: &str, except: &[String], label: bool, command: &[OsString])
     interrupt.begin_polling();
     let mut readers = Vec::new();
     for (host, child) in &mut children {
-        readers.extend(child.stdout.take().map(|from| labelled(host, from, std::io::stdout())));
-        readers.extend(child.stderr.take().map(|from| labelled(host, from, std::io::stderr())));
+        readers.extend(
+            child
+                .stdout
+                .take()
+                .map(|from| labelled(host, from, std::io::stdout())),
+        );
+        readers.extend(
+            child
+                .stderr
+                .take()
+                .map(|from| labelled(host, from, std::io::stderr())),
+        );
     }
     let Ended { statuses, signal } = wait(children, &interrupt).code(Code::System)?;
     for reader in readers {
         drop(reader.join());
     }
     if let Some(signal) = signal {
-        return Err(Interrupt::failure(signal, "interrupted; what ran on the hosts has ended").into());
+        return Err(
+            Interrupt::failure(signal, "interrupted; what ran on the hosts has ended").into(),
+        );
     }
     let failed: Vec<String> = statuses
         .iter()
         .filter(|(_, status)| !status.success())
         .map(|(host, status)| format!("{host} ({})", describe(*status)))
         .collect();
-    if failed.is_empty() { Ok(()) } else { fail(Code::SomeFailed, format!("failed on {}", failed.join(", "))) }
+    if failed.is_empty() {
+        Ok(())
+    } else {
+        fail(Code::SomeFailed, format!("failed on {}", failed.join(", ")))
+    }
 }
 
 /// Forwards lines as they arrive, each as a whole with its host's name.
-fn labelled(host: &str, from: impl Read + Send + 'static, mut to: impl Write + Send + 'static) -> JoinHandle<()> {
+fn labelled(
+    host: &str,
+    from: impl Read + Send + 'static,
+    mut to: impl Write + Send + 'static,
+) -> JoinHandle<()> {
     let host = host.to_owned();
     std::thread::spawn(move || {
         for line in BufReader::new(from).split(b'\n') {
@@ -173,11 +244,14 @@ fn labelled(host: &str, from: impl Read + Send + 'static, mut to: impl Write + S
 }
 
 fn describe(status: ExitStatus) -> String {
-    status.code().map_or_else(|| status.to_string(), |code| format!("exit {code}"))
+    status
+        .code()
+        .map_or_else(|| status.to_string(), |code| format!("exit {code}"))
 }
 
 fn for_host(word: &OsString, host: &str) -> OsString {
-    word.to_str().map_or_else(|| word.clone(), |word| word.replace("{}", host).into())
+    word.to_str()
+        .map_or_else(|| word.clone(), |word| word.replace("{}", host).into())
 }
 
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -212,8 +286,14 @@ pub fn wait(mut children: Vec<(String, Child)>, interrupt: &Interrupt) -> std::i
         std::thread::sleep(LOOK_EVERY);
     }
     let status = |(host, mut child): (String, Child)| Ok((host, child.wait()?));
-    let statuses = children.into_iter().map(status).collect::<std::io::Result<_>>()?;
-    Ok(Ended { statuses, signal: told })
+    let statuses = children
+        .into_iter()
+        .map(status)
+        .collect::<std::io::Result<_>>()?;
+    Ok(Ended {
+        statuses,
+        signal: told,
+    })
 }
 
 /// Limit on hosts; more namespaces take minutes to create.
@@ -222,9 +302,13 @@ const MAX_HOSTS: usize = 256;
 pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
     if let Ok(hosts) = shape.parse::<usize>() {
         if !(1..=MAX_HOSTS).contains(&hosts) {
-            return fail(Code::Usage, format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}"));
+            return fail(
+                Code::Usage,
+                format!("a lab of {hosts} hosts: choose 1 to {MAX_HOSTS}"),
+            );
         }
-        return Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage);
+        return Topology::single_switch((0..hosts).map(|host| format!("n{host}")))
+            .code(Code::Usage);
     }
     if !Path::new(shape).exists() && Topology::builtin(shape).is_none() {
         let text = format!(
@@ -237,8 +321,15 @@ pub fn shaped(shape: &str) -> anyhow::Result<Topology> {
 }
 
 pub fn builtin(name: &str) -> anyhow::Result<Topology> {
-    let unknown =
-        || Failure::new(Code::Usage, format!("{name} is no test bed: choose one of {}", BUILTIN_NAMES.join(", ")));
+    let unknown = || {
+        Failure::new(
+            Code::Usage,
+            format!(
+                "{name} is no test bed: choose one of {}",
+                BUILTIN_NAMES.join(", ")
+            ),
+        )
+    };
     Ok(Topology::builtin(name).ok_or_else(unknown)?)
 }
 
@@ -255,7 +346,8 @@ struct DemoRow {
 
 fn run_demo(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result<()> {
     let rate_bits_per_second = parse_rate(rate).code(Code::Usage)?;
-    let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;
+    let topology =
+        Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).code(Code::Usage)?;
     let config = LabConfig {
         name: format!("demo{}", std::process::id()),
         rate_bits_per_second: Some(rate_bits_per_second),
@@ -287,12 +379,18 @@ fn run_demo(mebibytes: u64, hosts: u16, rate: &str, loss: f64) -> anyhow::Result
 /// Creates a directory in memory if possible, as the demo shows the network and not the disk that
 /// all hosts share.
 fn scratch() -> std::io::Result<tempfile::TempDir> {
-    let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-demo-").tempdir_in(parent);
+    let builder = |parent: &Path| {
+        tempfile::Builder::new()
+            .prefix("ethbcast-demo-")
+            .tempdir_in(parent)
+    };
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
 fn make_file(path: &Path, bytes: u64) -> std::io::Result<()> {
-    let stream = blake3::Hasher::new().update(b"ethbcast demo").finalize_xof();
+    let stream = blake3::Hasher::new()
+        .update(b"ethbcast demo")
+        .finalize_xof();
     let mut file = std::io::BufWriter::with_capacity(1 << 20, std::fs::File::create(path)?);
     std::io::copy(&mut stream.take(bytes), &mut file)?;
     file.flush()
@@ -305,56 +403,105 @@ fn transfer(
     directory: &Path,
     interrupt: &Interrupt,
 ) -> anyhow::Result<DemoRow> {
-    let (root, receivers) =
-        lab.hosts().split_first().map(|(root, rest)| (root.clone(), rest.to_vec())).unwrap_or_default();
+    let (root, receivers) = lab
+        .hosts()
+        .split_first()
+        .map(|(root, rest)| (root.clone(), rest.to_vec()))
+        .unwrap_or_default();
     let mut started: Vec<(String, Child)> = Vec::new();
     for host in &receivers {
         let mut receive = on(lab, host)?;
         receive
             .args(["recv", "--quiet", "-i", "eth0", "--max-wait", "30"])
             .arg(directory.join(format!("{host}-{via}.bin")));
-        started.push((host.clone(), receive.stdin(Stdio::null()).spawn().code(Code::System)?));
+        started.push((
+            host.clone(),
+            receive.stdin(Stdio::null()).spawn().code(Code::System)?,
+        ));
     }
     let path = directory.join("report.json");
     let mut send = on(lab, &root)?;
-    send.args(["send", "--json", "-i", "eth0", "--via", via, "-n", &receivers.len().to_string(), "--max-wait", "30"])
-        .arg(source);
+    send.args([
+        "send",
+        "--json",
+        "-i",
+        "eth0",
+        "--via",
+        via,
+        "-n",
+        &receivers.len().to_string(),
+        "--max-wait",
+        "30",
+    ])
+    .arg(source);
     let stdout = std::fs::File::create(&path).code(Code::System)?;
-    started.push((root, send.stdin(Stdio::null()).stdout(stdout).spawn().code(Code::System)?));
+    started.push((
+        root,
+        send.stdin(Stdio::null())
+            .stdout(stdout)
+            .spawn()
+            .code(Code::System)?,
+    ));
     if let Some(signal) = wait(started, interrupt).code(Code::System)?.signal {
         return Err(Interrupt::failure(signal, "interrupted; the lab has been taken down").into());
     }
     for host in &receivers {
         // A failed receiver left no file.
-        drop(std::fs::remove_file(directory.join(format!("{host}-{via}.bin"))));
+        drop(std::fs::remove_file(
+            directory.join(format!("{host}-{via}.bin")),
+        ));
     }
     let text = std::fs::read(&path).code(Code::System)?;
     let Ok(report) = serde_json::from_slice::<serde_json::Value>(&text) else {
-        return fail(Code::SomeFailed, format!("sending via {via} failed; see above"));
+        return fail(
+            Code::SomeFailed,
+            format!("sending via {via} failed; see above"),
+        );
     };
-    let verified = report["receivers"]
-        .as_array()
-        .map_or(0, |all| all.iter().filter(|receiver| receiver["status"] == "verified").count());
-    Ok(DemoRow { via, seconds: report["seconds"].as_f64().unwrap_or_default(), verified, receivers: receivers.len() })
+    let verified = report["receivers"].as_array().map_or(0, |all| {
+        all.iter()
+            .filter(|receiver| receiver["status"] == "verified")
+            .count()
+    });
+    Ok(DemoRow {
+        via,
+        seconds: report["seconds"].as_f64().unwrap_or_default(),
+        verified,
+        receivers: receivers.len(),
+    })
 }
 
 fn on(lab: &LabGuard, host: &str) -> anyhow::Result<Command> {
     let program = std::env::current_exe().code(Code::System)?;
-    let program =
-        program.to_str().ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
+    let program = program
+        .to_str()
+        .ok_or_else(|| Failure::new(Code::System, "the path of ethbcast is not valid UTF-8"))?;
     Ok(lab.command(host, program).map_err(lab_failure)?)
 }
 
 fn print_table(rows: &[DemoRow], bytes: u64, rate_bits_per_second: u64) -> anyhow::Result<()> {
     let limit = bytes as f64 * 8.0 / rate_bits_per_second as f64 * FRAME_BYTES / PAYLOAD_BYTES;
-    let mut text =
-        format!("\n{:<8} {:>9} {:>22} {:>20}\n", "path", "seconds", "share of wire limit", "verified receivers");
+    let mut text = format!(
+        "\n{:<8} {:>9} {:>22} {:>20}\n",
+        "path", "seconds", "share of wire limit", "verified receivers"
+    );
     for row in rows {
-        let share = if row.seconds > 0.0 { limit / row.seconds * 100.0 } else { 0.0 };
+        let share = if row.seconds > 0.0 {
+            limit / row.seconds * 100.0
+        } else {
+            0.0
+        };
         let verified = format!("{} of {}", row.verified, row.receivers);
-        text += &format!("{:<8} {:>9.3} {share:>20.1} % {verified:>20}\n", row.via, row.seconds);
+        text += &format!(
+            "{:<8} {:>9.3} {share:>20.1} % {verified:>20}\n",
+            row.via, row.seconds
+        );
     }
-    let (size, rate) = (units::bytes(bytes), units::rate(rate_bits_per_second as f64));
-    text += &format!("wire limit: {limit:.3} s for {size} at {rate} with 46 bytes of headers a frame");
+    let (size, rate) = (
+        units::bytes(bytes),
+        units::rate(rate_bits_per_second as f64),
+    );
+    text +=
+        &format!("wire limit: {limit:.3} s for {size} at {rate} with 46 bytes of headers a frame");
     report(&text)
 }

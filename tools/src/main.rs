@@ -43,7 +43,12 @@ use std::process::ExitCode;
 fn main() -> ExitCode {
     let (cli, log) = match command_line() {
         Ok(read) => read,
-        Err(error) => return exit::finish(Err(error), Form::requested(&std::env::args_os().collect::<Vec<_>>())),
+        Err(error) => {
+            return exit::finish(
+                Err(error),
+                Form::requested(&std::env::args_os().collect::<Vec<_>>()),
+            );
+        }
     };
     log_to(log);
     let form = cli.command.form();
@@ -93,7 +98,8 @@ fn command_line() -> anyhow::Result<(Cli, Option<File>)> {
 
 fn log_to(file: Option<File>) {
     let least = if file.is_some() { "info" } else { "error" };
-    let mut logger = env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(least));
+    let mut logger =
+        env_logger::Builder::from_env(env_logger::Env::default().default_filter_or(least));
     if let Some(file) = file {
         logger.target(env_logger::Target::Pipe(Box::new(file)));
     }

@@ -10,31 +10,55 @@ use std::path::Path;
 
 const SECTION: &str = "8";
 const FILE_PAGES: [(&str, &str); 2] = [
-    ("ethbcast-topology.5", include_str!("../man/ethbcast-topology.5")),
+    (
+        "ethbcast-topology.5",
+        include_str!("../man/ethbcast-topology.5"),
+    ),
     ("ethbcast.toml.5", include_str!("../man/ethbcast.toml.5")),
 ];
 
 const ENVIRONMENT: [(&str, &str); 5] = [
-    ("ETHBCAST_INTERFACE", "The network interface, where --interface is not given; so each option: ethbcast.toml(5)."),
-    ("ETHBCAST_CONFIG", "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none."),
-    ("ETHBCAST_HOST", "This host's name in reports and topology files, where --host is not given."),
+    (
+        "ETHBCAST_INTERFACE",
+        "The network interface, where --interface is not given; so each option: ethbcast.toml(5).",
+    ),
+    (
+        "ETHBCAST_CONFIG",
+        "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none.",
+    ),
+    (
+        "ETHBCAST_HOST",
+        "This host's name in reports and topology files, where --host is not given.",
+    ),
     ("NO_COLOR", "If it is set, a terminal gets no colours."),
-    ("RUST_LOG", "Log messages on stderr: error (the default), warn, info, debug or trace, also for a part alone."),
+    (
+        "RUST_LOG",
+        "Log messages on stderr: error (the default), warn, info, debug or trace, also for a part alone.",
+    ),
 ];
 
-const FILES: [(&str, &str); 1] =
-    [("/etc/ethbcast/ethbcast.toml", "Options that hold unless the command line or the environment has others.")];
+const FILES: [(&str, &str); 1] = [(
+    "/etc/ethbcast/ethbcast.toml",
+    "Options that hold unless the command line or the environment has others.",
+)];
 const RECV_FILES: [(&str, &str); 2] = [
     (
         ".ethbcast-*.part, .ethbcast-*.tree",
         "Data of DEST that is not complete; the next recv to the same DEST goes on.",
     ),
-    (".ethbcast-*.journal", "List of the parts that are there, and of their checksums."),
+    (
+        ".ethbcast-*.journal",
+        "List of the parts that are there, and of their checksums.",
+    ),
 ];
 
 pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {
-    std::fs::create_dir_all(&args.out)
-        .with_context(|| format!("cannot make {}; choose another with --out", args.out.display()))?;
+    std::fs::create_dir_all(&args.out).with_context(|| {
+        format!(
+            "cannot make {}; choose another with --out",
+            args.out.display()
+        )
+    })?;
     let mut program = Cli::command();
     program.build();
     let mut pages: Vec<(String, Vec<u8>)> = Vec::new();
@@ -43,28 +67,47 @@ pub fn write_pages(args: &ManArgs) -> anyhow::Result<()> {
     for (name, text) in &pages {
         write_page(&args.out.join(name), text)?;
     }
-    report(&format!("{} man pages in {}: man -l {}/ethbcast.8", pages.len(), args.out.display(), args.out.display()))
+    report(&format!(
+        "{} man pages in {}: man -l {}/ethbcast.8",
+        pages.len(),
+        args.out.display(),
+        args.out.display()
+    ))
 }
 
 fn write_page(path: &Path, text: &[u8]) -> anyhow::Result<()> {
-    std::fs::write(path, text).with_context(|| format!("cannot write {}", path.display())).code(Code::System)
+    std::fs::write(path, text)
+        .with_context(|| format!("cannot write {}", path.display()))
+        .code(Code::System)
 }
 
 fn add_pages(command: &Command, pages: &mut Vec<(String, Vec<u8>)>) -> anyhow::Result<()> {
-    let name = command.get_display_name().unwrap_or(command.get_name()).to_owned();
+    let name = command
+        .get_display_name()
+        .unwrap_or(command.get_name())
+        .to_owned();
     pages.push((format!("{name}.{SECTION}"), page(command, &name)?));
     let shown = |inner: &&Command| !inner.is_hide_set() && inner.get_name() != "help";
-    command.get_subcommands().filter(shown).try_for_each(|inner| add_pages(inner, pages))
+    command
+        .get_subcommands()
+        .filter(shown)
+        .try_for_each(|inner| add_pages(inner, pages))
 }
 
 fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
     let is_program = !name.contains('-');
     // The exit codes have a section of their own, and a manual includes the options that `-h`
     // omits.
-    let mut command = command.clone().after_help("").mut_args(|arg| arg.hide_short_help(false));
+    let mut command = command
+        .clone()
+        .after_help("")
+        .mut_args(|arg| arg.hide_short_help(false));
     let usage = command.render_usage().to_string();
     let command = command.override_usage(usage.trim_start_matches("Usage: ").to_owned());
-    let man = Man::new(command.clone()).section(SECTION).title(name.to_uppercase()).manual("ethbcast");
+    let man = Man::new(command.clone())
+        .section(SECTION)
+        .title(name.to_uppercase())
+        .manual("ethbcast");
     let mut page = Vec::new();
     man.render_title(&mut page)?;
     man.render_name_section(&mut page)?;
@@ -83,7 +126,13 @@ fn page(command: &Command, name: &str) -> anyhow::Result<Vec<u8>> {
         add_entries(&mut rest, &RECV_FILES);
     }
     rest.control("SH", ["SEE ALSO"]);
-    let others = ["ethbcast(8)", "ethbcast-send(8)", "ethbcast-recv(8)", "ethbcast-topology(5)", "ethbcast.toml(5)"];
+    let others = [
+        "ethbcast(8)",
+        "ethbcast-send(8)",
+        "ethbcast-recv(8)",
+        "ethbcast-topology(5)",
+        "ethbcast.toml(5)",
+    ];
     rest.text([roman(others.join(", "))]);
     rest.to_writer(&mut page)?;
     Ok(page)

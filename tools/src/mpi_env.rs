@@ -1,5 +1,5 @@
-//! `ethbcast mpi-env`: prints how to start an MPI program with ethbcast's library. `ethbcast port` opens sockets for
-//! its unprivileged processes.
+//! `ethbcast mpi-env`: prints how to start an MPI program with ethbcast's library. `ethbcast port`
+//! opens sockets for its unprivileged processes.
 
 use crate::args::{Launcher, MpiEnvArgs, PortArgs};
 use crate::exit;
@@ -26,9 +26,14 @@ pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
     if args.stats {
         variables.push(("ETHBCAST_MPI_STATS", "1".to_owned()));
     }
-    let all =
-        [(Launcher::Openmpi, "Open MPI"), (Launcher::Hydra, "MPICH, Intel MPI (Hydra)"), (Launcher::Srun, "Slurm")];
-    let lines = all.into_iter().filter(|(launcher, _)| args.launcher.is_none_or(|wanted| wanted == *launcher));
+    let all = [
+        (Launcher::Openmpi, "Open MPI"),
+        (Launcher::Hydra, "MPICH, Intel MPI (Hydra)"),
+        (Launcher::Srun, "Slurm"),
+    ];
+    let lines = all
+        .into_iter()
+        .filter(|(launcher, _)| args.launcher.is_none_or(|wanted| wanted == *launcher));
     for (launcher, heading) in lines {
         if args.launcher.is_none() {
             exit::report(&format!("# {heading}"))?;
@@ -40,12 +45,24 @@ pub fn run(args: &MpiEnvArgs) -> anyhow::Result<()> {
 
 fn line(launcher: Launcher, variables: &[(&str, String)]) -> String {
     let each = |form: &dyn Fn(&str, &str) -> String| -> String {
-        variables.iter().map(|(name, value)| form(name, value)).collect()
+        variables
+            .iter()
+            .map(|(name, value)| form(name, value))
+            .collect()
     };
     match launcher {
-        Launcher::Openmpi => format!("mpirun{} PROGRAM", each(&|name, value| format!(" -x {name}={value}"))),
-        Launcher::Hydra => format!("mpiexec{} PROGRAM", each(&|name, value| format!(" -genv {name} {value}"))),
-        Launcher::Srun => format!("srun --export=ALL{} PROGRAM", each(&|name, value| format!(",{name}={value}"))),
+        Launcher::Openmpi => format!(
+            "mpirun{} PROGRAM",
+            each(&|name, value| format!(" -x {name}={value}"))
+        ),
+        Launcher::Hydra => format!(
+            "mpiexec{} PROGRAM",
+            each(&|name, value| format!(" -genv {name} {value}"))
+        ),
+        Launcher::Srun => format!(
+            "srun --export=ALL{} PROGRAM",
+            each(&|name, value| format!(",{name}={value}"))
+        ),
     }
 }
 
@@ -54,7 +71,9 @@ fn library(args: &MpiEnvArgs) -> anyhow::Result<PathBuf> {
     let folder = program.parent().unwrap_or(Path::new("/"));
     let found = match &args.library {
         Some(given) => Some(given.clone()),
-        None => [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)].into_iter().find(|path| path.is_file()),
+        None => [folder.join(LIBRARY), folder.join("../lib").join(LIBRARY)]
+            .into_iter()
+            .find(|path| path.is_file()),
     };
     match found.and_then(|path| path.canonicalize().ok()) {
         Some(path) => Ok(path),
@@ -63,7 +82,10 @@ fn library(args: &MpiEnvArgs) -> anyhow::Result<PathBuf> {
             format!(
                 "there is no {} here: build it with `cargo build --release -p ethbcast-mpi`, or say where it is with \
                  --library",
-                args.library.as_deref().unwrap_or(Path::new(LIBRARY)).display()
+                args.library
+                    .as_deref()
+                    .unwrap_or(Path::new(LIBRARY))
+                    .display()
             ),
         ),
     }
@@ -72,11 +94,17 @@ fn library(args: &MpiEnvArgs) -> anyhow::Result<PathBuf> {
 /// Returns a path that needs no quoting in shells and launchers.
 fn word(value: &Path) -> anyhow::Result<String> {
     let plain = |letter: char| letter.is_ascii_alphanumeric() || "/._-+:@".contains(letter);
-    match value.to_str().filter(|text| !text.is_empty() && text.chars().all(plain)) {
+    match value
+        .to_str()
+        .filter(|text| !text.is_empty() && text.chars().all(plain))
+    {
         Some(text) => Ok(text.to_owned()),
         None => fail(
             Code::Usage,
-            format!("{} has letters that launchers take apart: give it another name or place", value.display()),
+            format!(
+                "{} has letters that launchers take apart: give it another name or place",
+                value.display()
+            ),
         ),
     }
 }
@@ -97,12 +125,16 @@ pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
     let server = PortServer::bind(path, args.ether_type).map_err(|error| {
         Failure::new(
             Code::System,
-            format!("cannot serve ports at {at}: {error}; remove the file there, or name another place"),
+            format!(
+                "cannot serve ports at {at}: {error}; remove the file there, or name another place"
+            ),
         )
     })?;
     chown(path, None, args.gid.map(Gid::from_raw)).code(Code::System)?;
     fs::set_permissions(path, Permissions::from_mode(args.mode)).code(Code::System)?;
-    print_line(format_args!("ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"));
+    print_line(format_args!(
+        "ethbcast: ports are served at {at}: give processes ETHBCAST_PORT={at}"
+    ));
     let all = Arc::new(());
     loop {
         let client = server.accept().code(Code::System)?;
@@ -116,7 +148,10 @@ pub fn serve_ports(args: &PortArgs) -> anyhow::Result<()> {
         if Arc::strong_count(&all) > MAX_AT_A_TIME {
             serve();
         } else {
-            std::thread::Builder::new().name("port".to_owned()).spawn(serve).code(Code::System)?;
+            std::thread::Builder::new()
+                .name("port".to_owned())
+                .spawn(serve)
+                .code(Code::System)?;
         }
     }
 }

@@ -8,7 +8,9 @@ use crate::session::check_mtu;
 use crate::{topo, units};
 use ethbcast_planning::draw::{self, Overlay};
 use ethbcast_planning::duration;
-use ethbcast_planning::model::{Calibration, Estimate, MAX_ATOMIC_SEGMENT_FRAMES, Situation, choose, given, price};
+use ethbcast_planning::model::{
+    Calibration, Estimate, MAX_ATOMIC_SEGMENT_FRAMES, Situation, choose, given, price,
+};
 use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::plan::{self, CableLoad, CheckReport, Plan, UnknownVia, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
@@ -19,7 +21,11 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
     let settings = PlanSettings::resolve(&args)?;
     if settings.ways == Ways::All {
         let plans = Judged::all(&settings)?;
-        let text = if args.json { all_as_json(&settings, &plans) } else { table(&settings, &plans) };
+        let text = if args.json {
+            all_as_json(&settings, &plans)
+        } else {
+            table(&settings, &plans)
+        };
         return exit::report(&text);
     }
     let judged = Judged::one(&settings)?;
@@ -33,22 +39,39 @@ pub fn run(args: PlanArgs) -> anyhow::Result<()> {
     };
     exit::report(text.trim_end())?;
     if let Some(saved) = settings.saved.as_ref().filter(|_| !args.allow_contention) {
-        drop(saved.admit(&settings.topology, Contention::Refused).code(Code::Usage)?);
+        drop(
+            saved
+                .admit(&settings.topology, Contention::Refused)
+                .code(Code::Usage)?,
+        );
     }
     Ok(())
 }
 
 fn saved(settings: &PlanSettings, judged: &Judged) -> SavedPlan {
-    let names: Vec<&str> = (0..judged.plan.ranks()).map(|rank| settings.name(rank)).collect();
-    SavedPlan::from_plan(&judged.plan, &names, judged.estimate.segment_bytes, settings.size_bytes)
+    let names: Vec<&str> = (0..judged.plan.ranks())
+        .map(|rank| settings.name(rank))
+        .collect();
+    SavedPlan::from_plan(
+        &judged.plan,
+        &names,
+        judged.estimate.segment_bytes,
+        settings.size_bytes,
+    )
 }
 
 pub fn as_text(settings: &PlanSettings, judged: &Judged) -> String {
     let estimate = &judged.estimate;
-    let chosen = judged.reason.as_ref().map_or(String::new(), |reason| format!("chosen: {reason}\n"));
+    let chosen = judged
+        .reason
+        .as_ref()
+        .map_or(String::new(), |reason| format!("chosen: {reason}\n"));
     let slow = estimate.slow_cable.as_ref().map_or(String::new(), |slow| {
         let even = duration(slow.even_seconds);
-        format!("slowed down by {}; if all were like the usual cable: {even} predicted\n", slow.cable)
+        format!(
+            "slowed down by {}; if all were like the usual cable: {even} predicted\n",
+            slow.cable
+        )
     });
     format!(
         "{}\n\
@@ -118,7 +141,12 @@ pub fn as_json(settings: &PlanSettings, judged: &Judged) -> Value {
 pub fn edges(plan: &Plan, name: impl Fn(usize) -> String) -> Vec<Value> {
     let mut edges = Vec::new();
     for (half, tree) in plan.trees().into_iter().enumerate() {
-        let numbered = |from: usize| tree.children(from).iter().enumerate().map(move |(order, &to)| (from, to, order));
+        let numbered = |from: usize| {
+            tree.children(from)
+                .iter()
+                .enumerate()
+                .map(move |(order, &to)| (from, to, order))
+        };
         for (from, to, order) in (0..tree.ranks()).flat_map(numbered) {
             let mut edge = json!({ "from": name(from), "to": name(to), "order": order });
             if half > 0 {
@@ -131,12 +159,17 @@ pub fn edges(plan: &Plan, name: impl Fn(usize) -> String) -> Vec<Value> {
 }
 
 pub fn all_as_json(settings: &PlanSettings, plans: &[Judged]) -> String {
-    let plans: Vec<Value> = plans.iter().map(|judged| as_json(settings, judged)).collect();
+    let plans: Vec<Value> = plans
+        .iter()
+        .map(|judged| as_json(settings, judged))
+        .collect();
     json!({ "plans": plans }).to_string()
 }
 
 fn size(settings: &PlanSettings) -> String {
-    settings.size_bytes.map_or("a stream of unknown length".to_owned(), units::bytes)
+    settings
+        .size_bytes
+        .map_or("a stream of unknown length".to_owned(), units::bytes)
 }
 
 fn assumption(settings: &PlanSettings) -> String {
@@ -151,7 +184,9 @@ fn busiest(judged: &Judged) -> String {
     match judged.worst() {
         None if judged.plan.ranks() == 1 => "nobody to send to".to_owned(),
         None => "no cable carries anything twice: the switches copy".to_owned(),
-        Some(worst) if worst.is_contended() => format!("contention: {}", judged.report.contention()),
+        Some(worst) if worst.is_contended() => {
+            format!("contention: {}", judged.report.contention())
+        }
         Some(worst) => format!("no contention: {worst}"),
     }
 }
@@ -210,8 +245,12 @@ impl PlanSettings {
         let topology = read_topology(&args.topology)?;
         let calibration = |path| read_calibration_for(path, Some(&topology));
         let measured = args.calibration.as_deref().map(calibration).transpose()?;
-        let assumed_rate = topology.fastest_host_rate().unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
-        let calibration = measured.clone().unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes));
+        let assumed_rate = topology
+            .fastest_host_rate()
+            .unwrap_or(ASSUMED_RATE_BITS_PER_SECOND);
+        let calibration = measured
+            .clone()
+            .unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes));
         check_injection(&topology, &name, calibration.gap_ns(frame_payload_bytes))?;
         let saved = args.check.as_deref().map(read_plan).transpose()?;
         let members = match (&saved, &args.root) {
@@ -252,7 +291,12 @@ impl PlanSettings {
 fn check_injection(topology: &Topology, name: &str, frame_ns: f64) -> anyhow::Result<()> {
     let given = |at: usize| Some((at, topology.injection_ns(at)?));
     let too_short = |&(_, nanos): &(usize, u64)| (nanos as f64) < frame_ns * MIN_FRAME_PART;
-    let Some((at, nanos)) = (0..topology.hosts().len()).filter_map(given).find(too_short) else { return Ok(()) };
+    let Some((at, nanos)) = (0..topology.hosts().len())
+        .filter_map(given)
+        .find(too_short)
+    else {
+        return Ok(());
+    };
     let host = &topology.hosts()[at];
     fail(
         Code::Usage,
@@ -275,12 +319,27 @@ fn read_ways(via: &str) -> anyhow::Result<Ways> {
     }
 }
 
-fn members_of(topology: &Topology, plan: &SavedPlan, frame_payload_bytes: u64) -> anyhow::Result<Vec<usize>> {
-    plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+fn members_of(
+    topology: &Topology,
+    plan: &SavedPlan,
+    frame_payload_bytes: u64,
+) -> anyhow::Result<Vec<usize>> {
+    plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES)
+        .code(Code::Usage)?;
     // Checked first: the topology must contain all hosts.
-    drop(plan.admit(topology, Contention::Allowed).code(Code::Usage)?);
-    let others = plan.members().iter().map(String::as_str).filter(|name| *name != plan.root());
-    Ok(std::iter::once(plan.root()).chain(others).filter_map(|name| topology.host_named(name)).collect())
+    drop(
+        plan.admit(topology, Contention::Allowed)
+            .code(Code::Usage)?,
+    );
+    let others = plan
+        .members()
+        .iter()
+        .map(String::as_str)
+        .filter(|name| *name != plan.root());
+    Ok(std::iter::once(plan.root())
+        .chain(others)
+        .filter_map(|name| topology.host_named(name))
+        .collect())
 }
 
 fn members(topology: &Topology, name: &str, root: &str) -> anyhow::Result<Vec<usize>> {
@@ -304,10 +363,17 @@ impl Judged {
     pub fn one(settings: &PlanSettings) -> anyhow::Result<Judged> {
         let situation = settings.situation();
         if let Some(saved) = &settings.saved {
-            let names: Vec<&str> = (0..settings.members.len()).map(|rank| settings.name(rank)).collect();
+            let names: Vec<&str> = (0..settings.members.len())
+                .map(|rank| settings.name(rank))
+                .collect();
             let plan = saved.for_members(&names, saved.epoch()).code(Code::Usage)?;
             let mut choice = given(plan, Some(saved.segment_bytes()), &situation);
-            return judge(settings, choice.plan, choice.candidates.swap_remove(0), None);
+            return judge(
+                settings,
+                choice.plan,
+                choice.candidates.swap_remove(0),
+                None,
+            );
         }
         match settings.ways {
             Ways::One(via) => {
@@ -316,7 +382,12 @@ impl Judged {
             }
             Ways::Auto | Ways::All => {
                 let mut choice = choose(&situation).code(Code::Usage)?;
-                judge(settings, choice.plan, choice.candidates.swap_remove(0), Some(choice.reason))
+                judge(
+                    settings,
+                    choice.plan,
+                    choice.candidates.swap_remove(0),
+                    Some(choice.reason),
+                )
             }
         }
     }
@@ -329,7 +400,11 @@ impl Judged {
         let judged = priced.map(|priced| judge(settings, priced.plan, priced.estimate, None));
         let mut all = judged.collect::<anyhow::Result<Vec<Judged>>>()?;
         // A stable sort keeps equal ones in their documented order.
-        all.sort_by(|left, right| left.estimate.predicted_seconds.total_cmp(&right.estimate.predicted_seconds));
+        all.sort_by(|left, right| {
+            left.estimate
+                .predicted_seconds
+                .total_cmp(&right.estimate.predicted_seconds)
+        });
         Ok(all)
     }
 
@@ -351,21 +426,40 @@ impl Judged {
     /// Returns the maximum number of messages on a direction of a cable: 1 where switches copy
     /// frames.
     pub fn worst_flows(&self) -> usize {
-        self.worst().map_or(self.plan.degree().min(1), |worst| worst.flows)
+        self.worst()
+            .map_or(self.plan.degree().min(1), |worst| worst.flows)
     }
 }
 
 /// Checks a plan with the independent checker, which shares no code with the planners.
-fn judge(settings: &PlanSettings, plan: Plan, estimate: Estimate, reason: Option<String>) -> anyhow::Result<Judged> {
+fn judge(
+    settings: &PlanSettings,
+    plan: Plan,
+    estimate: Estimate,
+    reason: Option<String>,
+) -> anyhow::Result<Judged> {
     let report = plan::check_message(&settings.topology, &plan, &settings.members);
     if !report.is_spanning() {
-        let text =
-            format!("the {} plan is not sound ({report}); please report this with the topology file", plan.via());
+        let text = format!(
+            "the {} plan is not sound ({report}); please report this with the topology file",
+            plan.via()
+        );
         return fail(Code::System, text);
     }
     let others = plan.ranks() - 1;
-    let title = format!("{} from {} to {others} others on {}", plan.via(), settings.name(plan.root()), settings.name);
-    Ok(Judged { plan, estimate, report, reason, title })
+    let title = format!(
+        "{} from {} to {others} others on {}",
+        plan.via(),
+        settings.name(plan.root()),
+        settings.name
+    );
+    Ok(Judged {
+        plan,
+        estimate,
+        report,
+        reason,
+        title,
+    })
 }
 
 #[cfg(test)]
@@ -396,9 +490,18 @@ mod tests {
         let text = as_text(&settings, &Judged::one(&settings).expect("a plan"));
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "chain from n0 to 31 others on fig9-2");
-        assert!(lines[1].starts_with("height 31, degree 1; 64.00 KiB in segments of 384 bytes: "), "{text}");
-        assert_eq!(lines[2], "no contention: the busiest cable, host n0 to switch s0, carries 1 flow from 1 sender");
-        assert_eq!(lines[6..8], ["├── n0 (root)  ↑1 ↓0  → n1", "├── n1  ↑1 ↓1  → n2"]);
+        assert!(
+            lines[1].starts_with("height 31, degree 1; 64.00 KiB in segments of 384 bytes: "),
+            "{text}"
+        );
+        assert_eq!(
+            lines[2],
+            "no contention: the busiest cable, host n0 to switch s0, carries 1 flow from 1 sender"
+        );
+        assert_eq!(
+            lines[6..8],
+            ["├── n0 (root)  ↑1 ↓0  → n1", "├── n1  ↑1 ↓1  → n2"]
+        );
         assert_eq!(lines[22], "└── s1  ↑0 ↓1");
     }
 
@@ -406,7 +509,12 @@ mod tests {
     fn the_objects_have_the_promised_keys() {
         let settings = settings("fig9-5", "n3", "chain-unaware");
         let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
-        let keys: Vec<&str> = plan.as_object().expect("an object").keys().map(String::as_str).collect();
+        let keys: Vec<&str> = plan
+            .as_object()
+            .expect("an object")
+            .keys()
+            .map(String::as_str)
+            .collect();
         assert_eq!(
             keys,
             [
@@ -421,13 +529,25 @@ mod tests {
                 "via"
             ]
         );
-        assert_eq!((&plan["via"], &plan["root"], &plan["height"]), (&json!("chain-unaware"), &json!("n3"), &json!(31)));
+        assert_eq!(
+            (&plan["via"], &plan["root"], &plan["height"]),
+            (&json!("chain-unaware"), &json!("n3"), &json!(31))
+        );
         // Rank 0 is the root: the chain is n3, n0, n1, n2, n4, ….
-        assert_eq!(plan["edges"][0], json!({ "from": "n3", "to": "n0", "order": 0 }));
+        assert_eq!(
+            plan["edges"][0],
+            json!({ "from": "n3", "to": "n0", "order": 0 })
+        );
         assert_eq!(plan["edges"].as_array().map(Vec::len), Some(31));
         let contention = &plan["contention"];
-        assert_eq!((&contention["worst_cable"], &contention["flows"]), (&json!("s1 -> s0"), &json!(8)));
-        assert_eq!(contention["cables"][0], json!({ "cable": "s1 -> s0", "flows": 8, "senders": 8 }));
+        assert_eq!(
+            (&contention["worst_cable"], &contention["flows"]),
+            (&json!("s1 -> s0"), &json!(8))
+        );
+        assert_eq!(
+            contention["cables"][0],
+            json!({ "cable": "s1 -> s0", "flows": 8, "senders": 8 })
+        );
         assert_eq!(contention["cables"].as_array().map(Vec::len), Some(6));
     }
 
@@ -435,8 +555,14 @@ mod tests {
     fn orders_count_from_0_among_the_senders_sends() {
         let settings = settings("fig9-1", "n0", "flat");
         let plan = as_json(&settings, &Judged::one(&settings).expect("a plan"));
-        assert_eq!(plan["edges"][14], json!({ "from": "n0", "to": "n15", "order": 14 }));
-        assert_eq!(plan["contention"], json!({ "worst_cable": "n0 -> s0", "flows": 15, "cables": [] }));
+        assert_eq!(
+            plan["edges"][14],
+            json!({ "from": "n0", "to": "n15", "order": 14 })
+        );
+        assert_eq!(
+            plan["contention"],
+            json!({ "worst_cable": "n0 -> s0", "flows": 15, "cables": [] })
+        );
     }
 
     #[test]
@@ -446,9 +572,17 @@ mod tests {
         assert_eq!(plans.len(), ethbcast_planning::plan::Via::every().count());
         assert!(plans.is_sorted_by_key(|judged| judged.estimate.predicted_seconds));
         let table = table(&settings, &plans);
-        let cast = table.lines().find(|line| line.starts_with("cast ")).expect("cast");
+        let cast = table
+            .lines()
+            .find(|line| line.starts_with("cast "))
+            .expect("cast");
         assert!(cast.ends_with("  -") && cast.contains(" no "), "{table}");
-        assert!(table.lines().any(|line| line.starts_with("chain-unaware ") && line.contains(" yes ")), "{table}");
+        assert!(
+            table
+                .lines()
+                .any(|line| line.starts_with("chain-unaware ") && line.contains(" yes ")),
+            "{table}"
+        );
         let all: Value = serde_json::from_str(&all_as_json(&settings, &plans)).expect("JSON");
         assert_eq!(all["plans"].as_array().map(Vec::len), Some(plans.len()));
         assert_eq!(all["plans"][0]["contention"]["worst_cable"], Value::Null);
@@ -468,15 +602,30 @@ mod tests {
         let bed = Topology::builtin("fig9-1").expect("fig9-1");
         let ranks = members(&bed, "fig9-1", "n3").expect("a host");
         assert_eq!((&ranks[..5], ranks.len()), ([3, 0, 1, 2, 4].as_slice(), 16));
-        let error = members(&bed, "fig9-1", "n16").expect_err("no host").to_string();
-        assert_eq!(error, "the topology (fig9-1) has no host n16, only n[0-15]: choose one of them with --root");
+        let error = members(&bed, "fig9-1", "n16")
+            .expect_err("no host")
+            .to_string();
+        assert_eq!(
+            error,
+            "the topology (fig9-1) has no host n16, only n[0-15]: choose one of them with --root"
+        );
     }
 
     #[test]
     fn ways_are_those_of_send_and_all() {
         assert_eq!(read_ways("kary=4").expect("a way"), Ways::One(Via::Kary(4)));
         assert_eq!(read_ways("all").expect("all ways"), Ways::All);
-        assert!(read_ways("chains").expect_err("none").to_string().ends_with("two-tree, binary-best, auto, all"));
-        assert!(read_ways("kary").expect_err("none").to_string().ends_with("use for example kary=3"));
+        assert!(
+            read_ways("chains")
+                .expect_err("none")
+                .to_string()
+                .ends_with("two-tree, binary-best, auto, all")
+        );
+        assert!(
+            read_ways("kary")
+                .expect_err("none")
+                .to_string()
+                .ends_with("use for example kary=3")
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use crate::args::{RecvArgs, Verify, WireArgs};
 use crate::doctor::Fault;
-use crate::exit::{Code, Failure, Form, WithCode, fail, one_line, print_line, report, report_object};
+use crate::exit::{
+    Code, Failure, Form, WithCode, fail, one_line, print_line, report, report_object,
+};
 use crate::interface::{self, chosen};
 use crate::progress::{Bar, ProgressRole};
 use crate::rights::{self, Needs};
@@ -13,7 +15,9 @@ use crate::{hosts, key, units};
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{OfferCheck, WriteBehind, write_behind};
-use ethbcast_collectives::session::{Error, Outcome, ReceiveReport, RecvOptions, Session, WireOptions};
+use ethbcast_collectives::session::{
+    Error, Outcome, ReceiveReport, RecvOptions, Session, WireOptions,
+};
 use ethbcast_content::command::{Signal as Ending, hides_failures};
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed, Over, lacking_device};
 use ethbcast_content::disk::{Accept, Privilege};
@@ -31,7 +35,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
+    args.unused
+        .given()
+        .into_iter()
+        .for_each(|names| print_ignored(&names));
     let bar = Bar::open(ProgressRole::Receiver, &args.wire, &args.progress)?;
     let result = receive(args, &bar);
     bar.conclude(&result);
@@ -40,10 +47,18 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
 
 fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if args.port_fd.len() > 1 {
-        return fail(Code::Usage, "one socket is enough for one group: give --port-fd once, or add --serve");
+        return fail(
+            Code::Usage,
+            "one socket is enough for one group: give --port-fd once, or add --serve",
+        );
     }
     let (began, max_wait) = (Instant::now(), args.max_wait.map(Duration::from_secs_f64));
-    let mut options = RecvOptions { wire: keyed_wire(&args)?, max_wait, once: args.once, ..RecvOptions::new() };
+    let mut options = RecvOptions {
+        wire: keyed_wire(&args)?,
+        max_wait,
+        once: args.once,
+        ..RecvOptions::new()
+    };
     bar.attach(&mut options.run);
     args.patience.apply(&mut options.run);
     let dest = Arc::new(awaited_dest(&args, &mut options, bar)?);
@@ -56,7 +71,12 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let mut session = open(&args.wire, &mut options, bar)?;
     bar.open_on(&session).code(Code::System)?;
     let _receiving = interface::mark_receiver(&session, &args.wire.group);
-    print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
+    print_first(
+        &session,
+        options.wire.keys.as_ref(),
+        &args.key,
+        args.wire.quiet,
+    );
     let _watcher = watch(&session, &mut options.run);
     let dest = confined(&args, dest, options.wire.keys.is_some())?;
     options.about = Some(hosts::about(session.interface()));
@@ -73,7 +93,9 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
         }
         // A dry run is followed by the actual transfer.
         if !is_quiet {
-            crate::exit::print_line(format_args!("ethbcast: a sender asked which data is missing here (--dry-run)"));
+            crate::exit::print_line(format_args!(
+                "ethbcast: a sender asked which data is missing here (--dry-run)"
+            ));
         }
         options.had.extend(received.asked);
         bar.wait_for(sender_of(&session));
@@ -84,10 +106,12 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     }
     print(&received.report, &received.landed, args.form(), is_quiet)?;
     let left = left_by(&dest, &received.landed);
-    received.check(&args, interrupt.signal(), &left).map_err(|error| match error.downcast::<Failure>() {
-        Ok(failure) => bar.with_misfit(with_own_link(failure, &session)).into(),
-        Err(error) => error,
-    })?;
+    received
+        .check(&args, interrupt.signal(), &left)
+        .map_err(|error| match error.downcast::<Failure>() {
+            Ok(failure) => bar.with_misfit(with_own_link(failure, &session)).into(),
+            Err(error) => error,
+        })?;
     read_again(dest);
     match &args.exec {
         Some(command) => {
@@ -100,22 +124,34 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
 }
 
 fn keyed_wire(args: &RecvArgs) -> anyhow::Result<WireOptions> {
-    Ok(WireOptions { keys: key::resolve(&args.key)?, priority: args.priority, ..wire(&args.wire) })
+    Ok(WireOptions {
+        keys: key::resolve(&args.key)?,
+        priority: args.priority,
+        ..wire(&args.wire)
+    })
 }
 
 pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
-    let (stdout, read) = (args.dest.as_ref().is_some_and(|dest| dest == "-"), args.verify == Some(Verify::Read));
+    let (stdout, read) = (
+        args.dest.as_ref().is_some_and(|dest| dest == "-"),
+        args.verify == Some(Verify::Read),
+    );
     let for_programs = match args.form() {
         Form::Lines => None,
         Form::Object => Some("--json"),
         Form::Stream => Some("--json-stream"),
     };
     if let (true, Some(option)) = (stdout, for_programs) {
-        return fail(Code::Usage, format!("stdout cannot carry both the data and {option}: receive into a file"));
+        return fail(
+            Code::Usage,
+            format!("stdout cannot carry both the data and {option}: receive into a file"),
+        );
     }
     if read && (stdout || args.pipe.is_some()) {
         let to = if stdout { "stdout" } else { "a command" };
-        let text = format!("what went to {to} cannot be read back: receive into a file, or leave out --verify read");
+        let text = format!(
+            "what went to {to} cannot be read back: receive into a file, or leave out --verify read"
+        );
         return fail(Code::Usage, text);
     }
     match (&args.pipe, &args.dest) {
@@ -125,8 +161,10 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
             }
             Ok(Dest::Command(command.clone()))
         }
-        (None, dest) => Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
-            .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into()),
+        (None, dest) => {
+            Dest::resolve_over(dest.as_deref().unwrap_or_default(), args.force, over(args))
+                .map_err(|error| Failure::new(Code::System, error).found(Fault::Dest).into())
+        }
     }
 }
 
@@ -135,7 +173,11 @@ fn confined(args: &RecvArgs, dest: Arc<Dest>, has_key: bool) -> anyhow::Result<A
     rights::confine(&needs(args, has_key, Some(&dest)))?;
     // What root could write, this user may not.
     let is_other = args.user.is_some() && dest.directory().is_some();
-    Ok(if is_other { Arc::new(self::dest(args)?) } else { dest })
+    Ok(if is_other {
+        Arc::new(self::dest(args)?)
+    } else {
+        dest
+    })
 }
 
 /// Returns what a receiver needs once its port and key are open, and DEST if it is one.
@@ -147,7 +189,10 @@ pub fn needs<'a>(args: &'a RecvArgs, has_key: bool, dest: Option<&Dest>) -> Need
     let has_xattrs = accept.xattrs || !accept.named_xattrs.is_empty();
     capabilities.set(CapabilitySet::SETFCAP, has_xattrs);
     // To read the partition table again.
-    capabilities.set(CapabilitySet::SYS_ADMIN, has_xattrs || dest.is_some_and(Dest::is_device));
+    capabilities.set(
+        CapabilitySet::SYS_ADMIN,
+        has_xattrs || dest.is_some_and(Dest::is_device),
+    );
     rights::keep_priority(&mut capabilities, args.priority);
     Needs {
         has_key,
@@ -155,18 +200,28 @@ pub fn needs<'a>(args: &'a RecvArgs, has_key: bool, dest: Option<&Dest>) -> Need
         user: args.user.as_ref(),
         opens_later: args.serve.serve,
         capabilities,
-        dest: args.dest.as_deref().map(Path::new).filter(|dest| *dest != Path::new("-")),
+        dest: args
+            .dest
+            .as_deref()
+            .map(Path::new)
+            .filter(|dest| *dest != Path::new("-")),
         replaces_dest: !args.serve.serve && !dest.is_some_and(Dest::is_device),
         files: args.progress.metrics_file.as_deref().into_iter().collect(),
     }
 }
 
 pub fn print_warnings(dest: &Dest, accept: &Accept) {
-    dest.warnings(accept).iter().for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
+    dest.warnings(accept)
+        .iter()
+        .for_each(|line| crate::exit::print_line(format_args!("ethbcast: {}", one_line(line))));
 }
 
 fn over(args: &RecvArgs) -> Over {
-    if args.in_place { Over::InPlace } else { args.force.into() }
+    if args.in_place {
+        Over::InPlace
+    } else {
+        args.force.into()
+    }
 }
 
 pub fn left_by(dest: &Dest, landed: &Landed) -> String {
@@ -186,7 +241,10 @@ pub fn left_by(dest: &Dest, landed: &Landed) -> String {
 
 pub fn sender_of(session: &Session) -> String {
     let (station, interface) = (session.station(), &session.interface().name);
-    format!("a sender of group {} on {interface} of {}, MTU {}", station.group, station.host, station.mtu_bytes)
+    format!(
+        "a sender of group {} on {interface} of {}, MTU {}",
+        station.group, station.host, station.mtu_bytes
+    )
 }
 
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -195,7 +253,11 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub fn awaited_dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> anyhow::Result<Dest> {
     let (began, mut told) = (Instant::now(), false);
     let limit = limit(options).unwrap_or_default();
-    let path = args.dest.as_deref().map(Path::new).filter(|path| path.is_absolute());
+    let path = args
+        .dest
+        .as_deref()
+        .map(Path::new)
+        .filter(|path| path.is_absolute());
     loop {
         let error = match dest(args) {
             Ok(dest) => {
@@ -217,7 +279,12 @@ pub fn awaited_dest(args: &RecvArgs, options: &mut RecvOptions, bar: &Bar) -> an
 }
 
 fn limit(options: &RecvOptions) -> Option<Duration> {
-    options.max_wait.map(|limit| options.run.time_limit.map_or(limit, |other| limit.min(other)))
+    options.max_wait.map(|limit| {
+        options
+            .run
+            .time_limit
+            .map_or(limit, |other| limit.min(other))
+    })
 }
 
 /// Opens the port. With --max-wait or --timeout it waits for a missing interface, and subtracts the
@@ -254,14 +321,19 @@ fn take_off(options: &mut RecvOptions, passed: Duration) {
 /// Makes the kernel reread the partition table of DEST, if it is a whole disk with one. A refusal
 /// is logged.
 pub fn read_again(dest: Arc<Dest>) {
-    let Dest::Device { path, device } = &*dest else { return };
+    let Dest::Device { path, device } = &*dest else {
+        return;
+    };
     if !device.has_new_partitions() {
         return;
     }
     let path = path.clone();
     // The kernel refuses while this process has the device open exclusively.
     if Arc::into_inner(dest).is_none() {
-        log::warn!("{} is still open: its partitions are not looked for", path.display());
+        log::warn!(
+            "{} is still open: its partitions are not looked for",
+            path.display()
+        );
         return;
     }
     if let Err(why) = quiet("blockdev", &["--rereadpt".as_ref(), path.as_os_str()]) {
@@ -273,7 +345,12 @@ pub fn read_again(dest: Arc<Dest>) {
     }
 }
 
-pub fn print(received: &ReceiveReport, landed: &Landed, form: Form, quiet: bool) -> anyhow::Result<()> {
+pub fn print(
+    received: &ReceiveReport,
+    landed: &Landed,
+    form: Form,
+    quiet: bool,
+) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(received, landed), form);
     }
@@ -288,9 +365,13 @@ pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
     // Bytes that were here before have no rate.
     let came = received.came_bytes.map(|came| came.min(received.bytes()));
     let rate = units::rate(came.unwrap_or(received.bytes()) as f64 * 8.0 / seconds.max(1e-9));
-    let came = came.map_or(String::new(), |came| format!(" ({} received)", units::bytes(came)));
+    let came = came.map_or(String::new(), |came| {
+        format!(" ({} received)", units::bytes(came))
+    });
     // A command has no path, and a path may contain characters that a line cannot show.
-    let path = landed.path().map_or(received.source.as_bytes(), |path| path.as_os_str().as_encoded_bytes());
+    let path = landed.path().map_or(received.source.as_bytes(), |path| {
+        path.as_os_str().as_encoded_bytes()
+    });
     let (path, bytes) = (shown(path), units::bytes(received.bytes()));
     let again = match received.pieces_again {
         0 => String::new(),
@@ -301,10 +382,17 @@ pub fn line(received: &ReceiveReport, landed: &Landed) -> String {
 }
 
 pub fn to_json(received: &ReceiveReport, landed: &Landed) -> Value {
-    let ReceiveReport { verdict, stream, control, .. } = received;
+    let ReceiveReport {
+        verdict,
+        stream,
+        control,
+        ..
+    } = received;
     let left_out = landed.not_accepted();
-    let not_accepted: Map<String, Value> =
-        Privilege::ALL.into_iter().map(|one| (one.word().to_owned(), left_out.count(one).into())).collect();
+    let not_accepted: Map<String, Value> = Privilege::ALL
+        .into_iter()
+        .map(|one| (one.word().to_owned(), left_out.count(one).into()))
+        .collect();
     json!({
         "schema": 1,
         "host": received.host,
@@ -357,8 +445,14 @@ pub struct Received {
 }
 
 impl Reception {
-    pub fn prepare(session: &Session, dest: Arc<Dest>, args: &RecvArgs) -> anyhow::Result<Reception> {
-        let read_back = args.verify.map_or(dest.is_device(), |verify| verify == Verify::Read);
+    pub fn prepare(
+        session: &Session,
+        dest: Arc<Dest>,
+        args: &RecvArgs,
+    ) -> anyhow::Result<Reception> {
+        let read_back = args
+            .verify
+            .map_or(dest.is_device(), |verify| verify == Verify::Read);
         let target = Target {
             dest: args.dest.clone().unwrap_or_default().into(),
             replace: args.force,
@@ -368,31 +462,62 @@ impl Reception {
             accept: args.accepted(),
         };
         let at_dest = target.dest.clone();
-        let held = Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
+        let held =
+            Arc::new(Held::new(&args.basis, dest.directory().map(|_| at_dest)).code(Code::System)?);
         let looks = !args.basis.is_empty() || dest.may_have_some(args.force || args.in_place);
         let offer_check = Dest::offer_check(&dest, &target);
         let (arrival, landed) = Arrival::new(
             Arc::clone(&dest),
             target,
-            Handling { read_back, sparse: args.sparse, any_sectors: args.any_sectors },
+            Handling {
+                read_back,
+                sparse: args.sparse,
+                any_sectors: args.any_sectors,
+            },
         );
         let (writer, sink) = write_behind(arrival.holding(&held, !args.no_resume), session.waker());
         // Without any data here there is no have-set to report.
-        let (writer, sink) = if looks { (writer.holding(held), sink.held()) } else { (writer, sink) };
+        let (writer, sink) = if looks {
+            (writer.holding(held), sink.held())
+        } else {
+            (writer, sink)
+        };
         // The wait for its end is limited: a stuck disk or reader must not block the user.
-        std::thread::Builder::new().name("disk".to_owned()).spawn(move || writer.run()).code(Code::System)?;
-        Ok(Reception { receiving: Receiving::new(sink), dest, landed, offer_check })
+        std::thread::Builder::new()
+            .name("disk".to_owned())
+            .spawn(move || writer.run())
+            .code(Code::System)?;
+        Ok(Reception {
+            receiving: Receiving::new(sink),
+            dest,
+            landed,
+            offer_check,
+        })
     }
 
     pub fn run(self, session: &mut Session, options: &RecvOptions) -> anyhow::Result<Received> {
-        let Reception { mut receiving, dest, landed, offer_check } = self;
-        let options = RecvOptions { offer_check: Some(offer_check), ..options.clone() };
-        let ended = session.run_receiver(&options, &mut receiving).map_err(failure);
+        let Reception {
+            mut receiving,
+            dest,
+            landed,
+            offer_check,
+        } = self;
+        let options = RecvOptions {
+            offer_check: Some(offer_check),
+            ..options.clone()
+        };
+        let ended = session
+            .run_receiver(&options, &mut receiving)
+            .map_err(failure);
         // Also after a failure, so that no command outlives this process.
         let was_ended = close(&mut receiving, &landed)?;
         let has_begun = !receiving.offer().is_empty();
         let receiver = ended.map_err(|failed| match has_begun {
-            true => Failure::new(failed.code(), format!("{failed}; {}", left_by(&dest, &landed))).found(failed.fault()),
+            true => Failure::new(
+                failed.code(),
+                format!("{failed}; {}", left_by(&dest, &landed)),
+            )
+            .found(failed.fault()),
             false => failed,
         })?;
         if !was_ended {
@@ -401,7 +526,13 @@ impl Reception {
         }
         let report = ReceiveReport::new(&session.station().host, &receiver, &receiving);
         let was_dry_run = receiving.sink().is_on_request() && receiver.asked().is_some();
-        Ok(Received { report, landed, asked: receiver.asked(), was_ended, was_dry_run })
+        Ok(Received {
+            report,
+            landed,
+            asked: receiver.asked(),
+            was_ended,
+            was_dry_run,
+        })
     }
 }
 
@@ -416,9 +547,17 @@ impl Received {
     }
 
     pub fn environment(&self, group: &str) -> [(&'static str, OsString); 5] {
-        let digest = self.report.verdict.as_ref().map(|own| units::hex(&own.digest)).unwrap_or_default();
+        let digest = self
+            .report
+            .verdict
+            .as_ref()
+            .map(|own| units::hex(&own.digest))
+            .unwrap_or_default();
         [
-            ("ETHBCAST_PATH", self.landed.path().map(OsString::from).unwrap_or_default()),
+            (
+                "ETHBCAST_PATH",
+                self.landed.path().map(OsString::from).unwrap_or_default(),
+            ),
             ("ETHBCAST_GROUP", group.into()),
             ("ETHBCAST_SOURCE", self.report.source.clone().into()),
             ("ETHBCAST_BYTES", self.report.bytes().to_string().into()),
@@ -427,13 +566,28 @@ impl Received {
     }
 }
 
-fn of_command(failed: anyhow::Error, args: &RecvArgs, landed: &Landed, was_ended: bool) -> anyhow::Error {
+fn of_command(
+    failed: anyhow::Error,
+    args: &RecvArgs,
+    landed: &Landed,
+    was_ended: bool,
+) -> anyhow::Error {
     let failure = failed.downcast_ref::<Failure>();
-    let (code, fault) = (failure.map_or(Code::System, Failure::code), failure.and_then(Failure::fault));
+    let (code, fault) = (
+        failure.map_or(Code::System, Failure::code),
+        failure.and_then(Failure::fault),
+    );
     match (&args.pipe, landed.command().failed_with()) {
         (Some(_), Some(own)) => Failure::new(Code::Command(own), failed).into(),
-        (Some(command), None) if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) => {
-            Failure::new(code, format!("{failed}; `{command}` had not taken all, and was ended")).found(fault).into()
+        (Some(command), None)
+            if was_ended && !matches!(code, Code::Interrupted | Code::Terminated) =>
+        {
+            Failure::new(
+                code,
+                format!("{failed}; `{command}` had not taken all, and was ended"),
+            )
+            .found(fault)
+            .into()
         }
         _ => failed,
     }
@@ -452,7 +606,8 @@ fn close(receiving: &mut Receiving<WriteBehind>, landed: &Landed) -> anyhow::Res
     }
     log::warn!("the disk thread is stuck: its data is given up");
     if receiving.sink().is_publishing() {
-        let text = "the disk does not answer: DEST may be in place or not; look at it, and receive again";
+        let text =
+            "the disk does not answer: DEST may be in place or not; look at it, and receive again";
         return fail(Code::System, text);
     }
     Ok(is_fed)
@@ -463,20 +618,41 @@ fn whole(landed: &Landed) -> anyhow::Result<()> {
     if lines.is_empty() {
         return Ok(());
     }
-    let noun = if lines.len() == 1 { "file was" } else { "files were" };
-    fail(Code::SomeFailed, format!("{} {noun} left out, all else is at DEST: {}", lines.len(), lines.join("; ")))
+    let noun = if lines.len() == 1 {
+        "file was"
+    } else {
+        "files were"
+    };
+    fail(
+        Code::SomeFailed,
+        format!(
+            "{} {noun} left out, all else is at DEST: {}",
+            lines.len(),
+            lines.join("; ")
+        ),
+    )
 }
 
-/// Logs attributes that are not accepted or that DEST could not keep, and replaced entries that could not be removed.
+/// Logs attributes that are not accepted or that DEST could not keep, and replaced entries that
+/// could not be removed.
 fn print_remains(landed: &Landed) {
     let left_out = landed.not_accepted().sentences();
-    for line in left_out.into_iter().chain(landed.lacks()).chain(landed.remains()) {
+    for line in left_out
+        .into_iter()
+        .chain(landed.lacks())
+        .chain(landed.remains())
+    {
         print_line(format_args!("ethbcast: {}", one_line(&line)));
     }
 }
 
 /// Converts a report to the run's result. `left` describes the data that a failure leaves behind.
-fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str, is_file: bool) -> anyhow::Result<()> {
+fn verdict(
+    report: &ReceiveReport,
+    signal: Option<Signal>,
+    left: &str,
+    is_file: bool,
+) -> anyhow::Result<()> {
     if let Some(signal) = signal.filter(|_| report.cancelled) {
         let text = if report.is_delivered() {
             "interrupted, but all was delivered and is at DEST".to_owned()
@@ -486,7 +662,8 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str, is_file: 
         return Err(Interrupt::failure(signal, &text).into());
     }
     report.check().map_err(|error| {
-        let was_cut_off = matches!(error, Error::Aborted(_) | Error::SenderSilent) && report.rank.is_some();
+        let was_cut_off =
+            matches!(error, Error::Aborted(_) | Error::SenderSilent) && report.rank.is_some();
         let failure = failure(error);
         // A path in it may have a name of the sender's.
         let text = one_line(&failure.to_string());
@@ -494,7 +671,9 @@ fn verdict(report: &ReceiveReport, signal: Option<Signal>, left: &str, is_file: 
             return Failure::new(failure.code(), format!("{text}; {left}")).found(failure.fault());
         }
         match report.verdict.as_ref().map(|verdict| verdict.outcome) {
-            Some(Outcome::Interrupted) => Failure::new(Code::Nobody, format!("{text} (--max-session-time); {left}")),
+            Some(Outcome::Interrupted) => {
+                Failure::new(Code::Nobody, format!("{text} (--max-session-time); {left}"))
+            }
             _ => Failure::new(failure.code(), text).found(failure.fault()),
         }
     })?;

@@ -1,20 +1,21 @@
 //! Rights that a transfer does not need, which it gives up once its port, DEST and key are open.
 //!
-//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are some, they keep what
-//! they could do; with `--user` they run as that user, and have no capability.
+//! Commands of the user (`--exec`, `--pipe`) inherit the rights of this process. Where there are
+//! some, they keep what they could do; with `--user` they run as that user, and have no capability.
 
 use crate::exit::{Code, Failure, WithCode, fail};
 use crate::{key, whole_file};
 use ethbcast_content::command;
 use landlock::{
-    ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr, RulesetCreatedAttr, RulesetError,
-    path_beneath_rules,
+    ABI, AccessFs, CompatLevel, Compatible, RestrictionStatus, Ruleset, RulesetAttr,
+    RulesetCreatedAttr, RulesetError, path_beneath_rules,
 };
 use nix::sys::prctl;
 use nix::unistd::{Gid, Uid, User, initgroups, setresgid, setresuid};
 use rustix::thread::{
-    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set, clear_ambient_capability_set,
-    configure_capability_in_ambient_set, remove_capability_from_bounding_set, set_capabilities,
+    CapabilitySet, CapabilitySets, capabilities, capability_is_in_bounding_set,
+    clear_ambient_capability_set, configure_capability_in_ambient_set,
+    remove_capability_from_bounding_set, set_capabilities,
 };
 use std::ffi::CString;
 use std::io;
@@ -56,23 +57,35 @@ impl Needs<'_> {
         self.user.is_some() || self.has_key && !self.has_commands
     }
 
-    /// Returns the paths beneath which it writes: a file that is replaced, or a directory as DEST, is renamed in the
-    /// directory that holds it.
+    /// Returns the paths beneath which it writes: a file that is replaced, or a directory as DEST,
+    /// is renamed in the directory that holds it.
     fn writable(&self) -> Vec<PathBuf> {
-        let replaced = self.dest.filter(|_| self.replaces_dest).into_iter().chain(self.files.iter().copied());
-        self.dest.map(Path::to_owned).into_iter().chain(replaced.flat_map(holders)).collect()
+        let replaced = self
+            .dest
+            .filter(|_| self.replaces_dest)
+            .into_iter()
+            .chain(self.files.iter().copied());
+        self.dest
+            .map(Path::to_owned)
+            .into_iter()
+            .chain(replaced.flat_map(holders))
+            .collect()
     }
 }
 
 /// Finds a user by name.
 pub fn user(name: &str) -> Result<User, String> {
-    let found = User::from_name(name).map_err(|errno| format!("the list of users cannot be read: {errno}"))?;
+    let found = User::from_name(name)
+        .map_err(|errno| format!("the list of users cannot be read: {errno}"))?;
     found.ok_or_else(|| "this host has no such user".to_owned())
 }
 
 /// Keeps what a priority of frames needs when the port is opened again.
 pub fn keep_priority(capabilities: &mut CapabilitySet, priority: Option<u8>) {
-    capabilities.set(CapabilitySet::NET_ADMIN, priority.is_some_and(|priority| priority > MOST_FREE_PRIORITY));
+    capabilities.set(
+        CapabilitySet::NET_ADMIN,
+        priority.is_some_and(|priority| priority > MOST_FREE_PRIORITY),
+    );
 }
 
 /// Returns the directory that holds a file, with that of the file behind its symbolic links.
@@ -87,8 +100,9 @@ fn holders(path: &Path) -> impl Iterator<Item = PathBuf> {
 
 /// Gives up what is not needed.
 ///
-/// User and groups are those of the whole process. The rest holds for the calling thread, and for the threads and
-/// programs that it starts from now on; threads that handle signals and show progress keep their capabilities.
+/// User and groups are those of the whole process. The rest holds for the calling thread, and for
+/// the threads and programs that it starts from now on; threads that handle signals and show
+/// progress keep their capabilities.
 ///
 /// # Errors
 /// If this process may not become the user.
@@ -100,21 +114,29 @@ pub fn confine(needs: &Needs<'_>) -> anyhow::Result<()> {
         become_user(user)?;
         command::clear_ambient_capabilities();
         if needs.has_key {
-            // The kernel lets others read a process that has changed its user, as `fs.suid_dumpable` says.
+            // The kernel lets others read a process that has changed its user, as
+            // `fs.suid_dumpable` says.
             key::hide();
         }
         keep(CapabilitySet::NET_RAW, needs.opens_later).code(Code::System)?;
         // What root could write, this user may not.
         for path in &needs.files {
-            whole_file::try_place(path)
-                .map_err(|error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display())))?;
+            whole_file::try_place(path).map_err(|error| {
+                Failure::new(
+                    Code::System,
+                    format!("cannot write {}: {error}", path.display()),
+                )
+            })?;
         }
     }
     if needs.has_commands || !needs.confines() {
         return Ok(());
     }
     if needs.user.is_none() {
-        keep_only(FILES | CapabilitySet::NET_RAW | needs.capabilities, needs.opens_later);
+        keep_only(
+            FILES | CapabilitySet::NET_RAW | needs.capabilities,
+            needs.opens_later,
+        );
     }
     gain_none_and_write_to(&needs.writable());
     Ok(())
@@ -139,7 +161,9 @@ fn gain_none_and_write_to(paths: &[PathBuf]) {
     }
     match confine_writing(paths) {
         Ok(status) => log::debug!("Landlock: {:?}", status.ruleset),
-        Err(error) => log::debug!("no Landlock, so this process can write wherever its user may: {error}"),
+        Err(error) => {
+            log::debug!("no Landlock, so this process can write wherever its user may: {error}")
+        }
     }
 }
 
@@ -156,7 +180,13 @@ fn become_user(user: &User) -> anyhow::Result<()> {
         .and_then(|()| prctl::set_keepcaps(false));
     match became {
         Ok(()) => Ok(()),
-        Err(errno) => fail(Code::System, format!("--user {}: only root can become another user ({errno})", user.name)),
+        Err(errno) => fail(
+            Code::System,
+            format!(
+                "--user {}: only root can become another user ({errno})",
+                user.name
+            ),
+        ),
     }
 }
 
@@ -175,19 +205,33 @@ fn bound(kept: CapabilitySet) {
 
 fn keep(kept: CapabilitySet, opens_later: bool) -> io::Result<()> {
     let kept = capabilities(None)?.permitted & kept;
-    let inherited = if opens_later { kept & CapabilitySet::NET_RAW } else { CapabilitySet::empty() };
+    let inherited = if opens_later {
+        kept & CapabilitySet::NET_RAW
+    } else {
+        CapabilitySet::empty()
+    };
     clear_ambient_capability_set()?;
-    set_capabilities(None, CapabilitySets { effective: kept, permitted: kept, inheritable: inherited })?;
+    set_capabilities(
+        None,
+        CapabilitySets {
+            effective: kept,
+            permitted: kept,
+            inheritable: inherited,
+        },
+    )?;
     if !inherited.is_empty() {
         configure_capability_in_ambient_set(inherited, true)?;
     }
     Ok(())
 }
 
-/// Confines writing to these directories and files. Fails where the kernel cannot rename from one of them to another
-/// then (before Linux 5.19).
+/// Confines writing to these directories and files. Fails where the kernel cannot rename from one
+/// of them to another then (before Linux 5.19).
 fn confine_writing(paths: &[PathBuf]) -> Result<RestrictionStatus, RulesetError> {
-    let paths = paths.iter().map(PathBuf::as_path).chain(OF_PROGRAMS.map(Path::new));
+    let paths = paths
+        .iter()
+        .map(PathBuf::as_path)
+        .chain(OF_PROGRAMS.map(Path::new));
     Ruleset::default()
         .set_compatibility(CompatLevel::HardRequirement)
         .handle_access(AccessFs::from_write(ABI::V2))?
@@ -206,7 +250,10 @@ mod tests {
 
     #[test]
     fn a_confined_thread_writes_where_it_needs_to_and_nowhere_else() {
-        let (own, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+        let (own, other) = (
+            tempfile::tempdir().expect("a directory"),
+            tempfile::tempdir().expect("a directory"),
+        );
         let (inner, outer) = (own.path().join("inner"), other.path().join("outer"));
         fs::create_dir(&inner).expect("room");
         fs::write(&outer, "as it was").expect("room");
@@ -246,18 +293,33 @@ mod tests {
             };
             needs.writable()
         };
-        assert_eq!(writable(true), ["/nowhere/dest", "/nowhere", "/nobody"].map(PathBuf::from));
-        assert_eq!(writable(false), ["/nowhere/dest", "/nobody"].map(PathBuf::from));
+        assert_eq!(
+            writable(true),
+            ["/nowhere/dest", "/nowhere", "/nobody"].map(PathBuf::from)
+        );
+        assert_eq!(
+            writable(false),
+            ["/nowhere/dest", "/nobody"].map(PathBuf::from)
+        );
     }
 
     #[test]
     fn the_holders_of_a_file_are_its_directory_and_that_behind_its_link() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (target, link) = (directory.path().join("target"), directory.path().join("link"));
+        let (target, link) = (
+            directory.path().join("target"),
+            directory.path().join("link"),
+        );
         fs::create_dir_all(target.join("dest")).expect("room");
         std::os::unix::fs::symlink(target.join("dest"), &link).expect("room");
         let behind = target.canonicalize().expect("it is there");
-        assert_eq!(holders(&link).collect::<Vec<_>>(), [directory.path().to_owned(), behind]);
-        assert_eq!(holders(Path::new("new")).collect::<Vec<_>>(), [PathBuf::from(".")]);
+        assert_eq!(
+            holders(&link).collect::<Vec<_>>(),
+            [directory.path().to_owned(), behind]
+        );
+        assert_eq!(
+            holders(Path::new("new")).collect::<Vec<_>>(),
+            [PathBuf::from(".")]
+        );
     }
 }

@@ -13,9 +13,13 @@ use ethbcast_collectives::communicator::MIN_MTU_BYTES;
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::membership::host;
 use ethbcast_collectives::membership::live::{Opening, RingRoom, StationError};
-use ethbcast_collectives::session::{Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions};
+use ethbcast_collectives::session::{
+    Cancel, Error, RunOptions, SendOptions, Session, Station, WireOptions,
+};
 use ethbcast_transport::Tuning;
-use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig, group_address};
+use ethbcast_transport::packet::{
+    Interface, InterfaceError, OpenError, Port, PortConfig, group_address,
+};
 use std::sync::Arc;
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
@@ -23,7 +27,10 @@ pub fn check_mtu(mtu_bytes: u16) -> anyhow::Result<()> {
     if mtu_bytes >= MIN_MTU_BYTES {
         return Ok(());
     }
-    fail(Code::Usage, format!("an MTU of {mtu_bytes} is too small: choose at least {MIN_MTU_BYTES} with --mtu"))
+    fail(
+        Code::Usage,
+        format!("an MTU of {mtu_bytes} is too small: choose at least {MIN_MTU_BYTES} with --mtu"),
+    )
 }
 
 pub fn wire(args: &WireArgs) -> WireOptions {
@@ -42,9 +49,16 @@ pub fn host_name(args: &WireArgs) -> String {
 
 /// Opens a sender's port. Signals then end the session, and the members are notified of
 /// `reason`.
-pub fn open(group: &str, options: &SendOptions, reason: &'static str) -> anyhow::Result<(Session, Interrupt)> {
+pub fn open(
+    group: &str,
+    options: &SendOptions,
+    reason: &'static str,
+) -> anyhow::Result<(Session, Interrupt)> {
     let interrupt = interrupt(&options.run, reason)?;
-    Ok((Session::open_sender(group, options).map_err(failure)?, interrupt))
+    Ok((
+        Session::open_sender(group, options).map_err(failure)?,
+        interrupt,
+    ))
 }
 
 pub fn interrupt(run: &RunOptions, reason: &'static str) -> anyhow::Result<Interrupt> {
@@ -58,7 +72,9 @@ pub fn may_pass(error: &Error) -> bool {
         Error::Station(StationError::Interface(error)) => {
             matches!(
                 error,
-                InterfaceError::Unknown { .. } | InterfaceError::Down { .. } | InterfaceError::NoneUsable { .. }
+                InterfaceError::Unknown { .. }
+                    | InterfaceError::Down { .. }
+                    | InterfaceError::NoneUsable { .. }
             )
         }
         Error::Station(StationError::Open(error)) => matches!(error, OpenError::Down { .. }),
@@ -81,12 +97,15 @@ pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
     }
 }
 
-/// Prints a warning about an unsuitable interface that the kernel accepts: Wi-Fi, or a port of another interface,
-/// which takes the arriving frames.
+/// Prints a warning about an unsuitable interface that the kernel accepts: Wi-Fi, or a port of
+/// another interface, which takes the arriving frames.
 pub fn print_interface(interface: &Interface, quiet: bool) {
     let name = &interface.name;
     if !quiet && is_wifi(interface) {
-        print_line(format_args!("ethbcast: {name} is Wi-Fi, {WIFI} [{}]", Fault::Wifi.code()));
+        print_line(format_args!(
+            "ethbcast: {name} is Wi-Fi, {WIFI} [{}]",
+            Fault::Wifi.code()
+        ));
     }
     if let Some((master, kind)) = interface.port_of().filter(|_| !quiet) {
         print_line(format_args!(
@@ -105,8 +124,14 @@ pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySource
 
 /// Adds a note to a failure if the interface has no link, or what UDP needs may be missing.
 pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
-    let is_own = failure.fault().is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
-    let may_be = is_own && matches!(failure.code(), Code::Nobody | Code::SomeFailed | Code::System);
+    let is_own = failure
+        .fault()
+        .is_none_or(|fault| matches!(fault, Fault::Nobody | Fault::Silent));
+    let may_be = is_own
+        && matches!(
+            failure.code(),
+            Code::Nobody | Code::SomeFailed | Code::System
+        );
     if may_be && !session.has_link() {
         return Failure::new(failure.code(), format!("{failure}; {NO_LINK}")).found(Fault::Carrier);
     }
@@ -120,7 +145,11 @@ pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
 
 /// Names what the network and the firewalls of both hosts let pass over UDP.
 fn needs(station: &Station, unicast: bool) -> String {
-    let Station { group_mac, ether_type, .. } = station;
+    let Station {
+        group_mac,
+        ether_type,
+        ..
+    } = station;
     let group = group_address(*group_mac, *ether_type);
     let port = group.port();
     if unicast {
@@ -153,8 +182,14 @@ pub fn station_failure(error: &StationError) -> Failure {
     let failure = match error {
         StationError::GroupName { .. } => Failure::new(Code::Usage, format!("{error} with -g")),
         StationError::HostName { .. } => Failure::new(Code::Usage, format!("{error} with --host")),
-        StationError::LargeMtu { wanted, interface, available } => {
-            let text = format!("--mtu {wanted} is more than interface {interface} carries: use at most {available}");
+        StationError::LargeMtu {
+            wanted,
+            interface,
+            available,
+        } => {
+            let text = format!(
+                "--mtu {wanted} is more than interface {interface} carries: use at most {available}"
+            );
             Failure::new(Code::Usage, text)
         }
         _ => Failure::new(error.kind().into(), error),
@@ -175,10 +210,16 @@ impl Wire {
         port.over = args.over;
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.over, args.quiet);
-        let opening =
-            Opening { interface: interface.as_deref(), host: host.as_deref(), ..Opening::new(&args.group, port) };
-        let ring = |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
-        let (port, station) = opening.open(ring).map_err(|error| station_failure(&error))?;
+        let opening = Opening {
+            interface: interface.as_deref(),
+            host: host.as_deref(),
+            ..Opening::new(&args.group, port)
+        };
+        let ring =
+            |payload_bytes| RingRoom::for_session(Tuning::default().feed_frames_for(payload_bytes));
+        let (port, station) = opening
+            .open(ring)
+            .map_err(|error| station_failure(&error))?;
         Ok(Wire { port, station })
     }
 }

@@ -1,5 +1,5 @@
-//! Handling of Ctrl-C and SIGTERM by a thread instead of a signal handler. The user's commands get these signals
-//! too.
+//! Handling of Ctrl-C and SIGTERM by a thread instead of a signal handler. The user's commands get
+//! these signals too.
 //!
 //! Signals are blocked in every thread, and one thread waits for them.
 
@@ -34,15 +34,23 @@ struct SignalWatcher {
 /// Notifies all watchers, or ends the process if none handles the signal.
 fn note(signal: Signal) {
     let watchers = WATCHERS.lock().expect("nobody panics while it is held");
-    let Some(newest) = watchers.last() else { return };
-    let before = newest.interrupt.signal.swap(signal as i32, Ordering::SeqCst);
+    let Some(newest) = watchers.last() else {
+        return;
+    };
+    let before = newest
+        .interrupt
+        .signal
+        .swap(signal as i32, Ordering::SeqCst);
     if (before != 0 && newest.impatient) || !newest.interrupt.watched.load(Ordering::SeqCst) {
         Unfinished::remove_all();
         crate::exit::print_line(format_args!("ethbcast: interrupted"));
         std::process::exit(128 + signal as i32);
     }
     for watcher in watchers.iter() {
-        watcher.interrupt.signal.store(signal as i32, Ordering::SeqCst);
+        watcher
+            .interrupt
+            .signal
+            .store(signal as i32, Ordering::SeqCst);
         (watcher.tell)();
     }
 }
@@ -56,18 +64,23 @@ pub fn block(signals: &[Signal]) -> std::io::Result<()> {
 
 /// Blocks these signals in this thread and everything it starts from now on, and calls `tell` for
 /// each one.
-pub fn listen(signals: &[Signal], mut tell: impl FnMut(Signal) + Send + 'static) -> std::io::Result<()> {
+pub fn listen(
+    signals: &[Signal],
+    mut tell: impl FnMut(Signal) + Send + 'static,
+) -> std::io::Result<()> {
     let mut heard = SigSet::empty();
     signals.iter().for_each(|&signal| heard.add(signal));
     heard.thread_block()?;
     // Blocked for good, so that a file at its size limit causes a write error (EFBIG) instead of
     // the process's death.
     SigSet::from(Signal::SIGXFSZ).thread_block()?;
-    std::thread::Builder::new().name("signals".to_owned()).spawn(move || {
-        while let Ok(signal) = heard.wait() {
-            tell(signal);
-        }
-    })?;
+    std::thread::Builder::new()
+        .name("signals".to_owned())
+        .spawn(move || {
+            while let Ok(signal) = heard.wait() {
+                tell(signal);
+            }
+        })?;
     Ok(())
 }
 
@@ -84,7 +97,11 @@ impl Interrupt {
             listen(&ENDING, note)?;
         }
         block(&ENDING)?;
-        watchers.push(SignalWatcher { interrupt: interrupt.clone(), impatient, tell: Box::new(tell) });
+        watchers.push(SignalWatcher {
+            interrupt: interrupt.clone(),
+            impatient,
+            tell: Box::new(tell),
+        });
         Ok(interrupt)
     }
 
@@ -100,7 +117,11 @@ impl Interrupt {
     }
 
     pub fn failure(signal: Signal, text: &str) -> Failure {
-        let code = if signal == Signal::SIGTERM { Code::Terminated } else { Code::Interrupted };
+        let code = if signal == Signal::SIGTERM {
+            Code::Terminated
+        } else {
+            Code::Interrupted
+        };
         Failure::new(code, text)
     }
 
@@ -120,25 +141,44 @@ pub fn run_after(
     environment: impl IntoIterator<Item = (&'static str, OsString)>,
     must_end: impl Fn() -> Option<Failure>,
 ) -> anyhow::Result<()> {
-    let failed = |why: String| Failure::new(Code::System, format!("all was delivered, but `{command}` failed: {why}"));
+    let failed = |why: String| {
+        Failure::new(
+            Code::System,
+            format!("all was delivered, but `{command}` failed: {why}"),
+        )
+    };
     let mut shell = shell(command);
-    shell.envs(environment).stdin(Stdio::null()).stdout(io::stderr());
-    match run_until(&mut shell, || must_end().is_some()).map_err(|error| failed(error.to_string()))? {
+    shell
+        .envs(environment)
+        .stdin(Stdio::null())
+        .stdout(io::stderr());
+    match run_until(&mut shell, || must_end().is_some())
+        .map_err(|error| failed(error.to_string()))?
+    {
         Some(output) if output.status.success() => Ok(()),
         Some(output) => Err(failed(output.status.to_string()).into()),
-        None => Err(must_end().unwrap_or_else(|| failed("it was ended".to_owned())).into()),
+        None => Err(must_end()
+            .unwrap_or_else(|| failed("it was ended".to_owned()))
+            .into()),
     }
 }
 
 /// Returns the reason for ending a command after a transfer: a signal, or that --timeout has passed
 /// since `began`.
-pub fn reason_to_end(interrupt: &Interrupt, began: Instant, timeout: Option<Duration>) -> Option<Failure> {
+pub fn reason_to_end(
+    interrupt: &Interrupt,
+    began: Instant,
+    timeout: Option<Duration>,
+) -> Option<Failure> {
     let text = "all was delivered, but the command after it was ended";
     if let Some(signal) = interrupt.signal() {
         return Some(Interrupt::failure(signal, &format!("{text}: interrupted")));
     }
     let limit = timeout.filter(|&limit| began.elapsed() >= limit)?;
-    let text = format!("{text}: the {} s of --timeout were over", limit.as_secs_f64());
+    let text = format!(
+        "{text}: the {} s of --timeout were over",
+        limit.as_secs_f64()
+    );
     Some(Failure::new(Code::Nobody, text))
 }
 
@@ -153,11 +193,18 @@ pub fn quiet(program: &str, arguments: &[&OsStr]) -> Result<(), String> {
     let began = Instant::now();
     let ended = run_until(&mut command, || began.elapsed() >= QUIET_LIMIT);
     let ended = ended.map_err(|error| format!("`{program}`: {error}"))?;
-    let Some(ended) = ended else { return Err(format!("`{program}` did not end within {} s", QUIET_LIMIT.as_secs())) };
+    let Some(ended) = ended else {
+        return Err(format!(
+            "`{program}` did not end within {} s",
+            QUIET_LIMIT.as_secs()
+        ));
+    };
     if ended.status.success() {
         return Ok(());
     }
-    Err(String::from_utf8_lossy(&ended.stderr).trim().replace('\n', "; "))
+    Err(String::from_utf8_lossy(&ended.stderr)
+        .trim()
+        .replace('\n', "; "))
 }
 
 #[cfg(test)]
@@ -168,8 +215,13 @@ mod tests {
     fn a_command_that_runs_afterwards_has_its_environment_and_fails_with_its_name() {
         let known = || [("ETHBCAST_BYTES", OsString::from("3"))];
         run_after("test \"$ETHBCAST_BYTES\" = 3", known(), || None).expect("it is 3");
-        let error = run_after("exit 7", known(), || None).expect_err("it failed").to_string();
-        assert!(error.contains("`exit 7` failed") && error.contains('7'), "{error}");
+        let error = run_after("exit 7", known(), || None)
+            .expect_err("it failed")
+            .to_string();
+        assert!(
+            error.contains("`exit 7` failed") && error.contains('7'),
+            "{error}"
+        );
     }
 
     #[test]
@@ -177,13 +229,30 @@ mod tests {
         let (interrupt, began) = (Interrupt::default(), Instant::now());
         assert!(reason_to_end(&interrupt, began, None).is_none());
         let run = |interrupt: &Interrupt, timeout| {
-            run_after("sleep 1000", [], || reason_to_end(interrupt, began, timeout)).expect_err("ended").to_string()
+            run_after("sleep 1000", [], || {
+                reason_to_end(interrupt, began, timeout)
+            })
+            .expect_err("ended")
+            .to_string()
         };
         let text = run(&interrupt, Some(Duration::from_millis(1)));
-        assert!(text.contains("was ended") && text.contains("--timeout"), "{text}");
-        interrupt.signal.store(Signal::SIGTERM as i32, Ordering::SeqCst);
+        assert!(
+            text.contains("was ended") && text.contains("--timeout"),
+            "{text}"
+        );
+        interrupt
+            .signal
+            .store(Signal::SIGTERM as i32, Ordering::SeqCst);
         let text = run(&interrupt, None);
-        assert!(text.contains("all was delivered") && text.contains("interrupted"), "{text}");
-        assert_eq!(reason_to_end(&interrupt, began, None).expect("a signal").code(), Code::Terminated);
+        assert!(
+            text.contains("all was delivered") && text.contains("interrupted"),
+            "{text}"
+        );
+        assert_eq!(
+            reason_to_end(&interrupt, began, None)
+                .expect("a signal")
+                .code(),
+            Code::Terminated
+        );
     }
 }

@@ -11,11 +11,17 @@ use std::path::Path;
 pub fn run(args: TopoArgs) -> anyhow::Result<()> {
     match args.command {
         TopoCommand::Show { file, drawing } => {
-            let overlay = Overlay { title: &file.display().to_string(), ..Overlay::default() };
+            let overlay = Overlay {
+                title: &file.display().to_string(),
+                ..Overlay::default()
+            };
             report(drawn(&read_topology(&file)?, &overlay, drawing).trim_end())
         }
         TopoCommand::Import(args) => import(&args),
-        TopoCommand::Check { file } => report(&described(&file.display().to_string(), &read_topology(&file)?)),
+        TopoCommand::Check { file } => report(&described(
+            &file.display().to_string(),
+            &read_topology(&file)?,
+        )),
     }
 }
 
@@ -38,14 +44,25 @@ fn import(args: &ImportArgs) -> anyhow::Result<()> {
 }
 
 fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
-    let name = |path: &Path| if path == Path::new("-") { "stdin".to_owned() } else { path.display().to_string() };
+    let name = |path: &Path| {
+        if path == Path::new("-") {
+            "stdin".to_owned()
+        } else {
+            path.display().to_string()
+        }
+    };
     if let Some(path) = &args.source.slurm {
         let text = read_text(path, "Slurm topology file")?;
-        let parse = if slurm::looks_like_topology_yaml(&text) { slurm::parse_yaml } else { slurm::parse };
+        let parse = if slurm::looks_like_topology_yaml(&text) {
+            slurm::parse_yaml
+        } else {
+            slurm::parse
+        };
         return parse(&text, &name(path)).code(Code::Usage);
     }
     if let Some(path) = &args.source.slurm_addr {
-        return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path)).code(Code::Usage);
+        return slurm::from_topology_addrs(&read_text(path, "list of addresses")?, &name(path))
+            .code(Code::Usage);
     }
     let folder = args.source.lldp.as_ref().ok_or_else(|| {
         Failure::new(
@@ -57,7 +74,12 @@ fn import_from(args: &ImportArgs) -> anyhow::Result<Imported> {
 }
 
 pub fn write(path: &Path, text: &str) -> anyhow::Result<()> {
-    let failure = |error| Failure::new(Code::System, format!("cannot write {}: {error}", path.display()));
+    let failure = |error| {
+        Failure::new(
+            Code::System,
+            format!("cannot write {}: {error}", path.display()),
+        )
+    };
     Ok(std::fs::write(path, text).map_err(failure)?)
 }
 
@@ -71,14 +93,32 @@ fn and_blocked(topology: &Topology) -> String {
 fn described(name: &str, topology: &Topology) -> String {
     let mut lines = vec![
         format!("{name} is a tree of switches with every host on one of them"),
-        format!("hosts     {}  {}", topology.hosts().len(), nodeset::fold(topology.hosts())),
-        format!("switches  {}  {}", topology.switches().len(), nodeset::fold(topology.switches())),
-        format!("cables    {} between switches{}", topology.cables().len(), and_blocked(topology)),
-        format!("depth     {} (levels of switches, hung from the middle)", draw::levels(topology)),
+        format!(
+            "hosts     {}  {}",
+            topology.hosts().len(),
+            nodeset::fold(topology.hosts())
+        ),
+        format!(
+            "switches  {}  {}",
+            topology.switches().len(),
+            nodeset::fold(topology.switches())
+        ),
+        format!(
+            "cables    {} between switches{}",
+            topology.cables().len(),
+            and_blocked(topology)
+        ),
+        format!(
+            "depth     {} (levels of switches, hung from the middle)",
+            draw::levels(topology)
+        ),
     ];
     if let Some(host) = host_by_slurm(topology) {
         let switch = &topology.switches()[topology.switch_of(host)];
-        lines.push(format!("this host {} on {switch}, says SLURM_TOPOLOGY_ADDR", topology.hosts()[host]));
+        lines.push(format!(
+            "this host {} on {switch}, says SLURM_TOPOLOGY_ADDR",
+            topology.hosts()[host]
+        ));
     }
     lines.join("\n")
 }

@@ -19,7 +19,9 @@ const MIN_PERIOD_MS: u32 = 100;
 /// Returns the equivalent command line of `send` or `recv`, and the log file.
 pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option<File>)> {
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
-    let matches = command(role).try_get_matches_from(own).unwrap_or_else(|error| error.exit());
+    let matches = command(role)
+        .try_get_matches_from(own)
+        .unwrap_or_else(|error| error.exit());
     print_what_is_not_done(&matches)?;
     let arguments = match role {
         Role::Sender => sender_arguments(&matches)?,
@@ -29,13 +31,20 @@ pub fn command_line(role: Role, own: &[OsString]) -> anyhow::Result<(Cli, Option
     if let Command::Send(args) = &mut cli.command {
         args.start_rule = start_rule(&matches)?;
     }
-    let log = matches.get_one::<OsString>("log").map(|path| open_log(Path::new(path)));
+    let log = matches
+        .get_one::<OsString>("log")
+        .map(|path| open_log(Path::new(path)));
     Ok((cli, log.transpose()?))
 }
 
 pub fn open_log(path: &Path) -> anyhow::Result<File> {
     let opened = File::options().append(true).create(true).open(path);
-    let named = |error| format!("cannot write the log {}: {error}; leave out --log", path.display());
+    let named = |error| {
+        format!(
+            "cannot write the log {}: {error}; leave out --log",
+            path.display()
+        )
+    };
     opened.map_err(named).code(Code::System)
 }
 
@@ -43,9 +52,15 @@ pub fn open_log(path: &Path) -> anyhow::Result<File> {
 fn print_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
     let given = |wanted: Meaning| {
         let is = |id: &&str| {
-            meaning(id) == wanted && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
+            meaning(id) == wanted
+                && matches.value_source(id) == Some(clap::parser::ValueSource::CommandLine)
         };
-        let names: Vec<String> = matches.ids().map(clap::Id::as_str).filter(is).map(|id| format!("--{id}")).collect();
+        let names: Vec<String> = matches
+            .ids()
+            .map(clap::Id::as_str)
+            .filter(is)
+            .map(|id| format!("--{id}"))
+            .collect();
         Some(names.join(", ")).filter(|names| !names.is_empty())
     };
     if let Some(names) = given(Meaning::Refused) {
@@ -56,7 +71,9 @@ fn print_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
         return fail(Code::Usage, text);
     }
     if let Some(names) = given(Meaning::Unlimited) {
-        print_line(format_args!("ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"));
+        print_line(format_args!(
+            "ethbcast: {names} is not obeyed: what there is of a rate limit is --max-bitrate"
+        ));
     }
     if let Some(names) = given(Meaning::Ignored) {
         print_ignored(&names);
@@ -65,13 +82,20 @@ fn print_what_is_not_done(matches: &ArgMatches) -> anyhow::Result<()> {
 }
 
 pub fn print_ignored(names: &str) {
-    print_line(format_args!("ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"));
+    print_line(format_args!(
+        "ethbcast: ignored, as raw Ethernet frames have no use for it: {names}"
+    ));
 }
 
 fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
-    let portbase = *matches.get_one::<u16>("portbase").expect("it has a default");
+    let portbase = *matches
+        .get_one::<u16>("portbase")
+        .expect("it has a default");
     if !portbase.is_multiple_of(2) {
-        return fail(Code::Usage, format!("--portbase {portbase} is odd, and udpcast's are even: choose another"));
+        return fail(
+            Code::Usage,
+            format!("--portbase {portbase} is odd, and udpcast's are even: choose another"),
+        );
     }
     let mut arguments: Vec<OsString> = ["ethbcast", command].map(OsString::from).into();
     arguments.push(format!("--group=udpcast-{portbase}").into());
@@ -81,7 +105,13 @@ fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> 
         arguments.push(format!("--interface={name}").into());
     }
     if let Some(&period) = matches.get_one::<u32>("stat-period") {
-        arguments.push(format!("--stat-period={}", f64::from(period.max(MIN_PERIOD_MS)) / 1000.0).into());
+        arguments.push(
+            format!(
+                "--stat-period={}",
+                f64::from(period.max(MIN_PERIOD_MS)) / 1000.0
+            )
+            .into(),
+        );
     }
     if matches.get_flag("no-progress") {
         arguments.push("--quiet".into());
@@ -90,11 +120,22 @@ fn shared(command: &str, matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> 
 }
 
 /// Returns the command of --pipe, connected to a file or to this process's own stdin or stdout.
-fn piped(command: &str, direction: char, file: Option<&OsString>, own: impl AsFd) -> anyhow::Result<String> {
+fn piped(
+    command: &str,
+    direction: char,
+    file: Option<&OsString>,
+    own: impl AsFd,
+) -> anyhow::Result<String> {
     let end = match file {
         Some(path) => {
             let text = path.to_str().ok_or_else(|| {
-                Failure::new(Code::Usage, format!("{} is no text in UTF-8: rename it", Path::new(path).display()))
+                Failure::new(
+                    Code::Usage,
+                    format!(
+                        "{} is no text in UTF-8: rename it",
+                        Path::new(path).display()
+                    ),
+                )
             })?;
             format!("{direction} '{}'", text.replace('\'', "'\\''"))
         }
@@ -131,59 +172,129 @@ fn path(name: &'static str, letter: char, help: &'static str) -> Arg {
 }
 
 fn switch(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).action(ArgAction::SetTrue).help(help)
+    Arg::new(name)
+        .long(name)
+        .action(ArgAction::SetTrue)
+        .help(help)
 }
 
 fn whole_seconds(name: &'static str, help: &'static str) -> Arg {
-    Arg::new(name).long(name).value_name("SECONDS").value_parser(value_parser!(u32)).help(help)
+    Arg::new(name)
+        .long(name)
+        .value_name("SECONDS")
+        .value_parser(value_parser!(u32))
+        .help(help)
 }
 
 fn shared_options() -> [Arg; 8] {
     [
-        path("file", 'f', "File to send or to write. Default: stdin or stdout"),
-        text("pipe", 'p', "Filter: command through which the data passes before it is sent, or before it is written"),
-        text("interface", 'i', "Network interface. Default: the only one that is up, or that of the default route"),
-        text("portbase", 'P', "Number of the session: a sender and receivers with the same number meet")
-            .alias("port")
-            .value_parser(value_parser!(u16))
-            .default_value("9000"),
+        path(
+            "file",
+            'f',
+            "File to send or to write. Default: stdin or stdout",
+        ),
+        text(
+            "pipe",
+            'p',
+            "Filter: command through which the data passes before it is sent, or before it is written",
+        ),
+        text(
+            "interface",
+            'i',
+            "Network interface. Default: the only one that is up, or that of the default route",
+        ),
+        text(
+            "portbase",
+            'P',
+            "Number of the session: a sender and receivers with the same number meet",
+        )
+        .alias("port")
+        .value_parser(value_parser!(u16))
+        .default_value("9000"),
         path("log", 'l', "Append log messages to this file"),
         switch("no-progress", "Print errors only"),
-        text("stat-period", 'z', "Milliseconds between progress lines if stderr is not a terminal")
-            .alias("statistics-period")
-            .value_parser(value_parser!(u32)),
+        text(
+            "stat-period",
+            'z',
+            "Milliseconds between progress lines if stderr is not a terminal",
+        )
+        .alias("statistics-period")
+        .value_parser(value_parser!(u32)),
         switch("nokbd", "Do not start when a key is pressed").short('k'),
     ]
 }
 
 fn of_sender() -> [Arg; 8] {
     [
-        text("min-receivers", 'C', "Start as soon as this many receivers have joined")
-            .alias("min-clients")
-            .value_parser(value_parser!(u16).range(0..65535)),
-        whole_seconds("min-wait", "Seconds to wait at least after the first receiver has joined").short('w'),
-        whole_seconds("max-wait", "Seconds after the first receiver has joined until the start with fewer; 0: never")
-            .short('W'),
-        whole_seconds("start-timeout", "Seconds until send gives up if it has not started; 0: never").short('T'),
-        text("autostart", 'S', "Start after this many times --rexmit-hello-interval").value_parser(value_parser!(u32)),
-        text("rexmit-hello-interval", 'H', "Unit of --autostart in milliseconds. Default: 1000")
-            .value_parser(value_parser!(u32)),
-        text("max-bitrate", 'r', "Limit of the sending rate, such as 900m").alias("max_bitrate"),
-        switch("streaming", "Accept receivers that join after the start; they get all data").short('Z'),
+        text(
+            "min-receivers",
+            'C',
+            "Start as soon as this many receivers have joined",
+        )
+        .alias("min-clients")
+        .value_parser(value_parser!(u16).range(0..65535)),
+        whole_seconds(
+            "min-wait",
+            "Seconds to wait at least after the first receiver has joined",
+        )
+        .short('w'),
+        whole_seconds(
+            "max-wait",
+            "Seconds after the first receiver has joined until the start with fewer; 0: never",
+        )
+        .short('W'),
+        whole_seconds(
+            "start-timeout",
+            "Seconds until send gives up if it has not started; 0: never",
+        )
+        .short('T'),
+        text(
+            "autostart",
+            'S',
+            "Start after this many times --rexmit-hello-interval",
+        )
+        .value_parser(value_parser!(u32)),
+        text(
+            "rexmit-hello-interval",
+            'H',
+            "Unit of --autostart in milliseconds. Default: 1000",
+        )
+        .value_parser(value_parser!(u32)),
+        text(
+            "max-bitrate",
+            'r',
+            "Limit of the sending rate, such as 900m",
+        )
+        .alias("max_bitrate"),
+        switch(
+            "streaming",
+            "Accept receivers that join after the start; they get all data",
+        )
+        .short('Z'),
     ]
 }
 
 fn of_receiver() -> [Arg; 3] {
     [
-        whole_seconds("start-timeout", "Seconds until recv gives up if nothing has started; 0: never").short('s'),
-        whole_seconds("receive-timeout", "Seconds to wait for a silent sender; 0: 30"),
+        whole_seconds(
+            "start-timeout",
+            "Seconds until recv gives up if nothing has started; 0: never",
+        )
+        .short('s'),
+        whole_seconds(
+            "receive-timeout",
+            "Seconds to wait for a silent sender; 0: 30",
+        ),
         switch("sync", "Sync to disk at the end, which is always done").short('y'),
     ]
 }
 
 pub fn receiver_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("recv", matches)?;
-    for (own, ours) in [("start-timeout", "max-wait"), ("receive-timeout", "patience")] {
+    for (own, ours) in [
+        ("start-timeout", "max-wait"),
+        ("receive-timeout", "patience"),
+    ] {
         if let Some(seconds) = matches.get_one::<u32>(own).filter(|&&seconds| seconds > 0) {
             arguments.push(format!("--{ours}={seconds}").into());
         }
@@ -212,7 +323,8 @@ pub fn receiver_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>>
 
 /// Whether a file is a pipe or character device, which cannot be replaced.
 fn takes_what_comes(path: &Path) -> bool {
-    path.metadata().is_ok_and(|there| there.file_type().is_fifo() || there.file_type().is_char_device())
+    path.metadata()
+        .is_ok_and(|there| there.file_type().is_fifo() || there.file_type().is_char_device())
 }
 
 /// Wait for the first receiver without --start-timeout, the longest that `send` accepts, in
@@ -224,7 +336,13 @@ const HELLO_MS: u32 = 1000;
 pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
     let mut arguments = shared("send", matches)?;
     arguments.push(format!("--min-receivers={}", least(matches)).into());
-    arguments.push(format!("--max-wait={}", seconds(matches, "start-timeout").unwrap_or(FOR_EVER)).into());
+    arguments.push(
+        format!(
+            "--max-wait={}",
+            seconds(matches, "start-timeout").unwrap_or(FOR_EVER)
+        )
+        .into(),
+    );
     if let Some(rate) = matches.get_one::<String>("max-bitrate") {
         arguments.push(format!("--rate={rate}").into());
     }
@@ -244,15 +362,21 @@ pub fn sender_arguments(matches: &ArgMatches) -> anyhow::Result<Vec<OsString>> {
 
 pub fn start_rule(matches: &ArgMatches) -> anyhow::Result<Option<StartRule>> {
     let is_given = |name: &str| matches.contains_id(name);
-    let counts = ["min-receivers", "min-wait", "max-wait"].into_iter().any(is_given);
+    let counts = ["min-receivers", "min-wait", "max-wait"]
+        .into_iter()
+        .any(is_given);
     let autostart = matches.get_one::<u32>("autostart").copied();
-    let at_enter = !matches.get_flag("nokbd") && matches.contains_id("file") && std::io::stdin().is_terminal();
+    let at_enter =
+        !matches.get_flag("nokbd") && matches.contains_id("file") && std::io::stdin().is_terminal();
     if !counts && autostart.is_none() && !at_enter {
         let text = "nothing says when to start: add --min-receivers N, or run it with --file on a terminal without \
                     --nokbd and press Enter; keys at receivers are not heard";
         return fail(Code::Usage, text);
     }
-    let hello = matches.get_one::<u32>("rexmit-hello-interval").copied().unwrap_or(HELLO_MS);
+    let hello = matches
+        .get_one::<u32>("rexmit-hello-interval")
+        .copied()
+        .unwrap_or(HELLO_MS);
     Ok(Some(StartRule {
         receivers: counts.then(|| usize::from(least(matches))),
         min_wait: Duration::from_secs(seconds(matches, "min-wait").unwrap_or(0).into()),
@@ -264,11 +388,18 @@ pub fn start_rule(matches: &ArgMatches) -> anyhow::Result<Option<StartRule>> {
 
 /// Returns a number of seconds; 0 counts as not given.
 fn seconds(matches: &ArgMatches, name: &str) -> Option<u32> {
-    matches.get_one::<u32>(name).copied().filter(|&seconds| seconds > 0)
+    matches
+        .get_one::<u32>(name)
+        .copied()
+        .filter(|&seconds| seconds > 0)
 }
 
 fn least(matches: &ArgMatches) -> u16 {
-    matches.get_one::<u16>("min-receivers").copied().unwrap_or(1).max(1)
+    matches
+        .get_one::<u16>("min-receivers")
+        .copied()
+        .unwrap_or(1)
+        .max(1)
 }
 
 #[cfg(test)]
@@ -285,9 +416,13 @@ mod tests {
     #[test]
     fn a_period_in_milliseconds_is_one_in_seconds_and_never_too_short() {
         for (period, argument) in [("1500", "--stat-period=1.5"), ("0", "--stat-period=0.1")] {
-            let matches = command(Role::Receiver).get_matches_from(["udp-receiver", "--stat-period", period]);
+            let matches =
+                command(Role::Receiver).get_matches_from(["udp-receiver", "--stat-period", period]);
             let arguments = shared("recv", &matches).expect("nothing is wrong");
-            assert_eq!(arguments, ["ethbcast", "recv", "--group=udpcast-9000", argument]);
+            assert_eq!(
+                arguments,
+                ["ethbcast", "recv", "--group=udpcast-9000", argument]
+            );
         }
     }
 

@@ -1,7 +1,11 @@
 //! Formatting of sizes, rates and counts for output. Words are quoted for a shell here too.
 
 pub fn receivers(count: usize) -> String {
-    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+    if count == 1 {
+        "1 receiver".to_owned()
+    } else {
+        format!("{count} receivers")
+    }
 }
 
 /// Formats `67108864` as `64.0 MiB`.
@@ -23,7 +27,8 @@ pub fn hex(digest: &[u8; 32]) -> String {
 }
 
 pub fn quoted(word: &str) -> String {
-    let is_plain = |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
+    let is_plain =
+        |character: char| character.is_ascii_alphanumeric() || "/._-+=:,@%".contains(character);
     if !word.is_empty() && word.chars().all(is_plain) {
         word.to_owned()
     } else {

@@ -38,8 +38,8 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the child for a session on `interface`, with `peers` if what is for all goes to each of them. Returns
-    /// it with the handle through which it gets the notification.
+    /// Starts the child for a session on `interface`, with `peers` if what is for all goes to each
+    /// of them. Returns it with the handle through which it gets the notification.
     pub fn start(
         interface: &str,
         over: Over,
@@ -48,8 +48,20 @@ impl Watcher {
         let mut command = Command::new(std::env::current_exe()?);
         command.env_remove("ETHBCAST_KEY");
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
-        command.args(["watch", "--interface", interface, "--over", &over.to_string()]).process_group(0);
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).spawn()?;
+        command
+            .args([
+                "watch",
+                "--interface",
+                interface,
+                "--over",
+                &over.to_string(),
+            ])
+            .process_group(0);
+        let mut child = command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .spawn()?;
         let mut pipe = child.stdin.take().expect("it is piped");
         let peers: Vec<u8> = peers.flat_map(|ip| ip.octets()).collect();
         pipe.write_all(&encode(&peers))?;
@@ -64,7 +76,14 @@ impl Watcher {
                 drop(pipe.write_all(&encode(frame.unwrap_or_default())));
             }
         });
-        Ok((Watcher { child, pipe, has_words }, abort_notice))
+        Ok((
+            Watcher {
+                child,
+                pipe,
+                has_words,
+            },
+            abort_notice,
+        ))
     }
 }
 
@@ -85,8 +104,8 @@ impl Drop for Watcher {
     }
 }
 
-/// Encodes the addresses of the peers, or then a frame, for the pipe: the length and the bytes. An empty frame
-/// withdraws the notification.
+/// Encodes the addresses of the peers, or then a frame, for the pipe: the length and the bytes. An
+/// empty frame withdraws the notification.
 fn encode(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
@@ -102,7 +121,13 @@ fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
 
 pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     let mut signals = SigSet::empty();
-    let unheard = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP, Signal::SIGQUIT, Signal::SIGTSTP];
+    let unheard = [
+        Signal::SIGINT,
+        Signal::SIGTERM,
+        Signal::SIGHUP,
+        Signal::SIGQUIT,
+        Signal::SIGTSTP,
+    ];
     unheard.into_iter().for_each(|signal| signals.add(signal));
     signals.thread_block().code(Code::System)?;
     let interface = Interface::find_over(Some(&args.interface), args.over).code(Code::System)?;
@@ -111,7 +136,14 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     rights::give_up_all();
     let mut pipe = io::stdin().lock();
     let peers = decode(&mut pipe).unwrap_or_default();
-    sender.name_peers(peers.as_chunks().0.iter().map(|&octets: &[u8; 4]| octets.into()).collect());
+    sender.name_peers(
+        peers
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&octets: &[u8; 4]| octets.into())
+            .collect(),
+    );
     let mut abort_notice = Vec::new();
     while let Some(frame) = decode(&mut pipe) {
         abort_notice = frame;
@@ -138,7 +170,13 @@ mod tests {
 
     #[test]
     fn the_last_whole_frame_counts() {
-        let pipe = [encode(b"first"), encode(b""), encode(b"last"), encode(b"cut")[..5].to_vec()].concat();
+        let pipe = [
+            encode(b"first"),
+            encode(b""),
+            encode(b"last"),
+            encode(b"cut")[..5].to_vec(),
+        ]
+        .concat();
         let mut pipe = &pipe[..];
         let frames: Vec<_> = std::iter::from_fn(|| decode(&mut pipe)).collect();
         assert_eq!(frames, [&b"first"[..], b"", b"last"]);

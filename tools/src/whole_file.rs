@@ -45,17 +45,29 @@ pub fn try_place(path: &Path) -> io::Result<()> {
     beside(path, ALL).and_then(NamedTempFile::close)
 }
 
-/// Makes a file such as `.run.json.4fQz1a.new` for `run.json`, which a search by suffix does not match. It is removed
-/// unless it is put in its place.
+/// Makes a file such as `.run.json.4fQz1a.new` for `run.json`, which a search by suffix does not
+/// match. It is removed unless it is put in its place.
 fn beside(path: &Path, mode: u32) -> io::Result<NamedTempFile> {
     let name = path.file_name().ok_or(io::ErrorKind::InvalidInput)?;
     let mut prefix = OsString::from(".");
     prefix.push(name);
     prefix.push(".");
-    let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = path
+        .parent()
+        .filter(|directory| !directory.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
     // An error of `tempfile_in` would name the hidden path, which no user has given.
-    let make = |hidden: &Path| File::options().write(true).create_new(true).mode(mode).open(hidden);
-    tempfile::Builder::new().prefix(&prefix).suffix(".new").make_in(directory, make)
+    let make = |hidden: &Path| {
+        File::options()
+            .write(true)
+            .create_new(true)
+            .mode(mode)
+            .open(hidden)
+    };
+    tempfile::Builder::new()
+        .prefix(&prefix)
+        .suffix(".new")
+        .make_in(directory, make)
 }
 
 fn put(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
@@ -73,7 +85,10 @@ mod tests {
     #[test]
     fn a_link_that_another_user_has_laid_beside_the_file_is_not_followed() {
         let directory = tempfile::tempdir().expect("a directory");
-        let (path, secret) = (directory.path().join("run.prom"), directory.path().join("secret"));
+        let (path, secret) = (
+            directory.path().join("run.prom"),
+            directory.path().join("secret"),
+        );
         fs::write(&secret, "secret").expect("written");
         fs::set_permissions(&secret, Permissions::from_mode(0o600)).expect("its mode");
         symlink(&secret, directory.path().join("run.prom.new")).expect("a link");
@@ -82,7 +97,10 @@ mod tests {
         save(&path, "a report").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "a report");
         assert_eq!(fs::read_to_string(&secret).expect("read"), "secret");
-        assert_eq!(secret.metadata().expect("there").permissions().mode() & 0o777, 0o600);
+        assert_eq!(
+            secret.metadata().expect("there").permissions().mode() & 0o777,
+            0o600
+        );
     }
 
     #[test]
@@ -93,7 +111,10 @@ mod tests {
             renew(&path, text, 0o640).expect("written");
             assert_eq!(fs::read_to_string(&path).expect("read"), text);
             try_place(&path).expect("it could");
-            assert_eq!(path.metadata().expect("there").permissions().mode() & 0o777, 0o640);
+            assert_eq!(
+                path.metadata().expect("there").permissions().mode() & 0o777,
+                0o640
+            );
         }
         save(&path, "third\n").expect("written");
         assert_eq!(fs::read_to_string(&path).expect("read"), "third\n");
@@ -105,9 +126,16 @@ mod tests {
     fn an_error_names_no_path_beside_the_one_that_was_given() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("nowhere/run.json");
-        for error in [try_place(&path), save(&path, "text"), renew(&path, "text", 0o644)] {
+        for error in [
+            try_place(&path),
+            save(&path, "text"),
+            renew(&path, "text", 0o644),
+        ] {
             let error = error.expect_err("there is no such directory").to_string();
-            assert!(error.contains("No such file") && !error.contains("run.json"), "{error}");
+            assert!(
+                error.contains("No such file") && !error.contains("run.json"),
+                "{error}"
+            );
         }
     }
 

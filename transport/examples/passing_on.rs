@@ -7,18 +7,25 @@
 //! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
-use ethbcast_transport::wire::{EtherType, Guard, Identity, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId};
+use ethbcast_transport::wire::{
+    EtherType, Guard, Identity, MacAddr, OVERHEAD_BYTES, Peer, Rank, StreamId,
+};
 use ethbcast_transport::{Alone, Instant, Machine, Tuning};
 use std::time::Duration;
 
 const BATCH: usize = 32;
 
 fn peer(rank: u16) -> Peer {
-    Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
+    Peer {
+        rank: Rank(rank),
+        mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
+    }
 }
 
 fn main() {
-    let mut arguments = std::env::args().skip(1).map(|word| word.parse::<usize>().expect("a number"));
+    let mut arguments = std::env::args()
+        .skip(1)
+        .map(|word| word.parse::<usize>().expect("a number"));
     let mut next = |otherwise| arguments.next().unwrap_or(otherwise);
     let (relays, frames, payload_bytes) = (next(1), next(20_000), next(1468));
     let last = relays as u16 + 1;
@@ -26,8 +33,19 @@ fn main() {
         .map(|rank| {
             let (stream, ether_type) = (StreamId(1), EtherType::DEFAULT);
             let Peer { rank: own, mac } = peer(rank);
-            let identity = Identity { session: 7, stream, rank: own, mac, ether_type, guard: Guard::Plain };
-            let children = if rank < last { vec![peer(rank + 1)] } else { Vec::new() };
+            let identity = Identity {
+                session: 7,
+                stream,
+                rank: own,
+                mac,
+                ether_type,
+                guard: Guard::Plain,
+            };
+            let children = if rank < last {
+                vec![peer(rank + 1)]
+            } else {
+                Vec::new()
+            };
             let (outlet, tuning) = (Outlet::Lanes(children), Tuning::default());
             Alone::new(match rank {
                 0 => Stream::origin(identity, payload_bytes, &outlet, tuning),
@@ -41,11 +59,18 @@ fn main() {
     while received < frames {
         now += Duration::from_micros(100);
         for _ in 0..BATCH {
-            let ending = if pushed + 1 == frames { Ending::Stream } else { Ending::None };
+            let ending = if pushed + 1 == frames {
+                Ending::Stream
+            } else {
+                Ending::None
+            };
             pushed += usize::from(pushed < frames && hosts[0].part.push(&payload, ending));
         }
         for at in 0..hosts.len() {
-            if hosts[at].poll_timeout(now).is_some_and(|deadline| deadline.at <= now) {
+            if hosts[at]
+                .poll_timeout(now)
+                .is_some_and(|deadline| deadline.at <= now)
+            {
                 hosts[at].handle_timeout(now);
             }
             while let Some(length) = hosts[at].poll_transmit(now, &mut buffer) {

@@ -6,8 +6,8 @@
 //! the other   $ ping_pong eth0 1 MAC-OF-THE-OTHER MAC-OF-THIS-HOST
 //! ```
 //!
-//! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64 bytes if it is left
-//! out.
+//! Both list the hosts in the same order, by rank. A third number is the length of the messages; 64
+//! bytes if it is left out.
 //!
 //! `[dependencies]` of its Cargo.toml: `ethbcast-transport = { path = "../ethbcast/transport" }`.
 
@@ -31,7 +31,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     let rank: u16 = rank.parse()?;
     let bytes: usize = macs.get(2).map_or(Ok(64), |bytes| bytes.parse())?;
     let peers = (0..2).map(|rank| {
-        Ok(Peer { rank: Rank(rank), mac: macs.get(usize::from(rank)).ok_or("two MACs are needed")?.parse()? })
+        Ok(Peer {
+            rank: Rank(rank),
+            mac: macs
+                .get(usize::from(rank))
+                .ok_or("two MACs are needed")?
+                .parse()?,
+        })
     });
     let peers = peers.collect::<Result<Vec<_>, Box<dyn Error>>>()?;
     let mailbox = open(interface, rank, &peers)?;
@@ -54,14 +60,25 @@ fn main() -> Result<(), Box<dyn Error>> {
         times[times.len() * 99 / 100]
     );
     // The other host may still request lost frames.
-    mailbox.wait(Some(mailbox.now() + Duration::from_secs(1)), |mailbox, _| {
-        while mailbox.part.poll_completion().is_some() {}
-        if mailbox.part.is_idle() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    })?;
+    mailbox.wait(
+        Some(mailbox.now() + Duration::from_secs(1)),
+        |mailbox, _| {
+            while mailbox.part.poll_completion().is_some() {}
+            if mailbox.part.is_idle() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    )?;
     Ok(())
 }
 
-fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
+fn open(
+    interface: &str,
+    rank: u16,
+    peers: &[Peer],
+) -> Result<Shared<Alone<Mailbox>>, Box<dyn Error>> {
     let interface = Interface::find(Some(interface))?;
     let port = Port::open(&interface, PortConfig::new(EtherType::DEFAULT))?;
     let identity = Identity {
@@ -72,7 +89,12 @@ fn open(interface: &str, rank: u16, peers: &[Peer]) -> Result<Shared<Alone<Mailb
         ether_type: EtherType::DEFAULT,
         guard: Guard::Plain,
     };
-    let mailbox = Alone::new(Mailbox::new(identity, peers, interface.mtu_bytes - HEADER_BYTES, Settings::default()));
+    let mailbox = Alone::new(Mailbox::new(
+        identity,
+        peers,
+        interface.mtu_bytes - HEADER_BYTES,
+        Settings::default(),
+    ));
     Ok(Shared::start(port, mailbox, Clock::start())?)
 }
 
@@ -81,18 +103,27 @@ fn send(mailbox: &Shared<Alone<Mailbox>>, to: u16, bytes: Vec<u8>) -> Result<(),
     Ok(())
 }
 
-fn receive(mailbox: &Shared<Alone<Mailbox>>, from: u16, max_bytes: usize) -> Result<Vec<u8>, Box<dyn Error>> {
+fn receive(
+    mailbox: &Shared<Alone<Mailbox>>,
+    from: u16,
+    max_bytes: usize,
+) -> Result<Vec<u8>, Box<dyn Error>> {
     let id = mailbox.with(|mailbox, _| mailbox.part.recv(Rank(from), TAG, max_bytes))??;
-    let outcome = mailbox.wait(Some(mailbox.now() + Duration::from_secs(60)), |mailbox, _| {
-        while let Some(completion) = mailbox.part.poll_completion() {
-            match completion {
-                Completion::Recv { id: ended, outcome } if ended == id => return ControlFlow::Break(outcome),
-                // A send has ended: it has arrived.
-                _ => {}
+    let outcome = mailbox.wait(
+        Some(mailbox.now() + Duration::from_secs(60)),
+        |mailbox, _| {
+            while let Some(completion) = mailbox.part.poll_completion() {
+                match completion {
+                    Completion::Recv { id: ended, outcome } if ended == id => {
+                        return ControlFlow::Break(outcome);
+                    }
+                    // A send has ended: it has arrived.
+                    _ => {}
+                }
             }
-        }
-        ControlFlow::Continue(())
-    })?;
+            ControlFlow::Continue(())
+        },
+    )?;
     match outcome.ok_or("no answer for a minute")? {
         RecvOutcome::Received { bytes } => Ok(bytes),
         other => Err(format!("{other:?}").into()),

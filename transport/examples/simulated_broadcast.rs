@@ -18,9 +18,15 @@ const PAYLOAD_BYTES: usize = 1468;
 
 fn main() {
     let group = group_mac("example");
-    let settings = HostSettings { groups: vec![group], ..HostSettings::default() };
+    let settings = HostSettings {
+        groups: vec![group],
+        ..HostSettings::default()
+    };
     let network = Network::star(HOSTS, Cable::GIGABIT, &settings);
-    let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
+    let peer = |host: usize| Peer {
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+    };
     let machine = |host: usize| {
         let identity = Identity {
             session: 7,
@@ -32,33 +38,62 @@ fn main() {
         };
         Alone::new(match host {
             0 => {
-                let outlet = Outlet::Cast { group, listeners: (1..HOSTS).map(peer).collect() };
+                let outlet = Outlet::Cast {
+                    group,
+                    listeners: (1..HOSTS).map(peer).collect(),
+                };
                 Stream::origin(identity, PAYLOAD_BYTES, &outlet, Tuning::default())
             }
-            _ => Stream::receiver(identity, PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default()),
+            _ => Stream::receiver(
+                identity,
+                PAYLOAD_BYTES,
+                peer(0),
+                &Outlet::Lanes(Vec::new()),
+                Tuning::default(),
+            ),
         })
     };
-    let mut simulation = Simulation::new(&network, (0..HOSTS).map(machine).collect(), RandomFaults::new(1).loss(0.02));
+    let mut simulation = Simulation::new(
+        &network,
+        (0..HOSTS).map(machine).collect(),
+        RandomFaults::new(1).loss(0.02),
+    );
 
     let (mut pushed, mut taken) = (0, [0; HOSTS]);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(10), |host, machine, now| {
-        let stream = &mut machine.part;
-        if host == 0 {
-            let ending = |pushed| if pushed + 1 == FRAMES { Ending::Stream } else { Ending::None };
-            while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], ending(pushed)) {
-                pushed += 1;
+    let outcome = simulation.run(
+        Instant::START + Duration::from_secs(10),
+        |host, machine, now| {
+            let stream = &mut machine.part;
+            if host == 0 {
+                let ending = |pushed| {
+                    if pushed + 1 == FRAMES {
+                        Ending::Stream
+                    } else {
+                        Ending::None
+                    }
+                };
+                while pushed < FRAMES && stream.push(&[pushed as u8; PAYLOAD_BYTES], ending(pushed))
+                {
+                    pushed += 1;
+                }
+                return None;
             }
-            return None;
-        }
-        while let Some((payload, _ending)) = stream.peek() {
-            assert!(payload.iter().all(|&byte| byte == taken[host] as u8), "bytes in their place, in order");
-            taken[host] += 1;
-            stream.consume(now);
-        }
-        None
-    });
+            while let Some((payload, _ending)) = stream.peek() {
+                assert!(
+                    payload.iter().all(|&byte| byte == taken[host] as u8),
+                    "bytes in their place, in order"
+                );
+                taken[host] += 1;
+                stream.consume(now);
+            }
+            None
+        },
+    );
 
     let stats = simulation.machines()[0].part.stats();
-    println!("{outcome:?}: {taken:?} frames taken, {} sent, {} repaired", stats.data_sent, stats.data_resent);
+    println!(
+        "{outcome:?}: {taken:?} frames taken, {} sent, {} repaired",
+        stats.data_sent, stats.data_resent
+    );
     assert!(taken[1..].iter().all(|&count| count == FRAMES));
 }

@@ -5,8 +5,9 @@ use crate::time::Instant;
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Turns and timers of many parts, each identified by a small number: parts with something to send take turns, and the
-/// earliest deadline is found without a query of every part. Lists of parts begin with the earliest deadline.
+/// Turns and timers of many parts, each identified by a small number: parts with something to send
+/// take turns, and the earliest deadline is found without a query of every part. Lists of parts
+/// begin with the earliest deadline.
 #[derive(Clone, Debug, Default)]
 pub struct Agenda {
     entries: Vec<Entry>,
@@ -45,7 +46,10 @@ impl Agenda {
     }
 
     pub fn due(&self, now: Instant) -> impl Iterator<Item = u16> + '_ {
-        self.timers.iter().take_while(move |(deadline, _)| deadline.at <= now).map(|&(_, at)| at)
+        self.timers
+            .iter()
+            .take_while(move |(deadline, _)| deadline.at <= now)
+            .map(|&(_, at)| at)
     }
 
     pub fn armed(&self) -> impl Iterator<Item = u16> + '_ {
@@ -59,7 +63,10 @@ impl Agenda {
     /// Gives the parts turns until one has written a frame; returns its length. `serve` lets part
     /// `at` write, and returns the frame's length, if there is one, and the part's next deadline.
     #[must_use = "a frame that is not sent is lost"]
-    pub fn poll(&mut self, mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>)) -> Option<usize> {
+    pub fn poll(
+        &mut self,
+        mut serve: impl FnMut(u16) -> (Option<usize>, Option<Deadline>),
+    ) -> Option<usize> {
         while let Some(at) = self.queue.pop_front() {
             let (length, deadline) = serve(at);
             self.entry(at).queued = length.is_some();
@@ -95,7 +102,12 @@ pub struct Retry {
 
 impl Retry {
     pub fn new(at: Instant, first: Duration, max: Duration) -> Retry {
-        Retry { at, pause: first, first, max }
+        Retry {
+            at,
+            pause: first,
+            first,
+            max,
+        }
     }
 
     pub fn at(&self) -> Instant {
@@ -115,7 +127,8 @@ impl Retry {
     }
 }
 
-/// Token bucket, counted in time: each transmission costs time, and may start when all earlier ones are paid for.
+/// Token bucket, counted in time: each transmission costs time, and may start when all earlier ones
+/// are paid for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TokenBucket {
     paid_at: Instant,
@@ -142,7 +155,10 @@ mod tests {
     use crate::machine::Timer;
 
     fn at(micros: u64) -> Option<Deadline> {
-        Some(Deadline { at: Instant::from_nanos(micros * 1000), why: Timer::ACK })
+        Some(Deadline {
+            at: Instant::from_nanos(micros * 1000),
+            why: Timer::ACK,
+        })
     }
 
     #[test]
@@ -172,7 +188,10 @@ mod tests {
         agenda.arm(1, at(20));
         agenda.arm(4, at(10));
         assert_eq!(agenda.next_deadline(), at(10));
-        assert_eq!(agenda.due(Instant::from_nanos(20_000)).collect::<Vec<_>>(), [4, 1]);
+        assert_eq!(
+            agenda.due(Instant::from_nanos(20_000)).collect::<Vec<_>>(),
+            [4, 1]
+        );
         agenda.arm(4, None);
         assert_eq!(agenda.armed().collect::<Vec<_>>(), [1]);
         agenda.arm(1, None);
@@ -184,11 +203,16 @@ mod tests {
         let ms = Duration::from_millis;
         let at = |millis| Instant::START + ms(millis);
         let mut retry = Retry::new(at(0), ms(20), ms(100));
-        let due = |retry: &mut Retry, range: std::ops::Range<u64>| range.filter(|&ms| retry.take_due(at(ms))).collect();
+        let due = |retry: &mut Retry, range: std::ops::Range<u64>| {
+            range.filter(|&ms| retry.take_due(at(ms))).collect()
+        };
         let asked: Vec<u64> = due(&mut retry, 0..400);
         assert_eq!(asked, [0, 20, 60, 140, 240, 340]);
         retry.restart(at(400), false);
-        assert_eq!((retry.at(), due(&mut retry, 400..470)), (at(420), vec![420, 440]));
+        assert_eq!(
+            (retry.at(), due(&mut retry, 400..470)),
+            (at(420), vec![420, 440])
+        );
         retry.restart(at(470), true);
         assert_eq!(due(&mut retry, 470..500), [470, 490]);
     }
@@ -204,6 +228,9 @@ mod tests {
             sent += 1;
         }
         assert_eq!(sent, 3);
-        assert_eq!((bucket.ready_at(now), bucket.paid_at()), (Some(now + ms(10)), now + ms(10)));
+        assert_eq!(
+            (bucket.ready_at(now), bucket.paid_at()),
+            (Some(now + ms(10)), now + ms(10))
+        );
     }
 }

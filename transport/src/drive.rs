@@ -12,14 +12,15 @@ const FLUSH_LIMIT: Duration = Duration::from_millis(100);
 
 /// Runs `machine` on `link` until `application` breaks, and returns the value it broke with.
 ///
-/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded batch of frames to
-/// send. If nothing arrived and nothing left, the loop waits for one of these: a frame (or several:
-/// [`Link::receive_coalescing`]), room to send again, the machine's next deadline, or [`Waiter::wake`]. If the
-/// machine is urgent, the loop first polls for frames for a while ([`Link::busy_poll`]). `application` moves its data
-/// in and out of the machine; it must not block. One clock reading serves a whole round.
+/// Each round: a bounded batch of arrived frames, timers, one call of `application`, a bounded
+/// batch of frames to send. If nothing arrived and nothing left, the loop waits for one of these: a
+/// frame (or several: [`Link::receive_coalescing`]), room to send again, the machine's next
+/// deadline, or [`Waiter::wake`]. If the machine is urgent, the loop first polls for frames for a
+/// while ([`Link::busy_poll`]). `application` moves its data in and out of the machine; it must not
+/// block. One clock reading serves a whole round.
 ///
-/// After a break, frames left over and the machine's remaining output (up to one batch of frames) are sent, for at
-/// most 100 ms. Frames that have not left by then are lost, as on a cable.
+/// After a break, frames left over and the machine's remaining output (up to one batch of frames)
+/// are sent, for at most 100 ms. Frames that have not left by then are lost, as on a cable.
 ///
 /// # Errors
 /// The link's own.
@@ -51,10 +52,18 @@ pub fn drive<L: Link, M: Machine, T>(
     }
 }
 
-pub(crate) fn flush<L: Link, M: Machine>(link: &mut L, machine: &mut M, waiter: &L::Waiter, clock: &impl TimeSource) {
+pub(crate) fn flush<L: Link, M: Machine>(
+    link: &mut L,
+    machine: &mut M,
+    waiter: &L::Waiter,
+    clock: &impl TimeSource,
+) {
     match send_last(link, machine, waiter, clock) {
         Ok(true) => {}
-        Ok(false) => log::warn!("{}: the last frames did not leave within {FLUSH_LIMIT:?}", link.name()),
+        Ok(false) => log::warn!(
+            "{}: the last frames did not leave within {FLUSH_LIMIT:?}",
+            link.name()
+        ),
         Err(error) => log::warn!("the last frames did not leave: {error}"),
     }
 }
@@ -71,14 +80,28 @@ fn send_last<L: Link, M: Machine>(
         let (now, ask) = (clock.now(), !asked);
         link.send(now, |buffer| {
             asked = true;
-            if ask { machine.poll_transmit(now, buffer) } else { None }
+            if ask {
+                machine.poll_transmit(now, buffer)
+            } else {
+                None
+            }
         })?;
-        let Some(blocked) = link.blocked() else { return Ok(true) };
+        let Some(blocked) = link.blocked() else {
+            return Ok(true);
+        };
         if now >= end {
             return Ok(false);
         }
-        let until = if let Blocked::Until(moment) = blocked { moment.min(end) } else { end };
-        let wanted = Interest { arrivals: false, room: blocked == Blocked::Room, until: Some(until) };
+        let until = if let Blocked::Until(moment) = blocked {
+            moment.min(end)
+        } else {
+            end
+        };
+        let wanted = Interest {
+            arrivals: false,
+            room: blocked == Blocked::Room,
+            until: Some(until),
+        };
         link.waited(waiter.wait(now, wanted))?;
     }
 }
@@ -105,13 +128,29 @@ pub(crate) enum Rest {
 
 impl Rounds {
     pub(crate) fn new(link: &impl Link) -> Self {
-        let (coalescing, busy_poll) = (Coalescing::new(link.receive_coalescing()), BusyPoll::new(link.busy_poll()));
-        Rounds { coalescing, busy_poll, received: 0, due: None, sent: 0 }
+        let (coalescing, busy_poll) = (
+            Coalescing::new(link.receive_coalescing()),
+            BusyPoll::new(link.busy_poll()),
+        );
+        Rounds {
+            coalescing,
+            busy_poll,
+            received: 0,
+            due: None,
+            sent: 0,
+        }
     }
 
-    pub(crate) fn receive<L: Link, M: Machine>(&mut self, link: &mut L, machine: &mut M, now: Instant) -> bool {
+    pub(crate) fn receive<L: Link, M: Machine>(
+        &mut self,
+        link: &mut L,
+        machine: &mut M,
+        now: Instant,
+    ) -> bool {
         self.received = link.receive(|frame| machine.handle_frame(now, frame));
-        self.due = machine.poll_timeout(now).filter(|deadline| deadline.at <= now);
+        self.due = machine
+            .poll_timeout(now)
+            .filter(|deadline| deadline.at <= now);
         if self.due.is_some() {
             machine.handle_timeout(now);
         }
@@ -148,17 +187,47 @@ impl Rounds {
         if self.have_moved() {
             // Only a wait reveals that there is room to send again, so a loop that never waits must
             // check here.
-            let look = Interest { arrivals: false, room, until: Some(Instant::START) };
-            return if room { Rest::Wait(Instant::START, look) } else { Rest::None };
+            let look = Interest {
+                arrivals: false,
+                room,
+                until: Some(Instant::START),
+            };
+            return if room {
+                Rest::Wait(Instant::START, look)
+            } else {
+                Rest::None
+            };
         }
         let now = clock.now();
         let limit = self.limit(link, machine, now);
-        let nap = if machine.is_urgent() { None } else { self.coalescing.nap(now, limit) };
-        let poll_until = if in_a_hurry && !room { self.busy_poll.until(now, limit) } else { None };
+        let nap = if machine.is_urgent() {
+            None
+        } else {
+            self.coalescing.nap(now, limit)
+        };
+        let poll_until = if in_a_hurry && !room {
+            self.busy_poll.until(now, limit)
+        } else {
+            None
+        };
         match (nap, poll_until) {
-            (Some(nap), _) => Rest::Wait(now, Interest { arrivals: false, room, until: Some(now + nap) }),
+            (Some(nap), _) => Rest::Wait(
+                now,
+                Interest {
+                    arrivals: false,
+                    room,
+                    until: Some(now + nap),
+                },
+            ),
             (None, Some(end)) => Rest::BusyPoll(end),
-            (None, None) => Rest::Wait(now, Interest { arrivals: true, room, until: limit.map(|limit| now + limit) }),
+            (None, None) => Rest::Wait(
+                now,
+                Interest {
+                    arrivals: true,
+                    room,
+                    until: limit.map(|limit| now + limit),
+                },
+            ),
         }
     }
 
@@ -166,11 +235,25 @@ impl Rounds {
         self.busy_poll.looked(now, longest_pause);
     }
 
-    pub(crate) fn limit<L: Link, M: Machine>(&self, link: &L, machine: &M, now: Instant) -> Option<Duration> {
+    pub(crate) fn limit<L: Link, M: Machine>(
+        &self,
+        link: &L,
+        machine: &M,
+        now: Instant,
+    ) -> Option<Duration> {
         let handled = |deadline| self.due == Some(deadline);
-        let machine =
-            machine.poll_timeout(now).map(|next| if handled(next) { OVERDUE_WAIT } else { next.at.since(now) });
-        let link = if let Some(Blocked::Until(at)) = link.blocked() { Some(at.since(now)) } else { None };
+        let machine = machine.poll_timeout(now).map(|next| {
+            if handled(next) {
+                OVERDUE_WAIT
+            } else {
+                next.at.since(now)
+            }
+        });
+        let link = if let Some(Blocked::Until(at)) = link.blocked() {
+            Some(at.since(now))
+        } else {
+            None
+        };
         machine.into_iter().chain(link).min()
     }
 }
@@ -179,8 +262,9 @@ const LATE_WAKE: Duration = Duration::from_millis(1);
 const BARRED: Duration = Duration::from_millis(10);
 const MAX_DOUBLINGS: u32 = 7;
 
-/// Polls of an urgent loop. A pause of `LATE_WAKE` between two of them shows a computing process; the loop then sleeps
-/// at once for `BARRED`, which doubles with each such pause, at most `MAX_DOUBLINGS` times (1.3 s).
+/// Polls of an urgent loop. A pause of `LATE_WAKE` between two of them shows a computing process;
+/// the loop then sleeps at once for `BARRED`, which doubles with each such pause, at most
+/// `MAX_DOUBLINGS` times (1.3 s).
 #[derive(Debug)]
 pub(crate) struct BusyPoll {
     longest: Duration,
@@ -188,8 +272,8 @@ pub(crate) struct BusyPoll {
     barred: Barred,
 }
 
-/// Time for which something that did not pay is not tried again: it doubles with each failure, and halves with each
-/// success.
+/// Time for which something that did not pay is not tried again: it doubles with each failure, and
+/// halves with each success.
 #[derive(Clone, Copy, Debug, Default)]
 struct Barred {
     until: Instant,
@@ -209,7 +293,11 @@ impl Barred {
 
 impl BusyPoll {
     pub(crate) fn new(longest: Duration) -> Self {
-        BusyPoll { longest, moved_at: Instant::START, barred: Barred::default() }
+        BusyPoll {
+            longest,
+            moved_at: Instant::START,
+            barred: Barred::default(),
+        }
     }
 
     pub(crate) fn moved(&mut self, now: Instant) {
@@ -223,7 +311,11 @@ impl BusyPoll {
     }
 
     pub(crate) fn looked(&mut self, now: Instant, longest_pause: Duration) {
-        self.barred.note(now, longest_pause <= LATE_WAKE.max(self.longest), (BARRED, MAX_DOUBLINGS));
+        self.barred.note(
+            now,
+            longest_pause <= LATE_WAKE.max(self.longest),
+            (BARRED, MAX_DOUBLINGS),
+        );
     }
 }
 
@@ -251,13 +343,14 @@ const ONE_SIDED_FRAMES: u32 = 8;
 const SHORT_PART: u32 = 4;
 const MAX_NAP_DOUBLINGS: u32 = 10;
 
-/// Naps through dense arrivals. A nap is worth its timer, which costs two frames' wake-ups, from `WORTHWHILE_FRAMES`
-/// on.
+/// Naps through dense arrivals. A nap is worth its timer, which costs two frames' wake-ups, from
+/// `WORTHWHILE_FRAMES` on.
 ///
-/// Traffic counts as one-sided from `ONE_SIDED_FRAMES` received frames per sent one: no sender waits for replies. (A
-/// barrier's leaf sends one for two, a stream's receiver one for dozens.) At lower rates the longest nap is divided by
-/// `SHORT_PART`: few wake-ups are saved, and round trips matter. The interval between two naps that find nothing
-/// doubles at most `MAX_NAP_DOUBLINGS` times (5 s).
+/// Traffic counts as one-sided from `ONE_SIDED_FRAMES` received frames per sent one: no sender
+/// waits for replies. (A barrier's leaf sends one for two, a stream's receiver one for dozens.) At
+/// lower rates the longest nap is divided by `SHORT_PART`: few wake-ups are saved, and round trips
+/// matter. The interval between two naps that find nothing doubles at most `MAX_NAP_DOUBLINGS`
+/// times (5 s).
 #[derive(Debug, Default)]
 pub(crate) struct Coalescing {
     longest: Duration,
@@ -273,16 +366,25 @@ pub(crate) struct Coalescing {
 
 impl Coalescing {
     pub(crate) fn new(longest: Duration) -> Self {
-        Coalescing { longest, nap: longest / SHORT_PART, ..Coalescing::default() }
+        Coalescing {
+            longest,
+            nap: longest / SHORT_PART,
+            ..Coalescing::default()
+        }
     }
 
     pub(crate) fn round(&mut self, now: Instant, received: usize, sent: usize) {
-        let [received, sent] = [received, sent].map(|frames| u32::try_from(frames).unwrap_or(u32::MAX));
+        let [received, sent] =
+            [received, sent].map(|frames| u32::try_from(frames).unwrap_or(u32::MAX));
         self.received = self.received.saturating_add(received);
         self.sent = self.sent.saturating_add(sent);
         self.rounds += u32::from(received > 0);
         if std::mem::take(&mut self.napped) {
-            self.barred.note(now, received >= WORTHWHILE_FRAMES, (INTERVAL, MAX_NAP_DOUBLINGS));
+            self.barred.note(
+                now,
+                received >= WORTHWHILE_FRAMES,
+                (INTERVAL, MAX_NAP_DOUBLINGS),
+            );
         }
         let interval = now.since(self.since);
         if interval >= INTERVAL {
@@ -291,7 +393,10 @@ impl Coalescing {
             let several_at_a_time = self.received >= self.rounds.saturating_mul(WORTHWHILE_FRAMES);
             let one_sided = self.received >= self.sent.saturating_mul(ONE_SIDED_FRAMES);
             if self.is_bulk(interval) && (several_at_a_time || one_sided) {
-                self.barred = Barred { until: now, doublings: 0 };
+                self.barred = Barred {
+                    until: now,
+                    doublings: 0,
+                };
             }
             (self.received, self.rounds, self.sent, self.since) = (0, 0, 0, now);
         }
@@ -347,8 +452,14 @@ mod tests {
         assert_eq!(busy_poll.until(micros(1000), None), Some(micros(1100)));
         assert_eq!(busy_poll.until(micros(1099), None), Some(micros(1100)));
         assert_eq!(busy_poll.until(micros(1100), None), None);
-        assert_eq!(busy_poll.until(micros(1050), Some(Duration::from_micros(10))), Some(micros(1060)));
-        assert_eq!(busy_poll.until(micros(1050), Some(Duration::from_millis(10))), Some(micros(1100)));
+        assert_eq!(
+            busy_poll.until(micros(1050), Some(Duration::from_micros(10))),
+            Some(micros(1060))
+        );
+        assert_eq!(
+            busy_poll.until(micros(1050), Some(Duration::from_millis(10))),
+            Some(micros(1100))
+        );
         assert_eq!(busy_poll.until(micros(1050), Some(Duration::ZERO)), None);
         busy_poll.moved(micros(5000));
         assert_eq!(busy_poll.until(micros(5001), None), Some(micros(5100)));
@@ -371,14 +482,26 @@ mod tests {
         busy_poll.looked(micros(1000), LATE_WAKE);
         assert!(polls_at(&mut busy_poll, 1000), "it came back in time");
         busy_poll.looked(micros(2000), LATE_WAKE * 2);
-        assert!(!polls_at(&mut busy_poll, 11_999) && polls_at(&mut busy_poll, 12_000), "10 ms");
+        assert!(
+            !polls_at(&mut busy_poll, 11_999) && polls_at(&mut busy_poll, 12_000),
+            "10 ms"
+        );
         busy_poll.looked(micros(20_000), LATE_WAKE * 2);
-        assert!(!polls_at(&mut busy_poll, 39_999) && polls_at(&mut busy_poll, 40_000), "20 ms");
+        assert!(
+            !polls_at(&mut busy_poll, 39_999) && polls_at(&mut busy_poll, 40_000),
+            "20 ms"
+        );
         (0..2).for_each(|_| busy_poll.looked(micros(50_000), LATE_WAKE));
         busy_poll.looked(micros(60_000), LATE_WAKE * 2);
-        assert!(polls_at(&mut busy_poll, 70_000), "looks in time are remembered, too");
+        assert!(
+            polls_at(&mut busy_poll, 70_000),
+            "looks in time are remembered, too"
+        );
         (0..100).for_each(|_| busy_poll.looked(micros(100_000), LATE_WAKE * 2));
-        assert!(polls_at(&mut busy_poll, 100_000 + 1_280_000), "at most 1.28 s");
+        assert!(
+            polls_at(&mut busy_poll, 100_000 + 1_280_000),
+            "at most 1.28 s"
+        );
     }
 
     #[test]
@@ -404,7 +527,10 @@ mod tests {
             },
             || false,
         );
-        assert!(ended >= end && longest == Duration::from_micros(2), "{longest:?}");
+        assert!(
+            ended >= end && longest == Duration::from_micros(2),
+            "{longest:?}"
+        );
         poll_until(
             end,
             &clock,
@@ -460,7 +586,9 @@ mod tests {
         let (mut coalescing, begin) = after(received, sent, round);
         // The sender repeatedly had no CPU for a moment: the next nap is seconds away.
         coalescing.barred.doublings = MAX_NAP_DOUBLINGS;
-        coalescing.barred.note(begin, false, (INTERVAL, MAX_NAP_DOUBLINGS));
+        coalescing
+            .barred
+            .note(begin, false, (INTERVAL, MAX_NAP_DOUBLINGS));
         let mut now = begin;
         while coalescing.nap(now, None).is_none() && now.since(begin) < Duration::from_secs(1) {
             now += round;
@@ -472,8 +600,14 @@ mod tests {
     #[test]
     fn where_nobody_waits_for_replies_an_empty_nap_is_soon_forgotten() {
         let soon = INTERVAL * 2;
-        assert!(barred(100, 8, 8) <= soon, "a relay, whose frames come several at a time");
-        assert!(barred(4, 1, 0) <= soon, "a receiver that is quick enough to take each by itself");
+        assert!(
+            barred(100, 8, 8) <= soon,
+            "a relay, whose frames come several at a time"
+        );
+        assert!(
+            barred(4, 1, 0) <= soon,
+            "a receiver that is quick enough to take each by itself"
+        );
         assert!(barred(12, 1, 1) > soon, "a ping-pong");
         assert!(barred(500, 8, 0) > soon, "no bulk");
     }

@@ -43,8 +43,9 @@
 //! assert_eq!(received, [0, 146_800, 146_800]);
 //! ```
 //!
-//! On real interfaces the same machines run under [`drive()`] on a `packet::Port`, or, for blocking calls of several
-//! threads, in a `packet::Shared`; the feature `packet` (Linux, on by default) brings both.
+//! On real interfaces the same machines run under [`drive()`] on a `packet::Port`, or, for blocking
+//! calls of several threads, in a `packet::Shared`; the feature `packet` (Linux, on by default)
+//! brings both.
 //!
 //! # The layers
 //!
@@ -59,24 +60,26 @@
 //! | `packet` | the link of a Linux interface: AF_PACKET ring, `sendmmsg`, `poll(2)`, the real clock |
 //! | [`sim`] | a switched Ethernet under a virtual clock, with seeded faults: the other driver |
 //!
-//! A protocol part owns no socket, clock, thread or random source. Time is an argument ([`Instant`], nanoseconds since
-//! the driver started), frames are slices.
+//! A protocol part owns no socket, clock, thread or random source. Time is an argument
+//! ([`Instant`], nanoseconds since the driver started), frames are slices.
 //!
 //! # The order of calls
 //!
-//! A driver passes input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the application move its data
-//! in and out, drains output ([`Machine::poll_transmit`] until `None` or until there is no more room) and then takes
-//! the next deadline ([`Machine::poll_timeout`]). `now` never goes backwards. [`drive()`] and
-//! [`sim::Simulation::run`] both keep to this order.
+//! A driver passes input ([`Machine::handle_frame`], [`Machine::handle_timeout`]), lets the
+//! application move its data in and out, drains output ([`Machine::poll_transmit`] until `None` or
+//! until there is no more room) and then takes the next deadline ([`Machine::poll_timeout`]). `now`
+//! never goes backwards. [`drive()`] and [`sim::Simulation::run`] both keep to this order.
 //!
 //! # Panics
 //!
-//! No received frame causes a panic: it may be truncated, forged or foreign, and then changes only counters. A call
-//! panics if the application breaks a rule stated under "Panics", such as writing to a stream that it has ended.
+//! No received frame causes a panic: it may be truncated, forged or foreign, and then changes only
+//! counters. A call panics if the application breaks a rule stated under "Panics", such as writing
+//! to a stream that it has ended.
 
 #![warn(missing_debug_implementations)]
 
-// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of stability.
+// Modules and names with `#[doc(hidden)]` are for the crates of this workspace, without promise of
+// stability.
 #[doc(hidden)]
 #[macro_use]
 pub mod planted;

@@ -1,12 +1,12 @@
 //! Interface between the event loop and what carries frames, such as an AF_PACKET socket.
 //!
-//! A [`Link`] receives a batch, sends a batch and offers a wait. [`drive`](crate::drive()) does the rest: rounds,
-//! timers, busy polling, receive coalescing, the last frames. A link neither blocks nor drops frames that it has no
-//! room for: it keeps them and reports that it is blocked.
+//! A [`Link`] receives a batch, sends a batch and offers a wait. [`drive`](crate::drive()) does the
+//! rest: rounds, timers, busy polling, receive coalescing, the last frames. A link neither blocks
+//! nor drops frames that it has no room for: it keeps them and reports that it is blocked.
 //!
-//! **The order of calls.** The loop calls [`receive`](Link::receive), then [`send`](Link::send). If neither moved a
-//! frame, it polls [`has_arrival`](Link::has_arrival) for a while, or calls [`Waiter::wait`] and then
-//! [`waited`](Link::waited) with its result.
+//! **The order of calls.** The loop calls [`receive`](Link::receive), then [`send`](Link::send). If
+//! neither moved a frame, it polls [`has_arrival`](Link::has_arrival) for a while, or calls
+//! [`Waiter::wait`] and then [`waited`](Link::waited) with its result.
 
 use crate::machine::Machine;
 use crate::time::Instant;
@@ -57,7 +57,11 @@ pub trait Link {
     ///
     /// # Errors
     /// The link carries no more frames.
-    fn send(&mut self, now: Instant, write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Self::Error>;
+    fn send(
+        &mut self,
+        now: Instant,
+        write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, Self::Error>;
 
     /// Sends frames left over, then a bounded batch of the output of `machine`, as
     /// [`send`](Link::send) does.
@@ -68,7 +72,11 @@ pub trait Link {
     ///
     /// # Errors
     /// The link carries no more frames.
-    fn transmit<M: Machine>(&mut self, now: Instant, machine: &mut M) -> Result<Transmitted, Self::Error> {
+    fn transmit<M: Machine>(
+        &mut self,
+        now: Instant,
+        machine: &mut M,
+    ) -> Result<Transmitted, Self::Error> {
         let mut exhausted = false;
         let write = |buffer: &mut [u8]| {
             let length = machine.poll_transmit(now, buffer);

@@ -30,7 +30,10 @@ impl<T> Mutex<T> {
 
 impl<T: ?Sized> Mutex<T> {
     pub fn lock(&self) -> MutexGuard<'_, T> {
-        MutexGuard { mutex: self, held: Some(self.hold()) }
+        MutexGuard {
+            mutex: self,
+            held: Some(self.hold()),
+        }
     }
 
     /// Returns nothing if somebody holds the lock.
@@ -40,7 +43,10 @@ impl<T: ?Sized> Mutex<T> {
             Err(TryLockError::Poisoned(error)) => error.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
         };
-        Some(MutexGuard { mutex: self, held: Some(held) })
+        Some(MutexGuard {
+            mutex: self,
+            held: Some(held),
+        })
     }
 
     pub fn get_mut(&mut self) -> &mut T {
@@ -91,7 +97,12 @@ impl Condvar {
 
     pub fn wait_for<T>(&self, guard: &mut MutexGuard<'_, T>, time: Duration) {
         let held = guard.held.take().expect("a guard holds the lock");
-        guard.held = Some(self.0.wait_timeout(held, time).unwrap_or_else(PoisonError::into_inner).0);
+        guard.held = Some(
+            self.0
+                .wait_timeout(held, time)
+                .unwrap_or_else(PoisonError::into_inner)
+                .0,
+        );
     }
 
     pub fn notify_one(&self) {

@@ -17,7 +17,8 @@ use thiserror::Error;
 
 /// A protocol part that owns no socket, clock, thread or random source.
 pub trait Machine {
-    /// Takes one whole Ethernet frame (header first) that was addressed to this host or to its group.
+    /// Takes one whole Ethernet frame (header first) that was addressed to this host or to its
+    /// group.
     ///
     /// Never panics, whatever the bytes are.
     fn handle_frame(&mut self, now: Instant, frame: &[u8]);
@@ -25,20 +26,21 @@ pub trait Machine {
     /// Handles everything due by `now`. Calling it early or twice does nothing.
     fn handle_timeout(&mut self, now: Instant);
 
-    /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes; `None` if there is
-    /// none.
+    /// Writes the next frame, Ethernet header first, into `buffer` and returns its length in bytes;
+    /// `None` if there is none.
     ///
     /// `buffer` must hold the largest frame of the link (14 bytes + MTU). A machine implements this
-    /// call or [`poll_transmit_split`](Machine::poll_transmit_split): each has the other as default.
+    /// call or [`poll_transmit_split`](Machine::poll_transmit_split): each has the other as
+    /// default.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let split = self.poll_transmit_split(now, buffer)?;
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the payload with this
-    /// machine: [`payload`](Machine::payload) then lends the payloads of all frames written so, until a function
-    /// other than these two is called.
+    /// Writes the next frame as [`poll_transmit`](Machine::poll_transmit) does, but may leave the
+    /// payload with this machine: [`payload`](Machine::payload) then lends the payloads of all
+    /// frames written so, until a function other than these two is called.
     #[must_use = "a frame that is not sent is lost"]
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
         self.poll_transmit(now, buffer).map(SplitFrame::whole)
@@ -49,7 +51,10 @@ pub trait Machine {
     /// # Panics
     /// If there was none, or it is not kept any more.
     fn payload(&self, kept: Kept) -> &[u8] {
-        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
+        panic!(
+            "frame {} of stream {} is not kept here",
+            kept.sequence, kept.stream
+        )
     }
 
     /// Returns when and why to call again; `None` if only a frame or the application can cause an
@@ -178,7 +183,10 @@ pub trait Part {
 
     /// Returns the payload of a frame that was written without it: see [`Machine::payload`].
     fn payload(&self, kept: Kept) -> &[u8] {
-        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
+        panic!(
+            "frame {} of stream {} is not kept here",
+            kept.sequence, kept.stream
+        )
     }
 
     /// Returns when and why to call again; `None` if only a frame or the application can cause an
@@ -246,7 +254,10 @@ pub struct SplitFrame {
 impl SplitFrame {
     /// Creates a frame that is written completely.
     pub fn whole(frame_bytes: usize) -> SplitFrame {
-        SplitFrame { written_bytes: frame_bytes, kept: None }
+        SplitFrame {
+            written_bytes: frame_bytes,
+            kept: None,
+        }
     }
 
     /// Returns the length of the frame.
@@ -279,13 +290,17 @@ pub struct AuditError {
 impl AuditError {
     /// Creates an error with this text.
     pub fn new(disagreement: impl Into<String>) -> AuditError {
-        AuditError { disagreement: disagreement.into() }
+        AuditError {
+            disagreement: disagreement.into(),
+        }
     }
 
     /// Returns the error with the part of the machine in which it is.
     #[must_use]
     pub fn within(self, part: impl fmt::Display) -> AuditError {
-        AuditError { disagreement: format!("{part}: {}", self.disagreement) }
+        AuditError {
+            disagreement: format!("{part}: {}", self.disagreement),
+        }
     }
 }
 
@@ -308,7 +323,10 @@ mod tests {
         }
 
         fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-            Some(Deadline { at: now, why: Timer::PACE })
+            Some(Deadline {
+                at: now,
+                why: Timer::PACE,
+            })
         }
 
         fn is_urgent(&self) -> bool {
@@ -324,19 +342,32 @@ mod tests {
 
     #[test]
     fn a_boxed_and_a_borrowed_machine_are_machines() {
-        assert_eq!(drive(Box::new(Counter::default()) as Box<dyn Machine>), Some(60));
+        assert_eq!(
+            drive(Box::new(Counter::default()) as Box<dyn Machine>),
+            Some(60)
+        );
         assert_eq!(drive(&mut Counter::default()), Some(60));
     }
 
     #[test]
     fn kept_payload_is_appended_behind_the_header() {
         let mut buffer = *b"headers-......";
-        let kept = Kept { stream: 1, sequence: 7, bytes: 4 };
-        let split = SplitFrame { written_bytes: 8, kept: Some(kept) };
+        let kept = Kept {
+            stream: 1,
+            sequence: 7,
+            bytes: 4,
+        };
+        let split = SplitFrame {
+            written_bytes: 8,
+            kept: Some(kept),
+        };
         assert_eq!((split.bytes(), SplitFrame::whole(8).bytes()), (12, 8));
         let lend = |asked| if asked == kept { &b"rest"[..] } else { &[] };
         assert_eq!(split.join(&mut buffer, lend), 12);
         assert_eq!(&buffer, b"headers-rest..");
-        assert_eq!(SplitFrame::whole(8).join(&mut buffer, |_| unreachable!("nothing is lacking")), 8);
+        assert_eq!(
+            SplitFrame::whole(8).join(&mut buffer, |_| unreachable!("nothing is lacking")),
+            8
+        );
     }
 }

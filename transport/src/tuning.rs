@@ -104,16 +104,31 @@ pub struct Tuning {
 impl Tuning {
     /// Returns the EQA paper's Simple Broadcast: strict go-back-n with a window of 16 (§3.2).
     pub fn paper() -> Self {
-        let ack = AckTuning { every_frames: 4, ..AckTuning::default() };
-        Tuning { policy: Policy::InOrderOnly, window: WindowTuning::paper(), ack, ..Tuning::default() }
+        let ack = AckTuning {
+            every_frames: 4,
+            ..AckTuning::default()
+        };
+        Tuning {
+            policy: Policy::InOrderOnly,
+            window: WindowTuning::paper(),
+            ack,
+            ..Tuning::default()
+        }
     }
 
     /// Returns the EQA paper's Push-Pull Broadcast (§3.3): Simple Broadcast, but the first frame of
     /// each message is pushed and acknowledged by one receiver; the rest follows as all give
     /// credit. BTP₁ + BTP₂ = 860 bytes are pushed (§4.1).
     pub fn push_pull() -> Self {
-        let designated = DesignatedTuning { every_frames: 4, ..DesignatedTuning::default() };
-        let mut tuning = Tuning { designated, ..Tuning::paper() }.with_push_frames(Some(1));
+        let designated = DesignatedTuning {
+            every_frames: 4,
+            ..DesignatedTuning::default()
+        };
+        let mut tuning = Tuning {
+            designated,
+            ..Tuning::paper()
+        }
+        .with_push_frames(Some(1));
         tuning.cast.push_bytes = Some(PUSH_BYTES);
         tuning
     }
@@ -135,9 +150,16 @@ impl Tuning {
     /// Sets the pushed bytes of a message, if any are pushed. Frames carry up to `payload_bytes`;
     /// the first has `head_bytes` in front of the message.
     #[must_use]
-    pub fn with_push_bytes(mut self, bytes: u64, payload_bytes: usize, head_bytes: usize) -> Tuning {
+    pub fn with_push_bytes(
+        mut self,
+        bytes: u64,
+        payload_bytes: usize,
+        head_bytes: usize,
+    ) -> Tuning {
         if self.cast.push_frames.is_some() {
-            let frames = bytes.saturating_add(head_bytes as u64).div_ceil(payload_bytes.max(1) as u64);
+            let frames = bytes
+                .saturating_add(head_bytes as u64)
+                .div_ceil(payload_bytes.max(1) as u64);
             (self.cast.push_frames, self.cast.push_bytes) = (Some(frames.max(1)), Some(bytes));
         }
         self
@@ -148,8 +170,19 @@ impl Tuning {
     /// # Errors
     /// The first invalid field, and a valid value.
     pub fn check(&self) -> Result<(), TuningError> {
-        let Tuning { feed, window, timeout, ack, designated, cast, .. } = self;
-        let slots = feed.frames.clamp(MIN_FEED_FRAMES, 1 << 62).next_power_of_two();
+        let Tuning {
+            feed,
+            window,
+            timeout,
+            ack,
+            designated,
+            cast,
+            ..
+        } = self;
+        let slots = feed
+            .frames
+            .clamp(MIN_FEED_FRAMES, 1 << 62)
+            .next_power_of_two();
         let (start, min, max) = (window.start_frames, window.min_frames, window.max_frames);
         let tolerated = window.loss_tolerated_percent;
         let fits = |time: Duration| !time.is_zero() && time <= timeout.max;
@@ -157,30 +190,110 @@ impl Tuning {
         let up_to_max = &format!("more than 0 s and at most timeout.max, {:?}", timeout.max);
         let permille = ack.turn_permille;
         let block = cast.parity_block_frames;
-        let is_block = block == 0 || block.is_power_of_two() && PARITY_BLOCK_FRAMES.contains(&block);
+        let is_block =
+            block == 0 || block.is_power_of_two() && PARITY_BLOCK_FRAMES.contains(&block);
         // Field, value, whether it is valid, and the valid values.
         let rules: [(_, &dyn fmt::Debug, _, &dyn fmt::Display); 17] = [
-            ("feed.frames", &feed.frames, slots == feed.frames, &format!("a power of two, such as {slots}")),
-            ("feed.segment_frames", &feed.segment_frames, feed.segment_frames > 0, &"at least 1"),
+            (
+                "feed.frames",
+                &feed.frames,
+                slots == feed.frames,
+                &format!("a power of two, such as {slots}"),
+            ),
+            (
+                "feed.segment_frames",
+                &feed.segment_frames,
+                feed.segment_frames > 0,
+                &"at least 1",
+            ),
             ("window.min_frames", &min, min > 0, &"at least 1"),
-            ("window.min_frames", &min, min <= max, &format!("at most window.max_frames, which is {max}")),
-            ("window.start_frames", &start, (min..=max).contains(&start), &format!("{min} to {max}")),
-            ("window.loss_tolerated_percent", &tolerated, tolerated <= 100, &"0 to 100"),
-            ("timeout.max", &timeout.max, !timeout.max.is_zero(), &above_zero),
-            ("timeout.initial", &timeout.initial, fits(timeout.initial), up_to_max),
+            (
+                "window.min_frames",
+                &min,
+                min <= max,
+                &format!("at most window.max_frames, which is {max}"),
+            ),
+            (
+                "window.start_frames",
+                &start,
+                (min..=max).contains(&start),
+                &format!("{min} to {max}"),
+            ),
+            (
+                "window.loss_tolerated_percent",
+                &tolerated,
+                tolerated <= 100,
+                &"0 to 100",
+            ),
+            (
+                "timeout.max",
+                &timeout.max,
+                !timeout.max.is_zero(),
+                &above_zero,
+            ),
+            (
+                "timeout.initial",
+                &timeout.initial,
+                fits(timeout.initial),
+                up_to_max,
+            ),
             ("timeout.min", &timeout.min, fits(timeout.min), up_to_max),
-            ("timeout.prompt", &timeout.prompt, fits(timeout.prompt), up_to_max),
-            ("ack.every_frames", &ack.every_frames, ack.every_frames > 0, &"at least 1"),
-            ("ack.turn_permille", &permille, permille.is_none_or(|permille| permille < 1000), &"None, or 0 to 999"),
-            ("ack.room_parts", &ack.room_parts, ack.room_parts > 0, &"at least 1"),
-            ("designated.every_frames", &designated.every_frames, designated.every_frames > 0, &"at least 1"),
-            ("cast.push_frames", &cast.push_frames, cast.push_frames != Some(0), &"None, or at least Some(1)"),
-            ("cast.parity_block_frames", &block, is_block, &"0, or a power of two from 8 to 128"),
-            ("cast.round_frames", &cast.round_frames, cast.round_frames > 0, &"at least 1"),
+            (
+                "timeout.prompt",
+                &timeout.prompt,
+                fits(timeout.prompt),
+                up_to_max,
+            ),
+            (
+                "ack.every_frames",
+                &ack.every_frames,
+                ack.every_frames > 0,
+                &"at least 1",
+            ),
+            (
+                "ack.turn_permille",
+                &permille,
+                permille.is_none_or(|permille| permille < 1000),
+                &"None, or 0 to 999",
+            ),
+            (
+                "ack.room_parts",
+                &ack.room_parts,
+                ack.room_parts > 0,
+                &"at least 1",
+            ),
+            (
+                "designated.every_frames",
+                &designated.every_frames,
+                designated.every_frames > 0,
+                &"at least 1",
+            ),
+            (
+                "cast.push_frames",
+                &cast.push_frames,
+                cast.push_frames != Some(0),
+                &"None, or at least Some(1)",
+            ),
+            (
+                "cast.parity_block_frames",
+                &block,
+                is_block,
+                &"0, or a power of two from 8 to 128",
+            ),
+            (
+                "cast.round_frames",
+                &cast.round_frames,
+                cast.round_frames > 0,
+                &"at least 1",
+            ),
         ];
         let wrong = rules.into_iter().find(|(_, _, holds, _)| !holds);
         wrong.map_or(Ok(()), |(field, found, _, instead)| {
-            Err(TuningError { field, found: format!("{found:?}"), instead: instead.to_string() })
+            Err(TuningError {
+                field,
+                found: format!("{found:?}"),
+                instead: instead.to_string(),
+            })
         })
     }
 
@@ -195,7 +308,11 @@ impl Tuning {
     }
 
     pub(crate) fn strict_window(&self) -> u64 {
-        if self.policy == Policy::InOrderOnly { self.window.max_frames } else { u64::MAX }
+        if self.policy == Policy::InOrderOnly {
+            self.window.max_frames
+        } else {
+            u64::MAX
+        }
     }
 
     pub(crate) fn block_frames_for(&self, slots: u64) -> Option<u64> {
@@ -216,12 +333,25 @@ impl Tuning {
         let siblings = siblings.max(1) as u32;
         let spread = siblings.div_ceil(8);
         let strict = self.policy == Policy::InOrderOnly;
-        let Tuning { timeout, ack, designated, .. } = &mut tuning;
+        let Tuning {
+            timeout,
+            ack,
+            designated,
+            ..
+        } = &mut tuning;
         // Strict go-back-n: acknowledgements are as prompt as ever, and a lost tail stops every
         // receiver; only their stagger is added.
-        let min = if strict { timeout.min + Duration::from_micros(200) * spread } else { timeout.min * 2 * spread };
+        let min = if strict {
+            timeout.min + Duration::from_micros(200) * spread
+        } else {
+            timeout.min * 2 * spread
+        };
         timeout.min = min.min(timeout.max);
-        timeout.prompt = if siblings > ALL_ACKNOWLEDGE { (timeout.prompt * 2).min(timeout.max) } else { timeout.min };
+        timeout.prompt = if siblings > ALL_ACKNOWLEDGE {
+            (timeout.prompt * 2).min(timeout.max)
+        } else {
+            timeout.min
+        };
         // A step of 37 spreads neighbours over the 100 µs.
         ack.gap_delay = Duration::from_micros(position as u64 * 37 % 100) * spread;
         ack.backoff_group = (siblings > STAGGERED).then_some(siblings);
@@ -239,9 +369,10 @@ impl Tuning {
         tuning
     }
 
-    /// Returns the parameters of a receiver of a cast to `receivers` in all, under an ack tree. They are those of
-    /// [`for_cast`](Tuning::for_cast) for its siblings, but every receiver acknowledges an eighth of the feed at a
-    /// time. Three levels of the tree thus hold back less than half of the feed.
+    /// Returns the parameters of a receiver of a cast to `receivers` in all, under an ack tree.
+    /// They are those of [`for_cast`](Tuning::for_cast) for its siblings, but every receiver
+    /// acknowledges an eighth of the feed at a time. Three levels of the tree thus hold back less
+    /// than half of the feed.
     pub fn for_ack_tree(&self, receivers: usize, siblings: usize, position: usize) -> Tuning {
         let mut tuning = self.for_cast(siblings, position);
         tuning.designated.enabled = false;
@@ -258,9 +389,20 @@ impl Tuning {
     /// acknowledges only for itself, and without stagger.
     pub(crate) fn alone(&self) -> Tuning {
         let every_frames = self.ack.every_frames.min(AckTuning::default().every_frames);
-        let ack = AckTuning { every_frames, ..AckTuning::default() };
-        let cast = CastTuning { push_frames: None, ..self.cast.clone() };
-        Tuning { ack, cast, designated: DesignatedTuning::default(), ..self.clone() }
+        let ack = AckTuning {
+            every_frames,
+            ..AckTuning::default()
+        };
+        let cast = CastTuning {
+            push_frames: None,
+            ..self.cast.clone()
+        };
+        Tuning {
+            ack,
+            cast,
+            designated: DesignatedTuning::default(),
+            ..self.clone()
+        }
     }
 
     /// Returns the slots of a feed whose frames carry up to `payload_bytes`: a power of two within
@@ -365,15 +507,17 @@ with_defaults! {
         /// Wait for other reports of a loss before it is repaired by unicast: longer than the
         /// reports' stagger.
         pub repair_hold: Duration = Duration::from_micros(500),
-        /// Frames of a block: a power of two from 8 to 128, and at most a sixteenth of the feed; 0 for no parity. If
-        /// several receivers have lost different frames of a block, its parity is sent to all. Longer blocks take
-        /// less parity for a given loss, more time until they are complete, and more work per recovered frame: 128 is
-        /// worth it if several receivers lose frames independently.
+        /// Frames of a block: a power of two from 8 to 128, and at most a sixteenth of the feed; 0
+        /// for no parity. If several receivers have lost different frames of a block, its parity is
+        /// sent to all. Longer blocks take less parity for a given loss, more time until they are
+        /// complete, and more work per recovered frame: 128 is worth it if several receivers lose
+        /// frames independently.
         pub parity_block_frames: u64 = 128,
         /// New frames between two evaluations of a cast's loss.
         pub round_frames: u64 = 256,
-        /// Time after a frame's arrival here in which it may still reach the repair children; only then is it
-        /// repaired. More than the stagger between two ports of a switch, less than a repair is worth waiting for.
+        /// Time after a frame's arrival here in which it may still reach the repair children; only
+        /// then is it repaired. More than the stagger between two ports of a switch, less than a
+        /// repair is worth waiting for.
         pub arrival_tolerance: Duration = Duration::from_micros(500),
     }
 
@@ -395,7 +539,12 @@ with_defaults! {
 impl WindowTuning {
     /// Returns strict go-back-n's window of 16 (EQA §3.2).
     pub fn paper() -> Self {
-        WindowTuning { start_frames: 16, min_frames: 16, max_frames: 16, ..WindowTuning::default() }
+        WindowTuning {
+            start_frames: 16,
+            min_frames: 16,
+            max_frames: 16,
+            ..WindowTuning::default()
+        }
     }
 }
 
@@ -416,8 +565,16 @@ mod tests {
         for tuning in [Tuning::default(), Tuning::paper(), Tuning::push_pull()] {
             assert_eq!(tuning.check(), Ok(()));
             for siblings in [1, 16, 17, 128, 10_000] {
-                assert_eq!(tuning.for_cast(siblings, siblings - 1).check(), Ok(()), "{siblings}");
-                assert_eq!(tuning.for_ack_tree(10_000, siblings, siblings - 1).check(), Ok(()), "{siblings}");
+                assert_eq!(
+                    tuning.for_cast(siblings, siblings - 1).check(),
+                    Ok(()),
+                    "{siblings}"
+                );
+                assert_eq!(
+                    tuning.for_ack_tree(10_000, siblings, siblings - 1).check(),
+                    Ok(()),
+                    "{siblings}"
+                );
             }
         }
     }
@@ -433,14 +590,22 @@ mod tests {
             changed(|tuning| tuning.feed.frames = 1000),
             "feed.frames = 1000: write a power of two, such as 1024"
         );
-        assert_eq!(changed(|tuning| tuning.feed.frames = 0), "feed.frames = 0: write a power of two, such as 4");
         assert_eq!(
-            changed(|tuning| tuning.feed.frames = u64::MAX).split(':').next(),
+            changed(|tuning| tuning.feed.frames = 0),
+            "feed.frames = 0: write a power of two, such as 4"
+        );
+        assert_eq!(
+            changed(|tuning| tuning.feed.frames = u64::MAX)
+                .split(':')
+                .next(),
             Some("feed.frames = 18446744073709551615")
         );
         let above = "window.min_frames = 5000: write at most window.max_frames, which is 4096";
         assert_eq!(changed(|tuning| tuning.window.min_frames = 5000), above);
-        assert_eq!(changed(|tuning| tuning.cast.round_frames = 0), "cast.round_frames = 0: write at least 1");
+        assert_eq!(
+            changed(|tuning| tuning.cast.round_frames = 0),
+            "cast.round_frames = 0: write at least 1"
+        );
         let wrong: [fn(&mut Tuning); 10] = [
             |tuning| tuning.feed.segment_frames = 0,
             |tuning| tuning.window.start_frames = 1,
@@ -453,6 +618,8 @@ mod tests {
             |tuning| tuning.ack.turn_permille = Some(1000),
             |tuning| tuning.cast.push_frames = Some(0),
         ];
-        wrong.into_iter().for_each(|change| assert!(changed(change).contains(": write "), "{}", changed(change)));
+        wrong.into_iter().for_each(|change| {
+            assert!(changed(change).contains(": write "), "{}", changed(change))
+        });
     }
 }

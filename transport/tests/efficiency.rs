@@ -52,11 +52,23 @@ impl Row {
             calculated: 100.0 / (1.0 + receivers as f64 * loss * again_frames as f64),
         };
         let strict = efficiency(Policy::InOrderOnly, window_frames);
-        Row { window_frames, receivers, loss, strict, holes: efficiency(Policy::HolesAllowed, 1) }
+        Row {
+            window_frames,
+            receivers,
+            loss,
+            strict,
+            holes: efficiency(Policy::HolesAllowed, 1),
+        }
     }
 
     fn text(&self) -> String {
-        let Row { window_frames, receivers, loss, strict, holes } = self;
+        let Row {
+            window_frames,
+            receivers,
+            loss,
+            strict,
+            holes,
+        } = self;
         format!(
             "{window_frames:>6} {receivers:>9} {loss:>7} {:>10.1} {:>10.1} {:>12.1} {:>10.1}\n",
             strict.simulated, strict.calculated, holes.simulated, holes.calculated
@@ -64,7 +76,13 @@ impl Row {
     }
 
     fn csv(&self) -> String {
-        let Row { window_frames, receivers, loss, strict, holes } = self;
+        let Row {
+            window_frames,
+            receivers,
+            loss,
+            strict,
+            holes,
+        } = self;
         format!(
             "{window_frames},{receivers},{loss},{:.1},{:.1},{:.1},{:.1}\n",
             strict.simulated, strict.calculated, holes.simulated, holes.calculated
@@ -87,7 +105,11 @@ const CSV_HEADING: &str = "window_frames,receivers,loss,strict_percent,strict_ca
                            hole_repair_percent,hole_repair_calculated_percent\n";
 
 fn tuning(policy: Policy, window_frames: u64) -> Tuning {
-    let mut tuning = Tuning { policy, ..Tuning::default() }.with_feed_frames(window_frames);
+    let mut tuning = Tuning {
+        policy,
+        ..Tuning::default()
+    }
+    .with_feed_frames(window_frames);
     tuning.window.start_frames = window_frames;
     tuning.window.min_frames = window_frames;
     tuning.window.max_frames = window_frames;
@@ -96,7 +118,10 @@ fn tuning(policy: Policy, window_frames: u64) -> Tuning {
 }
 
 fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) -> Alone<Stream> {
-    let peer = |host: usize| Peer { rank: Rank(host as u16), mac: host_mac(host) };
+    let peer = |host: usize| Peer {
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+    };
     let identity = Identity {
         session: 5,
         stream: StreamId(1),
@@ -107,39 +132,70 @@ fn machine(policy: Policy, window_frames: u64, receivers: usize, host: usize) ->
     };
     let tuning = tuning(policy, window_frames);
     Alone::new(if host == 0 {
-        let outlet = Outlet::Cast { group: group_mac("efficiency"), listeners: (1..=receivers).map(peer).collect() };
+        let outlet = Outlet::Cast {
+            group: group_mac("efficiency"),
+            listeners: (1..=receivers).map(peer).collect(),
+        };
         Stream::origin(identity, PAYLOAD_BYTES, &outlet, tuning)
     } else {
-        Stream::receiver(identity, PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), tuning)
+        Stream::receiver(
+            identity,
+            PAYLOAD_BYTES,
+            peer(0),
+            &Outlet::Lanes(Vec::new()),
+            tuning,
+        )
     })
 }
 
 fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> f64 {
-    let frames = ((LOSSES_WANTED / (loss * receivers as f64)) as u64).clamp(*FRAMES.start(), *FRAMES.end());
-    let settings = HostSettings { groups: vec![group_mac("efficiency")], ..HostSettings::default() };
-    let network = Network::star(receivers + 1, Cable::new(1_000_000_000, CABLE_DELAY), &settings);
-    let machines = (0..=receivers).map(|host| machine(policy, window_frames, receivers, host)).collect();
+    let frames =
+        ((LOSSES_WANTED / (loss * receivers as f64)) as u64).clamp(*FRAMES.start(), *FRAMES.end());
+    let settings = HostSettings {
+        groups: vec![group_mac("efficiency")],
+        ..HostSettings::default()
+    };
+    let network = Network::star(
+        receivers + 1,
+        Cable::new(1_000_000_000, CABLE_DELAY),
+        &settings,
+    );
+    let machines = (0..=receivers)
+        .map(|host| machine(policy, window_frames, receivers, host))
+        .collect();
     let mut simulation = Simulation::new(&network, machines, RandomFaults::new(7).loss(loss));
     let mut pushed = 0;
     let mut taken = vec![0; receivers + 1];
-    let outcome = simulation.run(Instant::START + Duration::from_secs(600), |host, machine, now| {
-        let stream = &mut machine.part;
-        if host == 0 {
-            let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
-            while pushed < frames && stream.push(&[0; PAYLOAD_BYTES], ending(pushed)) {
-                pushed += 1;
+    let outcome = simulation.run(
+        Instant::START + Duration::from_secs(600),
+        |host, machine, now| {
+            let stream = &mut machine.part;
+            if host == 0 {
+                let ending = |pushed| {
+                    if pushed + 1 == frames {
+                        Ending::Stream
+                    } else {
+                        Ending::None
+                    }
+                };
+                while pushed < frames && stream.push(&[0; PAYLOAD_BYTES], ending(pushed)) {
+                    pushed += 1;
+                }
+                return None;
             }
-            return None;
-        }
-        while stream.peek().is_some() {
-            stream.consume(now);
-            taken[host] += 1;
-        }
-        None
-    });
+            while stream.peek().is_some() {
+                stream.consume(now);
+                taken[host] += 1;
+            }
+            None
+        },
+    );
     let case = format!("{policy:?}, window {window_frames}, {receivers} receivers, loss {loss}");
     assert!(outcome.is_quiet(), "{case}: {outcome:?}");
-    assert!(taken[1..].iter().all(|&count| count == frames), "{case}: {taken:?} of {frames}");
+    assert!(
+        taken[1..].iter().all(|&count| count == frames),
+        "{case}: {taken:?} of {frames}"
+    );
     let stats = simulation.machines()[0].part.stats();
     assert_eq!(stats.data_sent, frames, "{case}: a frame is new once");
     100.0 * frames as f64 / (stats.data_sent + stats.data_resent) as f64
@@ -147,26 +203,49 @@ fn simulate(policy: Policy, window_frames: u64, receivers: usize, loss: f64) -> 
 
 #[test]
 fn strict_go_back_n_collapses_under_broadcast_and_hole_repair_does_not() {
-    let cells = WINDOWS_FRAMES.into_iter().flat_map(|window| RECEIVERS.map(|receivers| (window, receivers)));
-    let rows: Vec<Row> =
-        cells.flat_map(|(window, receivers)| LOSSES.map(|loss| Row::simulate(window, receivers, loss))).collect();
+    let cells = WINDOWS_FRAMES
+        .into_iter()
+        .flat_map(|window| RECEIVERS.map(|receivers| (window, receivers)));
+    let rows: Vec<Row> = cells
+        .flat_map(|(window, receivers)| LOSSES.map(|loss| Row::simulate(window, receivers, loss)))
+        .collect();
 
     for row in &rows {
-        assert!(row.holes.simulated >= row.strict.simulated, "holes are never worse: {row:?}");
+        assert!(
+            row.holes.simulated >= row.strict.simulated,
+            "holes are never worse: {row:?}"
+        );
         assert!(
             row.holes.simulated > row.holes.calculated - 2.0,
             "what one repair cannot help many can share: {row:?}"
         );
     }
-    let collapsed = rows.iter().find(|row| (row.window_frames, row.receivers, row.loss) == (64, 100, 0.001));
-    let Row { strict, holes, .. } = collapsed.expect("the case of `docs/design.md` is in the table");
-    assert_eq!([strict.calculated, holes.calculated].map(|percent| format!("{percent:.1}")), ["13.5", "90.9"]);
-    assert!(holes.simulated > 85.0 && strict.simulated < holes.simulated / 2.0, "{strict:?}, {holes:?}");
+    let collapsed = rows
+        .iter()
+        .find(|row| (row.window_frames, row.receivers, row.loss) == (64, 100, 0.001));
+    let Row { strict, holes, .. } =
+        collapsed.expect("the case of `docs/design.md` is in the table");
+    assert_eq!(
+        [strict.calculated, holes.calculated].map(|percent| format!("{percent:.1}")),
+        ["13.5", "90.9"]
+    );
+    assert!(
+        holes.simulated > 85.0 && strict.simulated < holes.simulated / 2.0,
+        "{strict:?}, {holes:?}"
+    );
 
     let root = PathBuf::from(env!("CARGO_MANIFEST_DIR"));
     let text: String = rows.iter().map(Row::text).collect();
     let test = "-p ethbcast-transport --test efficiency";
-    compare(&root.join("tests/snapshots/efficiency.txt"), &format!("{TEXT_HEADING}{text}"), test);
+    compare(
+        &root.join("tests/snapshots/efficiency.txt"),
+        &format!("{TEXT_HEADING}{text}"),
+        test,
+    );
     let csv: String = rows.iter().map(Row::csv).collect();
-    compare(&root.join("../docs/results/efficiency.csv"), &format!("{CSV_HEADING}{csv}"), test);
+    compare(
+        &root.join("../docs/results/efficiency.csv"),
+        &format!("{CSV_HEADING}{csv}"),
+        test,
+    );
 }

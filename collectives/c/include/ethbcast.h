@@ -136,8 +136,8 @@ extern "C" {
 #endif // __cplusplus
 
 /*
- Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names. Needs
- root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
+ Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the
+ hosts' names. Needs root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
  */
 ethbcast_status ethbcast_join(const char *group,
                               uint16_t size,
@@ -145,18 +145,19 @@ ethbcast_status ethbcast_join(const char *group,
                               ethbcast_communicator **communicator);
 
 /*
- Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
- it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
- under way are dropped, and names of hosts that were returned before are no longer there. While other threads call
- the communicator it is refused. After a failure it is as before.
+ Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink):
+ all that live call it, within the option call-within, and have new ranks and a new size then, in
+ the old order. Messages that were under way are dropped, and names of hosts that were returned
+ before are no longer there. While other threads call the communicator it is refused. After a
+ failure it is as before.
  */
 ethbcast_status ethbcast_shrink(ethbcast_communicator *communicator);
 
 /*
  Leaves the group and frees the communicator; null is allowed. Calls of other threads end with
- ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end with a barrier. In a
- forked child it only frees the child's copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's
- communicator does there.
+ ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end
+ with a barrier. In a forked child it only frees the child's copy, and returns
+ ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
  */
 ethbcast_status ethbcast_leave(ethbcast_communicator *communicator);
 
@@ -171,10 +172,10 @@ uint16_t ethbcast_rank(const ethbcast_communicator *communicator);
 uint16_t ethbcast_size(const ethbcast_communicator *communicator);
 
 /*
- The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
+ The name of a rank's host, until the communicator shrinks or is freed; null if there is no such
+ rank.
  */
-const char *ethbcast_host(const ethbcast_communicator *communicator,
-                          uint16_t rank);
+const char *ethbcast_host(const ethbcast_communicator *communicator, uint16_t rank);
 
 /*
  Copies the root's buffer into the buffers of all ranks. At the root it returns when the bytes
@@ -221,9 +222,9 @@ ethbcast_status ethbcast_allgather(const ethbcast_communicator *communicator,
                                    size_t length);
 
 /*
- Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative time stands for the
- option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
- when the other rank receives it.
+ Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative
+ time stands for the option call-within. It returns when the bytes have been handed to the
+ network: a short message at once, a long one when the other rank receives it.
  */
 ethbcast_status ethbcast_send(const ethbcast_communicator *communicator,
                               uint16_t to,
@@ -233,8 +234,8 @@ ethbcast_status ethbcast_send(const ethbcast_communicator *communicator,
                               double within_seconds);
 
 /*
- Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a negative time stands
- for the option call-within. `received`, unless null, gets its length.
+ Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a
+ negative time stands for the option call-within. `received`, unless null, gets its length.
  */
 ethbcast_status ethbcast_recv(const ethbcast_communicator *communicator,
                               uint16_t from,
@@ -253,11 +254,10 @@ ethbcast_status ethbcast_choice(const ethbcast_communicator *communicator,
                                 ethbcast_choice_made *choice);
 
 /*
- Reads a topology: ethbcast's own file, Slurm's topology.conf or topology.yaml, a folder of LLDP outputs, or the name
- of a test bed. Free it with ethbcast_topology_free.
+ Reads a topology: ethbcast's own file, Slurm's topology.conf or topology.yaml, a folder of LLDP
+ outputs, or the name of a test bed. Free it with ethbcast_topology_free.
  */
-ethbcast_status ethbcast_topology_load(const char *path,
-                                       ethbcast_topology **topology);
+ethbcast_status ethbcast_topology_load(const char *path, ethbcast_topology **topology);
 
 /*
  Frees a topology; null is allowed, and one that is freed is left alone.
@@ -275,8 +275,8 @@ size_t ethbcast_topology_hosts(const ethbcast_topology *topology);
 const char *ethbcast_topology_host(const ethbcast_topology *topology, size_t host);
 
 /*
- Plans a broadcast over all hosts of a topology: `via` is chain, binary, kary=K, cast and so on, `root` the name of a
- host. Free it with ethbcast_plan_free.
+ Plans a broadcast over all hosts of a topology: `via` is chain, binary, kary=K, cast and so on,
+ `root` the name of a host. Free it with ethbcast_plan_free.
  */
 ethbcast_status ethbcast_plan_make(const ethbcast_topology *topology,
                                    const char *via,
@@ -294,10 +294,10 @@ void ethbcast_plan_free(ethbcast_plan *plan);
 int64_t ethbcast_plan_parent(const ethbcast_plan *plan, size_t rank);
 
 /*
- Returns the number of children of a rank, which `child` lists in order; 0 for null and if there is no such rank.
+ Returns the number of children of a rank, which `child` lists in order; 0 for null and if there
+ is no such rank.
  */
-size_t ethbcast_plan_children(const ethbcast_plan *plan,
-                              size_t rank);
+size_t ethbcast_plan_children(const ethbcast_plan *plan, size_t rank);
 
 /*
  One of the ranks that a rank sends to; -1 if there is none of that number.
@@ -310,7 +310,8 @@ int64_t ethbcast_plan_child(const ethbcast_plan *plan, size_t rank, size_t numbe
 size_t ethbcast_plan_height(const ethbcast_plan *plan);
 
 /*
- Whether no two senders compete for a cable in one direction, as an independent check finds; false for null.
+ Whether no two senders compete for a cable in one direction, as an independent check finds;
+ false for null.
  */
 bool ethbcast_plan_is_contention_free(const ethbcast_plan *plan);
 
@@ -344,8 +345,8 @@ ethbcast_status ethbcast_receive_fd(const char *group,
                                     ethbcast_report *report);
 
 /*
- Receives into a buffer; a sender that has more bytes is refused. With the option delta the buffer holds an earlier
- version, of which only what has changed comes, in place.
+ Receives into a buffer; a sender that has more bytes is refused. With the option delta the
+ buffer holds an earlier version, of which only what has changed comes, in place.
  */
 ethbcast_status ethbcast_receive_buffer(const char *group,
                                         void *buffer,
@@ -364,22 +365,24 @@ ethbcast_status ethbcast_options_new(ethbcast_options **options);
 void ethbcast_options_free(ethbcast_options *options);
 
 /*
- Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such as 10.1.0.0/16),
- host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto,
- chain, cast, binary, ...), preset (default, paper, push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7),
- dead-after (seconds), key (a file, or auto: this host's), key-phrase.
- For communicators: join-within, call-within, spin (seconds), casts (true, false). For sessions: receivers,
- min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds),
- on-slow (demote, wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true, false),
- source (a description of the bytes, for receivers).
+ Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such
+ as 10.1.0.0/16), host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology,
+ calibration and plan (files), via (auto, chain, cast, binary, ...), preset (default, paper,
+ push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7), dead-after (seconds), key (a
+ file, or auto: this host's), key-phrase. For communicators: join-within, call-within, spin
+ (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
+ max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
+ wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
+ false), source (a description of the bytes, for receivers).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,
                                      const char *value);
 
 /*
- Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver), and at a
- sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+ Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver),
+ and at a sender the slowest receiver's name, else null. It is called by the thread that runs the
+ session, and must not block.
  */
 ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
                                              void (*progress)(uint64_t bytes,
@@ -388,14 +391,14 @@ ethbcast_status ethbcast_options_on_progress(ethbcast_options *options,
                                              void *user);
 
 /*
- Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
- the other hosts are notified.
+ Ends all sessions that were begun with these options, now and later, from any thread (but no
+ signal handler): the other hosts are notified.
  */
 ethbcast_status ethbcast_options_cancel(const ethbcast_options *options);
 
 /*
- Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if
- none has failed. It stays until the next failure in this thread.
+ Returns the message of the last failed call in this thread: one sentence that says what to do,
+ in UTF-8; empty if none has failed. It stays until the next failure in this thread.
  */
 const char *ethbcast_error_message(void);
 

@@ -24,7 +24,9 @@ struct Joined {
 
 fn joined(communicator: *const Communicator) -> Result<Arc<Joined>, Failure> {
     let joined = raw::handle(communicator, GROUP)?.joined.lock().clone();
-    joined.ok_or_else(|| Failure::usage("this communicator shrinks in another thread: wait until it has"))
+    joined.ok_or_else(|| {
+        Failure::usage("this communicator shrinks in another thread: wait until it has")
+    })
 }
 
 fn some(communicator: *const Communicator) -> Option<Arc<Joined>> {
@@ -56,8 +58,8 @@ pub struct Choice {
     pub predicted_seconds: f64,
 }
 
-/// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names. Needs
-/// root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
+/// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the
+/// hosts' names. Needs root or CAP_NET_RAW. `options` may be null. Leave with ethbcast_leave.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_join(
     group: *const c_char,
@@ -69,22 +71,34 @@ pub extern "C" fn ethbcast_join(
         let place = there(communicator, "place for the communicator")?;
         *place = std::ptr::null_mut();
         let options = named(options)?.join()?;
-        let ranks = communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
+        let ranks =
+            communicator::Communicator::join_with(text(group, "group's name")?, size, &options)?;
         let hosts = hosts(&ranks);
-        let joined = Joined { ranks, hosts, call_within: options.call_within };
-        *place = raw::keep(Communicator { joined: Mutex::new(Some(Arc::new(joined))) });
+        let joined = Joined {
+            ranks,
+            hosts,
+            call_within: options.call_within,
+        };
+        *place = raw::keep(Communicator {
+            joined: Mutex::new(Some(Arc::new(joined))),
+        });
         Ok(())
     })
 }
 
 fn hosts(ranks: &communicator::Communicator) -> Vec<CString> {
-    ranks.hosts().iter().map(|host| CString::new(host.as_str()).unwrap_or_default()).collect()
+    ranks
+        .hosts()
+        .iter()
+        .map(|host| CString::new(host.as_str()).unwrap_or_default())
+        .collect()
 }
 
-/// Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink): all that live call
-/// it, within the option call-within, and have new ranks and a new size then, in the old order. Messages that were
-/// under way are dropped, and names of hosts that were returned before are no longer there. While other threads call
-/// the communicator it is refused. After a failure it is as before.
+/// Shrinks the group to the ranks that live, after others died or left (ULFM's MPIX_Comm_shrink):
+/// all that live call it, within the option call-within, and have new ranks and a new size then, in
+/// the old order. Messages that were under way are dropped, and names of hosts that were returned
+/// before are no longer there. While other threads call the communicator it is refused. After a
+/// failure it is as before.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_shrink(communicator: *mut Communicator) -> Status {
     call(|| {
@@ -108,16 +122,19 @@ pub extern "C" fn ethbcast_shrink(communicator: *mut Communicator) -> Status {
 }
 
 /// Leaves the group and frees the communicator; null is allowed. Calls of other threads end with
-/// ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end with a barrier. In a
-/// forked child it only frees the child's copy, and returns ETHBCAST_STATUS_USAGE, as every other call of the parent's
-/// communicator does there.
+/// ETHBCAST_STATUS_USAGE. Frames that other ranks still need are sent, for a second at most: end
+/// with a barrier. In a forked child it only frees the child's copy, and returns
+/// ETHBCAST_STATUS_USAGE, as every other call of the parent's communicator does there.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_leave(communicator: *mut Communicator) -> Status {
     call(|| {
         let all = raw::free(communicator, GROUP)?;
-        let Some(own) = all.and_then(|all| all.joined.lock().take()) else { return Ok(()) };
+        let Some(own) = all.and_then(|all| all.joined.lock().take()) else {
+            return Ok(());
+        };
         let told = own.ranks.check_process();
-        // Ends the calls of other threads, the last of which frees it. A failure of the socket is logged.
+        // Ends the calls of other threads, the last of which frees it. A failure of the socket is
+        // logged.
         drop(own.ranks.leave());
         drop(own);
         told.map_err(Failure::usage)
@@ -136,11 +153,14 @@ pub extern "C" fn ethbcast_size(communicator: *const Communicator) -> u16 {
     some(communicator).map_or(0, |all| all.ranks.size())
 }
 
-/// The name of a rank's host, until the communicator shrinks or is freed; null if there is no such rank.
+/// The name of a rank's host, until the communicator shrinks or is freed; null if there is no such
+/// rank.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_host(communicator: *const Communicator, rank: u16) -> *const c_char {
     let all = some(communicator);
-    let host = all.as_ref().and_then(|all| all.hosts.get(usize::from(rank)));
+    let host = all
+        .as_ref()
+        .and_then(|all| all.hosts.get(usize::from(rank)));
     host.map_or(std::ptr::null(), |host| host.as_ptr())
 }
 
@@ -154,7 +174,11 @@ pub extern "C" fn ethbcast_broadcast(
     buffer: *mut c_void,
     length: usize,
 ) -> Status {
-    call(|| Ok(joined(communicator)?.ranks.broadcast(root, bytes_mut(buffer, length)?)?))
+    call(|| {
+        Ok(joined(communicator)?
+            .ranks
+            .broadcast(root, bytes_mut(buffer, length)?)?)
+    })
 }
 
 /// Waits until every rank has called it.
@@ -176,7 +200,11 @@ pub extern "C" fn ethbcast_scatter(
     call(|| {
         let all = joined(communicator)?;
         let ranks = &all.ranks;
-        let blocks = if root == ranks.rank() { bytes(blocks, all_bytes(ranks, length)?)? } else { &[] };
+        let blocks = if root == ranks.rank() {
+            bytes(blocks, all_bytes(ranks, length)?)?
+        } else {
+            &[]
+        };
         Ok(ranks.scatter(root, blocks, bytes_mut(own, length)?)?)
     })
 }
@@ -194,7 +222,11 @@ pub extern "C" fn ethbcast_gather(
     call(|| {
         let all = joined(communicator)?;
         let ranks = &all.ranks;
-        let blocks = if root == ranks.rank() { bytes_mut(blocks, all_bytes(ranks, length)?)? } else { &mut [] };
+        let blocks = if root == ranks.rank() {
+            bytes_mut(blocks, all_bytes(ranks, length)?)?
+        } else {
+            &mut []
+        };
         Ok(ranks.gather(root, bytes(own, length)?, blocks)?)
     })
 }
@@ -211,19 +243,26 @@ pub extern "C" fn ethbcast_allgather(
     call(|| {
         let all = joined(communicator)?;
         let ranks = &all.ranks;
-        Ok(ranks.allgather(bytes(own, length)?, bytes_mut(blocks, all_bytes(ranks, length)?)?)?)
+        Ok(ranks.allgather(
+            bytes(own, length)?,
+            bytes_mut(blocks, all_bytes(ranks, length)?)?,
+        )?)
     })
 }
 
 fn all_bytes(ranks: &communicator::Communicator, length: usize) -> Result<usize, Failure> {
     let size = ranks.size();
     let all = length.checked_mul(usize::from(size));
-    all.ok_or_else(|| Failure::usage(format_args!("{size} blocks of {length} bytes are more than memory has")))
+    all.ok_or_else(|| {
+        Failure::usage(format_args!(
+            "{size} blocks of {length} bytes are more than memory has"
+        ))
+    })
 }
 
-/// Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative time stands for the
-/// option call-within. It returns when the bytes have been handed to the network: a short message at once, a long one
-/// when the other rank receives it.
+/// Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative
+/// time stands for the option call-within. It returns when the bytes have been handed to the
+/// network: a short message at once, a long one when the other rank receives it.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_send(
     communicator: *const Communicator,
@@ -235,12 +274,14 @@ pub extern "C" fn ethbcast_send(
 ) -> Status {
     call(|| {
         let all = joined(communicator)?;
-        Ok(all.ranks.send_within(to, tag, bytes(data, length)?, all.within(within_seconds)?)?)
+        Ok(all
+            .ranks
+            .send_within(to, tag, bytes(data, length)?, all.within(within_seconds)?)?)
     })
 }
 
-/// Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a negative time stands
-/// for the option call-within. `received`, unless null, gets its length.
+/// Receives the next message of `tag` from rank `from` into a buffer, within `within_seconds`; a
+/// negative time stands for the option call-within. `received`, unless null, gets its length.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_recv(
     communicator: *const Communicator,
@@ -254,7 +295,9 @@ pub extern "C" fn ethbcast_recv(
     call(|| {
         let all = joined(communicator)?;
         let within = all.within(within_seconds)?;
-        let count = all.ranks.recv_within(from, tag, bytes_mut(buffer, length)?, within)?;
+        let count = all
+            .ranks
+            .recv_within(from, tag, bytes_mut(buffer, length)?, within)?;
         if let Some(received) = received {
             *received = count;
         }
@@ -275,9 +318,15 @@ pub extern "C" fn ethbcast_choice(
         let found = joined(communicator)?.ranks.choice(root, length)?;
         let mut via = [0; 32];
         let name = found.plan.via().to_string();
-        via.iter_mut().zip(name.bytes().take(31)).for_each(|(letter, byte)| *letter = byte as c_char);
+        via.iter_mut()
+            .zip(name.bytes().take(31))
+            .for_each(|(letter, byte)| *letter = byte as c_char);
         let (segment_bytes, predicted_seconds) = (found.segment_bytes, found.predicted_seconds);
-        *place = Choice { via, segment_bytes, predicted_seconds };
+        *place = Choice {
+            via,
+            segment_bytes,
+            predicted_seconds,
+        };
         Ok(())
     })
 }

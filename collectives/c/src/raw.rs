@@ -1,6 +1,6 @@
-//! Conversion of C pointers and lengths to Rust slices, strings and handles, checked as far as possible. The
-//! crate's description says what callers must guarantee. Handles are kept here while they are alive, so that a freed or
-//! foreign one is refused.
+//! Conversion of C pointers and lengths to Rust slices, strings and handles, checked as far as
+//! possible. The crate's description says what callers must guarantee. Handles are kept here while
+//! they are alive, so that a freed or foreign one is refused.
 
 use crate::status::{Failure, Status};
 use ethbcast_collectives::lock::Mutex;
@@ -17,12 +17,18 @@ pub fn there<T>(handle: Option<T>, what: &str) -> Result<T, Failure> {
 
 pub fn text<'a>(text: *const c_char, what: &str) -> Result<&'a str, Failure> {
     if text.is_null() {
-        return Err(Failure::usage(format_args!("the {what} is a null pointer: pass a text")));
+        return Err(Failure::usage(format_args!(
+            "the {what} is a null pointer: pass a text"
+        )));
     }
     // SAFETY: it is not null, and the caller has promised that a text ends with a zero byte and
     // outlives the call.
     let text = unsafe { CStr::from_ptr(text) };
-    text.to_str().map_err(|_| Failure::usage(format_args!("the {what} is not valid UTF-8: pass a text that is")))
+    text.to_str().map_err(|_| {
+        Failure::usage(format_args!(
+            "the {what} is not valid UTF-8: pass a text that is"
+        ))
+    })
 }
 
 /// Returns bytes for reading; a null pointer stands for none.
@@ -47,10 +53,14 @@ pub fn bytes_mut<'a>(data: *mut c_void, bytes: usize) -> Result<&'a mut [u8], Fa
 
 fn check(data: *const c_void, bytes: usize) -> Result<(), Failure> {
     if data.is_null() && bytes > 0 {
-        return Err(Failure::usage(format_args!("{bytes} bytes at a null pointer: pass where they are")));
+        return Err(Failure::usage(format_args!(
+            "{bytes} bytes at a null pointer: pass where they are"
+        )));
     }
     if isize::try_from(bytes).is_err() {
-        return Err(Failure::usage(format_args!("no buffer has {bytes} bytes: pass its length")));
+        return Err(Failure::usage(format_args!(
+            "no buffer has {bytes} bytes: pass its length"
+        )));
     }
     Ok(())
 }
@@ -58,11 +68,18 @@ fn check(data: *const c_void, bytes: usize) -> Result<(), Failure> {
 /// Duplicates a descriptor; the original stays the caller's.
 pub fn file(descriptor: c_int) -> Result<File, Failure> {
     if descriptor < 0 {
-        return Err(Failure::usage(format_args!("{descriptor} is no file descriptor: pass one that is open")));
+        return Err(Failure::usage(format_args!(
+            "{descriptor} is no file descriptor: pass one that is open"
+        )));
     }
     // SAFETY: it is not -1, and it is borrowed for the one call that copies it.
     let copied = unsafe { BorrowedFd::borrow_raw(descriptor) }.try_clone_to_owned();
-    let system = |error| Failure::new(Status::System, format_args!("cannot use file descriptor {descriptor}: {error}"));
+    let system = |error| {
+        Failure::new(
+            Status::System,
+            format_args!("cannot use file descriptor {descriptor}: {error}"),
+        )
+    };
     copied.map(File::from).map_err(system)
 }
 
@@ -92,19 +109,25 @@ pub fn keep<T: Send + Sync + 'static>(value: T) -> *mut T {
 /// Returns the value of a handle, which stays in memory while it is used.
 pub fn handle<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Arc<T>, Failure> {
     if handle.is_null() {
-        return Err(Failure::usage(format_args!("the {what} is a null pointer: pass one")));
+        return Err(Failure::usage(format_args!(
+            "the {what} is a null pointer: pass one"
+        )));
     }
     handle_or_none(handle).ok_or_else(|| freed(what))
 }
 
-/// Returns the value of a handle; `None` for null, and for one that is not alive or of another kind.
+/// Returns the value of a handle; `None` for null, and for one that is not alive or of another
+/// kind.
 pub fn handle_or_none<T: Send + Sync + 'static>(handle: *const T) -> Option<Arc<T>> {
     let kept = ALIVE.lock().get(&handle.addr()).cloned();
     kept?.downcast().ok()
 }
 
 /// Takes a handle out of those that are alive; returns its value, `None` for null.
-pub fn free<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Option<Arc<T>>, Failure> {
+pub fn free<T: Send + Sync + 'static>(
+    handle: *const T,
+    what: &str,
+) -> Result<Option<Arc<T>>, Failure> {
     if handle.is_null() {
         return Ok(None);
     }
@@ -117,7 +140,9 @@ pub fn free<T: Send + Sync + 'static>(handle: *const T, what: &str) -> Result<Op
 }
 
 fn freed(what: &str) -> Failure {
-    Failure::usage(format_args!("the {what} is none: it was freed, or is no {what} at all"))
+    Failure::usage(format_args!(
+        "the {what} is none: it was freed, or is no {what} at all"
+    ))
 }
 
 #[cfg(test)]
@@ -128,8 +153,14 @@ mod tests {
     fn a_handle_is_alive_until_it_is_freed_and_of_one_kind() {
         let (number, text) = (keep(7_u32), keep(String::from("seven")));
         assert_eq!(handle(number, "number").ok().as_deref(), Some(&7));
-        assert!(handle(text.cast::<u32>(), "number").is_err() && handle(std::ptr::null::<u32>(), "number").is_err());
-        assert!(free(text.cast::<u32>(), "number").is_err() && handle_or_none(text).is_some(), "it is no number");
+        assert!(
+            handle(text.cast::<u32>(), "number").is_err()
+                && handle(std::ptr::null::<u32>(), "number").is_err()
+        );
+        assert!(
+            free(text.cast::<u32>(), "number").is_err() && handle_or_none(text).is_some(),
+            "it is no number"
+        );
         let used = handle(number, "number").ok();
         assert_eq!(free(number, "number").ok().flatten().as_deref(), Some(&7));
         assert!(handle(number, "number").is_err() && free(number, "number").is_err());

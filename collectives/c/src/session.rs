@@ -40,7 +40,10 @@ pub extern "C" fn ethbcast_send_fd(
 ) -> Status {
     call(|| {
         let (group, options) = (text(group, "group's name")?, named(options)?.send()?);
-        sent(Session::send_file(group, file(descriptor)?, &options)?, report)
+        sent(
+            Session::send_file(group, file(descriptor)?, &options)?,
+            report,
+        )
     })
 }
 
@@ -55,7 +58,10 @@ pub extern "C" fn ethbcast_send_buffer(
 ) -> Status {
     call(|| {
         let (group, options) = (text(group, "group's name")?, named(options)?.send()?);
-        let lent = Lent { bytes: bytes(data, length)?, users: Arc::new(()) };
+        let lent = Lent {
+            bytes: bytes(data, length)?,
+            users: Arc::new(()),
+        };
         let ended = Session::send(group, Content::of_memory(lent.clone()), &options);
         // A thread that reads bytes again may still do so: they are the caller's afterwards.
         while Arc::strong_count(&lent.users) > 1 {
@@ -90,12 +96,15 @@ pub extern "C" fn ethbcast_receive_fd(
 ) -> Status {
     call(|| {
         let (group, options) = (text(group, "group's name")?, named(options)?.receive()?);
-        received(&Session::receive(group, file(descriptor)?, &options)?, report)
+        received(
+            &Session::receive(group, file(descriptor)?, &options)?,
+            report,
+        )
     })
 }
 
-/// Receives into a buffer; a sender that has more bytes is refused. With the option delta the buffer holds an earlier
-/// version, of which only what has changed comes, in place.
+/// Receives into a buffer; a sender that has more bytes is refused. With the option delta the
+/// buffer holds an earlier version, of which only what has changed comes, in place.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_receive_buffer(
     group: *const c_char,
@@ -122,16 +131,31 @@ fn sent(from: SendReport, report: Option<&mut Report>) -> Result<(), Failure> {
         let blake3 = from.trailer.map_or([0; 32], |trailer| trailer.digest);
         let (seconds, receivers) = (from.took.as_secs_f64(), from.verified() as u32);
         let (bytes, travelled) = (from.bytes(), from.sent_bytes.unwrap_or(from.bytes()));
-        *report = Report { bytes, seconds, blake3, receivers, travelled };
+        *report = Report {
+            bytes,
+            seconds,
+            blake3,
+            receivers,
+            travelled,
+        };
     }
     Ok(())
 }
 
 fn received(from: &ReceiveReport, report: Option<&mut Report>) -> Result<(), Failure> {
     if let Some(report) = report {
-        let blake3 = from.verdict.as_ref().map_or([0; 32], |verdict| verdict.digest);
+        let blake3 = from
+            .verdict
+            .as_ref()
+            .map_or([0; 32], |verdict| verdict.digest);
         let (bytes, travelled) = (from.bytes(), from.came_bytes.unwrap_or(from.bytes()));
-        *report = Report { bytes, seconds: from.took.as_secs_f64(), blake3, receivers: 0, travelled };
+        *report = Report {
+            bytes,
+            seconds: from.took.as_secs_f64(),
+            blake3,
+            receivers: 0,
+            travelled,
+        };
     }
     Ok(())
 }
@@ -169,16 +193,21 @@ pub extern "C" fn ethbcast_options_free(options: *mut Options) {
     drop(raw::free(options, SET));
 }
 
-/// Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such as 10.1.0.0/16),
-/// host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology, calibration and plan (files), via (auto,
-/// chain, cast, binary, ...), preset (default, paper, push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7),
-/// dead-after (seconds), key (a file, or auto: this host's), key-phrase.
-/// For communicators: join-within, call-within, spin (seconds), casts (true, false). For sessions: receivers,
-/// min-receivers, hosts (n[1-7] or ^FILE), max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds),
-/// on-slow (demote, wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true, false),
-/// source (a description of the bytes, for receivers).
+/// Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such
+/// as 10.1.0.0/16), host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology,
+/// calibration and plan (files), via (auto, chain, cast, binary, ...), preset (default, paper,
+/// push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7), dead-after (seconds), key (a
+/// file, or auto: this host's), key-phrase. For communicators: join-within, call-within, spin
+/// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
+/// max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
+/// wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
+/// false), source (a description of the bytes, for receivers).
 #[unsafe(no_mangle)]
-pub extern "C" fn ethbcast_options_set(options: *mut Options, name: *const c_char, value: *const c_char) -> Status {
+pub extern "C" fn ethbcast_options_set(
+    options: *mut Options,
+    name: *const c_char,
+    value: *const c_char,
+) -> Status {
     call(|| {
         let options = raw::handle(options, SET)?;
         let mut named = options.named.lock();
@@ -186,8 +215,9 @@ pub extern "C" fn ethbcast_options_set(options: *mut Options, name: *const c_cha
     })
 }
 
-/// Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver), and at a
-/// sender the slowest receiver's name, else null. It is called by the thread that runs the session, and must not block.
+/// Sets a callback for progress: the bytes that are there (at a sender, at the slowest receiver),
+/// and at a sender the slowest receiver's name, else null. It is called by the thread that runs the
+/// session, and must not block.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_on_progress(
     options: *mut Options,
@@ -202,15 +232,19 @@ pub extern "C" fn ethbcast_options_on_progress(
             let UserData(user) = { user };
             if let Progress::Moved { bytes, slowest, .. } = event {
                 let name = slowest.and_then(|(host, _)| CString::new(host).ok());
-                progress(bytes, name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()), user);
+                progress(
+                    bytes,
+                    name.as_ref().map_or(std::ptr::null(), |name| name.as_ptr()),
+                    user,
+                );
             }
         });
         Ok(())
     })
 }
 
-/// Ends all sessions that were begun with these options, now and later, from any thread (but no signal handler):
-/// the other hosts are notified.
+/// Ends all sessions that were begun with these options, now and later, from any thread (but no
+/// signal handler): the other hosts are notified.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_cancel(options: *const Options) -> Status {
     call(|| {

@@ -43,7 +43,10 @@ pub struct Failure {
 impl Failure {
     pub fn new(status: Status, text: impl Display) -> Failure {
         let option = |name: &str| format!("the option {name}");
-        Failure { status, text: NamedOptions::reworded(&text.to_string(), option) }
+        Failure {
+            status,
+            text: NamedOptions::reworded(&text.to_string(), option),
+        }
     }
 
     pub fn usage(text: impl Display) -> Failure {
@@ -94,7 +97,10 @@ pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Status::Ok,
         Ok(Err(failure)) => failure,
-        Err(panic) => Failure::new(Status::Internal, format!("a fault of ethbcast: {}", words(&*panic))),
+        Err(panic) => Failure::new(
+            Status::Internal,
+            format!("a fault of ethbcast: {}", words(&*panic)),
+        ),
     };
     let text = CString::new(failure.text.replace('\0', "\u{fffd}")).unwrap_or_default();
     MESSAGE.with(|message| message.replace(text));
@@ -103,11 +109,12 @@ pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
 
 fn words(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<String>().map(String::as_str);
-    text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("it panicked without a message")
+    text.or_else(|| panic.downcast_ref::<&str>().copied())
+        .unwrap_or("it panicked without a message")
 }
 
-/// Returns the message of the last failed call in this thread: one sentence that says what to do, in UTF-8; empty if
-/// none has failed. It stays until the next failure in this thread.
+/// Returns the message of the last failed call in this thread: one sentence that says what to do,
+/// in UTF-8; empty if none has failed. It stays until the next failure in this thread.
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_error_message() -> *const c_char {
     MESSAGE.with(|message| message.borrow().as_ptr())
@@ -129,7 +136,9 @@ pub extern "C" fn ethbcast_status_name(status: i32) -> *const c_char {
         c"cancelled",
         c"internal",
     ];
-    let name = usize::try_from(status).ok().and_then(|status| NAMES.get(status));
+    let name = usize::try_from(status)
+        .ok()
+        .and_then(|status| NAMES.get(status));
     name.copied().unwrap_or(c"unknown").as_ptr()
 }
 

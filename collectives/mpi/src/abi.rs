@@ -2,7 +2,8 @@
 //! without `mpi.h`. `c/backend.c` is the equivalent for MPIs with their own interface.
 
 use crate::dynamic::{
-    ContinueCallback, GIVEN_UP, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table, VERSION, Word, done,
+    ContinueCallback, GIVEN_UP, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table,
+    VERSION, Word, done,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -26,7 +27,8 @@ const BOTTOM: Word = 0;
 const NOTHING: Word = 0;
 
 type Closed = extern "C" fn(state: *mut c_void);
-type Delete = extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
+type Delete =
+    extern "C" fn(comm: Word, key: c_int, state: *mut c_void, extra: *mut c_void) -> c_int;
 
 /// Defines calls of the MPI's functions by name; a missing function is an error. They are `extern
 /// "C"`, as their callers require.
@@ -122,7 +124,15 @@ extern "C" fn start(closed: Closed) -> c_int {
         done(create_keyval(NOTHING, on_delete, &mut key, NOTHING))?;
         done(duplicate(COMM_SELF, &mut nobodys))?;
         NOBODYS.store(nobodys, Ordering::Relaxed);
-        done(receive(NEVER_THERE.as_ptr().cast(), 1, TYPE_BYTE, 0, 0, nobodys, &NEVER))?;
+        done(receive(
+            NEVER_THERE.as_ptr().cast(),
+            1,
+            TYPE_BYTE,
+            0,
+            0,
+            nobodys,
+            &NEVER,
+        ))?;
         done(create_keyval(NOTHING, on_finalize, &mut at_end, NOTHING))?;
         done(set_attribute(COMM_SELF, at_end, std::ptr::null_mut()))
     };
@@ -134,7 +144,11 @@ extern "C" fn start(closed: Closed) -> c_int {
 extern "C" fn world(rank: &mut c_int) -> c_int {
     let mut size = 0;
     comm_rank(COMM_WORLD, rank);
-    if comm_size(COMM_WORLD, &mut size) == SUCCESS { size } else { 0 }
+    if comm_size(COMM_WORLD, &mut size) == SUCCESS {
+        size
+    } else {
+        0
+    }
 }
 
 extern "C" fn is_of_world(comm: Word) -> c_int {
@@ -150,7 +164,12 @@ extern "C" fn is_of_world(comm: Word) -> c_int {
     c_int::from(translated == SUCCESS && !theirs.contains(&UNDEFINED))
 }
 
-extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int {
+extern "C" fn look(
+    comm: Word,
+    state: &mut *mut c_void,
+    rank: &mut c_int,
+    size: &mut c_int,
+) -> c_int {
     let (mut is_there, mut is_inter) = (0, 0);
     if comm == COMM_NULL || comm == 0 {
         return NULL;
@@ -179,13 +198,25 @@ extern "C" fn look(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: 
 }
 
 extern "C" fn keep(comm: Word, state: *mut c_void) -> c_int {
-    KEY.get().map_or(ERR_OTHER, |&key| set_attribute(comm, key, state))
+    KEY.get()
+        .map_or(ERR_OTHER, |&key| set_attribute(comm, key, state))
 }
 
-extern "C" fn type_of(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plain: &mut c_int) -> c_int {
+extern "C" fn type_of(
+    datatype: Word,
+    bytes: &mut i64,
+    extent: &mut i64,
+    is_plain: &mut c_int,
+) -> c_int {
     let (mut integers, mut addresses, mut types, mut combiner, mut lower) = (0, 0, 0, 0, 0);
     if datatype == TYPE_NULL
-        || envelope(datatype, &mut integers, &mut addresses, &mut types, &mut combiner) != SUCCESS
+        || envelope(
+            datatype,
+            &mut integers,
+            &mut addresses,
+            &mut types,
+            &mut combiner,
+        ) != SUCCESS
         || type_size(datatype, bytes) != SUCCESS
         || type_extent(datatype, &mut lower, extent) != SUCCESS
         || *bytes < 0
@@ -196,13 +227,31 @@ extern "C" fn type_of(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plai
     SUCCESS
 }
 
-extern "C" fn pack(comm: Word, datatype: Word, count: i64, from: Word, to: *mut u8, bytes: i64) -> c_int {
+extern "C" fn pack(
+    comm: Word,
+    datatype: Word,
+    count: i64,
+    from: Word,
+    to: *mut u8,
+    bytes: i64,
+) -> c_int {
     let mut at = 0;
     let code = own_pack(from, count, datatype, to, bytes, &mut at, comm);
-    if code == SUCCESS && at != bytes { ERR_OTHER } else { code }
+    if code == SUCCESS && at != bytes {
+        ERR_OTHER
+    } else {
+        code
+    }
 }
 
-extern "C" fn unpack(comm: Word, datatype: Word, count: i64, to: Word, from: *const u8, bytes: i64) -> c_int {
+extern "C" fn unpack(
+    comm: Word,
+    datatype: Word,
+    count: i64,
+    to: Word,
+    from: *const u8,
+    bytes: i64,
+) -> c_int {
     own_unpack(from, bytes, &mut 0, to, count, datatype, comm)
 }
 
@@ -222,7 +271,13 @@ extern "C" fn gather(comm: Word, own: *const u8, all: *mut u8, bytes: c_int, roo
     own_gather(own, bytes, TYPE_BYTE, all, bytes, TYPE_BYTE, root, comm)
 }
 
-extern "C" fn scatter(comm: Word, all: *const u8, own: *mut u8, bytes: c_int, root: c_int) -> c_int {
+extern "C" fn scatter(
+    comm: Word,
+    all: *const u8,
+    own: *mut u8,
+    bytes: c_int,
+    root: c_int,
+) -> c_int {
     own_scatter(all, bytes, TYPE_BYTE, own, bytes, TYPE_BYTE, root, comm)
 }
 
@@ -240,7 +295,12 @@ extern "C" fn barrier(comm: Word) -> c_int {
 
 /// Tests the request until it is done; other ranks of this host wait meanwhile, perhaps on this
 /// core.
-fn watched(begun: c_int, request: &AtomicUsize, must_continue: ContinueCallback, state: *const c_void) -> c_int {
+fn watched(
+    begun: c_int,
+    request: &AtomicUsize,
+    must_continue: ContinueCallback,
+    state: *const c_void,
+) -> c_int {
     if begun != SUCCESS {
         return begun;
     }
@@ -270,12 +330,26 @@ extern "C" fn watched_broadcast(
     state: *const c_void,
 ) -> c_int {
     let request = AtomicUsize::new(REQUEST_NULL);
-    watched(begin_broadcast(buffer, bytes, TYPE_BYTE, root, comm, &request), &request, must_continue, state)
+    watched(
+        begin_broadcast(buffer, bytes, TYPE_BYTE, root, comm, &request),
+        &request,
+        must_continue,
+        state,
+    )
 }
 
-extern "C" fn watched_barrier(comm: Word, must_continue: ContinueCallback, state: *const c_void) -> c_int {
+extern "C" fn watched_barrier(
+    comm: Word,
+    must_continue: ContinueCallback,
+    state: *const c_void,
+) -> c_int {
     let request = AtomicUsize::new(REQUEST_NULL);
-    watched(begin_barrier(comm, &request), &request, must_continue, state)
+    watched(
+        begin_barrier(comm, &request),
+        &request,
+        must_continue,
+        state,
+    )
 }
 
 extern "C" fn split(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int {
@@ -295,7 +369,11 @@ extern "C" fn progress() {
 }
 
 extern "C" fn fail(comm: Word, failure: c_int) -> c_int {
-    let code = if failure == TRUNCATED { ERR_TRUNCATE } else { ERR_OTHER };
+    let code = if failure == TRUNCATED {
+        ERR_TRUNCATE
+    } else {
+        ERR_OTHER
+    };
     call_handler(comm, code);
     code
 }

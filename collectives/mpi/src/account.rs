@@ -1,4 +1,5 @@
-//! Decision, from measured times, whether ethbcast or the MPI itself carries a communicator's next call.
+//! Decision, from measured times, whether ethbcast or the MPI itself carries a communicator's next
+//! call.
 //!
 //! A trial uses the program's own calls, so it costs only the time by which ethbcast (the *wire*)
 //! is slower than the MPI. A trial begins when the ranks can afford it: it may cost a fiftieth of
@@ -19,8 +20,8 @@ use std::time::{Duration, Instant};
 
 /// Divisor of the MPI's time: the quotient is the time that the search for a faster route may cost.
 const LOOKING_PARTS: u32 = 50;
-/// Part of the time of a vote that is charged to the account. In the rest the ranks wait for the last of them, as
-/// they would in the call itself.
+/// Part of the time of a vote that is charged to the account. In the rest the ranks wait for the
+/// last of them, as they would in the call itself.
 pub const MEETING: Duration = Duration::from_millis(1);
 /// Weight of calls after which ranks compare their accounts first: a call counts one, and one for
 /// each 16 KiB. Comparing costs about as much as a short call.
@@ -38,8 +39,8 @@ const TRIAL_CALLS: usize = 3;
 const MEDIAN_OF: usize = 9;
 /// Factor by which the wire may be slower before a trial ends early.
 const FAR_SLOWER: u64 = 4;
-/// Shortest length, in bytes, that gets a trial call before a length four times as long, and least expected time of
-/// such a call.
+/// Shortest length, in bytes, that gets a trial call before a length four times as long, and least
+/// expected time of such a call.
 const STEP_BYTES: usize = 16 << 10;
 const STEP_NS: u64 = 200_000;
 /// Unit of times exchanged by ranks, so that a call's time fits an `int`.
@@ -71,8 +72,8 @@ impl Schedule {
     }
 }
 
-/// Rate at which the ranks' allowances grow with their calls: the smallest allowance of any rank, and the weight of
-/// calls that earned it. All ranks have equal values, and so decide alike.
+/// Rate at which the ranks' allowances grow with their calls: the smallest allowance of any rank,
+/// and the weight of calls that earned it. All ranks have equal values, and so decide alike.
 #[derive(Clone, Copy, Debug)]
 struct Pace {
     allowance_ns: u64,
@@ -82,7 +83,8 @@ struct Pace {
 impl Pace {
     fn weight_of(self, cost_ns: u64) -> u64 {
         let most = self.weight.saturating_mul(MAX_GROWTH);
-        let weight = u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));
+        let weight =
+            u128::from(cost_ns) * u128::from(self.weight) / u128::from(self.allowance_ns.max(1));
         u64::try_from(weight).map_or(most, |weight| weight.min(most))
     }
 }
@@ -129,7 +131,8 @@ pub struct Account {
     pace: Option<Pace>,
     kinds: BTreeMap<(Operation, Length), LengthAccount>,
     spent: Duration,
-    /// Part of the MPI's time that ethbcast cannot save: lengths at which the MPI is known to be faster.
+    /// Part of the MPI's time that ethbcast cannot save: lengths at which the MPI is known to be
+    /// faster.
     hopeless: Duration,
     saved: Duration,
     cost: Duration,
@@ -165,12 +168,15 @@ impl Account {
         (self.spent / LOOKING_PARTS + self.saved).saturating_sub(self.cost)
     }
 
-    /// Whether the ranks compare their accounts before this call of a communicator without a wire. They never do
-    /// before the first call, because no time has been earned.
+    /// Whether the ranks compare their accounts before this call of a communicator without a wire.
+    /// They never do before the first call, because no time has been earned.
     pub fn is_due(&mut self, bytes: u64) -> bool {
         let is_first = self.schedule.weight == 0;
-        let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| pace.weight_of(WIRING.as_nanos() as u64));
-        self.schedule.is_due(bytes, if is_first { u64::MAX } else { earliest })
+        let earliest = self.pace.map_or(FIRST_WEIGHT, |pace| {
+            pace.weight_of(WIRING.as_nanos() as u64)
+        });
+        self.schedule
+            .is_due(bytes, if is_first { u64::MAX } else { earliest })
     }
 
     /// Whether the communicator should be wired.
@@ -178,11 +184,16 @@ impl Account {
     /// Little of this agreement is charged: in it the ranks wait for the last of them, as they
     /// would in the call.
     pub fn can_wire(&mut self, ranks: &mut impl Ranks) -> bool {
-        let own = self.allowance().saturating_sub(self.hopeless / LOOKING_PARTS);
+        let own = self
+            .allowance()
+            .saturating_sub(self.hopeless / LOOKING_PARTS);
         let began = ranks.now();
         let agreed = agreed_least(ranks, own);
         self.pay((ranks.now() - began).min(WIRING / 2));
-        self.pace = Some(Pace { allowance_ns: agreed.as_nanos() as u64, weight: self.schedule.weight });
+        self.pace = Some(Pace {
+            allowance_ns: agreed.as_nanos() as u64,
+            weight: self.schedule.weight,
+        });
         agreed >= WIRING
     }
 
@@ -201,7 +212,13 @@ impl Account {
 
     /// Decides whether a length is tried now, if the ranks can afford it. They have met for the
     /// decision since `began`; the caller charges that time.
-    pub fn vote(&mut self, operation: Operation, bytes: u64, began: Duration, ranks: &mut impl Ranks) {
+    pub fn vote(
+        &mut self,
+        operation: Operation,
+        bytes: u64,
+        began: Duration,
+        ranks: &mut impl Ranks,
+    ) {
         let length = Length::of(bytes);
         let had = self.allowance().saturating_sub(ranks.now() - began);
         let mut allowance = agreed_least(ranks, had).as_nanos() as u64;
@@ -228,19 +245,27 @@ impl Account {
                 let took = agreed_longest(ranks, (ranks.now() - from).as_nanos() as u64);
                 allowance = allowance.saturating_sub(took);
                 kind.step = Some((next, took));
-                if took >= longest_ns() || took.saturating_mul(4) > mpi_ns.saturating_mul(FAR_SLOWER) {
+                if took >= longest_ns()
+                    || took.saturating_mul(4) > mpi_ns.saturating_mul(FAR_SLOWER)
+                {
                     // Four times the length takes at least as long.
-                    self.prices.note(operation, length, [took.max(mpi_ns * FAR_SLOWER), mpi_ns]);
+                    self.prices
+                        .note(operation, length, [took.max(mpi_ns * FAR_SLOWER), mpi_ns]);
                     break;
                 }
                 next *= 4;
             }
             let is_open = self.prices.prices(operation, length).is_none();
             if is_open && next >= length.bytes() {
-                let expected = kind.step.map_or(mpi_ns * 2 + STEP_NS, |(step, took)| took * (full / step as u64));
+                let expected = kind.step.map_or(mpi_ns * 2 + STEP_NS, |(step, took)| {
+                    took * (full / step as u64)
+                });
                 let extra = expected.saturating_sub(mpi_ns) * TRIAL_CALLS as u64;
                 if extra <= allowance {
-                    kind.trial = Some(OnTrial { mpi_ns, wire: Times::default() });
+                    kind.trial = Some(OnTrial {
+                        mpi_ns,
+                        wire: Times::default(),
+                    });
                 }
             }
         }
@@ -248,7 +273,11 @@ impl Account {
 
     pub fn way(&self, operation: Operation, bytes: u64) -> Way {
         let length = Length::of(bytes);
-        let is_on_trial = || self.kinds.get(&(operation, length)).is_some_and(|kind| kind.trial.is_some());
+        let is_on_trial = || {
+            self.kinds
+                .get(&(operation, length))
+                .is_some_and(|kind| kind.trial.is_some())
+        };
         match self.prices.way(operation, length) {
             Some(way) => way,
             None if is_on_trial() => Way::Wire,
@@ -288,7 +317,12 @@ impl Account {
     }
 
     /// Compares the ranks' times of a length on trial; returns both if the trial is over.
-    pub fn compare(&mut self, operation: Operation, bytes: u64, ranks: &mut impl Ranks) -> Option<[u64; 2]> {
+    pub fn compare(
+        &mut self,
+        operation: Operation,
+        bytes: u64,
+        ranks: &mut impl Ranks,
+    ) -> Option<[u64; 2]> {
         let (length, began) = (Length::of(bytes), ranks.now());
         let kind = self.kinds.entry((operation, length)).or_default();
         let OnTrial { mpi_ns, ref wire } = *kind.trial.as_ref()?;
@@ -338,7 +372,11 @@ fn kind(wire: &Wire) -> TransferKind {
 /// Returns what is known of communicators of as many ranks, before it is known whether some share a
 /// host.
 pub fn known(ranks: usize) -> CostTable {
-    KNOWN.lock().get(&(ranks.next_power_of_two().ilog2(), true)).cloned().unwrap_or_default()
+    KNOWN
+        .lock()
+        .get(&(ranks.next_power_of_two().ilog2(), true))
+        .cloned()
+        .unwrap_or_default()
 }
 
 /// The ranks of a communicator. All of them make equal MPI calls, even if those by the wire fail.
@@ -353,12 +391,26 @@ pub struct LiveRanks<'a> {
 }
 
 impl<'a> LiveRanks<'a> {
-    pub fn new(table: &'static Table, comm: Word, wire: Option<&'a Wire>, rank: usize, size: usize) -> LiveRanks<'a> {
-        LiveRanks { table, comm, wire, rank, size, began: Instant::now(), trouble: None }
+    pub fn new(
+        table: &'static Table,
+        comm: Word,
+        wire: Option<&'a Wire>,
+        rank: usize,
+        size: usize,
+    ) -> LiveRanks<'a> {
+        LiveRanks {
+            table,
+            comm,
+            wire,
+            rank,
+            size,
+            began: Instant::now(),
+            trouble: None,
+        }
     }
 
-    /// Begins with ethbcast, which detects a rank that makes another call, or the MPI's own. Inside the MPI it would
-    /// not be detected. Then the ranks compare operation and length.
+    /// Begins with ethbcast, which detects a rank that makes another call, or the MPI's own. Inside
+    /// the MPI it would not be detected. Then the ranks compare operation and length.
     ///
     /// # Errors
     /// If calls differ.
@@ -369,7 +421,11 @@ impl<'a> LiveRanks<'a> {
         }
         let own = ((operation as c_int) << 8) | Length::of(bytes).bytes().ilog2() as c_int;
         let (least, most) = (self.least(own), -self.least(-own));
-        if self.trouble.is_none() && least > 0 && least != most { Err(Trouble::Calls) } else { Ok(()) }
+        if self.trouble.is_none() && least > 0 && least != most {
+            Err(Trouble::Calls)
+        } else {
+            Ok(())
+        }
     }
 
     /// Ends a trial.
@@ -386,14 +442,23 @@ impl<'a> LiveRanks<'a> {
     }
 
     fn by_wire(&mut self, call: impl FnOnce(&Wire) -> Result<(), Trouble>) {
-        let Some(wire) = self.wire.filter(|_| self.trouble.is_none()) else { return };
+        let Some(wire) = self.wire.filter(|_| self.trouble.is_none()) else {
+            return;
+        };
         self.trouble = call(wire).err().map(|trouble| wire.explained(trouble));
     }
 }
 
 impl Ranks for LiveRanks<'_> {
     fn least(&mut self, own: c_int) -> c_int {
-        let (own, mut least) = (if self.trouble.is_some() { -c_int::MAX } else { own }, 0);
+        let (own, mut least) = (
+            if self.trouble.is_some() {
+                -c_int::MAX
+            } else {
+                own
+            },
+            0,
+        );
         let code = (self.table.least)(self.comm, own, &mut least);
         self.trouble = self.trouble.take().or(done(code).err().map(Trouble::Mpi));
         least
@@ -427,20 +492,37 @@ impl Ranks for LiveRanks<'_> {
 ///
 /// # Errors
 /// The MPI's.
-pub fn share_known(table: &'static Table, comm: Word, wire: &Wire, account: &mut Account) -> Result<(), Trouble> {
+pub fn share_known(
+    table: &'static Table,
+    comm: Word,
+    wire: &Wire,
+    account: &mut Account,
+) -> Result<(), Trouble> {
     let mut bytes = KNOWN.lock().entry(kind(wire)).or_default().encode();
-    done((table.broadcast)(comm, bytes.as_mut_ptr(), cost_table::BYTES as c_int, 0)).map_err(Trouble::Mpi)?;
+    done((table.broadcast)(
+        comm,
+        bytes.as_mut_ptr(),
+        cost_table::BYTES as c_int,
+        0,
+    ))
+    .map_err(Trouble::Mpi)?;
     account.set_prices(CostTable::decode(&bytes));
     Ok(())
 }
 
 /// Keeps the results of a trial for later communicators.
 pub fn learn(wire: &Wire, account: &Account) {
-    KNOWN.lock().entry(kind(wire)).or_default().adopt(account.prices());
+    KNOWN
+        .lock()
+        .entry(kind(wire))
+        .or_default()
+        .adopt(account.prices());
 }
 
 pub fn print_trial(operation: Operation, bytes: usize, prices: [u64; 2]) {
     let [wire, mpi] = prices.map(|nanoseconds| nanoseconds as f64 / 1e3);
     let name = operation.name();
-    print_line(format_args!("tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"));
+    print_line(format_args!(
+        "tried: {name}, up to {bytes} bytes: {wire:.1} µs by the wire, {mpi:.1} µs by the MPI"
+    ));
 }

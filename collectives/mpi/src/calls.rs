@@ -36,7 +36,10 @@ impl Place {
     }
 
     fn root(&self, root: c_int) -> Result<usize, Reason> {
-        usize::try_from(root).ok().filter(|&root| root < self.size).ok_or(Reason::Arguments)
+        usize::try_from(root)
+            .ok()
+            .filter(|&root| root < self.size)
+            .ok_or(Reason::Arguments)
     }
 
     fn blocks(&self) -> Result<(), Reason> {
@@ -47,7 +50,9 @@ impl Place {
     }
 
     fn wire(&self) -> &Wire {
-        self.wire.as_ref().expect("a call is made by the wire if there is one")
+        self.wire
+            .as_ref()
+            .expect("a call is made by the wire if there is one")
     }
 }
 
@@ -57,8 +62,14 @@ struct Work<'p> {
 }
 
 impl<'p> Work<'p> {
-    fn new(bytes: usize, run: impl FnOnce() -> Result<(), Trouble> + 'p) -> Result<Work<'p>, Reason> {
-        Ok(Work { bytes, run: Box::new(run) })
+    fn new(
+        bytes: usize,
+        run: impl FnOnce() -> Result<(), Trouble> + 'p,
+    ) -> Result<Work<'p>, Reason> {
+        Ok(Work {
+            bytes,
+            run: Box::new(run),
+        })
     }
 }
 
@@ -67,12 +78,16 @@ pub fn broadcast(buffer: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> 
         let elements = place.elements(buffer)?;
         let (bytes, root) = (elements.bytes()?, place.root(root)?);
         let reads = place.rank == root;
-        Work::new(bytes, move || elements.write(reads, |bytes| place.wire().broadcast(root, bytes)))
+        Work::new(bytes, move || {
+            elements.write(reads, |bytes| place.wire().broadcast(root, bytes))
+        })
     })
 }
 
 pub fn barrier(comm: Word, own: impl FnOnce() -> c_int) -> c_int {
-    call(Operation::Barrier, comm, own, |place| Work::new(0, || place.wire().barrier()))
+    call(Operation::Barrier, comm, own, |place| {
+        Work::new(0, || place.wire().barrier())
+    })
 }
 
 pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
@@ -80,7 +95,11 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
         place.blocks()?;
         let block = place.elements(to)?;
         let all = block.times(place.size)?;
-        let sent = if place.is_in_place(from) { block.behind(place.rank) } else { place.elements(from)? };
+        let sent = if place.is_in_place(from) {
+            block.behind(place.rank)
+        } else {
+            place.elements(from)?
+        };
         let is_same = same(&sent, &block)?;
         Work::new(all.bytes()?, move || {
             is_same?;
@@ -91,7 +110,13 @@ pub fn allgather(from: Buffer, to: Buffer, comm: Word, own: impl FnOnce() -> c_i
     })
 }
 
-pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+pub fn gather(
+    from: Buffer,
+    to: Buffer,
+    root: c_int,
+    comm: Word,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
     call(Operation::Gather, comm, own, |place| {
         place.blocks()?;
         let root = place.root(root)?;
@@ -103,7 +128,11 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
         }
         let block = place.elements(to)?;
         let all = block.times(place.size)?;
-        let sent = if place.is_in_place(from) { block.behind(root) } else { place.elements(from)? };
+        let sent = if place.is_in_place(from) {
+            block.behind(root)
+        } else {
+            place.elements(from)?
+        };
         let is_same = same(&sent, &block)?;
         Work::new(all.bytes()?, move || {
             is_same?;
@@ -113,7 +142,13 @@ pub fn gather(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnc
     })
 }
 
-pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOnce() -> c_int) -> c_int {
+pub fn scatter(
+    from: Buffer,
+    to: Buffer,
+    root: c_int,
+    comm: Word,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
     call(Operation::Scatter, comm, own, |place| {
         place.blocks()?;
         let root = place.root(root)?;
@@ -125,16 +160,24 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
         }
         let block = place.elements(from)?;
         let all = block.times(place.size)?;
-        let received = if place.is_in_place(to) { None } else { Some(place.elements(to)?) };
+        let received = if place.is_in_place(to) {
+            None
+        } else {
+            Some(place.elements(to)?)
+        };
         let is_same = received.map_or(Ok(Ok(())), |received| same(&received, &block))?;
         let block_bytes = block.bytes()?;
         Work::new(all.bytes()?, move || {
             is_same?;
             let blocks = all.read()?;
             match received {
-                Some(received) => received.write(false, |own| place.wire().scatter(root, blocks.as_slice(), own)),
+                Some(received) => received.write(false, |own| {
+                    place.wire().scatter(root, blocks.as_slice(), own)
+                }),
                 // The root's own block stays in place.
-                None => place.wire().scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
+                None => place
+                    .wire()
+                    .scatter(root, blocks.as_slice(), &mut vec![0; block_bytes]),
             }
         })
     })
@@ -143,7 +186,11 @@ pub fn scatter(from: Buffer, to: Buffer, root: c_int, comm: Word, own: impl FnOn
 /// Compares a rank's own block in its two types. If they differ, the rank fails and leaves the
 /// others: in the MPI's own call it would wait for ever.
 fn same(one: &Elements, other: &Elements) -> Result<Result<(), Trouble>, Reason> {
-    Ok(if one.bytes()? == other.bytes()? { Ok(()) } else { Err(Trouble::Lengths) })
+    Ok(if one.bytes()? == other.bytes()? {
+        Ok(())
+    } else {
+        Err(Trouble::Lengths)
+    })
 }
 
 /// Makes a call by ethbcast if all ranks decide so, else the MPI's own.
@@ -166,16 +213,31 @@ fn call(
         Ok(found) => found,
         Err(reason) => return passed(reason),
     };
-    let (group, wire) = match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
-        Ok(found) => found,
-        // The others may still make it by ethbcast: inside the MPI it would never end.
-        Err(Reason::Differed) => return (table.fail)(comm, TRUNCATED),
-        Err(reason) => return passed(reason),
+    let (group, wire) =
+        match Group::of(table, settings, comm).and_then(|group| Ok((group, group.way()?))) {
+            Ok(found) => found,
+            // The others may still make it by ethbcast: inside the MPI it would never end.
+            Err(Reason::Differed) => return (table.fail)(comm, TRUNCATED),
+            Err(reason) => return passed(reason),
+        };
+    let place = Place {
+        table,
+        comm,
+        rank: group.rank,
+        size: group.size,
+        wire,
     };
-    let place = Place { table, comm, rank: group.rank, size: group.size, wire };
     let asked = prepare(&place).and_then(|work| requested(operation, settings, work));
-    let made = Made { operation, process, settings, place: &place, group };
-    let Some(wire) = &place.wire else { return made.unwired(asked.map(|work| work.bytes), passed) };
+    let made = Made {
+        operation,
+        process,
+        settings,
+        place: &place,
+        group,
+    };
+    let Some(wire) = &place.wire else {
+        return made.unwired(asked.map(|work| work.bytes), passed);
+    };
     let Work { bytes, run } = match asked {
         Ok(work) => work,
         Err(reason) => return made.by_mpi(wire, || passed(reason)).0,
@@ -184,7 +246,11 @@ fn call(
         Ok(Way::Wire) => made.by_wire(wire, bytes, run),
         Ok(Way::Mpi) => {
             let is_open = group.account.lock().is_open(operation, bytes as u64);
-            let reason = if is_open { Reason::Early } else { Reason::Faster };
+            let reason = if is_open {
+                Reason::Early
+            } else {
+                Reason::Faster
+            };
             let (code, took) = made.by_mpi(wire, || passed(reason));
             made.note(bytes, Way::Mpi, took);
             code
@@ -192,7 +258,10 @@ fn call(
         Err(trouble) if trouble.is_mismatch() => made.outcome(Ok(Err(trouble))),
         Err(trouble) => {
             if settings.is_verbose {
-                print_line(format_args!("{} stays with MPI: the trial: {trouble}", group.own_rank()));
+                print_line(format_args!(
+                    "{} stays with MPI: the trial: {trouble}",
+                    group.own_rank()
+                ));
             }
             group.give_up(Reason::Failed);
             passed(Reason::Failed)
@@ -202,7 +271,11 @@ fn call(
 
 /// Decides by operation, number of bytes and agreed settings whether a call may use ethbcast; all
 /// ranks decide alike.
-fn requested<'p>(operation: Operation, settings: &Settings, work: Work<'p>) -> Result<Work<'p>, Reason> {
+fn requested<'p>(
+    operation: Operation,
+    settings: &Settings,
+    work: Work<'p>,
+) -> Result<Work<'p>, Reason> {
     let (agreed, bytes) = (&settings.agreed, work.bytes as u64);
     match operation {
         _ if !agreed.taken.contains(&operation) => Err(Reason::NotAsked),
@@ -223,7 +296,13 @@ struct Made<'a> {
 
 impl Made<'_> {
     fn ranks<'w>(&self, wire: Option<&'w Wire>) -> LiveRanks<'w> {
-        let Place { table, comm, rank, size, .. } = *self.place;
+        let Place {
+            table,
+            comm,
+            rank,
+            size,
+            ..
+        } = *self.place;
         LiveRanks::new(table, comm, wire, rank, size)
     }
 
@@ -233,10 +312,14 @@ impl Made<'_> {
             Ok(bytes) => bytes as u64,
             Err(reason) => return passed(reason),
         };
-        self.group.approach(self.place.table, self.settings, self.place.comm, bytes);
+        self.group
+            .approach(self.place.table, self.settings, self.place.comm, bytes);
         let began = Instant::now();
         let code = passed(Reason::Early);
-        self.group.account.lock().took(self.operation, bytes, Way::Mpi, began.elapsed());
+        self.group
+            .account
+            .lock()
+            .took(self.operation, bytes, Way::Mpi, began.elapsed());
         code
     }
 
@@ -248,10 +331,17 @@ impl Made<'_> {
         (code, began.elapsed())
     }
 
-    fn by_wire(&self, wire: &Wire, bytes: usize, run: impl FnOnce() -> Result<(), Trouble>) -> c_int {
+    fn by_wire(
+        &self,
+        wire: &Wire,
+        bytes: usize,
+        run: impl FnOnce() -> Result<(), Trouble>,
+    ) -> c_int {
         let began = Instant::now();
         wire.begin(Kind::Wire, began);
-        let ended = catch_unwind(AssertUnwindSafe(|| run().map_err(|trouble| wire.explained(trouble))));
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            run().map_err(|trouble| wire.explained(trouble))
+        }));
         wire.end();
         let (took, is_well) = (began.elapsed(), matches!(ended, Ok(Ok(()))));
         let code = self.outcome(ended);
@@ -308,20 +398,38 @@ impl Made<'_> {
     /// communicator are the MPI's own, or, if the ranks' calls differed, fail as well.
     fn outcome(&self, ended: std::thread::Result<Result<(), Trouble>>) -> c_int {
         let failed = |failure, text: &dyn std::fmt::Display| {
-            print_line(format_args!("{}, {}: {text}", self.group.own_rank(), self.operation.name()));
-            self.group.give_up(if failure == TRUNCATED { Reason::Differed } else { Reason::Failed });
+            print_line(format_args!(
+                "{}, {}: {text}",
+                self.group.own_rank(),
+                self.operation.name()
+            ));
+            self.group.give_up(if failure == TRUNCATED {
+                Reason::Differed
+            } else {
+                Reason::Failed
+            });
             (self.place.table.fail)(self.place.comm, failure)
         };
         match ended {
             Ok(Ok(())) => 0,
-            // The MPI's error handler has been called. The others, who wait for this rank, see it as
-            // one that has left.
+            // The MPI's error handler has been called. The others, who wait for this rank, see it
+            // as one that has left.
             Ok(Err(Trouble::Mpi(code))) => {
                 self.group.give_up(Reason::Failed);
                 code
             }
-            Ok(Err(trouble)) => failed(if trouble.is_mismatch() { TRUNCATED } else { OTHER }, &trouble),
-            Err(_) => failed(OTHER, &"a fault of ethbcast, printed above: please report it"),
+            Ok(Err(trouble)) => failed(
+                if trouble.is_mismatch() {
+                    TRUNCATED
+                } else {
+                    OTHER
+                },
+                &trouble,
+            ),
+            Err(_) => failed(
+                OTHER,
+                &"a fault of ethbcast, printed above: please report it",
+            ),
         }
     }
 }
@@ -330,11 +438,15 @@ impl Made<'_> {
 pub fn finish() {
     static SAID: OnceLock<()> = OnceLock::new();
     let process = Process::get();
-    let Some(settings) = process.settings.as_ref().filter(|_| SAID.set(()).is_ok()) else { return };
+    let Some(settings) = process.settings.as_ref().filter(|_| SAID.set(()).is_ok()) else {
+        return;
+    };
     group::close_all();
     let rank = group::world_rank();
     if settings.stats == Stats::All || settings.stats == Stats::First && rank.unwrap_or(0) == 0 {
-        let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| format!("ethbcast-mpi: rank {rank}: "));
+        let beginning = rank.map_or("ethbcast-mpi: ".into(), |rank| {
+            format!("ethbcast-mpi: rank {rank}: ")
+        });
         print(&process.statistics.lines(&beginning));
     }
 }

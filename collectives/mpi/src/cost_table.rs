@@ -28,7 +28,10 @@ impl Length {
     /// Returns the length for a call of `bytes` bytes: the next power of two. A barrier has the
     /// least.
     pub fn of(bytes: u64) -> Length {
-        let log = bytes.clamp(1 << MIN_LOG, 1 << MAX_LOG).next_power_of_two().ilog2();
+        let log = bytes
+            .clamp(1 << MIN_LOG, 1 << MAX_LOG)
+            .next_power_of_two()
+            .ilog2();
         Length((log - MIN_LOG) as usize)
     }
 
@@ -46,7 +49,10 @@ pub struct CostTable {
 impl CostTable {
     pub fn note(&mut self, operation: Operation, length: Length, [wire, mpi]: [u64; 2]) {
         let of = &mut self.nanoseconds[operation as usize];
-        (of[Way::Wire as usize][length.0], of[Way::Mpi as usize][length.0]) = (wire.max(1), mpi.max(1));
+        (
+            of[Way::Wire as usize][length.0],
+            of[Way::Mpi as usize][length.0],
+        ) = (wire.max(1), mpi.max(1));
     }
 
     /// Returns both times of a length, by the wire and by the MPI, if it was tried.
@@ -57,7 +63,8 @@ impl CostTable {
 
     pub fn way(&self, operation: Operation, length: Length) -> Option<Way> {
         self.prices(operation, length).map(|[wire, mpi]| {
-            let pays = u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - MIN_GAIN_PERCENT);
+            let pays =
+                u128::from(wire) * 100 <= u128::from(mpi) * u128::from(100 - MIN_GAIN_PERCENT);
             if pays { Way::Wire } else { Way::Mpi }
         })
     }
@@ -75,7 +82,10 @@ impl CostTable {
     pub fn encode(&self) -> [u8; BYTES] {
         let mut bytes = [0; BYTES];
         let numbers = self.nanoseconds.as_flattened().as_flattened();
-        bytes.chunks_exact_mut(8).zip(numbers).for_each(|(place, number)| place.copy_from_slice(&number.to_be_bytes()));
+        bytes
+            .chunks_exact_mut(8)
+            .zip(numbers)
+            .for_each(|(place, number)| place.copy_from_slice(&number.to_be_bytes()));
         bytes
     }
 
@@ -97,7 +107,9 @@ mod tests {
 
     fn prices(tried: &[(u64, [u64; 2])]) -> CostTable {
         let mut prices = CostTable::default();
-        tried.iter().for_each(|(bytes, both)| prices.note(Operation::Broadcast, Length::of(*bytes), *both));
+        tried
+            .iter()
+            .for_each(|(bytes, both)| prices.note(Operation::Broadcast, Length::of(*bytes), *both));
         prices
     }
 
@@ -108,25 +120,51 @@ mod tests {
     #[test]
     fn a_length_stands_for_those_up_to_the_power_of_two() {
         let of = |bytes| Length::of(bytes).bytes() as u64;
-        assert_eq!([0, 1, 256, 257, 64 * KIB].map(of), [256, 256, 256, 512, 64 * KIB]);
-        assert_eq!([64 * KIB + 1, 16 << 20, u64::MAX].map(of), [128 * KIB, 16 << 20, 16 << 20]);
+        assert_eq!(
+            [0, 1, 256, 257, 64 * KIB].map(of),
+            [256, 256, 256, 512, 64 * KIB]
+        );
+        assert_eq!(
+            [64 * KIB + 1, 16 << 20, u64::MAX].map(of),
+            [128 * KIB, 16 << 20, 16 << 20]
+        );
     }
 
     #[test]
     fn the_wire_has_the_lengths_at_which_it_is_clearly_faster() {
         // Slower at some lengths, where the network card segments the MPI's data, and faster again
         // beyond.
-        let prices = prices(&[(256, [20, 80]), (64 * KIB, [400, 410]), (KIB << 10, [68, 33]), (16 << 20, [53, 101])]);
+        let prices = prices(&[
+            (256, [20, 80]),
+            (64 * KIB, [400, 410]),
+            (KIB << 10, [68, 33]),
+            (16 << 20, [53, 101]),
+        ]);
         let ways = [1, 64 * KIB, KIB << 10, 16 << 20, 1 << 30].map(|bytes| way(&prices, bytes));
-        assert_eq!(ways, [Some(Way::Wire), Some(Way::Mpi), Some(Way::Mpi), Some(Way::Wire), Some(Way::Wire)]);
+        assert_eq!(
+            ways,
+            [
+                Some(Way::Wire),
+                Some(Way::Mpi),
+                Some(Way::Mpi),
+                Some(Way::Wire),
+                Some(Way::Wire)
+            ]
+        );
         assert_eq!(way(&prices, 4096), None, "it was not tried");
         assert_eq!(prices.way(Operation::Gather, Length::of(1)), None);
     }
 
     #[test]
     fn within_a_tenth_it_stays_with_the_mpi() {
-        assert_eq!(way(&prices(&[(4 * KIB, [901, 1000])]), 4096), Some(Way::Mpi));
-        assert_eq!(way(&prices(&[(4 * KIB, [899, 1000])]), 4096), Some(Way::Wire));
+        assert_eq!(
+            way(&prices(&[(4 * KIB, [901, 1000])]), 4096),
+            Some(Way::Mpi)
+        );
+        assert_eq!(
+            way(&prices(&[(4 * KIB, [899, 1000])]), 4096),
+            Some(Way::Wire)
+        );
     }
 
     #[test]
@@ -141,6 +179,9 @@ mod tests {
         let mut sent = prices(&[(256, [1, 2]), (16 << 20, [u64::MAX, 7])]);
         sent.note(Operation::Gather, Length::of(KIB), [0, 0]);
         assert_eq!(CostTable::decode(&sent.encode()), sent);
-        assert_eq!(sent.prices(Operation::Gather, Length::of(KIB)), Some([1, 1]));
+        assert_eq!(
+            sent.prices(Operation::Gather, Length::of(KIB)),
+            Some([1, 1])
+        );
     }
 }

@@ -9,7 +9,13 @@ use std::sync::OnceLock;
 
 /// Library names of MPIs, for programs that have loaded theirs with local visibility (as Python
 /// does): MPICH and relatives, Open MPI, and the standard's own ABI.
-const SONAMES: [&CStr; 5] = [c"libmpi.so.40", c"libmpi.so.12", c"libmpich.so.12", c"libmpi.so.80", c"libmpi_abi.so.0"];
+const SONAMES: [&CStr; 5] = [
+    c"libmpi.so.40",
+    c"libmpi.so.12",
+    c"libmpich.so.12",
+    c"libmpi.so.80",
+    c"libmpi_abi.so.0",
+];
 
 /// A function of the MPI, looked up once. `F` is a function pointer type.
 pub struct Symbol<F> {
@@ -21,7 +27,10 @@ impl<F: Copy> Symbol<F> {
     /// Looks for the function of this name, which ends with a zero byte, at the first use.
     pub const fn new(name: &'static str) -> Symbol<F> {
         match CStr::from_bytes_with_nul(name.as_bytes()) {
-            Ok(name) => Symbol { name, found: OnceLock::new() },
+            Ok(name) => Symbol {
+                name,
+                found: OnceLock::new(),
+            },
             Err(_) => panic!("a name without a zero byte at its end"),
         }
     }
@@ -37,8 +46,8 @@ impl<F: Copy> Symbol<F> {
             if address.is_null() {
                 address = behind_this(self.name);
             }
-            // SAFETY: it is not null, and a function of the MPI with the arguments that MPI's standard gives it, which
-            // `F` says.
+            // SAFETY: it is not null, and a function of the MPI with the arguments that MPI's
+            // standard gives it, which `F` says.
             (!address.is_null()).then(|| unsafe { transmute_copy::<*mut c_void, F>(&address) })
         })
     }
@@ -59,7 +68,10 @@ pub fn address(name: &CStr) -> *mut c_void {
         // SAFETY: a handle that has just been given out, and a name that ends with a zero byte.
         unsafe { libc::dlsym(library, name.as_ptr()) }
     });
-    hidden.into_iter().find(|address| !address.is_null()).unwrap_or(std::ptr::null_mut())
+    hidden
+        .into_iter()
+        .find(|address| !address.is_null())
+        .unwrap_or(std::ptr::null_mut())
 }
 
 pub fn library(soname: &CStr) -> Option<*mut c_void> {
@@ -85,13 +97,19 @@ pub unsafe fn symbol<F: Copy>(library: *mut c_void, name: &CStr) -> Option<F> {
 /// Returns the `MPI_…` behind this library, for an MPI without the corresponding `PMPI_…`: MPICH
 /// has `mpi_barrier_f08_`, but no `pmpi_barrier_f08_`. Null if there is none.
 fn behind_this(profiling: &CStr) -> *mut c_void {
-    let without = profiling.to_bytes_with_nul().get(1..).and_then(|bytes| CStr::from_bytes_with_nul(bytes).ok());
+    let without = profiling
+        .to_bytes_with_nul()
+        .get(1..)
+        .and_then(|bytes| CStr::from_bytes_with_nul(bytes).ok());
     // SAFETY: a name that ends with a zero byte.
-    without.map_or(std::ptr::null_mut(), |name| unsafe { libc::dlsym(libc::RTLD_NEXT, name.as_ptr()) })
+    without.map_or(std::ptr::null_mut(), |name| unsafe {
+        libc::dlsym(libc::RTLD_NEXT, name.as_ptr())
+    })
 }
 
 pub fn back_end(path: &Path) -> Result<&'static Table, String> {
-    let path = CString::new(path.as_os_str().as_bytes()).map_err(|_| "its path has a zero byte".to_owned())?;
+    let path = CString::new(path.as_os_str().as_bytes())
+        .map_err(|_| "its path has a zero byte".to_owned())?;
     // SAFETY: a back end has nothing that runs when it is loaded.
     let library = unsafe { libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL) };
     if library.is_null() {
@@ -101,8 +119,8 @@ pub fn back_end(path: &Path) -> Result<&'static Table, String> {
     }
     // SAFETY: a handle that has just been given out, and a name that ends with a zero byte.
     let table = unsafe { libc::dlsym(library, c"ethbcast_mpi_backend".as_ptr()) }.cast::<Table>();
-    // SAFETY: a back end's symbol of this name is a constant table, which is never unloaded; one of another version
-    // begins with its number, too.
+    // SAFETY: a back end's symbol of this name is a constant table, which is never unloaded; one of
+    // another version begins with its number, too.
     unsafe { table.as_ref() }.ok_or_else(|| "it is no back end".to_owned())
 }
 
@@ -116,7 +134,11 @@ pub fn own_folder() -> Option<PathBuf> {
     }
     // SAFETY: the loader's own text, which stays as long as this library.
     let name = unsafe { CStr::from_ptr(info.dli_fname) };
-    Some(Path::new(OsStr::from_bytes(name.to_bytes())).parent()?.to_owned())
+    Some(
+        Path::new(OsStr::from_bytes(name.to_bytes()))
+            .parent()?
+            .to_owned(),
+    )
 }
 
 pub const VERSION: u32 = 3;
@@ -149,16 +171,42 @@ pub struct Table {
     pub start: extern "C" fn(closed: extern "C" fn(state: *mut c_void)) -> c_int,
     pub world: extern "C" fn(rank: &mut c_int) -> c_int,
     pub is_of_world: extern "C" fn(comm: Word) -> c_int,
-    pub look: extern "C" fn(comm: Word, state: &mut *mut c_void, rank: &mut c_int, size: &mut c_int) -> c_int,
+    pub look: extern "C" fn(
+        comm: Word,
+        state: &mut *mut c_void,
+        rank: &mut c_int,
+        size: &mut c_int,
+    ) -> c_int,
     pub keep: extern "C" fn(comm: Word, state: *mut c_void) -> c_int,
-    pub type_of: extern "C" fn(datatype: Word, bytes: &mut i64, extent: &mut i64, is_plain: &mut c_int) -> c_int,
-    pub pack: extern "C" fn(comm: Word, datatype: Word, count: i64, from: Word, to: *mut u8, bytes: i64) -> c_int,
-    pub unpack: extern "C" fn(comm: Word, datatype: Word, count: i64, to: Word, from: *const u8, bytes: i64) -> c_int,
+    pub type_of: extern "C" fn(
+        datatype: Word,
+        bytes: &mut i64,
+        extent: &mut i64,
+        is_plain: &mut c_int,
+    ) -> c_int,
+    pub pack: extern "C" fn(
+        comm: Word,
+        datatype: Word,
+        count: i64,
+        from: Word,
+        to: *mut u8,
+        bytes: i64,
+    ) -> c_int,
+    pub unpack: extern "C" fn(
+        comm: Word,
+        datatype: Word,
+        count: i64,
+        to: Word,
+        from: *const u8,
+        bytes: i64,
+    ) -> c_int,
     pub is_in_place: extern "C" fn(address: Word) -> c_int,
     pub is_bottom: extern "C" fn(address: Word) -> c_int,
     pub allgather: extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int) -> c_int,
-    pub gather: extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int, root: c_int) -> c_int,
-    pub scatter: extern "C" fn(comm: Word, all: *const u8, own: *mut u8, bytes: c_int, root: c_int) -> c_int,
+    pub gather:
+        extern "C" fn(comm: Word, own: *const u8, all: *mut u8, bytes: c_int, root: c_int) -> c_int,
+    pub scatter:
+        extern "C" fn(comm: Word, all: *const u8, own: *mut u8, bytes: c_int, root: c_int) -> c_int,
     pub least: extern "C" fn(comm: Word, own: c_int, least: &mut c_int) -> c_int,
     pub broadcast: extern "C" fn(comm: Word, buffer: *mut u8, bytes: c_int, root: c_int) -> c_int,
     pub barrier: extern "C" fn(comm: Word) -> c_int,
@@ -170,7 +218,8 @@ pub struct Table {
         must_continue: ContinueCallback,
         state: *const c_void,
     ) -> c_int,
-    pub watched_barrier: extern "C" fn(comm: Word, must_continue: ContinueCallback, state: *const c_void) -> c_int,
+    pub watched_barrier:
+        extern "C" fn(comm: Word, must_continue: ContinueCallback, state: *const c_void) -> c_int,
     pub split: extern "C" fn(comm: Word, color: c_int, key: c_int, part: &mut Word) -> c_int,
     pub release: extern "C" fn(comm: Word) -> c_int,
     pub progress: extern "C" fn(),
@@ -179,8 +228,8 @@ pub struct Table {
     pub type_of_fortran: extern "C" fn(handle: c_int) -> Word,
 }
 
-// SAFETY: a table is a constant of the back end, and the MPI's functions may be called from where the program itself
-// has called one.
+// SAFETY: a table is a constant of the back end, and the MPI's functions may be called from where
+// the program itself has called one.
 unsafe impl Sync for Table {}
 // SAFETY: as above.
 unsafe impl Send for Table {}
@@ -193,17 +242,23 @@ pub fn done(code: c_int) -> Result<(), c_int> {
 impl Table {
     pub fn library(&self) -> &str {
         // SAFETY: a back end of this version has a constant text here.
-        unsafe { CStr::from_ptr(self.library) }.to_str().unwrap_or_default()
+        unsafe { CStr::from_ptr(self.library) }
+            .to_str()
+            .unwrap_or_default()
     }
 }
 
 /// Writes to stderr, whatever its state. A launcher that has lost a rank of this host may have
 /// closed its pipe; the signal would end an unprepared process.
 pub fn print(text: &str) {
-    let none = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let none = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: the sets are written before use; only this thread's mask is changed, and restored.
     unsafe {
-        let (mut broken, mut before, mut pending) = std::mem::zeroed::<[libc::sigset_t; 3]>().into();
+        let (mut broken, mut before, mut pending) =
+            std::mem::zeroed::<[libc::sigset_t; 3]>().into();
         libc::sigemptyset(&mut broken);
         libc::sigaddset(&mut broken, libc::SIGPIPE);
         libc::sigpending(&mut pending);

@@ -4,9 +4,9 @@
 //! C passes an int as an int everywhere. A handle, an address or a count of the `_c` forms is
 //! a word; the calling conventions of 64-bit Linux allow an int of MPICH's in it.
 //!
-//! Fortran passes every argument as an address. `mpif.h` and `use mpi` call `mpi_bcast_`, `use mpi_f08`
-//! of Open MPI `mpi_bcast_f08_`. Open MPI's own call `PMPI_Bcast`, past `MPI_Bcast`. MPICH's call
-//! `MPI_Bcast`, and are left alone.
+//! Fortran passes every argument as an address. `mpif.h` and `use mpi` call `mpi_bcast_`, `use
+//! mpi_f08` of Open MPI `mpi_bcast_f08_`. Open MPI's own call `PMPI_Bcast`, past `MPI_Bcast`.
+//! MPICH's call `MPI_Bcast`, and are left alone.
 #![allow(non_snake_case)]
 
 use crate::buffers::Counted;
@@ -73,8 +73,8 @@ fn in_c(buffer: Word) -> Word {
     sign.map_or(buffer, |at| SIGNS[at].1)
 }
 
-/// Returns the back end, if Fortran's calls bypass C's in this MPI. All ranks decide alike, whatever
-/// their buffers are.
+/// Returns the back end, if Fortran's calls bypass C's in this MPI. All ranks decide alike,
+/// whatever their buffers are.
 fn fortran_table() -> Option<&'static Table> {
     let table = Process::get().table.ok()?;
     let has_signs = || (table.is_in_place)(IN_PLACE) != 0 && (table.is_bottom)(BOTTOM) != 0;
@@ -87,7 +87,11 @@ fn value(integer: Word) -> c_int {
 }
 
 fn buffer(table: &Table, at: Word, count: Word, datatype: Word) -> Buffer {
-    (in_c(at), i64::from(value(count)), (table.type_of_fortran)(value(datatype)))
+    (
+        in_c(at),
+        i64::from(value(count)),
+        (table.type_of_fortran)(value(datatype)),
+    )
 }
 
 /// Makes a call and writes its error; the MPI's own subroutine writes the error itself.
@@ -177,7 +181,8 @@ extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init_thread(count: Word, words: Word, required: c_int, provided: Word) -> c_int {
-    static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> = Symbol::new("PMPI_Init_thread\0");
+    static OWN: Symbol<extern "C" fn(Word, Word, c_int, Word) -> c_int> =
+        Symbol::new("PMPI_Init_thread\0");
     begun(|| own(&OWN, |own| own(count, words, required, provided)))
 }
 

@@ -47,11 +47,15 @@ static WORLD_SIZE: AtomicI32 = AtomicI32::new(0);
 
 impl Group {
     /// Returns the group of `comm`, created on its first collective, or why there is none.
-    pub fn of(table: &'static Table, settings: &Settings, comm: Word) -> Result<&'static Group, Reason> {
+    pub fn of(
+        table: &'static Table,
+        settings: &Settings,
+        comm: Word,
+    ) -> Result<&'static Group, Reason> {
         let (mut state, mut rank, mut size) = (std::ptr::null_mut(), 0, 0);
         match (table.look)(comm, &mut state, &mut rank, &mut size) {
-            // SAFETY: what was kept with the communicator is a group, until the communicator is freed, which no program
-            // does while it is in a collective of it.
+            // SAFETY: what was kept with the communicator is a group, until the communicator is
+            // freed, which no program does while it is in a collective of it.
             KNOWN => unsafe { state.cast::<Group>().as_ref() }.ok_or(Reason::NotNow),
             NEW => Ok(Group::new(table, settings, comm, (rank, size))),
             INTER => Err(Reason::Intercommunicator),
@@ -59,14 +63,28 @@ impl Group {
         }
     }
 
-    fn new(table: &'static Table, settings: &Settings, comm: Word, (rank, size): (c_int, c_int)) -> &'static Group {
+    fn new(
+        table: &'static Table,
+        settings: &Settings,
+        comm: Word,
+        (rank, size): (c_int, c_int),
+    ) -> &'static Group {
         if size >= WORLD_SIZE.fetch_max(size, Ordering::Relaxed) {
             WORLD_RANK.store(rank, Ordering::Relaxed);
         }
-        let state = if size < 2 { Stage::Own(Reason::OneRank) } else { Stage::Unwired };
+        let state = if size < 2 {
+            Stage::Own(Reason::OneRank)
+        } else {
+            Stage::Unwired
+        };
         let (rank, size) = (rank as usize, size as usize);
         let account = Mutex::new(Account::new(account::known(size)));
-        let group: &'static Group = Box::leak(Box::new(Group { state: Mutex::new(state), account, rank, size }));
+        let group: &'static Group = Box::leak(Box::new(Group {
+            state: Mutex::new(state),
+            account,
+            rank,
+            size,
+        }));
         let address = std::ptr::from_ref(group);
         GROUPS.lock().push(address as usize);
         if (table.keep)(comm, address.cast_mut().cast()) != 0 {
@@ -118,7 +136,8 @@ impl Group {
         }
     }
 
-    /// Takes the next step towards the wire before a call of `bytes`, if one is due; all ranks decide alike.
+    /// Takes the next step towards the wire before a call of `bytes`, if one is due; all ranks
+    /// decide alike.
     pub fn approach(&self, table: &'static Table, settings: &Settings, comm: Word, bytes: u64) {
         let mut account = self.account.lock();
         if !account.is_due(bytes) {
@@ -132,7 +151,8 @@ impl Group {
         let began = Instant::now();
         drop(account);
         if is_joining {
-            let is_over = matches!(&*self.state.lock(), Stage::Joining(joining) if joining.is_over());
+            let is_over =
+                matches!(&*self.state.lock(), Stage::Joining(joining) if joining.is_over());
             if ranks.least(c_int::from(is_over)) == 1 {
                 self.complete(table, settings, comm);
             }
@@ -158,17 +178,30 @@ impl Group {
 
     /// Ends joining, when it is over on all ranks, and agrees on its success.
     fn complete(&self, table: &'static Table, settings: &Settings, comm: Word) {
-        let Stage::Joining(joining) = std::mem::replace(&mut *self.state.lock(), Stage::Own(Reason::NotJoined)) else {
+        let Stage::Joining(joining) =
+            std::mem::replace(&mut *self.state.lock(), Stage::Own(Reason::NotJoined))
+        else {
             return;
         };
         let joined = joining.finish();
-        let (own, mut least) = (if joined.is_ok() { 1 + c_int::from(kept::has_room()) } else { 0 }, 0);
+        let (own, mut least) = (
+            if joined.is_ok() {
+                1 + c_int::from(kept::has_room())
+            } else {
+                0
+            },
+            0,
+        );
         let agreed = done((table.least)(comm, own, &mut least));
         let wire = match joined {
             Ok(wire) if least > 0 && agreed.is_ok() => Arc::new(wire),
             Ok(wire) => {
                 wire.release();
-                return self.stay(settings, Reason::NotJoined, "another rank did not join, and says why");
+                return self.stay(
+                    settings,
+                    Reason::NotJoined,
+                    "another rank did not join, and says why",
+                );
             }
             Err(text) => {
                 if settings.is_verbose && self.rank != 0 {
@@ -184,7 +217,14 @@ impl Group {
         self.carry(table, settings, comm, wire, "");
     }
 
-    fn carry(&self, table: &'static Table, settings: &Settings, comm: Word, wire: Arc<Wire>, again: &str) {
+    fn carry(
+        &self,
+        table: &'static Table,
+        settings: &Settings,
+        comm: Word,
+        wire: Arc<Wire>,
+        again: &str,
+    ) {
         if settings.agreed.tries
             && let Err(trouble) = account::share_known(table, comm, &wire, &mut self.account.lock())
         {
@@ -192,7 +232,11 @@ impl Group {
             return self.stay(settings, Reason::Failed, &trouble.to_string());
         }
         if settings.is_verbose && self.rank == 0 {
-            print_line(format_args!("{} ranks on {}{again}", self.size, wire.describe()));
+            print_line(format_args!(
+                "{} ranks on {}{again}",
+                self.size,
+                wire.describe()
+            ));
         }
         ON_THE_WIRE.fetch_add(1, Ordering::Relaxed);
         *self.state.lock() = Stage::Wired(wire);
@@ -200,7 +244,11 @@ impl Group {
 
     fn stay(&self, settings: &Settings, reason: Reason, text: &str) {
         if settings.is_verbose && self.rank == 0 {
-            print_line(format_args!("{} ranks stay with MPI: {}: {text}", self.size, reason.text()));
+            print_line(format_args!(
+                "{} ranks stay with MPI: {}: {text}",
+                self.size,
+                reason.text()
+            ));
         }
         if self.rank == 0 && text.contains(UNUSABLE_KEY) {
             UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
@@ -214,7 +262,9 @@ impl Group {
 
 pub extern "C" fn closed(state: *mut c_void) {
     let mut groups = GROUPS.lock();
-    let Some(at) = groups.iter().position(|&address| address == state as usize) else { return };
+    let Some(at) = groups.iter().position(|&address| address == state as usize) else {
+        return;
+    };
     groups.swap_remove(at);
     drop(groups);
     // SAFETY: it was made by `Box::leak`, and this list has just forgotten it: it is freed once.
@@ -233,7 +283,8 @@ pub extern "C" fn closed(state: *mut c_void) {
 pub fn close_all() {
     let groups: Vec<usize> = GROUPS.lock().clone();
     for address in groups {
-        // SAFETY: what is in the list has not been freed, and no communicator is freed while the program finalizes.
+        // SAFETY: what is in the list has not been freed, and no communicator is freed while the
+        // program finalizes.
         let group = unsafe { &*(address as *const Group) };
         let way = group.way();
         group.give_up(Reason::NotNow);
@@ -252,18 +303,22 @@ enum Begun {
     Kept(Arc<Wire>),
 }
 
-/// Checks that all ranks of a communicator have the drop-in, with equal settings; those that have it
-/// find the same.
+/// Checks that all ranks of a communicator have the drop-in, with equal settings; those that have
+/// it find the same.
 fn everywhere(table: &Table, comm: Word) -> Result<(), (Reason, String)> {
     presence::everywhere().map_err(|text| (Reason::NotEverywhere, text))?;
     match (table.is_of_world)(comm) {
-        0 => Err((Reason::OtherWorld, "not all of them are of this MPI_COMM_WORLD".into())),
+        0 => Err((
+            Reason::OtherWorld,
+            "not all of them are of this MPI_COMM_WORLD".into(),
+        )),
         _ => Ok(()),
     }
 }
 
-/// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards, places,
-/// and the join, unless all of them have kept a wire of the same ranks; it is short if they have one of more ranks.
+/// Begins to wire a communicator. Every rank takes identical steps, whatever it finds: cards,
+/// places, and the join, unless all of them have kept a wire of the same ranks; it is short if they
+/// have one of more ranks.
 fn joining(
     table: &'static Table,
     settings: &Settings,
@@ -276,25 +331,41 @@ fn joining(
     WORLD_RANK.store(world_rank, Ordering::Relaxed);
     WORLD_SIZE.store(c_int::MAX, Ordering::Relaxed);
     let offer = Offer::of(rank, size);
-    let own = NodeDescriptor { offer: offer.number(), ..own_descriptor(settings) };
+    let own = NodeDescriptor {
+        offer: offer.number(),
+        ..own_descriptor(settings)
+    };
     let mut all = vec![0; rank_map::BYTES * size];
-    let exchanged = (table.allgather)(comm, own.encode().as_ptr(), all.as_mut_ptr(), rank_map::BYTES as c_int);
+    let exchanged = (table.allgather)(
+        comm,
+        own.encode().as_ptr(),
+        all.as_mut_ptr(),
+        rank_map::BYTES as c_int,
+    );
     done(exchanged).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))?;
     let cards = cards(&all)?;
     let host_map = RankMap::new(&cards, &settings.agreed, settings.topology.is_some())?;
-    if let Some(wire) = offer.accepted(cards.iter().flatten().map(|card| card.offer), &host_map, rank) {
+    if let Some(wire) = offer.accepted(
+        cards.iter().flatten().map(|card| card.offer),
+        &host_map,
+        rank,
+    ) {
         return Ok(Begun::Kept(wire));
     }
     let agree = |own| {
         let mut least = 0;
         let code = (table.least)(comm, own, &mut least);
-        done(code).map(|()| least).map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))
+        done(code)
+            .map(|()| least)
+            .map_err(|code| (Reason::NotJoined, format!("the MPI's error {code}")))
     };
     Ok(match kept::take(&host_map, rank, agree)? {
         Some(wire) => Begun::Kept(wire),
         None => {
             let above = kept::above(&host_map, agree)?;
-            Begun::Joining(Box::new(Wire::join(table, settings, comm, rank, host_map, above)))
+            Begun::Joining(Box::new(Wire::join(
+                table, settings, comm, rank, host_map, above,
+            )))
         }
     })
 }
@@ -305,19 +376,30 @@ fn own_descriptor(settings: &Settings) -> NodeDescriptor {
     let trouble = match place.as_ref().and(settings.agreed.key.as_ref()) {
         Err(text) => text.clone(),
         Ok(_) if NO_WIRE.get().is_some() => {
-            format!("{}: {}", Reason::NotJoined.text(), NO_WIRE.get().map_or("", |text| text))
+            format!(
+                "{}: {}",
+                Reason::NotJoined.text(),
+                NO_WIRE.get().map_or("", |text| text)
+            )
         }
         Ok(_) if crowded => Reason::TooMany.text().to_owned(),
         Ok(_) if has_device_memory() => "a library for memory of devices is loaded".to_owned(),
         Ok(_) => String::new(),
     };
-    let mac = place.as_ref().copied().unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
+    let mac = place
+        .as_ref()
+        .copied()
+        .unwrap_or(MacAddr::new(0, 0, 0, 0, 0, 0));
     let nonce = random_u64().unwrap_or_default();
     NodeDescriptor {
         mac,
         nonce,
         process: ProcessId::own(),
-        host: if settings.topology.is_some() { host::name(None) } else { host::own_name() },
+        host: if settings.topology.is_some() {
+            host::name(None)
+        } else {
+            host::own_name()
+        },
         world_rank: world_rank().map(|rank| rank as u32),
         offer: 0,
         fingerprint: settings.agreed.fingerprint(),
@@ -327,15 +409,18 @@ fn own_descriptor(settings: &Settings) -> NodeDescriptor {
 
 /// Whether buffers may be in device memory, unreadable for this process: CUDA, HIP.
 fn has_device_memory() -> bool {
-    [c"cuInit", c"hipInit"].into_iter().any(|name| !crate::dynamic::address(name).is_null())
+    [c"cuInit", c"hipInit"]
+        .into_iter()
+        .any(|name| !crate::dynamic::address(name).is_null())
 }
 
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {
         let found = Interface::find(interface);
-        let found =
-            found.map_err(|error| NamedOptions::reworded(&error.to_string(), |_| "ETHBCAST_MPI_INTERFACE".into()))?;
+        let found = found.map_err(|error| {
+            NamedOptions::reworded(&error.to_string(), |_| "ETHBCAST_MPI_INTERFACE".into())
+        })?;
         let mut config = PortConfig::default();
         config.hears = false;
         drop(Port::open(&found, config).map_err(|error| error.to_string())?);

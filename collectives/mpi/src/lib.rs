@@ -9,12 +9,13 @@
 //! has this library.
 //!
 //! **A communicator** is wired (its ranks join an ethbcast group, the *wire*) once the ranks'
-//! `account`s show that it can pay (`group`). All ranks exchange node descriptors (`rank_map`) by the MPI's
-//! own allgather, derive equal `rank_map`s from them, and join in the background, while the program
-//! continues with the MPI. The state is kept with the communicator as an attribute. The account
-//! decides when a length is tried on the wire, by the program's own calls; all ranks record the
-//! result in a `cost_table`, which decides from then on (`calls`). The results are kept for later
-//! communicators, and so is the wire, for those of the same ranks; in it those of fewer ranks are numbers (`kept`).
+//! `account`s show that it can pay (`group`). All ranks exchange node descriptors (`rank_map`) by
+//! the MPI's own allgather, derive equal `rank_map`s from them, and join in the background, while
+//! the program continues with the MPI. The state is kept with the communicator as an attribute. The
+//! account decides when a length is tried on the wire, by the program's own calls; all ranks record
+//! the result in a `cost_table`, which decides from then on (`calls`). The results are kept for
+//! later communicators, and so is the wire, for those of the same ranks; in it those of fewer ranks
+//! are numbers (`kept`).
 //!
 //! A thread detects ranks that differ about the number of bytes (`order`, `wire`).
 //!

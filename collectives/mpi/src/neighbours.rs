@@ -22,7 +22,10 @@ pub struct ProcessId {
 impl ProcessId {
     pub fn own() -> ProcessId {
         let namespace = std::fs::metadata("/proc/self/ns/pid").map_or(0, |it| it.ino());
-        ProcessId { number: std::process::id(), namespace }
+        ProcessId {
+            number: std::process::id(),
+            namespace,
+        }
     }
 }
 
@@ -37,15 +40,24 @@ impl Neighbours {
     /// other containers are not visible.
     pub fn of(processes: impl IntoIterator<Item = ProcessId>) -> Result<Neighbours, String> {
         let own = ProcessId::own();
-        let seen = processes
-            .into_iter()
-            .filter(|other| other.namespace == own.namespace && own.namespace != 0 && other.number != own.number);
-        seen.map(|other| watched(other.number)).collect::<Result<Vec<_>, _>>().map(Neighbours)
+        let seen = processes.into_iter().filter(|other| {
+            other.namespace == own.namespace && own.namespace != 0 && other.number != own.number
+        });
+        seen.map(|other| watched(other.number))
+            .collect::<Result<Vec<_>, _>>()
+            .map(Neighbours)
     }
 
     pub fn live(&self) -> bool {
-        let mut asked: Vec<_> =
-            self.0.iter().map(|one| libc::pollfd { fd: one.as_raw_fd(), events: libc::POLLIN, revents: 0 }).collect();
+        let mut asked: Vec<_> = self
+            .0
+            .iter()
+            .map(|one| libc::pollfd {
+                fd: one.as_raw_fd(),
+                events: libc::POLLIN,
+                revents: 0,
+            })
+            .collect();
         // SAFETY: `asked` has that many entries.
         let ended = unsafe { libc::poll(asked.as_mut_ptr(), asked.len() as libc::nfds_t, 0) };
         ended <= 0
@@ -60,7 +72,10 @@ fn watched(number: u32) -> Result<Arc<OwnedFd>, String> {
     // SAFETY: the system call takes two numbers and returns a new descriptor without an owner.
     let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, number, 0) };
     let Ok(opened @ 0..) = c_int::try_from(opened) else {
-        return Err(format!("process {number} of this host: {}", io::Error::last_os_error()));
+        return Err(format!(
+            "process {number} of this host: {}",
+            io::Error::last_os_error()
+        ));
     };
     // SAFETY: as above.
     let opened = Arc::new(unsafe { OwnedFd::from_raw_fd(opened) });
@@ -76,7 +91,10 @@ pub struct Watch<'a> {
 
 impl<'a> Watch<'a> {
     pub fn on(neighbours: &'a Neighbours) -> Watch<'a> {
-        Watch { neighbours, looked: std::cell::Cell::new(Instant::now()) }
+        Watch {
+            neighbours,
+            looked: std::cell::Cell::new(Instant::now()),
+        }
     }
 
     pub fn arguments(&self) -> (ContinueCallback, *const c_void) {
@@ -101,14 +119,31 @@ extern "C" fn must_continue(state: *const c_void) -> c_int {
 
 #[test]
 fn a_process_that_ends_is_noticed_and_one_that_is_not_seen_does_no_harm() {
-    let mut child = std::process::Command::new("cat").stdin(std::process::Stdio::piped()).spawn().expect("cat");
-    let id = ProcessId { number: child.id(), ..ProcessId::own() };
-    let neighbours = Neighbours::of([id, ProcessId::own(), ProcessId { number: 1, namespace: 7 }]).expect("it runs");
+    let mut child = std::process::Command::new("cat")
+        .stdin(std::process::Stdio::piped())
+        .spawn()
+        .expect("cat");
+    let id = ProcessId {
+        number: child.id(),
+        ..ProcessId::own()
+    };
+    let neighbours = Neighbours::of([
+        id,
+        ProcessId::own(),
+        ProcessId {
+            number: 1,
+            namespace: 7,
+        },
+    ])
+    .expect("it runs");
     assert_eq!(neighbours.0.len(), 1);
     assert!(neighbours.live());
     drop(child.stdin.take());
     child.wait().expect("it ends");
     assert!(!neighbours.live());
-    let gone = ProcessId { number: i32::MAX as u32, ..ProcessId::own() };
+    let gone = ProcessId {
+        number: i32::MAX as u32,
+        ..ProcessId::own()
+    };
     assert!(Neighbours::of([gone]).is_err());
 }

@@ -36,11 +36,18 @@ impl Announcement {
     }
 
     pub fn of(word: u64) -> Announcement {
-        Announcement { number: word >> 1, is_trial: word & 1 == 1 }
+        Announcement {
+            number: word >> 1,
+            is_trial: word & 1 == 1,
+        }
     }
 
     fn kind(self) -> Kind {
-        if self.is_trial { Kind::Trial } else { Kind::Mpi }
+        if self.is_trial {
+            Kind::Trial
+        } else {
+            Kind::Mpi
+        }
     }
 }
 
@@ -68,7 +75,8 @@ impl Order {
         self.kinds.push_front(kind);
         self.present = Some((now, false));
         let due = std::mem::take(&mut self.ahead);
-        due.into_iter().for_each(|(leader_rank, told)| self.on_announcement(leader_rank, told));
+        due.into_iter()
+            .for_each(|(leader_rank, told)| self.on_announcement(leader_rank, told));
     }
 
     pub fn end(&mut self) {
@@ -82,12 +90,16 @@ impl Order {
         let (since, told) = self.present.as_mut().filter(|_| kind != Kind::Wire)?;
         let is_due = now.duration_since(*since) >= WARNING_DELAY && !*told;
         *told |= is_due;
-        is_due.then_some(Announcement { number: self.begun, is_trial: kind == Kind::Trial })
+        is_due.then_some(Announcement {
+            number: self.begun,
+            is_trial: kind == Kind::Trial,
+        })
     }
 
     /// Whether the present call has lasted long enough for others to have announced theirs.
     pub fn listens(&self, now: Instant) -> bool {
-        self.present.is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
+        self.present
+            .is_some_and(|(since, _)| now.duration_since(since) >= WARNING_DELAY)
     }
 
     pub fn on_announcement(&mut self, leader_rank: u16, told: Announcement) {
@@ -96,9 +108,14 @@ impl Order {
             self.ahead.push((leader_rank, told));
             return;
         };
-        let own = usize::try_from(back).ok().and_then(|back| self.kinds.get(back));
+        let own = usize::try_from(back)
+            .ok()
+            .and_then(|back| self.kinds.get(back));
         if own.is_some_and(|own| *own != told.kind()) {
-            self.found.get_or_insert(Contradiction { leader_rank, number: told.number });
+            self.found.get_or_insert(Contradiction {
+                leader_rank,
+                number: told.number,
+            });
         }
     }
 
@@ -121,7 +138,10 @@ mod tests {
     }
 
     fn mpi(number: u64) -> Announcement {
-        Announcement { number, is_trial: false }
+        Announcement {
+            number,
+            is_trial: false,
+        }
     }
 
     #[test]
@@ -129,13 +149,21 @@ mod tests {
         let now = Instant::now();
         let mut own = order(&[Kind::Wire, Kind::Mpi], now);
         assert_eq!(
-            [Duration::ZERO, WARNING_DELAY / 2, WARNING_DELAY, WARNING_DELAY * 2]
-                .map(|later| own.announce(now + later)),
+            [
+                Duration::ZERO,
+                WARNING_DELAY / 2,
+                WARNING_DELAY,
+                WARNING_DELAY * 2
+            ]
+            .map(|later| own.announce(now + later)),
             [None, None, Some(mpi(2)), None]
         );
         own.end();
         assert_eq!(
-            (own.announce(now + WARNING_DELAY * 3), own.listens(now + WARNING_DELAY * 3)),
+            (
+                own.announce(now + WARNING_DELAY * 3),
+                own.listens(now + WARNING_DELAY * 3)
+            ),
             (None, false),
             "it has ended"
         );
@@ -145,10 +173,17 @@ mod tests {
     }
 
     #[test]
-    fn a_call_that_is_the_mpis_there_and_the_wires_here_is_found_whether_it_is_past_present_or_to_come() {
+    fn a_call_that_is_the_mpis_there_and_the_wires_here_is_found_whether_it_is_past_present_or_to_come()
+     {
         let now = Instant::now();
-        let found = Some(Contradiction { leader_rank: 3, number: 2 });
-        for ways in [&[Kind::Mpi, Kind::Wire][..], &[Kind::Mpi, Kind::Wire, Kind::Mpi, Kind::Wire]] {
+        let found = Some(Contradiction {
+            leader_rank: 3,
+            number: 2,
+        });
+        for ways in [
+            &[Kind::Mpi, Kind::Wire][..],
+            &[Kind::Mpi, Kind::Wire, Kind::Mpi, Kind::Wire],
+        ] {
             let mut order = order(ways, now);
             order.on_announcement(3, mpi(2));
             order.on_announcement(4, mpi(2));
@@ -164,10 +199,14 @@ mod tests {
     #[test]
     fn a_trial_is_neither_the_mpis_call_nor_the_wires() {
         let now = Instant::now();
-        let told =
-            order(&[Kind::Mpi, Kind::Trial], now).announce(now + WARNING_DELAY).expect("it waits inside the MPI");
+        let told = order(&[Kind::Mpi, Kind::Trial], now)
+            .announce(now + WARNING_DELAY)
+            .expect("it waits inside the MPI");
         assert_eq!(Announcement::of(told.encode()), told);
-        assert_eq!(Announcement::of(mpi(u64::MAX >> 1).encode()), mpi(u64::MAX >> 1));
+        assert_eq!(
+            Announcement::of(mpi(u64::MAX >> 1).encode()),
+            mpi(u64::MAX >> 1)
+        );
         for (second, is_found) in [(Kind::Trial, false), (Kind::Mpi, true), (Kind::Wire, true)] {
             let mut here = order(&[Kind::Mpi, second, Kind::Wire], now);
             here.on_announcement(1, told);
@@ -184,10 +223,17 @@ mod tests {
         let ways = [Kind::Mpi, Kind::Wire, Kind::Wire, Kind::Mpi].repeat(50);
         for (here, there) in [(7, 200), (200, 150), (200, 1), (60, 61)] {
             let mut order = order(&ways[..here], now);
-            let own = (1..=there).rev().find(|number| ways[number - 1] == Kind::Mpi).expect("there is one");
+            let own = (1..=there)
+                .rev()
+                .find(|number| ways[number - 1] == Kind::Mpi)
+                .expect("there is one");
             order.on_announcement(0, mpi(own as u64));
             ways[here..].iter().for_each(|way| order.begin(*way, now));
-            assert_eq!(order.contradiction(), None, "{here} calls made, {own} heard");
+            assert_eq!(
+                order.contradiction(),
+                None,
+                "{here} calls made, {own} heard"
+            );
         }
     }
 }

@@ -23,15 +23,22 @@ pub struct RankMap {
 }
 
 impl RankMap {
-    /// Maps the ranks with these descriptors (`None`: it could not be read), or returns the reason why no rank can
-    /// use ethbcast.
-    pub fn new(cards: &[Option<NodeDescriptor>], agreed: &Agreed, by_name: bool) -> Result<RankMap, (Reason, String)> {
+    /// Maps the ranks with these descriptors (`None`: it could not be read), or returns the reason
+    /// why no rank can use ethbcast.
+    pub fn new(
+        cards: &[Option<NodeDescriptor>],
+        agreed: &Agreed,
+        by_name: bool,
+    ) -> Result<RankMap, (Reason, String)> {
         let cards: Vec<&NodeDescriptor> = cards.iter().flatten().collect::<Vec<_>>();
         let (mut leaders, mut host_of, mut place_of) = (Vec::new(), Vec::new(), Vec::new());
         let (mut hosts, mut ranks_on) = (HashMap::new(), Vec::new());
         for (rank, card) in cards.iter().enumerate() {
             if !card.trouble.is_empty() {
-                return Err((Reason::NotEverywhere, format!("{}: {}", card.label(rank), card.trouble)));
+                return Err((
+                    Reason::NotEverywhere,
+                    format!("{}: {}", card.label(rank), card.trouble),
+                ));
             }
             if card.fingerprint != agreed.fingerprint() {
                 let text = format!("{} has other settings than this one", card.label(rank));
@@ -51,13 +58,34 @@ impl RankMap {
             return Err((Reason::FewHosts, text));
         }
         let macs = leaders.iter().map(|&rank| cards[rank].mac).collect();
-        let hosts: Vec<String> = leaders.iter().map(|&rank| cards[rank].host.clone()).collect();
-        let numbers = || (0..leaders.len()).map(|host| format!("{host:05}")).collect();
+        let hosts: Vec<String> = leaders
+            .iter()
+            .map(|&rank| cards[rank].host.clone())
+            .collect();
+        let numbers = || {
+            (0..leaders.len())
+                .map(|host| format!("{host:05}"))
+                .collect()
+        };
         let names = if by_name { hosts.clone() } else { numbers() };
         let group = format!("mpi-{:016x}", cards[0].nonce);
         let processes = cards.iter().map(|card| card.process).collect();
-        let labels = cards.iter().enumerate().map(|(rank, card)| card.label(rank)).collect();
-        Ok(RankMap { group, leaders, host_of, place_of, processes, macs, names, hosts, labels })
+        let labels = cards
+            .iter()
+            .enumerate()
+            .map(|(rank, card)| card.label(rank))
+            .collect();
+        Ok(RankMap {
+            group,
+            leaders,
+            host_of,
+            place_of,
+            processes,
+            macs,
+            names,
+            hosts,
+            labels,
+        })
     }
 
     /// Rewrites a text of the wire, which has its own numbers of ranks and names of hosts.
@@ -68,12 +96,17 @@ impl RankMap {
             while let Some(found) = text[at..].find(name.as_str()).map(|found| at + found) {
                 let (before, behind) = (&text[..found], &text[found + name.len()..]);
                 at = found + name.len();
-                if before.ends_with(char::is_alphanumeric) || behind.starts_with(char::is_alphanumeric) {
+                if before.ends_with(char::is_alphanumeric)
+                    || behind.starts_with(char::is_alphanumeric)
+                {
                     continue;
                 }
-                let digits =
-                    before.strip_suffix(" (").map(|rank| rank.trim_end_matches(|one: char| one.is_ascii_digit()));
-                let rank = digits.and_then(|rank| rank.strip_suffix("rank ")).filter(|_| behind.starts_with(')'));
+                let digits = before
+                    .strip_suffix(" (")
+                    .map(|rank| rank.trim_end_matches(|one: char| one.is_ascii_digit()));
+                let rank = digits
+                    .and_then(|rank| rank.strip_suffix("rank "))
+                    .filter(|_| behind.starts_with(')'));
                 let (range, label) = match rank {
                     Some(rank) => (rank.len()..at + 1, &self.labels[leader]),
                     None => (found..at, host),
@@ -85,14 +118,25 @@ impl RankMap {
         text
     }
 
-    /// Returns the hosts of this map that are those of another, in its order: all its ranks are ranks of this one, and
-    /// its leaders are leaders here.
+    /// Returns the hosts of this map that are those of another, in its order: all its ranks are
+    /// ranks of this one, and its leaders are leaders here.
     pub fn hosts_of(&self, other: &RankMap) -> Option<Vec<usize>> {
         let here = |map: &RankMap, rank: usize| (map.macs[map.host_of[rank]], map.processes[rank]);
-        let own: Vec<_> = (0..self.host_of.len()).map(|rank| here(self, rank)).collect();
+        let own: Vec<_> = (0..self.host_of.len())
+            .map(|rank| here(self, rank))
+            .collect();
         let are_ranks = (0..other.host_of.len()).all(|rank| own.contains(&here(other, rank)));
-        let host = |&leader: &usize| self.leaders.iter().position(|&rank| own[rank] == here(other, leader));
-        other.leaders.iter().map(host).collect::<Option<Vec<usize>>>().filter(|_| are_ranks)
+        let host = |&leader: &usize| {
+            self.leaders
+                .iter()
+                .position(|&rank| own[rank] == here(other, leader))
+        };
+        other
+            .leaders
+            .iter()
+            .map(host)
+            .collect::<Option<Vec<usize>>>()
+            .filter(|_| are_ranks)
     }
 
     pub fn is_one_each(&self) -> bool {
@@ -103,7 +147,10 @@ impl RankMap {
 pub fn cards(bytes: &[u8]) -> Result<Vec<Option<NodeDescriptor>>, (Reason, String)> {
     let cards: Vec<_> = bytes.chunks(BYTES).map(NodeDescriptor::decode).collect();
     match cards.iter().position(Option::is_none) {
-        Some(rank) => Err((Reason::NotEverywhere, format!("rank {rank} runs another build of the drop-in"))),
+        Some(rank) => Err((
+            Reason::NotEverywhere,
+            format!("rank {rank} runs another build of the drop-in"),
+        )),
         None => Ok(cards),
     }
 }
@@ -114,8 +161,8 @@ const HEAD_BYTES: usize = 35;
 /// another version passes all calls on.
 const VERSION: u8 = 6;
 
-/// Description of one rank for the others: ranks behind one interface are on one host, and the first rank's random
-/// number names the group.
+/// Description of one rank for the others: ranks behind one interface are on one host, and the
+/// first rank's random number names the group.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NodeDescriptor {
     pub mac: MacAddr,
@@ -140,8 +187,15 @@ impl NodeDescriptor {
         bytes[27..31].copy_from_slice(&self.world_rank.unwrap_or(u32::MAX).to_be_bytes());
         bytes[31..35].copy_from_slice(&self.offer.to_be_bytes());
         let mut at = HEAD_BYTES;
-        for (text, most) in [(&self.host, 64), (&self.fingerprint, 128), (&self.trouble, 255)] {
-            let cut = (0..=text.len().min(most)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+        for (text, most) in [
+            (&self.host, 64),
+            (&self.fingerprint, 128),
+            (&self.trouble, 255),
+        ] {
+            let cut = (0..=text.len().min(most))
+                .rev()
+                .find(|&end| text.is_char_boundary(end))
+                .unwrap_or(0);
             bytes[at] = cut as u8;
             bytes[at + 1..at + 1 + cut].copy_from_slice(&text.as_bytes()[..cut]);
             at += 1 + cut;
@@ -150,7 +204,9 @@ impl NodeDescriptor {
     }
 
     pub fn decode(bytes: &[u8]) -> Option<NodeDescriptor> {
-        let (head, mut rest) = bytes.split_at_checked(HEAD_BYTES).filter(|(head, _)| head[0] == VERSION)?;
+        let (head, mut rest) = bytes
+            .split_at_checked(HEAD_BYTES)
+            .filter(|(head, _)| head[0] == VERSION)?;
         let mut text = || {
             let (&length, more) = rest.split_first()?;
             let (text, more) = more.split_at_checked(usize::from(length))?;
@@ -159,12 +215,25 @@ impl NodeDescriptor {
         };
         let nonce = u64::from_be_bytes(head[7..15].try_into().ok()?);
         let number = u32::from_be_bytes(head[15..19].try_into().ok()?);
-        let process = ProcessId { number, namespace: u64::from_be_bytes(head[19..27].try_into().ok()?) };
-        let world_rank = Some(u32::from_be_bytes(head[27..31].try_into().ok()?)).filter(|&rank| rank != u32::MAX);
+        let process = ProcessId {
+            number,
+            namespace: u64::from_be_bytes(head[19..27].try_into().ok()?),
+        };
+        let world_rank = Some(u32::from_be_bytes(head[27..31].try_into().ok()?))
+            .filter(|&rank| rank != u32::MAX);
         let offer = u32::from_be_bytes(head[31..35].try_into().ok()?);
         let mac = MacAddr::new(head[1], head[2], head[3], head[4], head[5], head[6]);
         let [host, fingerprint, trouble] = [text()?, text()?, text()?];
-        Some(NodeDescriptor { mac, nonce, process, host, world_rank, offer, fingerprint, trouble })
+        Some(NodeDescriptor {
+            mac,
+            nonce,
+            process,
+            host,
+            world_rank,
+            offer,
+            fingerprint,
+            trouble,
+        })
     }
 
     fn label(&self, rank: usize) -> String {
@@ -182,7 +251,9 @@ mod rank_map_tests {
     use ethbcast_transport::MacAddr;
 
     fn card(mac: u8) -> Option<NodeDescriptor> {
-        let agreed = Settings::read().expect("the tests' environment is empty").agreed;
+        let agreed = Settings::read()
+            .expect("the tests' environment is empty")
+            .agreed;
         Some(NodeDescriptor {
             mac: MacAddr::new(2, 0, 0, 0, 0, mac),
             process: ProcessId::default(),
@@ -206,39 +277,72 @@ mod rank_map_tests {
         assert_eq!(host_map.host_of, [0, 1, 0, 2, 1, 0]);
         assert_eq!(host_map.place_of, [0, 0, 1, 0, 1, 2]);
         assert_eq!(host_map.names, ["00000", "00001", "00002"]);
-        assert!(!host_map.is_one_each() && mapped(&[1, 2, 3].map(card)).expect("three").is_one_each());
+        assert!(
+            !host_map.is_one_each() && mapped(&[1, 2, 3].map(card)).expect("three").is_one_each()
+        );
     }
 
     #[test]
     fn a_map_has_the_hosts_of_another_if_all_ranks_are_its_own_and_the_same_lead() {
         let processes = |cards: &[(u8, u32)]| {
             let cards = cards.iter().map(|&(mac, number)| {
-                let process = ProcessId { number, namespace: 1 };
-                Some(NodeDescriptor { process, ..card(mac).expect("a card") })
+                let process = ProcessId {
+                    number,
+                    namespace: 1,
+                };
+                Some(NodeDescriptor {
+                    process,
+                    ..card(mac).expect("a card")
+                })
             });
             mapped(&cards.collect::<Vec<_>>()).expect("three hosts")
         };
         // Processes of different hosts may have one number.
         let all = processes(&[(1, 7), (2, 7), (3, 7), (4, 7), (1, 8), (2, 8)]);
         assert_eq!(all.hosts_of(&all), Some(vec![0, 1, 2, 3]));
-        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (2, 8)])), Some(vec![3, 1, 0]));
-        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 8), (1, 7)])), None, "another process leads");
-        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (1, 9)])), None, "a rank is not there");
-        assert_eq!(all.hosts_of(&processes(&[(4, 7), (2, 7), (5, 7)])), None, "a host is not there");
+        assert_eq!(
+            all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (2, 8)])),
+            Some(vec![3, 1, 0])
+        );
+        assert_eq!(
+            all.hosts_of(&processes(&[(4, 7), (2, 8), (1, 7)])),
+            None,
+            "another process leads"
+        );
+        assert_eq!(
+            all.hosts_of(&processes(&[(4, 7), (2, 7), (1, 7), (1, 9)])),
+            None,
+            "a rank is not there"
+        );
+        assert_eq!(
+            all.hosts_of(&processes(&[(4, 7), (2, 7), (5, 7)])),
+            None,
+            "a host is not there"
+        );
     }
 
     #[test]
     fn texts_name_hosts_and_ranks_of_the_world_and_not_of_the_wire() {
         let mut cards = [3, 1, 3, 2].map(card);
-        cards.iter_mut().flatten().zip(7..).for_each(|(card, rank)| card.world_rank = Some(rank));
+        cards
+            .iter_mut()
+            .flatten()
+            .zip(7..)
+            .for_each(|(card, rank)| card.world_rank = Some(rank));
         let host_map = mapped(&cards).expect("three hosts");
         for (text, explained) in [
-            ("rank 2 (00002) is silent", "rank 10 of MPI_COMM_WORLD (n2) is silent"),
+            (
+                "rank 2 (00002) is silent",
+                "rank 10 of MPI_COMM_WORLD (n2) is silent",
+            ),
             (
                 "rank 0 (00000) is in broadcast, rank 1 (00001) is in barrier",
                 "rank 7 of MPI_COMM_WORLD (n3) is in broadcast, rank 8 of MPI_COMM_WORLD (n1) is in barrier",
             ),
-            ("2 of 3 were there: 00000, 00002; start", "2 of 3 were there: n3, n2; start"),
+            (
+                "2 of 3 were there: 00000, 00002; start",
+                "2 of 3 were there: n3, n2; start",
+            ),
             ("eth0 is down (00001)", "eth0 is down (n1)"),
         ] {
             assert_eq!(host_map.explained(text), explained);
@@ -252,9 +356,20 @@ mod rank_map_tests {
     fn one_rank_that_cannot_take_part_keeps_all_from_wiring_with_its_reason() {
         let mut cards = [1, 2, 3].map(card);
         cards[2].as_mut().expect("there").trouble = "no capability".into();
-        assert_eq!(mapped(&cards), Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into())));
-        assert_eq!(mapped(&[1, 2, 2].map(card)).expect_err("two hosts").0, Reason::FewHosts);
-        assert!(super::cards(&[0; BYTES]).expect_err("no card").1.contains("another build"));
+        assert_eq!(
+            mapped(&cards),
+            Err((Reason::NotEverywhere, "rank 2 (n3): no capability".into()))
+        );
+        assert_eq!(
+            mapped(&[1, 2, 2].map(card)).expect_err("two hosts").0,
+            Reason::FewHosts
+        );
+        assert!(
+            super::cards(&[0; BYTES])
+                .expect_err("no card")
+                .1
+                .contains("another build")
+        );
     }
 }
 
@@ -267,7 +382,10 @@ mod node_descriptor_tests {
         let card = NodeDescriptor {
             mac: MacAddr::new(2, 0, 0, 0, 0, 7),
             nonce: 0x0123_4567_89ab_cdef,
-            process: ProcessId { number: 4711, namespace: 0xf000_0001 },
+            process: ProcessId {
+                number: 4711,
+                namespace: 0xf000_0001,
+            },
             host: "n7".into(),
             world_rank: Some(12),
             offer: 0x8000_0001,
@@ -275,12 +393,19 @@ mod node_descriptor_tests {
             trouble: String::new(),
         };
         assert_eq!(NodeDescriptor::decode(&card.encode()), Some(card.clone()));
-        let long = NodeDescriptor { host: "é".repeat(40), trouble: "x".repeat(300), ..card };
+        let long = NodeDescriptor {
+            host: "é".repeat(40),
+            trouble: "x".repeat(300),
+            ..card
+        };
         let cut = NodeDescriptor::decode(&long.encode()).expect("it fits");
         assert_eq!((cut.host.len(), cut.trouble.len()), (64, 255));
         assert_eq!(NodeDescriptor::decode(&[0; BYTES]), None);
         assert_eq!(NodeDescriptor::decode(&[]), None);
         assert_eq!(NodeDescriptor::decode(&[VERSION; 34]), None);
-        assert_eq!(NodeDescriptor::decode(&[&[VERSION][..], &[255; BYTES - 1]].concat()), None);
+        assert_eq!(
+            NodeDescriptor::decode(&[&[VERSION][..], &[255; BYTES - 1]].concat()),
+            None
+        );
     }
 }

@@ -28,8 +28,13 @@ pub enum Operation {
 }
 
 impl Operation {
-    pub const ALL: [Operation; 5] =
-        [Operation::Broadcast, Operation::Barrier, Operation::Allgather, Operation::Scatter, Operation::Gather];
+    pub const ALL: [Operation; 5] = [
+        Operation::Broadcast,
+        Operation::Barrier,
+        Operation::Allgather,
+        Operation::Scatter,
+        Operation::Gather,
+    ];
 
     pub const fn name(self) -> &'static str {
         match self {
@@ -91,14 +96,16 @@ impl PartialEq for Key {
 impl Eq for Key {}
 
 fn key() -> Result<Option<Key>, String> {
-    let keys = key_of_host().map_err(|error| format!("{UNUSABLE_KEY}: this host's key cannot be used: {error}"));
+    let keys = key_of_host()
+        .map_err(|error| format!("{UNUSABLE_KEY}: this host's key cannot be used: {error}"));
     Ok(keys?.map(|keys| Key(Arc::new(keys))))
 }
 
 impl Settings {
     /// Reads the environment; an error names the first invalid value and the valid ones.
     pub fn read() -> Result<Settings, String> {
-        let mut settings = Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))?;
+        let mut settings =
+            Settings::from(|name| env::var(name).ok().filter(|value| !value.is_empty()))?;
         if settings.is_on {
             settings.agreed.key = key();
         }
@@ -111,8 +118,12 @@ impl Settings {
         // If the drop-in is switched off, the other variables are not checked.
         let given = |name: &str| value(name).filter(|_| is_on);
         let number = |name: &str, otherwise: u64| {
-            let Some(text) = given(name) else { return Ok(otherwise) };
-            text.parse().map_err(|_| format!("{name}={text} is no number: say how many, such as {otherwise}"))
+            let Some(text) = given(name) else {
+                return Ok(otherwise);
+            };
+            text.parse().map_err(|_| {
+                format!("{name}={text} is no number: say how many, such as {otherwise}")
+            })
         };
         let stats = match value("ETHBCAST_MPI_STATS").as_deref() {
             None | Some("0") => Stats::None,
@@ -120,7 +131,8 @@ impl Settings {
             Some(_) => Stats::First,
         };
         let agreed = Agreed {
-            taken: given("ETHBCAST_MPI_TAKE").map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
+            taken: given("ETHBCAST_MPI_TAKE")
+                .map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
             least_bytes: number("ETHBCAST_MPI_MIN_BYTES", 0)?,
             most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MAX_BYTES)?.min(MAX_BYTES),
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
@@ -144,20 +156,43 @@ impl Settings {
 
 impl Agreed {
     pub fn fingerprint(&self) -> String {
-        let Agreed { taken, least_bytes, most_bytes, least_hosts, most_groups, tries, key } = self;
+        let Agreed {
+            taken,
+            least_bytes,
+            most_bytes,
+            least_hosts,
+            most_groups,
+            tries,
+            key,
+        } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
         let tries = u8::from(*tries);
-        let key = key.iter().flatten().map(|Key(keys)| format!(" {}", keys.name())).collect::<String>();
-        format!("{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {tries}{key}", taken.join(","))
+        let key = key
+            .iter()
+            .flatten()
+            .map(|Key(keys)| format!(" {}", keys.name()))
+            .collect::<String>();
+        format!(
+            "{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {tries}{key}",
+            taken.join(",")
+        )
     }
 }
 
 fn taken(names: &str) -> Result<Vec<Operation>, String> {
-    let known = |name: &str| Operation::ALL.into_iter().find(|operation| operation.name() == name);
-    let each = names.split(',').map(str::trim).filter(|name| !name.is_empty());
+    let known = |name: &str| {
+        Operation::ALL
+            .into_iter()
+            .find(|operation| operation.name() == name)
+    };
+    let each = names
+        .split(',')
+        .map(str::trim)
+        .filter(|name| !name.is_empty());
     each.map(|name| {
         let all = Operation::ALL.map(Operation::name).join(",");
-        known(name).ok_or_else(|| format!("ETHBCAST_MPI_TAKE={names}: there is no {name}, only {all}"))
+        known(name)
+            .ok_or_else(|| format!("ETHBCAST_MPI_TAKE={names}: there is no {name}, only {all}"))
     })
     .collect()
 }
@@ -239,7 +274,12 @@ impl Statistics {
     }
 
     pub fn passed(&self, operation: Operation, why: Reason) {
-        *self.sums.lock().passed.entry((operation.name(), why)).or_default() += 1;
+        *self
+            .sums
+            .lock()
+            .passed
+            .entry((operation.name(), why))
+            .or_default() += 1;
     }
 
     pub fn lines(&self, beginning: &str) -> String {
@@ -248,10 +288,17 @@ impl Statistics {
         for (name, Taken { calls, bytes, took }) in &sums.taken {
             let seconds = took.as_secs_f64();
             // Writing to a text does not fail.
-            let _ = writeln!(text, "{beginning}{name}: {calls} calls taken, {bytes} bytes, {seconds:.6} s");
+            let _ = writeln!(
+                text,
+                "{beginning}{name}: {calls} calls taken, {bytes} bytes, {seconds:.6} s"
+            );
         }
         for ((name, why), calls) in &sums.passed {
-            let _ = writeln!(text, "{beginning}{name}: {calls} calls passed on: {}", why.text());
+            let _ = writeln!(
+                text,
+                "{beginning}{name}: {calls} calls passed on: {}",
+                why.text()
+            );
         }
         text
     }
@@ -276,25 +323,39 @@ mod tests {
     use super::*;
 
     fn read(pairs: &[(&str, &str)]) -> Result<Settings, String> {
-        let pairs: Vec<_> = pairs.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect();
-        Settings::from(move |wanted| pairs.iter().find(|(name, _)| name == wanted).map(|(_, value)| value.clone()))
+        let pairs: Vec<_> = pairs
+            .iter()
+            .map(|(name, value)| (name.to_string(), value.to_string()))
+            .collect();
+        Settings::from(move |wanted| {
+            pairs
+                .iter()
+                .find(|(name, _)| name == wanted)
+                .map(|(_, value)| value.clone())
+        })
     }
 
     #[test]
     fn an_empty_environment_takes_everything_between_three_hosts() {
         let settings = read(&[]).expect("nothing is wrong");
         assert!(settings.is_on && !settings.is_verbose && settings.stats == Stats::None);
-        assert_eq!(settings.agreed.fingerprint(), "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16 1");
+        assert_eq!(
+            settings.agreed.fingerprint(),
+            "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16 1"
+        );
     }
 
     #[test]
     fn invalid_settings_are_refused_with_the_valid_values() {
         let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
-        assert!(error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier"));
+        assert!(
+            error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier")
+        );
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));
         let settings = read(&[("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
         assert!(settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
-        let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "reduce")]).expect("nothing is taken");
+        let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "reduce")])
+            .expect("nothing is taken");
         assert!(!off.is_on);
     }
 }

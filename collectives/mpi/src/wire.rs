@@ -23,11 +23,11 @@ const JOIN_WITHIN: Duration = Duration::from_secs(10);
 /// Longest time that a rank may compute before a call in which others wait: MPI sets no limit. A
 /// dead rank is detected within seconds.
 const CALL_WITHIN: Duration = Duration::from_secs(365 * 24 * 60 * 60);
-/// Silence after which a host counts as dead. A program's threads may keep all processors for seconds, and the MPI
-/// alone would wait.
+/// Silence after which a host counts as dead. A program's threads may keep all processors for
+/// seconds, and the MPI alone would wait.
 const DEAD_AFTER: Duration = Duration::from_secs(10);
-/// Longest time that a rank which frees a communicator or ends waits for ranks that have not begun the calls it has
-/// completed.
+/// Longest time that a rank which frees a communicator or ends waits for ranks that have not begun
+/// the calls it has completed.
 const LEAVE_WITHIN: Duration = Duration::from_secs(60 * 60);
 /// Time after which a rank reports that it stays.
 const SPOKEN_OF_AFTER: Duration = Duration::from_secs(10);
@@ -38,8 +38,8 @@ const THREAD_NAME: &str = "ethb-join";
 /// Tag of the messages that announce a call inside the MPI, the only ones on this communicator.
 const IN_A_CALL: u32 = 1;
 
-/// Cause of a call's failure, as `Display` explains it. This host's leader has announced its own failure, and the
-/// handler of an error of the MPI's own has been called.
+/// Cause of a call's failure, as `Display` explains it. This host's leader has announced its own
+/// failure, and the handler of an error of the MPI's own has been called.
 pub enum Trouble {
     Wire {
         text: String,
@@ -75,8 +75,11 @@ impl std::fmt::Display for Trouble {
             Trouble::Wire { text, .. } => out.write_str(text),
             Trouble::Leader => out.write_str("the first rank of this host says why"),
             Trouble::Neighbour => out.write_str("a rank of this host has died"),
-            Trouble::Lengths => out.write_str("the blocks that are sent and received differ in length"),
-            Trouble::Calls => out.write_str("calls differ: another rank makes another call, or has another length"),
+            Trouble::Lengths => {
+                out.write_str("the blocks that are sent and received differ in length")
+            }
+            Trouble::Calls => out
+                .write_str("calls differ: another rank makes another call, or has another length"),
             Trouble::Others => out.write_str("it failed on another rank"),
             Trouble::Order { leader, number } => write!(
                 out,
@@ -104,10 +107,11 @@ pub struct Wire {
 }
 
 impl Wire {
-    /// Begins to join the wire in a thread of its own, if this rank is a leader. The program goes on with the MPI
-    /// meanwhile. Where ranks share hosts all of them take part in the split.
+    /// Begins to join the wire in a thread of its own, if this rank is a leader. The program goes
+    /// on with the MPI meanwhile. Where ranks share hosts all of them take part in the split.
     ///
-    /// In the group of a wire `above`, of which these ranks are all or some, they get a number: they need not meet.
+    /// In the group of a wire `above`, of which these ranks are all or some, they get a number:
+    /// they need not meet.
     pub fn join(
         table: &'static Table,
         settings: &Settings,
@@ -117,10 +121,14 @@ impl Wire {
         above: Option<Arc<Wire>>,
     ) -> Joining {
         let is_meeting = above.is_none();
-        let hosts = above.as_deref().map_or_else(Vec::new, |above| above.name_hosts(&mut host_map));
+        let hosts = above
+            .as_deref()
+            .map_or_else(Vec::new, |above| above.name_hosts(&mut host_map));
         let host = host_map.host_of[rank];
         let own_host = |other: &usize| host_map.host_of[*other] == host;
-        let neighbours = (0..host_map.host_of.len()).filter(own_host).map(|other| host_map.processes[other]);
+        let neighbours = (0..host_map.host_of.len())
+            .filter(own_host)
+            .map(|other| host_map.processes[other]);
         let neighbours = Neighbours::of(neighbours);
         let mut node = None;
         if !host_map.is_one_each() {
@@ -153,10 +161,14 @@ impl Wire {
         let mut thread = None;
         if wire.is_leader() {
             let begun = options(settings, &wire.host_map.names[host], &wire).and_then(|options| {
-                let size = u16::try_from(wire.host_map.leaders.len()).map_err(|_| "too many hosts".to_owned())?;
+                let size = u16::try_from(wire.host_map.leaders.len())
+                    .map_err(|_| "too many hosts".to_owned())?;
                 let group = wire.host_map.group.clone();
                 let join = move || leaders(above.as_deref(), &hosts, (&group, size), &options);
-                Builder::new().name(THREAD_NAME.to_owned()).spawn(join).map_err(|error| format!("no thread: {error}"))
+                Builder::new()
+                    .name(THREAD_NAME.to_owned())
+                    .spawn(join)
+                    .map_err(|error| format!("no thread: {error}"))
             });
             match begun {
                 Ok(begun) => thread = Some(begun),
@@ -166,13 +178,20 @@ impl Wire {
                 }
             }
         }
-        Joining { wire: Ok(wire), thread, is_meeting }
+        Joining {
+            wire: Ok(wire),
+            thread,
+            is_meeting,
+        }
     }
 
     /// Gives hosts of this wire their names here; returns their numbers.
     fn name_hosts(&self, host_map: &mut RankMap) -> Vec<usize> {
         let hosts = self.host_map.hosts_of(host_map).unwrap_or_default();
-        host_map.names = hosts.iter().map(|&host| self.host_map.names[host].clone()).collect();
+        host_map.names = hosts
+            .iter()
+            .map(|&host| self.host_map.names[host].clone())
+            .collect();
         hosts
     }
 
@@ -183,7 +202,8 @@ impl Wire {
 
     /// Whether the wire connects these ranks, and this one becomes `rank`.
     pub fn serves(&self, ranks: &RankMap, rank: usize) -> bool {
-        let are_same = self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
+        let are_same =
+            self.host_map.processes == ranks.processes && self.host_map.host_of == ranks.host_of;
         self.rank == rank && are_same
     }
 
@@ -234,15 +254,26 @@ impl Wire {
             while listens
                 && matches!(leaders.try_recv(leader_rank, IN_A_CALL, &mut word), Ok(Some(bytes)) if bytes == word.len())
             {
-                self.order.lock().on_announcement(leader_rank, Announcement::of(u64::from_be_bytes(word)));
+                self.order
+                    .lock()
+                    .on_announcement(leader_rank, Announcement::of(u64::from_be_bytes(word)));
             }
         }
     }
 
     /// Returns the reason of a failure: a contradiction between calls, if one was found.
     pub fn explained(&self, trouble: Trouble) -> Trouble {
-        let Some(Contradiction { leader_rank, number }) = self.order.lock().contradiction() else { return trouble };
-        let host = self.leader_ranks.iter().position(|&other| other == leader_rank);
+        let Some(Contradiction {
+            leader_rank,
+            number,
+        }) = self.order.lock().contradiction()
+        else {
+            return trouble;
+        };
+        let host = self
+            .leader_ranks
+            .iter()
+            .position(|&other| other == leader_rank);
         let leader = host.map(|host| self.host_map.labels[self.host_map.leaders[host]].clone());
         leader.map_or(trouble, |leader| Trouble::Order { leader, number })
     }
@@ -251,15 +282,23 @@ impl Wire {
         self.host_map.place_of[self.rank] == 0
     }
 
-    /// Whether blocks of ranks are blocks of hosts, in equal order: every host has one rank, as an allgather, a
-    /// gather or a scatter needs.
+    /// Whether blocks of ranks are blocks of hosts, in equal order: every host has one rank, as an
+    /// allgather, a gather or a scatter needs.
     pub fn is_one_each(&self) -> bool {
         self.host_map.is_one_each()
-            && self.leader_ranks.iter().enumerate().all(|(host, leader_rank)| host == usize::from(*leader_rank))
+            && self
+                .leader_ranks
+                .iter()
+                .enumerate()
+                .all(|(host, leader_rank)| host == usize::from(*leader_rank))
     }
 
     pub fn describe(&self) -> String {
-        let within = self.above.as_ref().map(|above| format!(" within {above}")).unwrap_or_default();
+        let within = self
+            .above
+            .as_ref()
+            .map(|above| format!(" within {above}"))
+            .unwrap_or_default();
         format!("{} hosts, group {}{within}", self.hosts(), self.group())
     }
 
@@ -270,7 +309,10 @@ impl Wire {
         if is_here {
             self.on_host(buffer, self.host_map.place_of[root])?;
         }
-        let outcome = self.leaders.as_ref().map_or(Ok(()), |all| all.broadcast(self.leader_ranks[host], buffer));
+        let outcome = self
+            .leaders
+            .as_ref()
+            .map_or(Ok(()), |all| all.broadcast(self.leader_ranks[host], buffer));
         if !is_here {
             self.on_host(buffer, 0)?;
         }
@@ -299,18 +341,35 @@ impl Wire {
     }
 
     fn alone(&self, call: impl FnOnce(&Communicator) -> Result<(), Error>) -> Result<(), Trouble> {
-        self.leaders.as_ref().map_or(Ok(()), call).map_err(|error| self.trouble(&error))
+        self.leaders
+            .as_ref()
+            .map_or(Ok(()), call)
+            .map_err(|error| self.trouble(&error))
     }
 
     fn trouble(&self, error: &Error) -> Trouble {
-        Trouble::Wire { text: self.host_map.explained(error), is_mismatch: error.kind() == ErrorKind::Mismatch }
+        Trouble::Wire {
+            text: self.host_map.explained(error),
+            is_mismatch: error.kind() == ErrorKind::Mismatch,
+        }
     }
 
     fn on_host(&self, buffer: &mut [u8], place: usize) -> Result<(), Trouble> {
         let Some(node) = self.node else { return Ok(()) };
-        let (at, bytes, watch) = (buffer.as_mut_ptr(), buffer.len() as c_int, Watch::on(&self.neighbours));
+        let (at, bytes, watch) = (
+            buffer.as_mut_ptr(),
+            buffer.len() as c_int,
+            Watch::on(&self.neighbours),
+        );
         let (must_continue, state) = watch.arguments();
-        ended((self.table.watched_broadcast)(node, at, bytes, place as c_int, must_continue, state))
+        ended((self.table.watched_broadcast)(
+            node,
+            at,
+            bytes,
+            place as c_int,
+            must_continue,
+            state,
+        ))
     }
 
     /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
@@ -318,7 +377,11 @@ impl Wire {
         let mut word = [u8::from(outcome.is_err())];
         self.on_host(&mut word, 0)?;
         outcome.map_err(|error| self.trouble(&error))?;
-        if word[0] == 0 { Ok(()) } else { Err(Trouble::Leader) }
+        if word[0] == 0 {
+            Ok(())
+        } else {
+            Err(Trouble::Leader)
+        }
     }
 
     /// Leaves when all ranks have received what was sent to them, including ranks that are late for
@@ -368,7 +431,8 @@ fn ended(code: c_int) -> Result<(), Trouble> {
     }
 }
 
-/// Joins the leaders' group, or makes it within that of the wire `above`, in which the leaders are those of `hosts`.
+/// Joins the leaders' group, or makes it within that of the wire `above`, in which the leaders are
+/// those of `hosts`.
 fn leaders(
     above: Option<&Wire>,
     hosts: &[usize],
@@ -386,16 +450,34 @@ fn leaders(
 }
 
 fn leader_ranks(host_map: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {
-    let leader_rank =
-        |name: &String| leaders.hosts().iter().position(|host| host == name).map(|leader_rank| leader_rank as u16);
+    let leader_rank = |name: &String| {
+        leaders
+            .hosts()
+            .iter()
+            .position(|host| host == name)
+            .map(|leader_rank| leader_rank as u16)
+    };
     let leader_ranks: Option<Vec<u16>> = host_map.names.iter().map(leader_rank).collect();
     leader_ranks.ok_or_else(|| "the wire has other names for the hosts".to_owned())
 }
 
 fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, String> {
-    let (order, has_joined, table) = (Arc::clone(&wire.order), Arc::clone(&wire.has_joined), wire.table);
-    let topology = settings.topology.as_ref().map(Topology::load).transpose().map_err(|error| error.to_string())?;
-    let calibration = settings.calibration.as_ref().map(Calibration::load).transpose();
+    let (order, has_joined, table) = (
+        Arc::clone(&wire.order),
+        Arc::clone(&wire.has_joined),
+        wire.table,
+    );
+    let topology = settings
+        .topology
+        .as_ref()
+        .map(Topology::load)
+        .transpose()
+        .map_err(|error| error.to_string())?;
+    let calibration = settings
+        .calibration
+        .as_ref()
+        .map(Calibration::load)
+        .transpose();
     Ok(Options {
         interface: settings.interface.clone(),
         host: Some(name.to_owned()),
@@ -414,13 +496,18 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
             (table.progress)();
             let order = order.lock();
             let is_late = order.limit.is_some_and(|limit| limit <= Instant::now());
-            if is_late || order.contradiction().is_some() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if is_late || order.contradiction().is_some() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         })),
         ..Options::default()
     })
 }
 
-/// A wire that is being joined; or the reason why this rank cannot join, which the others do not have yet.
+/// A wire that is being joined; or the reason why this rank cannot join, which the others do not
+/// have yet.
 pub struct Joining {
     wire: Result<Wire, String>,
     thread: Option<JoinHandle<Result<Communicator, String>>>,
@@ -429,11 +516,15 @@ pub struct Joining {
 
 impl Joining {
     fn failed(text: String, is_meeting: bool) -> Joining {
-        Joining { wire: Err(text), thread: None, is_meeting }
+        Joining {
+            wire: Err(text),
+            thread: None,
+            is_meeting,
+        }
     }
 
-    /// Whether the ranks have to meet: it takes long, and may fail. All ranks say the same, also those where joining
-    /// could not begin.
+    /// Whether the ranks have to meet: it takes long, and may fail. All ranks say the same, also
+    /// those where joining could not begin.
     pub fn is_meeting(&self) -> bool {
         self.is_meeting
     }
@@ -459,10 +550,15 @@ impl Joining {
     pub fn finish(self) -> Result<Wire, String> {
         let Joining { wire, thread, .. } = self;
         let mut wire = wire?;
-        let joined = thread.map(|thread| thread.join().unwrap_or_else(|_| Err("its thread has panicked".to_owned())));
+        let joined = thread.map(|thread| {
+            thread
+                .join()
+                .unwrap_or_else(|_| Err("its thread has panicked".to_owned()))
+        });
         let joined = joined.transpose().and_then(|leaders| {
-            let leader_ranks =
-                leaders.as_ref().map_or(Ok(Vec::new()), |leaders| leader_ranks(&wire.host_map, leaders))?;
+            let leader_ranks = leaders.as_ref().map_or(Ok(Vec::new()), |leaders| {
+                leader_ranks(&wire.host_map, leaders)
+            })?;
             Ok((leader_ranks, leaders))
         });
         match joined {
@@ -507,7 +603,9 @@ pub fn watch(wire: &Arc<Wire>) {
     }
     STARTED.call_once(|| {
         if let Err(error) = Builder::new().name(WATCH_THREAD.to_owned()).spawn(run) {
-            print_line(format_args!("lengths that differ between ranks may not be noticed: no thread: {error}"));
+            print_line(format_args!(
+                "lengths that differ between ranks may not be noticed: no thread: {error}"
+            ));
         }
     });
 }

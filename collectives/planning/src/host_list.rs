@@ -10,7 +10,9 @@ use thiserror::Error;
 #[non_exhaustive]
 pub enum HostListError {
     /// A group of hosts, or an operation on groups, which ClusterShell's `nodeset` knows.
-    #[error("{text} has a group, which ClusterShell's `nodeset` knows: name the hosts, or a file of them with ^FILE")]
+    #[error(
+        "{text} has a group, which ClusterShell's `nodeset` knows: name the hosts, or a file of them with ^FILE"
+    )]
     Group { text: String },
     #[error("{place}{}: {error}", set.escape_debug())]
     NodeSet {
@@ -28,21 +30,26 @@ pub enum HostListError {
     Nobody { text: String },
 }
 
-/// Lists the hosts of a text, each once, in the order written. Between node sets are commas, blanks or lines, or
-/// ClusterShell's operators, which apply from left to right: `a!b` removes the hosts of b, `a&b` keeps those of both,
-/// `a^b` those of one. `^FILE`, or `@FILE` if there is such a file, stands for the hosts of a file, one or more on a
-/// line, with comments behind `#`.
+/// Lists the hosts of a text, each once, in the order written. Between node sets are commas, blanks
+/// or lines, or ClusterShell's operators, which apply from left to right: `a!b` removes the hosts
+/// of b, `a&b` keeps those of both, `a^b` those of one. `^FILE`, or `@FILE` if there is such a
+/// file, stands for the hosts of a file, one or more on a line, with comments behind `#`.
 ///
 /// # Errors
 /// [`HostListError`], of a file with its line.
 pub fn read(text: &str) -> Result<Vec<String>, HostListError> {
     if has_group(text) {
-        return Err(HostListError::Group { text: text.to_owned() });
+        return Err(HostListError::Group {
+            text: text.to_owned(),
+        });
     }
     let mut names = Vec::new();
     for Term { operator, set } in terms(text) {
         if set.is_empty() {
-            return Err(HostListError::Operand { text: text.to_owned(), operator });
+            return Err(HostListError::Operand {
+                text: text.to_owned(),
+                operator,
+            });
         }
         let hosts = match file_of(set) {
             Some(path) => of_file(path)?,
@@ -51,7 +58,9 @@ pub fn read(text: &str) -> Result<Vec<String>, HostListError> {
         apply(operator, &mut names, hosts);
     }
     if names.is_empty() {
-        return Err(HostListError::Nobody { text: text.to_owned() });
+        return Err(HostListError::Nobody {
+            text: text.to_owned(),
+        });
     }
     Ok(names)
 }
@@ -83,7 +92,10 @@ fn terms(text: &str) -> Vec<Term<'_>> {
         start = at + letter.len_utf8();
     }
     if start < text.len() || operator != ',' {
-        terms.push(Term { operator, set: &text[start..] });
+        terms.push(Term {
+            operator,
+            set: &text[start..],
+        });
     }
     terms
 }
@@ -103,17 +115,25 @@ fn apply(operator: char, names: &mut Vec<String>, hosts: Vec<String>) {
 }
 
 fn file_of(piece: &str) -> Option<&Path> {
-    let maybe = piece.strip_prefix('@').map(Path::new).filter(|path| path.is_file());
+    let maybe = piece
+        .strip_prefix('@')
+        .map(Path::new)
+        .filter(|path| path.is_file());
     maybe.or_else(|| piece.strip_prefix('^').map(Path::new))
 }
 
 fn has_group(text: &str) -> bool {
-    terms(text).iter().any(|term| file_of(term.set).is_none() && term.set.starts_with('@'))
+    terms(text)
+        .iter()
+        .any(|term| file_of(term.set).is_none() && term.set.starts_with('@'))
 }
 
 fn of_file(path: &Path) -> Result<Vec<String>, HostListError> {
     let text = read_file(path, "list of hosts")?;
-    let lines = text.lines().enumerate().map(|(at, line)| (at + 1, line.split('#').next().unwrap_or_default()));
+    let lines = text
+        .lines()
+        .enumerate()
+        .map(|(at, line)| (at + 1, line.split('#').next().unwrap_or_default()));
     let mut names = Vec::new();
     for (at, line) in lines.filter(|(_, line)| !line.trim().is_empty()) {
         names.extend(of_set(line, format!("{}, line {at}: ", path.display()))?);
@@ -123,7 +143,11 @@ fn of_file(path: &Path) -> Result<Vec<String>, HostListError> {
 
 fn of_set(set: &str, place: String) -> Result<Vec<String>, HostListError> {
     let is_between = |letter: char| letter == ',' || letter.is_ascii_whitespace();
-    let refused = |error| HostListError::NodeSet { place, set: set.trim().to_owned(), error };
+    let refused = |error| HostListError::NodeSet {
+        place,
+        set: set.trim().to_owned(),
+        error,
+    };
     nodeset::expand(set.trim_end_matches(is_between)).map_err(refused)
 }
 
@@ -151,7 +175,8 @@ mod tests {
 
     #[test]
     fn set_expressions_name_the_hosts_that_clustershell_s_nodeset_names() {
-        // Lines of an expression, a tab, and what `nodeset -e -S ,` of ClusterShell 1.9 prints for it.
+        // Lines of an expression, a tab, and what `nodeset -e -S ,` of ClusterShell 1.9 prints for
+        // it.
         for line in include_str!("host_list.tsv").lines() {
             let (text, expected) = line.split_once('\t').expect("two columns");
             let hosts = read(text).map(|hosts| hosts.into_iter().collect::<HashSet<_>>());
@@ -164,7 +189,10 @@ mod tests {
         }
         assert_eq!(names("x2,x1!x2,x3"), ["x1", "x3"], "in the order written");
         for hanging in ["n1!", "n1,!n2&", "n1&!n2", "n1^ ,n2"] {
-            assert!(matches!(read(hanging), Err(HostListError::Operand { .. })), "{hanging}");
+            assert!(
+                matches!(read(hanging), Err(HostListError::Operand { .. })),
+                "{hanging}"
+            );
         }
     }
 
@@ -174,11 +202,20 @@ mod tests {
         let path = directory.path().join("hosts");
         fs::write(&path, "# rack 1\nn[1-2], # two\r\n\n  n3 n4\nn1\n").expect("written");
         for sign in ["@", "^"] {
-            assert_eq!(names(&format!("{sign}{},x", path.display())), ["n1", "n2", "n3", "n4", "x"], "{sign}");
+            assert_eq!(
+                names(&format!("{sign}{},x", path.display())),
+                ["n1", "n2", "n3", "n4", "x"],
+                "{sign}"
+            );
         }
         fs::write(&path, "n1\nn[2-\n").expect("written");
-        let why = read(&format!("^{}", path.display())).expect_err("no set").to_string();
-        assert!(why.contains("hosts, line 2: n[2-: node set, character 5"), "{why}");
+        let why = read(&format!("^{}", path.display()))
+            .expect_err("no set")
+            .to_string();
+        assert!(
+            why.contains("hosts, line 2: n[2-: node set, character 5"),
+            "{why}"
+        );
         let why = read("^/no/such/file").expect_err("no file");
         assert!(why.to_string().contains("/no/such/file"), "{why}");
     }

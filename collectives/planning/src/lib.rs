@@ -1,16 +1,18 @@
 //! Network topologies, broadcast trees (*plans*) over them, and their predicted time, as pure
 //! computation.
 //!
-//! The crate uses no socket, clock, thread or random source: equal input gives equal output on every host, and ties are
-//! broken by number. It does not depend on the transport.
+//! The crate uses no socket, clock, thread or random source: equal input gives equal output on
+//! every host, and ties are broken by number. It does not depend on the transport.
 //!
 //! Four modules, each of which imports only those before it:
-//! - [`topology`]: switches, cables and hosts. A [`Topology`](topology::Topology) is valid by construction; it is read
-//!   from our own files, from Slurm's, from LLDP, or is a built-in test bed.
-//! - [`plan`]: broadcast trees with sending order. [`plan::make`] plans any [`Via`](plan::Via); [`plan::check`] checks
-//!   any [`Plan`](plan::Plan) against a topology and shares no code with the planners.
-//! - [`model`]: predicted time of a plan, by a [`Calibration`](model::Calibration) of the network. [`model::choose`]
-//!   finds the plan and the segment of least predicted time.
+//! - [`topology`]: switches, cables and hosts. A [`Topology`](topology::Topology) is valid by
+//!   construction; it is read from our own files, from Slurm's, from LLDP, or is a built-in test
+//!   bed.
+//! - [`plan`]: broadcast trees with sending order. [`plan::make`] plans any [`Via`](plan::Via);
+//!   [`plan::check`] checks any [`Plan`](plan::Plan) against a topology and shares no code with the
+//!   planners.
+//! - [`model`]: predicted time of a plan, by a [`Calibration`](model::Calibration) of the network.
+//!   [`model::choose`] finds the plan and the segment of least predicted time.
 //! - `draw`: a topology, and a plan over it, as text, as DOT and as SVG.
 //!
 //! Only [`load`] opens files: it reads topologies, calibrations and plans.
@@ -43,10 +45,12 @@
 //! are no hosts, and the checker a table that is not one host for each rank.
 //!
 //! # Errors
-//! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence says what was
-//! expected or what to do. A plan that cannot be made is a [`PlanError`](plan::PlanError).
+//! Invalid text is refused with a [`SourceError`]: the file, the line, and a problem whose sentence
+//! says what was expected or what to do. A plan that cannot be made is a
+//! [`PlanError`](plan::PlanError).
 
-// What is hidden here and below is for the crates of this workspace, without a promise of stability.
+// What is hidden here and below is for the crates of this workspace, without a promise of
+// stability.
 #[doc(hidden)]
 pub mod draw;
 #[doc(hidden)]
@@ -67,5 +71,6 @@ pub use source::SchemaProblem;
 pub use source::SourceError;
 #[doc(hidden)]
 pub use units::{
-    HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, duration, format_rate, parse_rate, parse_size,
+    HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND, duration, format_rate, parse_rate,
+    parse_size,
 };

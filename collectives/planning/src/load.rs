@@ -19,7 +19,11 @@ const MAX_FILE_BYTES: u64 = 256 << 20;
 #[non_exhaustive]
 pub enum LoadError {
     #[error("cannot read the {what} {}: {error}", path.display())]
-    Unreadable { what: &'static str, path: PathBuf, error: io::Error },
+    Unreadable {
+        what: &'static str,
+        path: PathBuf,
+        error: io::Error,
+    },
     #[error("the {what} {} is no text (UTF-8); name another file", path.display())]
     NoText { what: &'static str, path: PathBuf },
     #[error("the {what} {} is too large to be one; name another file", path.display())]
@@ -43,7 +47,10 @@ impl Topology {
     pub fn load(path: impl AsRef<Path>) -> Result<Imported, LoadError> {
         let path = path.as_ref();
         let name = path.display().to_string();
-        let known = |topology| Imported { topology, notes: Vec::new() };
+        let known = |topology| Imported {
+            topology,
+            notes: Vec::new(),
+        };
         if let Some(topology) = Topology::builtin(&name).filter(|_| !path.exists()) {
             return Ok(known(topology));
         }
@@ -66,21 +73,40 @@ impl Topology {
     /// # Errors
     /// The errors of [`load`](Topology::load).
     pub fn load_lldp(folder: &Path, interface: Option<&str>) -> Result<Imported, LoadError> {
-        let unreadable = |error| LoadError::Unreadable { what: "folder", path: folder.to_owned(), error };
+        let unreadable = |error| LoadError::Unreadable {
+            what: "folder",
+            path: folder.to_owned(),
+            error,
+        };
         let mut files = Vec::new();
         for entry in std::fs::read_dir(folder).map_err(unreadable)? {
             let path = entry.map_err(unreadable)?.path();
-            let file_name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let file_name = path
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             if file_name.starts_with('.') || !path.is_file() {
                 continue;
             }
-            let (name, source_name) = (LldpFile::name_of(&file_name).to_owned(), path.display().to_string());
-            files.push(LldpFile { name, source_name, text: read_text(&path, "LLDP output")? });
+            let (name, source_name) = (
+                LldpFile::name_of(&file_name).to_owned(),
+                path.display().to_string(),
+            );
+            files.push(LldpFile {
+                name,
+                source_name,
+                text: read_text(&path, "LLDP output")?,
+            });
         }
         // Sorted, so that the first error does not depend on the order in which the folder is
         // listed.
         files.sort_by(|left, right| left.source_name.cmp(&right.source_name));
-        Ok(lldp::read(&files, interface, &folder.display().to_string())?)
+        Ok(lldp::read(
+            &files,
+            interface,
+            &folder.display().to_string(),
+        )?)
     }
 }
 
@@ -91,7 +117,10 @@ impl Calibration {
     /// If it cannot be read, or is invalid; with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        Ok(Self::parse(&read_text(path, "calibration file")?, &path.display().to_string())?)
+        Ok(Self::parse(
+            &read_text(path, "calibration file")?,
+            &path.display().to_string(),
+        )?)
     }
 }
 
@@ -102,7 +131,10 @@ impl SavedPlan {
     /// If it cannot be read, or is invalid; with file and line.
     pub fn load(path: impl AsRef<Path>) -> Result<Self, LoadError> {
         let path = path.as_ref();
-        Ok(Self::parse(&read_text(path, "plan file")?, &path.display().to_string())?)
+        Ok(Self::parse(
+            &read_text(path, "plan file")?,
+            &path.display().to_string(),
+        )?)
     }
 }
 
@@ -122,15 +154,25 @@ pub(crate) fn read_file(path: &Path, what: &'static str) -> Result<String, LoadE
     text_of(File::open(path), path, what)
 }
 
-fn text_of(opened: io::Result<impl Read>, path: &Path, what: &'static str) -> Result<String, LoadError> {
+fn text_of(
+    opened: io::Result<impl Read>,
+    path: &Path,
+    what: &'static str,
+) -> Result<String, LoadError> {
     let mut text = String::new();
     let read = opened.and_then(|file| file.take(MAX_FILE_BYTES + 1).read_to_string(&mut text));
     let path = || path.to_owned();
     match read {
         Ok(bytes) if bytes as u64 <= MAX_FILE_BYTES => Ok(text),
         Ok(_) => Err(LoadError::TooLarge { what, path: path() }),
-        Err(error) if error.kind() == ErrorKind::InvalidData => Err(LoadError::NoText { what, path: path() }),
-        Err(error) => Err(LoadError::Unreadable { what, path: path(), error }),
+        Err(error) if error.kind() == ErrorKind::InvalidData => {
+            Err(LoadError::NoText { what, path: path() })
+        }
+        Err(error) => Err(LoadError::Unreadable {
+            what,
+            path: path(),
+            error,
+        }),
     }
 }
 
@@ -146,19 +188,46 @@ mod tests {
             std::fs::write(&path, text).expect("a file");
             path
         };
-        let own = Topology::load(path("a", "schema = 1\n[[switch]]\nname = 's0'\nhosts = 'n[0-3]'\n")).expect("ours");
-        let slurm = Topology::load(path("b", "# racks\nSWITCHNAME=s0 Nodes=n[0-3] LinkSpeed=1\n")).expect("Slurm's");
+        let own = Topology::load(path(
+            "a",
+            "schema = 1\n[[switch]]\nname = 's0'\nhosts = 'n[0-3]'\n",
+        ))
+        .expect("ours");
+        let slurm = Topology::load(path(
+            "b",
+            "# racks\nSWITCHNAME=s0 Nodes=n[0-3] LinkSpeed=1\n",
+        ))
+        .expect("Slurm's");
         assert_eq!(own.topology, slurm.topology);
-        let yaml = "- topology: t\n  tree:\n    switches:\n      - switch: s0\n        nodes: n[0-3]\n";
-        assert_eq!(own.topology, Topology::load(path("e", yaml)).expect("Slurm's newer").topology);
+        let yaml =
+            "- topology: t\n  tree:\n    switches:\n      - switch: s0\n        nodes: n[0-3]\n";
+        assert_eq!(
+            own.topology,
+            Topology::load(path("e", yaml))
+                .expect("Slurm's newer")
+                .topology
+        );
         assert_eq!((own.notes.len(), slurm.notes.len()), (0, 1));
         let refusal = Topology::load(path("c", "hosts: n0\n")).expect_err("no topology");
-        assert!(matches!(&refusal, LoadError::Topology(error) if error.to_string().contains("/c:1: ")), "{refusal}");
+        assert!(
+            matches!(&refusal, LoadError::Topology(error) if error.to_string().contains("/c:1: ")),
+            "{refusal}"
+        );
         let missing = Topology::load(folder.path().join("missing")).expect_err("nothing");
         assert!(matches!(missing, LoadError::Unreadable { .. }));
         std::fs::write(folder.path().join("d"), b"\xff\xfe").expect("a file");
-        assert!(matches!(Topology::load(folder.path().join("d")), Err(LoadError::NoText { .. })));
-        assert_eq!(Topology::load("fig9-5").expect("a test bed").topology.hosts().len(), 32);
+        assert!(matches!(
+            Topology::load(folder.path().join("d")),
+            Err(LoadError::NoText { .. })
+        ));
+        assert_eq!(
+            Topology::load("fig9-5")
+                .expect("a test bed")
+                .topology
+                .hosts()
+                .len(),
+            32
+        );
     }
 
     #[test]
@@ -172,10 +241,18 @@ mod tests {
         let read = Topology::load(folder.path()).expect("a topology").topology;
         assert_eq!(
             (read.hosts(), read.switches()),
-            (["n0".to_owned(), "n1".to_owned()].as_slice(), ["sw1".to_owned()].as_slice())
+            (
+                ["n0".to_owned(), "n1".to_owned()].as_slice(),
+                ["sw1".to_owned()].as_slice()
+            )
         );
         std::fs::write(folder.path().join("n2.json"), "{").expect("a file");
-        let text = Topology::load(folder.path()).expect_err("no JSON").to_string();
-        assert!(text.contains("n2.json:1: expected the output of `lldpcli"), "{text}");
+        let text = Topology::load(folder.path())
+            .expect_err("no JSON")
+            .to_string();
+        assert!(
+            text.contains("n2.json:1: expected the output of `lldpcli"),
+            "{text}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Comparison of host names: in natural order (n2 before n10), and in different spellings (`n1`, `n1.cluster.example`,
-//! `N1`, with MAC address).
+//! Comparison of host names: in natural order (n2 before n10), and in different spellings (`n1`,
+//! `n1.cluster.example`, `N1`, with MAC address).
 
 use std::borrow::Cow;
 use std::cmp::Ordering;
@@ -8,7 +8,11 @@ use std::collections::HashMap;
 /// Returns the name up to its first dot, if it is a host's short name: `1.2.3.4` has none.
 fn short(name: &str) -> &str {
     let label = name.split('.').next().unwrap_or(name);
-    if label.chars().any(char::is_alphabetic) { label } else { name }
+    if label.chars().any(char::is_alphabetic) {
+        label
+    } else {
+        name
+    }
 }
 
 fn short_node(name: &str) -> String {
@@ -21,7 +25,11 @@ fn short_node(name: &str) -> String {
 /// Returns the name as DNS compares it: in lower case, without a final dot.
 fn lower(name: &str) -> Cow<'_, str> {
     let name = name.strip_suffix('.').unwrap_or(name);
-    if name.bytes().any(|byte| byte.is_ascii_uppercase()) { name.to_ascii_lowercase().into() } else { name.into() }
+    if name.bytes().any(|byte| byte.is_ascii_uppercase()) {
+        name.to_ascii_lowercase().into()
+    } else {
+        name.into()
+    }
 }
 
 /// A table of hosts by name, compared as in DNS. A short name finds a host with a full one, and the
@@ -40,8 +48,16 @@ impl HostNames {
         let mut table = Self::default();
         for (index, name) in names.into_iter().enumerate() {
             let lower = lower(name);
-            table.short.entry(short_node(&lower)).and_modify(|known| *known = None).or_insert(Some(index));
-            table.lower.entry(lower.into_owned()).and_modify(|known| *known = None).or_insert(Some(index));
+            table
+                .short
+                .entry(short_node(&lower))
+                .and_modify(|known| *known = None)
+                .or_insert(Some(index));
+            table
+                .lower
+                .entry(lower.into_owned())
+                .and_modify(|known| *known = None)
+                .or_insert(Some(index));
             // If a name is given twice, the first counts.
             table.exact.entry(name.to_owned()).or_insert(index);
         }
@@ -53,7 +69,8 @@ impl HostNames {
     pub fn find(&self, name: &str) -> Option<usize> {
         self.find_whole(name).or_else(|| {
             let (name, address) = name.split_once('@')?;
-            self.find_whole(name).or_else(|| self.exact.get(&ipv4_in(address)?).copied())
+            self.find_whole(name)
+                .or_else(|| self.exact.get(&ipv4_in(address)?).copied())
         })
     }
 
@@ -67,15 +84,24 @@ impl HostNames {
         }
         let short = short_node(&name);
         // A full name may match a host known by the short one, or the other way round.
-        let table = if short == *name { &self.short } else { &self.lower };
+        let table = if short == *name {
+            &self.short
+        } else {
+            &self.lower
+        };
         table.get(&short).copied().flatten()
     }
 }
 
 /// Returns the IPv4 address in the last four of a MAC address's six bytes, as text.
 fn ipv4_in(mac: &str) -> Option<String> {
-    let bytes: Option<Vec<u8>> = mac.split(':').map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
-    let [_, _, a, b, c, d] = bytes?[..] else { return None };
+    let bytes: Option<Vec<u8>> = mac
+        .split(':')
+        .map(|byte| u8::from_str_radix(byte, 16).ok())
+        .collect();
+    let [_, _, a, b, c, d] = bytes?[..] else {
+        return None;
+    };
     Some(format!("{a}.{b}.{c}.{d}"))
 }
 
@@ -91,12 +117,17 @@ pub fn natural_order(left: &str, right: &str) -> Ordering {
             unequal => return unequal,
         }
     }
-    left_rest.len().cmp(&right_rest.len()).then_with(|| left.cmp(right))
+    left_rest
+        .len()
+        .cmp(&right_rest.len())
+        .then_with(|| left.cmp(right))
 }
 
 pub(crate) fn take_piece<'a>(rest: &mut &'a str) -> &'a str {
     let digits = rest.starts_with(|character: char| character.is_ascii_digit());
-    let end = rest.find(|character: char| character.is_ascii_digit() != digits).unwrap_or(rest.len());
+    let end = rest
+        .find(|character: char| character.is_ascii_digit() != digits)
+        .unwrap_or(rest.len());
     let (piece, tail) = rest.split_at(end);
     *rest = tail;
     piece
@@ -118,11 +149,28 @@ mod tests {
 
     #[test]
     fn short_and_full_names_are_one_host_s_unless_two_hosts_have_them() {
-        let names = HostNames::new(["n1", "n2.a.example", "n3.a.example", "n3.b.example", "10.0.0.1", "10.0.0.2"]);
-        let found =
-            ["n1", "n1.a.example", "n2", "n2.a.example", "n3.b.example", "10.0.0.2"].map(|name| names.find(name));
+        let names = HostNames::new([
+            "n1",
+            "n2.a.example",
+            "n3.a.example",
+            "n3.b.example",
+            "10.0.0.1",
+            "10.0.0.2",
+        ]);
+        let found = [
+            "n1",
+            "n1.a.example",
+            "n2",
+            "n2.a.example",
+            "n3.b.example",
+            "10.0.0.2",
+        ]
+        .map(|name| names.find(name));
         assert_eq!(found, [0, 0, 1, 1, 3, 5].map(Some));
-        assert_eq!(["n2.b.example", "n3", "10", "n4", "10.0.0.3", ""].map(|name| names.find(name)), [None; 6]);
+        assert_eq!(
+            ["n2.b.example", "n3", "10", "n4", "10.0.0.3", ""].map(|name| names.find(name)),
+            [None; 6]
+        );
     }
 
     #[test]
@@ -137,17 +185,36 @@ mod tests {
     #[test]
     fn an_address_behind_a_name_distinguishes_hosts_that_share_it() {
         let names = HostNames::new(["pc@02:00:00:00:00:01", "pc@02:00:00:00:00:0b", "n1"]);
-        let found = ["pc@02:00:00:00:00:01", "PC.lan@02:00:00:00:00:0B", "n1@02:00:00:00:00:05", "n1.lan@x"];
+        let found = [
+            "pc@02:00:00:00:00:01",
+            "PC.lan@02:00:00:00:00:0B",
+            "n1@02:00:00:00:00:05",
+            "n1.lan@x",
+        ];
         assert_eq!(found.map(|name| names.find(name)), [0, 1, 2, 2].map(Some));
-        assert_eq!(["pc", "pc@02:00:00:00:00:02"].map(|name| names.find(name)), [None; 2]);
+        assert_eq!(
+            ["pc", "pc@02:00:00:00:00:02"].map(|name| names.find(name)),
+            [None; 2]
+        );
         let names = HostNames::new(["10.1.0.2", "10.1.0.3", "n4"]);
-        let found = ["n3@02:35:0a:01:00:03", "n4@02:35:0a:01:00:02", "n5@02:35:0a:01:00:05", "n3@0a:01:00:03"];
-        assert_eq!(found.map(|name| names.find(name)), [Some(1), Some(2), None, None]);
+        let found = [
+            "n3@02:35:0a:01:00:03",
+            "n4@02:35:0a:01:00:02",
+            "n5@02:35:0a:01:00:05",
+            "n3@0a:01:00:03",
+        ];
+        assert_eq!(
+            found.map(|name| names.find(name)),
+            [Some(1), Some(2), None, None]
+        );
     }
 
     #[test]
     fn hosts_sort_as_a_person_counts_them() {
-        let sorted = ["7", "a", "login", "n", "n1", "n02", "n2", "n10", "n10a", "n10b", "r1n9", "r1n10", "r2n1"];
+        let sorted = [
+            "7", "a", "login", "n", "n1", "n02", "n2", "n10", "n10a", "n10b", "r1n9", "r1n10",
+            "r2n1",
+        ];
         let mut shuffled = sorted;
         shuffled.reverse();
         shuffled.sort_by(|left, right| natural_order(left, right));
@@ -156,9 +223,16 @@ mod tests {
 
     #[test]
     fn zeros_in_front_decide_last() {
-        let mut hosts = vec!["n10", "n2", "a", "n1", "n01", "n1b", "n1a2", "n001", "n1a10", "10", "9", "n"];
+        let mut hosts = vec![
+            "n10", "n2", "a", "n1", "n01", "n1b", "n1a2", "n001", "n1a10", "10", "9", "n",
+        ];
         hosts.sort_by(|left, right| natural_order(left, right));
-        assert_eq!(hosts, ["9", "10", "a", "n", "n001", "n01", "n1", "n1a2", "n1a10", "n1b", "n2", "n10"]);
+        assert_eq!(
+            hosts,
+            [
+                "9", "10", "a", "n", "n001", "n01", "n1", "n1a2", "n1a10", "n1b", "n2", "n10"
+            ]
+        );
     }
 
     proptest! {

@@ -1,4 +1,5 @@
-//! Parser shared by all input files: reads TOML with a `schema` key, and reports errors by file and line.
+//! Parser shared by all input files: reads TOML with a `schema` key, and reports errors by file and
+//! line.
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -21,7 +22,11 @@ pub struct SourceError<P> {
 
 impl<P> SourceError<P> {
     pub(crate) fn at(line: impl Into<Option<usize>>, problem: impl Into<P>) -> Self {
-        Self { source_name: None, line: line.into(), problem: Box::new(problem.into()) }
+        Self {
+            source_name: None,
+            line: line.into(),
+            problem: Box::new(problem.into()),
+        }
     }
 
     pub(crate) fn nowhere(problem: impl Into<P>) -> Self {
@@ -29,7 +34,10 @@ impl<P> SourceError<P> {
     }
 
     pub(crate) fn named(self, source_name: &str) -> Self {
-        Self { source_name: Some(source_name.to_string()), ..self }
+        Self {
+            source_name: Some(source_name.to_string()),
+            ..self
+        }
     }
 }
 
@@ -57,9 +65,13 @@ pub enum SchemaProblem {
     /// The text is not TOML, or has unexpected keys or types; the message is the TOML parser's.
     #[error("{0}")]
     Toml(String),
-    #[error("expected `schema = {SCHEMA}`, which says how to read this file, but there is no `schema`")]
+    #[error(
+        "expected `schema = {SCHEMA}`, which says how to read this file, but there is no `schema`"
+    )]
     NoSchema,
-    #[error("expected `schema = {SCHEMA}`, found `schema = {0}`; write the file anew with this version")]
+    #[error(
+        "expected `schema = {SCHEMA}`, found `schema = {0}`; write the file anew with this version"
+    )]
     WrongSchema(String),
 }
 
@@ -68,22 +80,34 @@ struct Head {
     schema: Option<Spanned<toml::Value>>,
 }
 
-pub(crate) fn read<T: DeserializeOwned, P: From<SchemaProblem>>(text: &str) -> Result<T, SourceError<P>> {
+pub(crate) fn read<T: DeserializeOwned, P: From<SchemaProblem>>(
+    text: &str,
+) -> Result<T, SourceError<P>> {
     let refuse = |error| refuse_toml(text, &error);
     let head: Head = toml::from_str(text).map_err(refuse)?;
     match head.schema {
         None => Err(SourceError::at(1, SchemaProblem::NoSchema)),
-        Some(schema) if schema.get_ref().as_integer() == Some(SCHEMA) => toml::from_str(text).map_err(refuse),
+        Some(schema) if schema.get_ref().as_integer() == Some(SCHEMA) => {
+            toml::from_str(text).map_err(refuse)
+        }
         Some(schema) => {
             let line = LineStarts::of(text).line_at(schema.span().start);
-            Err(SourceError::at(line, SchemaProblem::WrongSchema(schema.get_ref().to_string())))
+            Err(SourceError::at(
+                line,
+                SchemaProblem::WrongSchema(schema.get_ref().to_string()),
+            ))
         }
     }
 }
 
 fn refuse_toml<P: From<SchemaProblem>>(text: &str, error: &toml::de::Error) -> SourceError<P> {
-    let line = error.span().map(|span| LineStarts::of(text).line_at(span.start));
-    SourceError::at(line, SchemaProblem::Toml(error.message().replace('\n', ", ")))
+    let line = error
+        .span()
+        .map(|span| LineStarts::of(text).line_at(span.start));
+    SourceError::at(
+        line,
+        SchemaProblem::Toml(error.message().replace('\n', ", ")),
+    )
 }
 
 pub(crate) struct LineStarts {
@@ -93,7 +117,9 @@ pub(crate) struct LineStarts {
 impl LineStarts {
     pub(crate) fn of(text: &str) -> Self {
         let after_breaks = text.match_indices('\n').map(|(offset, _)| offset + 1);
-        Self { starts: std::iter::once(0).chain(after_breaks).collect() }
+        Self {
+            starts: std::iter::once(0).chain(after_breaks).collect(),
+        }
     }
 
     pub(crate) fn line_at(&self, offset: usize) -> usize {

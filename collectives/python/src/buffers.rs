@@ -27,15 +27,23 @@ impl Access {
             Err(refused) => refused,
         };
         if object.hasattr("__array_interface__")? {
-            if !object.getattr("flags")?.getattr("c_contiguous")?.is_truthy()? {
+            if !object
+                .getattr("flags")?
+                .getattr("c_contiguous")?
+                .is_truthy()?
+            {
                 return Err(not_contiguous(what));
             }
-            let bytes = object.call_method1("reshape", (-1,))?.call_method1("view", ("u1",))?;
+            let bytes = object
+                .call_method1("reshape", (-1,))?
+                .call_method1("view", ("u1",))?;
             return PyUntypedBuffer::get(&bytes).map(Access::Buffer);
         }
         if object.hasattr("__dlpack__")? {
             let tensor = Tensor::of(object, what)?;
-            return tensor.map(Access::Tensor).ok_or_else(|| not_contiguous(what));
+            return tensor
+                .map(Access::Tensor)
+                .ok_or_else(|| not_contiguous(what));
         }
         Err(refused)
     }
@@ -71,19 +79,22 @@ impl Buffer {
                 return Err(not_contiguous(what));
             }
             if has_objects(buffer.format().to_bytes()) {
-                let text =
-                    format!("{what} holds Python objects, which mean nothing elsewhere: pass numbers, or pickle it");
+                let text = format!(
+                    "{what} holds Python objects, which mean nothing elsewhere: pass numbers, or pickle it"
+                );
                 return Err(PyTypeError::new_err(text));
             }
         }
         Ok(Buffer(access))
     }
 
-    /// Returns memory for writing. Fails as [`to_read`](Buffer::to_read) does, and if the memory is read-only.
+    /// Returns memory for writing. Fails as [`to_read`](Buffer::to_read) does, and if the memory is
+    /// read-only.
     pub fn to_write(object: &Bound<'_, PyAny>, what: &str) -> PyResult<WritableBuffer> {
         let buffer = Buffer::to_read(object, what)?;
         if buffer.0.is_readonly() {
-            let text = format!("{what} is read-only: pass a bytearray or an array that can be written to");
+            let text =
+                format!("{what} is read-only: pass a bytearray or an array that can be written to");
             return Err(PyBufferError::new_err(text));
         }
         Ok(WritableBuffer(buffer))
@@ -122,7 +133,9 @@ impl WritableBuffer {
     pub fn check_apart(&self, other: &Buffer, what: &str) -> PyResult<()> {
         let (own, other) = (self.0.addresses(), other.addresses());
         if own.start.max(other.start) < own.end.min(other.end) {
-            return Err(PyBufferError::new_err(format!("{what} are the same memory in part: pass a copy of one")));
+            return Err(PyBufferError::new_err(format!(
+                "{what} are the same memory in part: pass a copy of one"
+            )));
         }
         Ok(())
     }

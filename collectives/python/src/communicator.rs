@@ -31,13 +31,17 @@ struct Place {
 
 impl Place {
     fn of(ranks: &communicator::Communicator) -> Mutex<Place> {
-        Mutex::new(Place { rank: ranks.rank(), hosts: ranks.hosts().to_vec() })
+        Mutex::new(Place {
+            rank: ranks.rank(),
+            hosts: ranks.hosts().to_vec(),
+        })
     }
 }
 
 #[pymethods]
 impl Communicator {
-    /// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of the hosts' names.
+    /// Joins `group` and waits until all `size` ranks are there; ranks are in the natural order of
+    /// the hosts' names.
     #[staticmethod]
     #[pyo3(signature = (group, size, *, cancel=None, **options))]
     fn join(
@@ -50,11 +54,19 @@ impl Communicator {
         let signals = Signals::default();
         let mut options = options::named(options)?.join().map_err(Failure::from)?;
         options.meanwhile = Some(signals.meanwhile());
-        let joined =
-            py.detach(|| Cancel::over(cancel, || communicator::Communicator::join_with(group, size, &options)));
+        let joined = py.detach(|| {
+            Cancel::over(cancel, || {
+                communicator::Communicator::join_with(group, size, &options)
+            })
+        });
         let ranks = joined.map_err(|error| raised(&signals, error))?;
         let (place, call_within) = (Place::of(&ranks), options.call_within);
-        Ok(Communicator { ranks: Mutex::new(Some(Arc::new(ranks))), place, call_within, signals })
+        Ok(Communicator {
+            ranks: Mutex::new(Some(Arc::new(ranks))),
+            place,
+            call_within,
+            signals,
+        })
     }
 
     /// This process's rank.
@@ -84,7 +96,12 @@ impl Communicator {
 
     /// Copies the bytes of `root`'s buffer into every rank's, in place.
     #[pyo3(signature = (buffer, root=0, *, cancel=None))]
-    fn broadcast(&self, buffer: &Bound<'_, PyAny>, root: u16, cancel: Option<Cancel>) -> PyResult<()> {
+    fn broadcast(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        root: u16,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
         let mut taken = Buffer::to_write(buffer, "the buffer")?;
         let bytes = taken.bytes();
         self.call(buffer.py(), cancel, |ranks| ranks.broadcast(root, bytes))
@@ -106,9 +123,13 @@ impl Communicator {
         cancel: Option<Cancel>,
     ) -> PyResult<()> {
         let mut place = Buffer::to_write(own, "the own block")?;
-        let all = self.at_root(blocks, root)?.map(|blocks| Buffer::to_read(blocks, "the buffer of all blocks"));
+        let all = self
+            .at_root(blocks, root)?
+            .map(|blocks| Buffer::to_read(blocks, "the buffer of all blocks"));
         let all = all.transpose()?;
-        all.as_ref().map_or(Ok(()), |all| place.check_apart(all, "the own block and all blocks"))?;
+        all.as_ref().map_or(Ok(()), |all| {
+            place.check_apart(all, "the own block and all blocks")
+        })?;
         let (all, place) = (all.as_ref().map_or(&[][..], Buffer::bytes), place.bytes());
         self.call(own.py(), cancel, |ranks| ranks.scatter(root, all, place))
     }
@@ -124,16 +145,28 @@ impl Communicator {
         cancel: Option<Cancel>,
     ) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
-        let place = self.at_root(blocks, root)?.map(|blocks| Buffer::to_write(blocks, "the buffer of all blocks"));
+        let place = self
+            .at_root(blocks, root)?
+            .map(|blocks| Buffer::to_write(blocks, "the buffer of all blocks"));
         let mut place = place.transpose()?;
-        place.as_ref().map_or(Ok(()), |place| place.check_apart(&block, "the own block and all blocks"))?;
-        let (block, place) = (block.bytes(), place.as_mut().map_or(&mut [][..], |place| place.bytes()));
+        place.as_ref().map_or(Ok(()), |place| {
+            place.check_apart(&block, "the own block and all blocks")
+        })?;
+        let (block, place) = (
+            block.bytes(),
+            place.as_mut().map_or(&mut [][..], |place| place.bytes()),
+        );
         self.call(own.py(), cancel, |ranks| ranks.gather(root, block, place))
     }
 
     /// Copies every rank's `own` block into every rank's `blocks`, in rank order.
     #[pyo3(signature = (own, blocks, *, cancel=None))]
-    fn allgather(&self, own: &Bound<'_, PyAny>, blocks: &Bound<'_, PyAny>, cancel: Option<Cancel>) -> PyResult<()> {
+    fn allgather(
+        &self,
+        own: &Bound<'_, PyAny>,
+        blocks: &Bound<'_, PyAny>,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
         let block = Buffer::to_read(own, "the own block")?;
         let mut place = Buffer::to_write(blocks, "the buffer of all blocks")?;
         place.check_apart(&block, "the own block and all blocks")?;
@@ -152,9 +185,15 @@ impl Communicator {
         within: Option<f64>,
         cancel: Option<Cancel>,
     ) -> PyResult<()> {
-        let (data, py, within) = (Buffer::to_read(data, "the message")?, data.py(), self.within(within)?);
+        let (data, py, within) = (
+            Buffer::to_read(data, "the message")?,
+            data.py(),
+            self.within(within)?,
+        );
         let bytes = data.bytes();
-        self.call(py, cancel, |ranks| ranks.send_within(to, tag, bytes, within))
+        self.call(py, cancel, |ranks| {
+            ranks.send_within(to, tag, bytes, within)
+        })
     }
 
     /// Receives the next message of `tag` from rank `source` into the beginning of a buffer, within
@@ -168,9 +207,14 @@ impl Communicator {
         within: Option<f64>,
         cancel: Option<Cancel>,
     ) -> PyResult<usize> {
-        let (mut taken, within) = (Buffer::to_write(buffer, "the buffer")?, self.within(within)?);
+        let (mut taken, within) = (
+            Buffer::to_write(buffer, "the buffer")?,
+            self.within(within)?,
+        );
         let bytes = taken.bytes();
-        self.call(buffer.py(), cancel, |ranks| ranks.recv_within(source, tag, bytes, within))
+        self.call(buffer.py(), cancel, |ranks| {
+            ranks.recv_within(source, tag, bytes, within)
+        })
     }
 
     /// Shrinks the group to the ranks that live, after others died or left (ULFM's
@@ -181,7 +225,9 @@ impl Communicator {
         let ranks = self.ranks.lock().take().ok_or_else(closed)?;
         let ranks = Arc::try_unwrap(ranks).map_err(|used| {
             *self.ranks.lock() = Some(used);
-            PyRuntimeError::new_err("other threads still call this communicator: let their calls end, then shrink it")
+            PyRuntimeError::new_err(
+                "other threads still call this communicator: let their calls end, then shrink it",
+            )
         });
         let mut ranks = ranks?;
         let shrunk = py.detach(|| Cancel::over(cancel, || ranks.shrink()));
@@ -195,7 +241,9 @@ impl Communicator {
     /// Leaves the group: calls in progress in other threads fail. Messages already sent are still
     /// delivered, for a second at most. Closing again has no effect.
     fn close(&self, py: Python<'_>) -> PyResult<()> {
-        let Some(ranks) = self.ranks.lock().take() else { return Ok(()) };
+        let Some(ranks) = self.ranks.lock().take() else {
+            return Ok(());
+        };
         let left = py.detach(|| {
             let left = ranks.leave();
             drop(ranks);
@@ -217,12 +265,22 @@ impl Communicator {
         _traceback: &Bound<'_, PyAny>,
     ) -> PyResult<()> {
         let (py, ranks) = (kind.py(), self.ranks.lock().clone());
-        let is_forked = ranks.as_ref().is_some_and(|ranks| ranks.check_process().is_err());
-        let met = if kind.is_none() && ranks.is_some() { self.barrier(py, None) } else { Ok(()) };
+        let is_forked = ranks
+            .as_ref()
+            .is_some_and(|ranks| ranks.check_process().is_err());
+        let met = if kind.is_none() && ranks.is_some() {
+            self.barrier(py, None)
+        } else {
+            Ok(())
+        };
         drop(ranks);
         let closed = self.close(py);
         // A forked child that ends by an exception ends with that one.
-        if is_forked && !kind.is_none() { Ok(()) } else { met.and(closed) }
+        if is_forked && !kind.is_none() {
+            Ok(())
+        } else {
+            met.and(closed)
+        }
     }
 
     fn __repr__(&self) -> String {
@@ -256,15 +314,17 @@ impl Communicator {
     ) -> PyResult<Option<&'a Bound<'py, PyAny>>> {
         match blocks {
             Some(blocks) if root == self.rank() => Ok(Some(blocks)),
-            None if root == self.rank() => {
-                Err(PyValueError::new_err("the root has a buffer for all blocks: pass it, and None elsewhere only"))
-            }
+            None if root == self.rank() => Err(PyValueError::new_err(
+                "the root has a buffer for all blocks: pass it, and None elsewhere only",
+            )),
             _ => Ok(None),
         }
     }
 
     fn within(&self, seconds: Option<f64>) -> PyResult<Duration> {
-        let Some(seconds) = seconds else { return Ok(self.call_within) };
+        let Some(seconds) = seconds else {
+            return Ok(self.call_within);
+        };
         let no_time = |_| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
         Duration::try_from_secs_f64(seconds).map_err(no_time)
     }
@@ -277,7 +337,9 @@ fn closed() -> Failure {
 /// Returns the exception of a failed call: that of a signal handler, if one has ended the call.
 fn raised(signals: &Signals, error: Error) -> PyErr {
     match error {
-        Error::Interrupted => signals.take().unwrap_or_else(|| Failure::from(error).into()),
+        Error::Interrupted => signals
+            .take()
+            .unwrap_or_else(|| Failure::from(error).into()),
         error => Failure::from(error).into(),
     }
 }

@@ -9,8 +9,8 @@ use pyo3::prelude::*;
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// A failure on its way to the caller: its kind, one sentence that says what to do, and each host that failed, with the
-/// reason.
+/// A failure on its way to the caller: its kind, one sentence that says what to do, and each host
+/// that failed, with the reason.
 #[derive(Debug)]
 pub struct Failure {
     kind: ErrorKind,
@@ -23,7 +23,11 @@ impl Failure {
         // The only option of the program that has another name here.
         let text = text.to_string().replace("--force", "replace=True");
         let text = NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_")));
-        Failure { kind, text, failed: Vec::new() }
+        Failure {
+            kind,
+            text,
+            failed: Vec::new(),
+        }
     }
 
     pub fn usage(text: impl Display) -> Failure {
@@ -36,7 +40,9 @@ impl From<Failure> for PyErr {
         let raise = |py: Python<'_>| {
             let class = py.import("ethbcast._errors")?.getattr("Error")?;
             let failed: BTreeMap<String, String> = failure.failed.into_iter().collect();
-            class.call1((failure.kind.code(), failure.text, failed)).map(PyErr::from_value)
+            class
+                .call1((failure.kind.code(), failure.text, failed))
+                .map(PyErr::from_value)
         };
         Python::attach(raise).unwrap_or_else(|error| error)
     }
@@ -50,19 +56,30 @@ impl From<OptionError> for Failure {
 
 impl From<communicator::Error> for Failure {
     fn from(error: communicator::Error) -> Failure {
-        let failed = lost(&error).into_iter().map(|host| (host, error.to_string())).collect();
-        Failure { failed, ..Failure::new(error.kind(), error) }
+        let failed = lost(&error)
+            .into_iter()
+            .map(|host| (host, error.to_string()))
+            .collect();
+        Failure {
+            failed,
+            ..Failure::new(error.kind(), error)
+        }
     }
 }
 
 fn lost(error: &communicator::Error) -> Vec<String> {
-    let communicator::Error::Call(error) = error else { return Vec::new() };
+    let communicator::Error::Call(error) = error else {
+        return Vec::new();
+    };
     match error {
-        CommunicatorError::Gone(one) | CommunicatorError::Left(one) | CommunicatorError::Deaf(one) => {
+        CommunicatorError::Gone(one)
+        | CommunicatorError::Left(one)
+        | CommunicatorError::Deaf(one) => {
             vec![one.host.clone()]
         }
         CommunicatorError::Cut(one, other) => vec![one.host.clone(), other.host.clone()],
-        CommunicatorError::TimedOut { missing_ranks, .. } | CommunicatorError::Unshrunk { missing_ranks } => {
+        CommunicatorError::TimedOut { missing_ranks, .. }
+        | CommunicatorError::Unshrunk { missing_ranks } => {
             missing_ranks.iter().map(|one| one.host.clone()).collect()
         }
         CommunicatorError::Abandoned { rank, .. } => vec![rank.host.clone()],
@@ -73,13 +90,24 @@ fn lost(error: &communicator::Error) -> Vec<String> {
 
 fn fate(one: &MemberReport) -> (String, String) {
     let (word, text) = one.outcome.status_and_reason(&one.text);
-    (one.host.clone(), if text.is_empty() { word } else { text }.to_owned())
+    (
+        one.host.clone(),
+        if text.is_empty() { word } else { text }.to_owned(),
+    )
 }
 
 /// Returns the hosts that a sender waited for in vain, and those that it refused.
 fn absent(missing: &[String], refused: &[TurnedAway]) -> Vec<(String, String)> {
-    let missing = missing.iter().map(|host| (host.clone(), "it did not join".to_owned()));
-    missing.chain(refused.iter().map(|one| (one.host.clone(), one.text.clone()))).collect()
+    let missing = missing
+        .iter()
+        .map(|host| (host.clone(), "it did not join".to_owned()));
+    missing
+        .chain(
+            refused
+                .iter()
+                .map(|one| (one.host.clone(), one.text.clone())),
+        )
+        .collect()
 }
 
 impl From<session::Error> for Failure {
@@ -91,12 +119,15 @@ impl From<session::Error> for Failure {
             error => {
                 let failed = match &error {
                     session::Error::Undelivered(report) => report.failed().map(fate).collect(),
-                    session::Error::NotStarted(RootFailure::TooFew { missing, refused, .. }) => {
-                        absent(missing, refused)
-                    }
+                    session::Error::NotStarted(RootFailure::TooFew {
+                        missing, refused, ..
+                    }) => absent(missing, refused),
                     _ => Vec::new(),
                 };
-                Failure { failed, ..Failure::new(error.kind(), error) }
+                Failure {
+                    failed,
+                    ..Failure::new(error.kind(), error)
+                }
             }
         }
     }

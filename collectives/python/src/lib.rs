@@ -1,8 +1,8 @@
 //! The Python package `ethbcast`: one-to-many transfers and MPI-like communicators.
 //!
-//! The package is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs the
-//! library's call of that name, and raises its failure. `python/ethbcast` has the parts written in
-//! Python, and the stubs. Unsafe operations are in `buffers` and `tensor`.
+//! The package is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs
+//! the library's call of that name, and raises its failure. `python/ethbcast` has the parts written
+//! in Python, and the stubs. Unsafe operations are in `buffers` and `tensor`.
 
 mod buffers;
 mod communicator;

@@ -17,11 +17,16 @@ pub fn named(given: Option<&Bound<'_, PyDict>>) -> PyResult<NamedOptions> {
         let name: String = name.extract()?;
         let Some(option) = NamedOptions::names().find(|option| in_python(option) == name) else {
             let known: Vec<String> = NamedOptions::names().map(in_python).collect();
-            let text = format!("there is no argument {name}: use one of {}", known.join(", "));
+            let text = format!(
+                "there is no argument {name}: use one of {}",
+                known.join(", ")
+            );
             return Err(PyTypeError::new_err(text));
         };
         if !value.is_none() {
-            options.set(option, &text(option, &value)?).map_err(Failure::from)?;
+            options
+                .set(option, &text(option, &value)?)
+                .map_err(Failure::from)?;
         }
     }
     Ok(options)
@@ -42,7 +47,8 @@ fn text(option: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
         return Ok(value.extract::<Vec<String>>()?.join(","));
     }
     if let Ok(path) = value.extract::<PathBuf>() {
-        let unreadable = |path| PyTypeError::new_err(format!("{option} is not valid UTF-8: {path:?}"));
+        let unreadable =
+            |path| PyTypeError::new_err(format!("{option} is not valid UTF-8: {path:?}"));
         return path.into_os_string().into_string().map_err(unreadable);
     }
     Ok(value.str()?.to_string())

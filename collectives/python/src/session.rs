@@ -58,8 +58,16 @@ impl Report {
     }
 
     fn __repr__(&self) -> String {
-        let Report { bytes, seconds, receivers, source, .. } = self;
-        format!("<ethbcast.Report of {bytes} bytes in {seconds:.3} s, source={source:?}, receivers={receivers}>")
+        let Report {
+            bytes,
+            seconds,
+            receivers,
+            source,
+            ..
+        } = self;
+        format!(
+            "<ethbcast.Report of {bytes} bytes in {seconds:.3} s, source={source:?}, receivers={receivers}>"
+        )
     }
 }
 
@@ -104,20 +112,43 @@ pub fn send(
     cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let (py, options) = (content.py(), options::named(options)?.send().map_err(Failure::from)?);
-    let watched = Watched { run: options.run.clone(), progress, cancel };
+    let (py, options) = (
+        content.py(),
+        options::named(options)?.send().map_err(Failure::from)?,
+    );
+    let watched = Watched {
+        run: options.run.clone(),
+        progress,
+        cancel,
+    };
     let report = if let Ok(path) = content.extract::<PathBuf>() {
-        watched.start(py, |run| Ok(Session::send(group, opened(&path)?, &SendOptions { run, ..options })?))
+        watched.start(py, |run| {
+            Ok(Session::send(
+                group,
+                opened(&path)?,
+                &SendOptions { run, ..options },
+            )?)
+        })
     } else {
         let bytes = Content::of_memory(Sent(Arc::new(Buffer::to_read(content, "what is sent")?)));
-        watched.start(py, |run| Ok(Session::send(group, bytes, &SendOptions { run, ..options })?))
+        watched.start(py, |run| {
+            Ok(Session::send(
+                group,
+                bytes,
+                &SendOptions { run, ..options },
+            )?)
+        })
     };
     Ok(Report::sent(&report?))
 }
 
 fn opened(path: &Path) -> Result<Content<'static>, Failure> {
     let is_tree = path.is_dir();
-    let opened = if is_tree { Opened::tree(&[path.to_owned()], &Selection::default()) } else { plain(path) };
+    let opened = if is_tree {
+        Opened::tree(&[path.to_owned()], &Selection::default())
+    } else {
+        plain(path)
+    };
     Ok(opened?.content)
 }
 
@@ -140,7 +171,10 @@ impl AsRef<[u8]> for Sent {
 #[pyo3(signature = (
     group, into=None, *, replace=false, accept=None, most_bytes=None, progress=None, cancel=None, **options
 ))]
-#[expect(clippy::too_many_arguments, reason = "keywords of Python, each with a default")]
+#[expect(
+    clippy::too_many_arguments,
+    reason = "keywords of Python, each with a default"
+)]
 pub fn recv(
     py: Python<'_>,
     group: &str,
@@ -160,42 +194,77 @@ pub fn recv(
             "delta=True is for memory that holds an earlier version: pass that as into=",
         ));
     }
-    let watched = Watched { run: options.run.clone(), progress, cancel };
+    let watched = Watched {
+        run: options.run.clone(),
+        progress,
+        cancel,
+    };
     let Some(into) = into else {
         let most_bytes = most_bytes.unwrap_or_else(room);
-        let mut memory = Memory { bytes: Vec::new(), most_bytes };
+        let mut memory = Memory {
+            bytes: Vec::new(),
+            most_bytes,
+        };
         options.free_bytes = most_bytes;
-        let receive = |run| Ok(Session::receive_into(group, &mut memory, &RecvOptions { run, ..options })?);
+        let receive = |run| {
+            Ok(Session::receive_into(
+                group,
+                &mut memory,
+                &RecvOptions { run, ..options },
+            )?)
+        };
         let report = watched.start(py, receive)?;
         let bytes = memory.bytes;
         let data = PyBytes::new_with(py, bytes.len(), |place| {
             place.copy_from_slice(&bytes);
             Ok(())
         })?;
-        return Ok(Report { data: Some(data.unbind()), ..Report::received(report) });
+        return Ok(Report {
+            data: Some(data.unbind()),
+            ..Report::received(report)
+        });
     };
     if let Ok(path) = into.extract::<PathBuf>() {
         let accept = accept.map_or(Ok(Accept::default()), str::parse);
         let accept = accept.map_err(|text| Failure::new(ErrorKind::Usage, text))?;
-        let target = Target { dest: path, replace, accept, ..Target::default() };
+        let target = Target {
+            dest: path,
+            replace,
+            accept,
+            ..Target::default()
+        };
         let land = |run| received_at(group, target, RecvOptions { run, ..options });
         let (report, path) = watched.start(py, land)?;
-        return Ok(Report { path, ..Report::received(report) });
+        return Ok(Report {
+            path,
+            ..Report::received(report)
+        });
     }
     let mut buffer = Buffer::to_write(into, "what is received into")?;
     if named.is_delta() {
-        let receive = |run| Ok(Session::receive_over(group, buffer, &RecvOptions { run, ..options }).1?);
+        let receive =
+            |run| Ok(Session::receive_over(group, buffer, &RecvOptions { run, ..options }).1?);
         return Ok(Report::received(watched.start(py, receive)?));
     }
     let bytes = buffer.bytes();
     options.free_bytes = bytes.len() as u64;
-    let receive = |run| Ok(Session::receive_into(group, Room::of(bytes), &RecvOptions { run, ..options })?);
+    let receive = |run| {
+        Ok(Session::receive_into(
+            group,
+            Room::of(bytes),
+            &RecvOptions { run, ..options },
+        )?)
+    };
     let report = watched.start(py, receive)?;
     Ok(Report::received(report))
 }
 
 /// Receives to a path, where the content appears complete or not at all; returns its final path.
-fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
+fn received_at(
+    group: &str,
+    target: Target,
+    options: RecvOptions,
+) -> Result<(ReceiveReport, Option<PathBuf>), Failure> {
     let (path, replace) = (&target.dest, target.replace);
     // Checked here first, because the library's message names the program's arguments.
     if !replace && !path.is_dir() && path.symlink_metadata().is_ok() {
@@ -205,7 +274,11 @@ fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(Rec
     let dest = Dest::resolve(path.as_os_str(), replace)?;
     let dest = Arc::new(dest);
     let offer_check = Some(Dest::offer_check(&dest, &target));
-    let options = RecvOptions { free_bytes: dest.free_bytes(), offer_check, ..options };
+    let options = RecvOptions {
+        free_bytes: dest.free_bytes(),
+        offer_check,
+        ..options
+    };
     let (arrival, landed) = Arrival::new(dest, target, Handling::default());
     let report = Session::receive_into(group, arrival, &options)?;
     Ok((report, landed.path().cloned()))
@@ -215,10 +288,16 @@ fn received_at(group: &str, target: Target, options: RecvOptions) -> Result<(Rec
 /// once.
 fn room() -> u64 {
     let available = |line: &str| -> Option<u64> {
-        line.strip_prefix("MemAvailable:")?.trim().strip_suffix(" kB")?.parse::<u64>().ok()
+        line.strip_prefix("MemAvailable:")?
+            .trim()
+            .strip_suffix(" kB")?
+            .parse::<u64>()
+            .ok()
     };
     let said = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    said.lines().find_map(available).map_or(u64::MAX, |kibibytes| kibibytes * 1024 / PARTS)
+    said.lines()
+        .find_map(available)
+        .map_or(u64::MAX, |kibibytes| kibibytes * 1024 / PARTS)
 }
 
 const PARTS: u64 = 3;
@@ -232,9 +311,12 @@ impl Storage for &mut Memory {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let is_too_much = (self.bytes.len() + bytes.len()) as u64 > self.most_bytes;
         if is_too_much || self.bytes.try_reserve(bytes.len()).is_err() {
-            let held = self.most_bytes.min(self.bytes.len() as u64 + bytes.len() as u64);
-            let text =
-                format!("more than {held} bytes come: pass most_bytes= if there is memory, or receive to a path");
+            let held = self
+                .most_bytes
+                .min(self.bytes.len() as u64 + bytes.len() as u64);
+            let text = format!(
+                "more than {held} bytes come: pass most_bytes= if there is memory, or receive to a path"
+            );
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
         self.bytes.extend_from_slice(bytes);

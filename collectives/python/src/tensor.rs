@@ -51,14 +51,20 @@ impl Tensor {
     pub fn of(object: &Bound<'_, PyAny>, what: &str) -> PyResult<Option<Tensor>> {
         let (device, _): (c_int, c_int) = object.call_method0("__dlpack_device__")?.extract()?;
         if !ACCESSIBLE.contains(&device) {
-            let text = format!("{what} is on a device that only its package can read: pass a copy, such as x.cpu()");
+            let text = format!(
+                "{what} is on a device that only its package can read: pass a copy, such as x.cpu()"
+            );
             return Err(PyTypeError::new_err(text));
         }
         let capsule = object.call_method0("__dlpack__")?;
-        // SAFETY: a live object; the name is checked, and of another kind of object null comes back.
+        // SAFETY: a live object; the name is checked, and of another kind of object null comes
+        // back.
         let offered = unsafe { PyCapsule_GetPointer(capsule.as_ptr(), OFFERED.as_ptr()) };
-        let Some(managed) = NonNull::new(offered.cast()) else { return Err(PyErr::fetch(object.py())) };
-        // SAFETY: it is the capsule of before, and the name lives for ever. The caller that renames it owns it.
+        let Some(managed) = NonNull::new(offered.cast()) else {
+            return Err(PyErr::fetch(object.py()));
+        };
+        // SAFETY: it is the capsule of before, and the name lives for ever. The caller that renames
+        // it owns it.
         if unsafe { PyCapsule_SetName(capsule.as_ptr(), TAKEN.as_ptr()) } != 0 {
             return Err(PyErr::fetch(object.py()));
         }
@@ -81,7 +87,10 @@ impl Tensor {
     }
 
     fn is_contiguous(&self) -> bool {
-        let (shape, strides) = (self.sizes(self.tensor().shape), self.sizes(self.tensor().strides));
+        let (shape, strides) = (
+            self.sizes(self.tensor().shape),
+            self.sizes(self.tensor().strides),
+        );
         let mut wanted = 1;
         let fits = |(&size, &stride): (&i64, &i64)| {
             let fits = size <= 1 || stride == wanted;
@@ -93,9 +102,19 @@ impl Tensor {
 
     pub fn place(&self) -> (*mut u8, usize) {
         let tensor = self.tensor();
-        let elements: usize = self.sizes(tensor.shape).iter().map(|&size| usize::try_from(size).unwrap_or(0)).product();
+        let elements: usize = self
+            .sizes(tensor.shape)
+            .iter()
+            .map(|&size| usize::try_from(size).unwrap_or(0))
+            .product();
         let bits = elements * usize::from(tensor.type_bits) * usize::from(tensor.type_lanes);
-        (tensor.data.cast::<u8>().wrapping_add(tensor.byte_offset as usize), bits.div_ceil(8))
+        (
+            tensor
+                .data
+                .cast::<u8>()
+                .wrapping_add(tensor.byte_offset as usize),
+            bits.div_ceil(8),
+        )
     }
 }
 

@@ -31,10 +31,15 @@ impl Cancel {
     #[new]
     #[pyo3(signature = (*, after=None))]
     fn new(after: Option<f64>) -> PyResult<Cancel> {
-        let no_time = |seconds| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
-        let after =
-            after.map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| no_time(seconds))).transpose()?;
-        Ok(Cancel { was_used: Arc::default(), by: after.and_then(|after| Instant::now().checked_add(after)) })
+        let no_time =
+            |seconds| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
+        let after = after
+            .map(|seconds| Duration::try_from_secs_f64(seconds).map_err(|_| no_time(seconds)))
+            .transpose()?;
+        Ok(Cancel {
+            was_used: Arc::default(),
+            by: after.and_then(|after| Instant::now().checked_add(after)),
+        })
     }
 
     /// Ends the calls that have this handle, now and later, from any thread.
@@ -120,13 +125,20 @@ impl Watched {
         py: Python<'_>,
         session: impl FnOnce(RunOptions) -> Result<T, Failure> + Send,
     ) -> PyResult<T> {
-        let Watched { mut run, progress, cancel } = self;
+        let Watched {
+            mut run,
+            progress,
+            cancel,
+        } = self;
         let ends = run.cancel.clone();
         let (tell, told) = mpsc::channel();
         run.on_progress(move |event| {
             if let Progress::Moved { bytes, slowest, .. } = event {
                 // The receiver is gone if the session was cancelled.
-                drop(tell.send(Moved { bytes, slowest: slowest.map(|(host, _)| host.to_owned()) }));
+                drop(tell.send(Moved {
+                    bytes,
+                    slowest: slowest.map(|(host, _)| host.to_owned()),
+                }));
             }
         });
         py.detach(move || {
@@ -134,7 +146,9 @@ impl Watched {
                 // The session's end drops the options and their progress callback, which closes the
                 // channel.
                 let work = move || session(run);
-                let running = thread::Builder::new().name("ethbcast".to_owned()).spawn_scoped(scope, work)?;
+                let running = thread::Builder::new()
+                    .name("ethbcast".to_owned())
+                    .spawn_scoped(scope, work)?;
                 let is_cancelled = || cancel.as_ref().is_some_and(Cancel::is_cancelled);
                 let mut watched = Ok(true);
                 while let Ok(true) = watched {
@@ -163,7 +177,9 @@ fn watch(told: &Receiver<Moved>, progress: Option<&Py<PyAny>>) -> PyResult<bool>
     };
     Python::attach(|py| {
         py.check_signals()?;
-        let (Some(Moved { bytes, slowest }), Some(progress)) = (moved, progress) else { return Ok(true) };
+        let (Some(Moved { bytes, slowest }), Some(progress)) = (moved, progress) else {
+            return Ok(true);
+        };
         progress.call1(py, (bytes, slowest)).map(|_| true)
     })
 }

@@ -48,18 +48,28 @@ fn packages() -> &'static Path {
         for file in fs::read_dir(own("python/ethbcast")).expect("the package") {
             let path = file.expect("a file").path();
             if path.is_file() {
-                let name = path.file_name().expect("a file").to_string_lossy().into_owned();
-                put_whole(&package.join(&name), |made| assert!(fs::copy(&path, made).is_ok(), "{name} is not copied"));
+                let name = path
+                    .file_name()
+                    .expect("a file")
+                    .to_string_lossy()
+                    .into_owned();
+                put_whole(&package.join(&name), |made| {
+                    assert!(fs::copy(&path, made).is_ok(), "{name} is not copied")
+                });
                 names.push(name);
             }
         }
         let test = std::env::current_exe().expect("a test knows where it is");
         let built = test.with_file_name("lib_ethbcast.so");
         assert!(built.is_file(), "Cargo has built no {}", built.display());
-        put_whole(&package.join(&names[0]), |made| std::os::unix::fs::symlink(built, made).expect("a link"));
+        put_whole(&package.join(&names[0]), |made| {
+            std::os::unix::fs::symlink(built, made).expect("a link")
+        });
         // Remove files of an older build; directories belong to a concurrent test that creates
         // equal ones.
-        let old = names_in(&package).into_iter().map(|name| (package.join(&name), name));
+        let old = names_in(&package)
+            .into_iter()
+            .map(|name| (package.join(&name), name));
         let old = old.filter(|(path, name)| path.is_file() && !names.contains(name));
         old.for_each(|(path, _)| drop(fs::remove_file(path)));
         packages
@@ -68,7 +78,10 @@ fn packages() -> &'static Path {
 
 /// Prepares Python to find the package and to leave no files in the tree.
 fn prepared(mut command: Command, words: &[&str]) -> Command {
-    command.env("PYTHONPATH", packages()).env("PYTHONDONTWRITEBYTECODE", "1").args(words);
+    command
+        .env("PYTHONPATH", packages())
+        .env("PYTHONDONTWRITEBYTECODE", "1")
+        .args(words);
     command
 }
 
@@ -77,13 +90,19 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
     let start = |host: usize| {
         let name = format!("n{host}");
         let mut command = prepared(site.command(&name, python()), words);
-        command.env("ETHBCAST_TEST_HOST", host.to_string()).env("ETHBCAST_TEST_HOSTS", hosts.to_string());
+        command
+            .env("ETHBCAST_TEST_HOST", host.to_string())
+            .env("ETHBCAST_TEST_HOSTS", hosts.to_string());
         Run::start(&name, command)
     };
     let runs: Vec<Run> = (0..hosts).map(start).collect();
     let ends: Vec<Ended> = runs.into_iter().map(|run| run.end(PYTEST_LIMIT)).collect();
     let said = |end: &Ended| format!("{}{}", end.stdout_text(), end.stderr);
-    let all: Vec<String> = ends.iter().filter(|end| end.code() != 0).map(said).collect();
+    let all: Vec<String> = ends
+        .iter()
+        .filter(|end| end.code() != 0)
+        .map(said)
+        .collect();
     assert!(all.is_empty(), "{}", all.join("\n"));
     ends
 }
@@ -93,10 +112,18 @@ fn on_each(site: &Site, hosts: usize, words: &[&str]) -> Vec<Ended> {
 /// printed with its stack.
 fn pytest_on_each(site: &Site, hosts: usize, tests: &str) {
     let tests = own(tests);
-    let each = [&PYTEST[..], &["-x", "-o", "faulthandler_timeout=60", text(&tests)]].concat();
+    let each = [
+        &PYTEST[..],
+        &["-x", "-o", "faulthandler_timeout=60", text(&tests)],
+    ]
+    .concat();
     for end in on_each(site, hosts, &each) {
         println!("{}", end.stdout_text().lines().last().unwrap_or_default());
-        assert!(!end.stdout_text().contains("skipped"), "{}", end.stdout_text());
+        assert!(
+            !end.stdout_text().contains("skipped"),
+            "{}",
+            end.stdout_text()
+        );
     }
 }
 
@@ -107,11 +134,17 @@ fn tests_that_need_no_network() {
     let ended = Run::start("pytest", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT);
     let said = ended.stdout_text();
     assert_eq!(ended.code(), 0, "{said}{}", ended.stderr);
-    let skipped: Vec<&str> = said.lines().filter(|line| line.contains("SKIPPED")).collect();
+    let skipped: Vec<&str> = said
+        .lines()
+        .filter(|line| line.contains("SKIPPED"))
+        .collect();
     if let [one] = skipped[..]
         && one.contains("as_a_type_checker_wants_them")
     {
-        eprintln!("NOT TESTED WITH MYPY: the Python stub (pip install mypy, for {})", python());
+        eprintln!(
+            "NOT TESTED WITH MYPY: the Python stub (pip install mypy, for {})",
+            python()
+        );
     } else {
         assert!(skipped.is_empty(), "{skipped:?}");
     }
@@ -123,19 +156,32 @@ fn a_second_implementation_of_the_keys_has_the_same_vectors() {
     let keys = own("../src/keys");
     let [program, vectors] = ["vectors.py", "vectors.txt"].map(|name| keys.join(name));
     let words = ["-B", text(&program), text(&vectors)];
-    Run::start("vectors", prepared(Command::new(python()), &words)).end(PYTEST_LIMIT).assert_code(0);
+    Run::start("vectors", prepared(Command::new(python()), &words))
+        .end(PYTEST_LIMIT)
+        .assert_code(0);
 }
 
 #[test]
 fn lab_ranks_call_each_other() {
-    pytest_on_each(&Site::beside("python_ranks", one_switch(3)), 3, "tests/test_ranks.py");
+    pytest_on_each(
+        &Site::beside("python_ranks", one_switch(3)),
+        3,
+        "tests/test_ranks.py",
+    );
 }
 
 #[test]
 fn lab_sessions_move_files_and_memory() {
     // At this rate a session takes a quarter of a second, long enough to be cancelled.
-    let shaped = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
-    pytest_on_each(&Site::beside("python_sessions", shaped), 3, "tests/test_sessions.py");
+    let shaped = LabConfig {
+        rate_bits_per_second: Some(100_000_000),
+        ..one_switch(3)
+    };
+    pytest_on_each(
+        &Site::beside("python_sessions", shaped),
+        3,
+        "tests/test_sessions.py",
+    );
 }
 
 #[test]
@@ -151,8 +197,10 @@ fn lab_the_example_has_the_tensors_of_one_host_on_all() {
     let example = own("examples/weights.py");
     let said = on_each(&site, 3, &[text(&example), "weights", "3", text(&source)]);
     for (host, end) in said.iter().enumerate() {
-        let lines =
-            [format!("n{host}: bias float32 (4,), sum 6\n"), format!("n{host}: weight float64 (2, 3), sum 15\n")];
+        let lines = [
+            format!("n{host}: bias float32 (4,), sum 6\n"),
+            format!("n{host}: weight float64 (2, 3), sum 15\n"),
+        ];
         assert_eq!(end.stdout_text(), lines.concat(), "{}", end.stderr);
     }
 }
@@ -162,5 +210,8 @@ fn the_document_begins_with_the_example() {
     let document = fs::read_to_string(own("../../docs/python.md")).expect("it is there");
     let example = fs::read_to_string(own("examples/weights.py")).expect("it is there");
     let first = document.split("```python\n").nth(1);
-    assert!(first.is_some_and(|rest| rest.starts_with(&example)), "docs/python.md has another");
+    assert!(
+        first.is_some_and(|rest| rest.starts_with(&example)),
+        "docs/python.md has another"
+    );
 }

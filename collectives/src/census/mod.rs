@@ -12,7 +12,9 @@ use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::group_mac;
 
 pub(crate) use query::spell;
-pub use query::{About, Busy, CensusQuery, CensusReply, CensusRequest, CensusResponder, LastSession, Present};
+pub use query::{
+    About, Busy, CensusQuery, CensusReply, CensusRequest, CensusResponder, LastSession, Present,
+};
 
 /// Returns the address on which every receiver listens. Its group name is too long for users to
 /// configure.
@@ -46,12 +48,25 @@ mod tests {
 
     fn station(host: u16, group: &str) -> Station {
         let [high, low] = host.to_be_bytes();
-        Station::new(group, &format!("n{host}"), MacAddr::new(2, 0, 0, 0, high, low), 1500)
+        Station::new(
+            group,
+            &format!("n{host}"),
+            MacAddr::new(2, 0, 0, 0, high, low),
+            1500,
+        )
     }
 
     fn reply(station: &Station, nonce: u64) -> CensusReply {
-        let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 7 };
-        let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
+        let last = LastSession {
+            is_delivered: true,
+            source: "größe.iso".to_owned(),
+            seconds_ago: 7,
+        };
+        let about = About {
+            version: "ethbcast 0.1.0".to_owned(),
+            megabits_per_second: Some(10_000),
+            last: Some(last),
+        };
         CensusReply {
             nonce,
             group: station.group.clone(),
@@ -74,7 +89,13 @@ mod tests {
     }
 
     fn asker(group: &str) -> CensusQuery {
-        CensusQuery::new(at(0), station(9999, "").identity(0, Rank::NONE), group, Duration::from_secs(1), 77)
+        CensusQuery::new(
+            at(0),
+            station(9999, "").identity(0, Rank::NONE),
+            group,
+            Duration::from_secs(1),
+            77,
+        )
     }
 
     fn asked(asker: &mut CensusQuery, now: Instant) -> Option<Vec<u8>> {
@@ -99,16 +120,21 @@ mod tests {
             }
             if let Some(question) = asked(asker, now) {
                 let question = wire::parse(&question).expect("a frame");
-                hosts
-                    .iter_mut()
-                    .for_each(|(station, responder)| assert!(responder.on_frame(now, &question, station, 0)));
+                hosts.iter_mut().for_each(|(station, responder)| {
+                    assert!(responder.on_frame(now, &question, station, 0))
+                });
             }
             for (number, (station, responder)) in hosts.iter_mut().enumerate() {
-                let Some((to, nonce, ..)) = responder.poll(now) else { continue };
+                let Some((to, nonce, ..)) = responder.poll(now) else {
+                    continue;
+                };
                 assert_eq!(to, MacAddr::new(2, 0, 0, 0, 0x27, 0x0f));
                 moments.push(micros);
                 if passes(number, micros) {
-                    asker.handle_frame(now, &frame(station, kind::HERE, &reply(station, nonce).encode()));
+                    asker.handle_frame(
+                        now,
+                        &frame(station, kind::HERE, &reply(station, nonce).encode()),
+                    );
                 }
             }
         }
@@ -116,17 +142,28 @@ mod tests {
     }
 
     fn names(asker: &CensusQuery) -> BTreeSet<String> {
-        asker.present().map(|Present { answer, .. }| answer.host.clone()).collect()
+        asker
+            .present()
+            .map(|Present { answer, .. }| answer.host.clone())
+            .collect()
     }
 
     #[test]
-    fn five_hundred_are_found_in_a_second_though_every_third_answer_is_lost_and_not_all_answer_at_once() {
-        let mut hosts: Vec<_> = (0..500).map(|host| (station(host, "g"), CensusResponder::default())).collect();
+    fn five_hundred_are_found_in_a_second_though_every_third_answer_is_lost_and_not_all_answer_at_once()
+     {
+        let mut hosts: Vec<_> = (0..500)
+            .map(|host| (station(host, "g"), CensusResponder::default()))
+            .collect();
         let mut asker = asker("");
-        let moments =
-            round(&mut asker, &mut hosts, |number, micros| !(number as u64 + micros / 1000).is_multiple_of(3));
+        let moments = round(&mut asker, &mut hosts, |number, micros| {
+            !(number as u64 + micros / 1000).is_multiple_of(3)
+        });
         assert!(names(&asker).len() >= 470, "{}", names(&asker).len());
-        let most = moments.chunk_by(|a, b| a == b).map(<[u64]>::len).max().unwrap_or(0);
+        let most = moments
+            .chunk_by(|a, b| a == b)
+            .map(<[u64]>::len)
+            .max()
+            .unwrap_or(0);
         assert!(most <= 40, "{most} answers within a millisecond");
         round(&mut asker, &mut hosts, |_, _| true);
         assert_eq!(names(&asker).len(), 500);
@@ -138,7 +175,12 @@ mod tests {
     #[test]
     fn only_the_group_that_is_asked_for_answers() {
         let mut hosts: Vec<_> = (0..9)
-            .map(|host| (station(host, if host % 3 == 0 { "red" } else { "blue" }), CensusResponder::default()))
+            .map(|host| {
+                (
+                    station(host, if host % 3 == 0 { "red" } else { "blue" }),
+                    CensusResponder::default(),
+                )
+            })
             .collect();
         let mut red = asker("red");
         round(&mut red, &mut hosts, |_, _| true);
@@ -147,16 +189,28 @@ mod tests {
 
     #[test]
     fn an_older_question_of_an_asker_takes_no_place_of_its_last_one() {
-        let (own, asker, mut responder) = (station(1, "g"), station(2, ""), CensusResponder::default());
+        let (own, asker, mut responder) =
+            (station(1, "g"), station(2, ""), CensusResponder::default());
         let mut asks = |nonce| {
-            let body = CensusRequest { nonce, spread: Duration::from_millis(50), group: String::new() }.encode();
+            let body = CensusRequest {
+                nonce,
+                spread: Duration::from_millis(50),
+                group: String::new(),
+            }
+            .encode();
             let question = frame(&asker, kind::WHO, &body);
             assert!(responder.on_frame(at(0), &wire::parse(&question).expect("a frame"), &own, 0));
         };
         [700, 5, 701, 5].into_iter().for_each(&mut asks);
-        let answered: BTreeSet<u64> =
-            (0..20).filter_map(|tick| responder.poll(at(10_000 * tick))).map(|(_, nonce, ..)| nonce).collect();
-        assert_eq!(answered, [5, 701].into(), "the next round's question stands for both");
+        let answered: BTreeSet<u64> = (0..20)
+            .filter_map(|tick| responder.poll(at(10_000 * tick)))
+            .map(|(_, nonce, ..)| nonce)
+            .collect();
+        assert_eq!(
+            answered,
+            [5, 701].into(),
+            "the next round's question stands for both"
+        );
     }
 
     #[test]
@@ -165,18 +219,44 @@ mod tests {
         let mut answers = 0;
         for tick in 0..100_000_u64 {
             let from = station(1000 + (tick % 5000) as u16, "");
-            let body = CensusRequest { nonce: tick, spread: Duration::ZERO, group: String::new() }.encode();
+            let body = CensusRequest {
+                nonce: tick,
+                spread: Duration::ZERO,
+                group: String::new(),
+            }
+            .encode();
             let question = frame(&from, kind::WHO, &body);
-            assert!(responder.on_frame(at(tick * 10), &wire::parse(&question).expect("a frame"), &own, 0));
+            assert!(responder.on_frame(
+                at(tick * 10),
+                &wire::parse(&question).expect("a frame"),
+                &own,
+                0
+            ));
             answers += u32::from(responder.poll(at(tick * 10)).is_some());
         }
         assert!((90..=101).contains(&answers), "{answers} in a second");
-        assert!(std::iter::from_fn(|| responder.poll(at(10_000_000))).count() <= 1, "one at a time");
+        assert!(
+            std::iter::from_fn(|| responder.poll(at(10_000_000))).count() <= 1,
+            "one at a time"
+        );
         let group = MacAddr::new(3, 0, 0, 0, 0, 1);
-        let nobody = Station { mac: group, ..station(2, "") };
-        let body = CensusRequest { nonce: 1, spread: Duration::ZERO, group: String::new() }.encode();
+        let nobody = Station {
+            mac: group,
+            ..station(2, "")
+        };
+        let body = CensusRequest {
+            nonce: 1,
+            spread: Duration::ZERO,
+            group: String::new(),
+        }
+        .encode();
         let mut fresh = CensusResponder::default();
-        fresh.on_frame(at(0), &wire::parse(&frame(&nobody, kind::WHO, &body)).expect("a frame"), &own, 0);
+        fresh.on_frame(
+            at(0),
+            &wire::parse(&frame(&nobody, kind::WHO, &body)).expect("a frame"),
+            &own,
+            0,
+        );
         assert_eq!(fresh.poll(at(1)), None, "a group asks nothing");
     }
 
@@ -189,7 +269,10 @@ mod tests {
         asker.handle_frame(at(1), &frame(&own, kind::HERE, &[1; 30]));
         assert_eq!(asker.present().count(), 0);
         for number in 0..66_000_u32 {
-            let own = Station { group: format!("g{number}"), ..own.clone() };
+            let own = Station {
+                group: format!("g{number}"),
+                ..own.clone()
+            };
             asker.handle_frame(at(1), &frame(&own, kind::HERE, &reply(&own, 77).encode()));
         }
         assert_eq!((asker.present().count(), asker.lost()), (65_536, 464));
@@ -209,29 +292,60 @@ mod tests {
         for said in [full, bare] {
             let body = said.encode();
             assert_eq!(CensusReply::decode(&body).as_ref(), Some(&said));
-            (0..body.len()).for_each(|end| assert_eq!(CensusReply::decode(&body[..end]), None, "cut to {end}"));
+            (0..body.len()).for_each(|end| {
+                assert_eq!(CensusReply::decode(&body[..end]), None, "cut to {end}")
+            });
             for (at, wrong) in [(8, 3), (9, 3)] {
                 let mut body = body.clone();
                 body[at] = wrong;
                 assert_eq!(CensusReply::decode(&body), None, "byte {at}");
             }
         }
-        let question = CensusRequest { nonce: 5, spread: Duration::from_millis(100), group: "g".to_owned() };
+        let question = CensusRequest {
+            nonce: 5,
+            spread: Duration::from_millis(100),
+            group: "g".to_owned(),
+        };
         let body = question.encode();
         assert_eq!(CensusRequest::decode(&body), Some(question));
         (0..body.len()).for_each(|end| assert_eq!(CensusRequest::decode(&body[..end]), None));
-        let long = CensusRequest::decode(&[&[0; 8][..], &[0xff; 2], &[0; 3]].concat()).expect("a question");
+        let long = CensusRequest::decode(&[&[0; 8][..], &[0xff; 2], &[0; 3]].concat())
+            .expect("a question");
         assert_eq!(long.spread, Duration::from_secs(2), "no longer than that");
     }
 
     #[test]
     fn the_longest_answer_fits_into_the_smallest_frame() {
-        let own = Station::new(&"g".repeat(64), &"h".repeat(255), MacAddr::new(2, 0, 0, 0, 0, 1), 576);
-        let last = LastSession { is_delivered: false, source: "ü".repeat(127), seconds_ago: u32::MAX };
-        let about = About { version: "v".repeat(255), megabits_per_second: None, last: Some(last) };
-        let body = CensusReply { about, ..reply(&own, 1) }.encode();
-        assert!(body.len() <= usize::from(own.payload_bytes()), "{} bytes", body.len());
+        let own = Station::new(
+            &"g".repeat(64),
+            &"h".repeat(255),
+            MacAddr::new(2, 0, 0, 0, 0, 1),
+            576,
+        );
+        let last = LastSession {
+            is_delivered: false,
+            source: "ü".repeat(127),
+            seconds_ago: u32::MAX,
+        };
+        let about = About {
+            version: "v".repeat(255),
+            megabits_per_second: None,
+            last: Some(last),
+        };
+        let body = CensusReply {
+            about,
+            ..reply(&own, 1)
+        }
+        .encode();
+        assert!(
+            body.len() <= usize::from(own.payload_bytes()),
+            "{} bytes",
+            body.len()
+        );
         let about = CensusReply::decode(&body).expect("an answer").about;
-        assert_eq!((about.version.len(), about.last.map(|last| last.source)), (32, Some("ü".repeat(50))));
+        assert_eq!(
+            (about.version.len(), about.last.map(|last| last.source)),
+            (32, Some("ü".repeat(50)))
+        );
     }
 }

@@ -53,7 +53,13 @@ pub struct CensusQuery {
 impl CensusQuery {
     /// Creates a query that starts at `now`, in rounds of length `wait`. `nonce` is random. An
     /// empty group stands for all groups.
-    pub fn new(now: Instant, identity: Identity, group: &str, wait: Duration, nonce: u64) -> CensusQuery {
+    pub fn new(
+        now: Instant,
+        identity: Identity,
+        group: &str,
+        wait: Duration,
+        nonce: u64,
+    ) -> CensusQuery {
         CensusQuery {
             identity,
             to: address(),
@@ -72,17 +78,27 @@ impl CensusQuery {
     }
 
     pub fn with_keys(self, keys: Arc<Keys>) -> CensusQuery {
-        CensusQuery { secrets: Some(ClusterSecrets::new(keys)), ..self }
+        CensusQuery {
+            secrets: Some(ClusterSecrets::new(keys)),
+            ..self
+        }
     }
 
     /// Sends the query to the broadcast address, as a port by unicast needs it.
     pub fn by_broadcast(self) -> CensusQuery {
-        CensusQuery { to: MacAddr::BROADCAST, ..self }
+        CensusQuery {
+            to: MacAddr::BROADCAST,
+            ..self
+        }
     }
 
-    /// Makes queries as long as they must be to get whole replies where addresses may be forged, as over UDP.
+    /// Makes queries as long as they must be to get whole replies where addresses may be forged, as
+    /// over UDP.
     pub fn padded(self) -> CensusQuery {
-        CensusQuery { least_bytes: PADDED_BYTES, ..self }
+        CensusQuery {
+            least_bytes: PADDED_BYTES,
+            ..self
+        }
     }
 
     pub fn rounds(&self) -> u32 {
@@ -119,7 +135,9 @@ impl Machine for CensusQuery {
         if frame.header.kind != HERE || frame.source.is_multicast() {
             return;
         }
-        let Some(answer) = CensusReply::decode(frame.payload).filter(|answer| answer.nonce == self.number()) else {
+        let Some(answer) =
+            CensusReply::decode(frame.payload).filter(|answer| answer.nonce == self.number())
+        else {
             return;
         };
         let (key, round) = ((frame.source, answer.group.clone()), self.round);
@@ -127,7 +145,14 @@ impl Machine for CensusQuery {
             self.lost += 1;
             return;
         }
-        self.found.insert(key, Present { mac: frame.source, answer, round });
+        self.found.insert(
+            key,
+            Present {
+                mac: frame.source,
+                answer,
+                round,
+            },
+        );
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -135,7 +160,8 @@ impl Machine for CensusQuery {
             self.round += 1;
             (self.round_began, self.query_at) = (now, now);
             let round = self.round;
-            self.found.retain(|_, present| round - present.round <= FORGOTTEN_AFTER);
+            self.found
+                .retain(|_, present| round - present.round <= FORGOTTEN_AFTER);
         }
         if self.query_at <= now {
             self.asks = self.secrets.as_ref().map_or(1, ClusterSecrets::count);
@@ -145,7 +171,11 @@ impl Machine for CensusQuery {
 
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.asks = self.asks.checked_sub(1)?;
-        let question = CensusRequest { nonce: self.number(), spread: self.spread(), group: self.group.clone() };
+        let question = CensusRequest {
+            nonce: self.number(),
+            spread: self.spread(),
+            group: self.group.clone(),
+        };
         let (header, mut body) = (self.identity.header(WHO), question.encode());
         // Bytes after the last field are ignored.
         body.resize(body.len().max(self.least_bytes), 0);
@@ -153,7 +183,13 @@ impl Machine for CensusQuery {
             return Some(self.identity.write(buffer, self.to, &header, &body));
         };
         let (guard, header, body) = secrets.close(self.asks, header, body)?;
-        Some(Identity { guard, ..self.identity.clone() }.write(buffer, self.to, &header, &body))
+        Some(
+            Identity {
+                guard,
+                ..self.identity.clone()
+            }
+            .write(buffer, self.to, &header, &body),
+        )
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
@@ -187,25 +223,53 @@ struct PendingReply {
 impl CensusResponder {
     /// Takes a WHO that may be meant for this host; `asked_by` is the index of the secret that
     /// authenticated it. Returns false if it is malformed.
-    pub fn on_frame(&mut self, now: Instant, frame: &Frame<'_>, station: &Station, asked_by: usize) -> bool {
+    pub fn on_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        station: &Station,
+        asked_by: usize,
+    ) -> bool {
         if frame.header.kind != WHO {
             return false;
         }
-        let Some(question) = CensusRequest::decode(frame.payload) else { return false };
+        let Some(question) = CensusRequest::decode(frame.payload) else {
+            return false;
+        };
         let is_meant = question.group.is_empty() || question.group == station.group;
         if !is_meant || frame.source.is_multicast() {
             return true;
         }
-        let own = station.mac.octets().into_iter().fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
+        let own = station
+            .mac
+            .octets()
+            .into_iter()
+            .fold(0_u64, |seed, octet| seed << 8 | u64::from(octet));
         let of_group = station.group_mac.octets()[5];
-        let at = now + jitter(question.spread, question.nonce ^ own ^ u64::from(of_group) << 48);
+        let at = now
+            + jitter(
+                question.spread,
+                question.nonce ^ own ^ u64::from(of_group) << 48,
+            );
         let asked_bytes = HEADER_BYTES + frame.payload.len();
-        let due = PendingReply { at, to: frame.source, nonce: question.nonce, asked_by, asked_bytes };
+        let due = PendingReply {
+            at,
+            to: frame.source,
+            nonce: question.nonce,
+            asked_by,
+            asked_bytes,
+        };
         // From one asker, in this round or the one before: an older query may be replayed.
-        let is_same = |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
+        let is_same =
+            |one: &PendingReply| one.to == due.to && due.nonce.wrapping_sub(one.nonce) <= 1;
         match self.due.iter_mut().find(|one| is_same(one)) {
             // An asker that repeats its query before the reply gets it at the earlier time.
-            Some(waiting) => *waiting = PendingReply { at: waiting.at.min(at), ..due },
+            Some(waiting) => {
+                *waiting = PendingReply {
+                    at: waiting.at.min(at),
+                    ..due
+                }
+            }
             None => {
                 if self.due.len() >= MAX_ASKERS {
                     self.due.remove(0);
@@ -216,15 +280,21 @@ impl CensusResponder {
         true
     }
 
-    /// Returns the address and nonce of a reply that is due, the index of the secret that authenticated its query, and
-    /// the query's bytes.
+    /// Returns the address and nonce of a reply that is due, the index of the secret that
+    /// authenticated its query, and the query's bytes.
     pub fn poll(&mut self, now: Instant) -> Option<(MacAddr, u64, (usize, usize))> {
         if self.next.is_some_and(|next| now < next) {
             return None;
         }
         let first = self.due.iter().enumerate().min_by_key(|(_, due)| due.at);
         let (at, _) = first.filter(|(_, due)| due.at <= now)?;
-        let PendingReply { to, nonce, asked_by, asked_bytes, .. } = self.due.remove(at);
+        let PendingReply {
+            to,
+            nonce,
+            asked_by,
+            asked_bytes,
+            ..
+        } = self.due.remove(at);
         self.next = Some(now + REPLY_INTERVAL);
         Some((to, nonce, (asked_by, asked_bytes)))
     }
@@ -243,8 +313,8 @@ const MAX_VERSION_BYTES: usize = 32;
 const MAX_SOURCE_BYTES: usize = 100;
 const UNKNOWN: u64 = u64::MAX;
 
-/// Query for receivers of `group`, or of all groups if that is empty. Replies repeat the random nonce. Hosts spread
-/// them over the time `spread`.
+/// Query for receivers of `group`, or of all groups if that is empty. Replies repeat the random
+/// nonce. Hosts spread them over the time `spread`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusRequest {
     pub nonce: u64,
@@ -279,7 +349,8 @@ pub struct LastSession {
     pub seconds_ago: u32,
 }
 
-/// Constant description of a host, configured by its user; `version` begins with the program's name.
+/// Constant description of a host, configured by its user; `version` begins with the program's
+/// name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct About {
     pub version: String,
@@ -287,8 +358,8 @@ pub struct About {
     pub last: Option<LastSession>,
 }
 
-/// Reply of a receiver: its free space at the destination, and the bytes that it has received of the current session
-/// and the size of that.
+/// Reply of a receiver: its free space at the destination, and the bytes that it has received of
+/// the current session and the size of that.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CensusReply {
     pub nonce: u64,
@@ -312,32 +383,57 @@ impl CensusRequest {
 
     pub fn decode(body: &[u8]) -> Option<CensusRequest> {
         let mut from = BodyReader::new(body);
-        let (nonce, spread) = (from.u64()?, Duration::from_millis(from.u16()?.into()).min(MAX_SPREAD));
+        let (nonce, spread) = (
+            from.u64()?,
+            Duration::from_millis(from.u16()?.into()).min(MAX_SPREAD),
+        );
         from.bytes(2)?;
-        Some(CensusRequest { nonce, spread, group: from.text()? })
+        Some(CensusRequest {
+            nonce,
+            spread,
+            group: from.text()?,
+        })
     }
 }
 
 impl CensusReply {
-    /// Returns the reply without the parts that nothing depends on if it is longer than `most_bytes`; `None` if it is
-    /// still.
+    /// Returns the reply without the parts that nothing depends on if it is longer than
+    /// `most_bytes`; `None` if it is still.
     pub fn within(mut self, most_bytes: usize) -> Option<CensusReply> {
         if self.encode().len() > most_bytes {
             self.about.version.clear();
-            self.about.last.iter_mut().for_each(|last| last.source.clear());
+            self.about
+                .last
+                .iter_mut()
+                .for_each(|last| last.source.clear());
         }
         (self.encode().len() <= most_bytes).then_some(self)
     }
 
     pub fn encode(&self) -> Vec<u8> {
-        let About { version, megabits_per_second, last } = &self.about;
+        let About {
+            version,
+            megabits_per_second,
+            last,
+        } = &self.about;
         let mut out = BodyWriter::default();
         out.u64(self.nonce).u8(self.busy as u8);
-        out.u8(last.as_ref().map_or(0, |last| 1 + u8::from(last.is_delivered))).u16(self.mtu_bytes);
-        out.u32(megabits_per_second.unwrap_or(0)).u32(last.as_ref().map_or(0, |last| last.seconds_ago));
-        out.u64(self.free_bytes.unwrap_or(UNKNOWN)).u64(self.bytes).u64(self.size.unwrap_or(UNKNOWN));
-        out.text(&self.group).text(&self.host).text(within(version, MAX_VERSION_BYTES));
-        out.text(last.as_ref().map_or("", |last| within(&last.source, MAX_SOURCE_BYTES)));
+        out.u8(last
+            .as_ref()
+            .map_or(0, |last| 1 + u8::from(last.is_delivered)))
+            .u16(self.mtu_bytes);
+        out.u32(megabits_per_second.unwrap_or(0))
+            .u32(last.as_ref().map_or(0, |last| last.seconds_ago));
+        out.u64(self.free_bytes.unwrap_or(UNKNOWN))
+            .u64(self.bytes)
+            .u64(self.size.unwrap_or(UNKNOWN));
+        out.text(&self.group)
+            .text(&self.host)
+            .text(within(version, MAX_VERSION_BYTES));
+        out.text(
+            last.as_ref()
+                .map_or("", |last| within(&last.source, MAX_SOURCE_BYTES)),
+        );
         out.into_bytes()
     }
 
@@ -351,17 +447,39 @@ impl CensusReply {
         let (megabits, seconds_ago) = (from.u32()?, from.u32()?);
         let [free_bytes, bytes, size] = [from.u64()?, from.u64()?, from.u64()?];
         let known = |value: u64| Some(value).filter(|&value| value != UNKNOWN);
-        let (group, host, version, source) = (from.text()?, from.text()?, from.text()?, from.text()?);
-        let last = (last > 0).then_some(LastSession { is_delivered: last == 2, source, seconds_ago });
+        let (group, host, version, source) =
+            (from.text()?, from.text()?, from.text()?, from.text()?);
+        let last = (last > 0).then_some(LastSession {
+            is_delivered: last == 2,
+            source,
+            seconds_ago,
+        });
         let megabits_per_second = Some(megabits).filter(|&megabits| megabits > 0);
-        let about = About { version, megabits_per_second, last };
+        let about = About {
+            version,
+            megabits_per_second,
+            last,
+        };
         let (free_bytes, size) = (known(free_bytes), known(size));
-        Some(CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about })
+        Some(CensusReply {
+            nonce,
+            group,
+            host,
+            mtu_bytes,
+            free_bytes,
+            busy,
+            bytes,
+            size,
+            about,
+        })
     }
 }
 
 fn within(text: &str, bytes: usize) -> &str {
-    let end = (0..=text.len().min(bytes)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=text.len().min(bytes))
+        .rev()
+        .find(|&end| text.is_char_boundary(end))
+        .unwrap_or(0);
     &text[..end]
 }
 
@@ -375,7 +493,11 @@ pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
 }
 
 fn question(question: CensusRequest) -> Fields {
-    let CensusRequest { nonce, spread, group } = question;
+    let CensusRequest {
+        nonce,
+        spread,
+        group,
+    } = question;
     Fields::default()
         .text("nonce", format!("{nonce:016x}"))
         .number("spread_ms", spread.as_millis() as u64)
@@ -383,16 +505,43 @@ fn question(question: CensusRequest) -> Fields {
 }
 
 fn reply(answer: CensusReply) -> Fields {
-    let CensusReply { nonce, group, host, mtu_bytes, free_bytes, busy, bytes, size, about } = answer;
-    let fields = Fields::default().text("nonce", format!("{nonce:016x}")).text("busy", busy.name());
-    let fields = fields.number("mtu", mtu_bytes).perhaps("megabits", about.megabits_per_second);
-    let fields = fields.perhaps("free_bytes", free_bytes).number("came_bytes", bytes).perhaps("size", size);
-    let fields = fields.text("group", group).text("host", host).text("build", about.version);
+    let CensusReply {
+        nonce,
+        group,
+        host,
+        mtu_bytes,
+        free_bytes,
+        busy,
+        bytes,
+        size,
+        about,
+    } = answer;
+    let fields = Fields::default()
+        .text("nonce", format!("{nonce:016x}"))
+        .text("busy", busy.name());
+    let fields = fields
+        .number("mtu", mtu_bytes)
+        .perhaps("megabits", about.megabits_per_second);
+    let fields = fields
+        .perhaps("free_bytes", free_bytes)
+        .number("came_bytes", bytes)
+        .perhaps("size", size);
+    let fields = fields
+        .text("group", group)
+        .text("host", host)
+        .text("build", about.version);
     match about.last {
         None => fields,
         Some(last) => {
-            let word = if last.is_delivered { "delivered" } else { "failed" };
-            fields.text("last", word).number("seconds_ago", last.seconds_ago).text("source", last.source)
+            let word = if last.is_delivered {
+                "delivered"
+            } else {
+                "failed"
+            };
+            fields
+                .text("last", word)
+                .number("seconds_ago", last.seconds_ago)
+                .text("source", last.source)
         }
     }
 }

@@ -63,7 +63,8 @@ impl CallBody {
     }
 }
 
-/// Recent calls in each status message: a member may make this many before the others learn of one that differs.
+/// Recent calls in each status message: a member may make this many before the others learn of one
+/// that differs.
 pub(super) const REPORTED_CALLS: usize = 4;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -78,8 +79,14 @@ pub(super) struct Notice {
 impl Notice {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
-        out.u8(self.repeats).zeros(1).u16(self.waits_for.unwrap_or(Rank::NONE).0).u16(self.moved).zeros(2);
-        self.calls.into_iter().for_each(|call| Signature::write_or_zeros(call, &mut out));
+        out.u8(self.repeats)
+            .zeros(1)
+            .u16(self.waits_for.unwrap_or(Rank::NONE).0)
+            .u16(self.moved)
+            .zeros(2);
+        self.calls
+            .into_iter()
+            .for_each(|call| Signature::write_or_zeros(call, &mut out));
         Failure::write(self.failure, &mut out);
         out.into_bytes()
     }
@@ -99,12 +106,18 @@ impl Notice {
                 *call = Some(Signature::split(bytes)?.0);
             }
         }
-        Some(Notice { calls, failure: Failure::read(&mut from, size)?, waits_for, moved, repeats })
+        Some(Notice {
+            calls,
+            failure: Failure::read(&mut from, size)?,
+            waits_for,
+            moved,
+            repeats,
+        })
     }
 }
 
-/// Stage of a rank that shrinks the group: it has named those that it considers lost; all that are left have named
-/// equal ranks; it has gone on without them, because all that are left have agreed.
+/// Stage of a rank that shrinks the group: it has named those that it considers lost; all that are
+/// left have named equal ranks; it has gone on without them, because all that are left have agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 #[repr(u8)]
 pub(super) enum ShrinkStage {
@@ -135,28 +148,64 @@ impl ShrinkBody {
             _ => return None,
         };
         from.bytes(3)?;
-        Some(ShrinkBody { stage, lost: RankSet::of_bits(from.rest()) })
+        Some(ShrinkBody {
+            stage,
+            lost: RankSet::of_bits(from.rest()),
+        })
     }
 }
 
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
     let (kind, fields) = match frame.header.kind {
-        kind::CALL => ("CALL", CallBody::decode(frame.payload).map(|body| call(&body))),
+        kind::CALL => (
+            "CALL",
+            CallBody::decode(frame.payload).map(|body| call(&body)),
+        ),
         kind::ALIVE => ("ALIVE", notice(frame.payload)),
         kind::BYE => ("BYE", notice(frame.payload)),
-        kind::SHRINK => ("SHRINK", ShrinkBody::decode(frame.payload).map(|body| shrink(&body))),
+        kind::SHRINK => (
+            "SHRINK",
+            ShrinkBody::decode(frame.payload).map(|body| shrink(&body)),
+        ),
         _ => return None,
     };
     Some(Spelled { kind, fields })
 }
 
 fn call(body: &CallBody) -> Fields {
-    let CallBody { nonce, size, mtu_bytes, preset, joined, digest, group, host, network } = body;
-    let fields = Fields::default().text("nonce", format_args!("{nonce:016x}")).number("ranks", *size);
-    let fields = fields.number("mtu", *mtu_bytes).number("preset", *preset).number("joined", *joined);
-    let fields = fields.hex("digest", digest).text("group", group).text("host", host);
-    let SpreadMessage { told, unfit, list, network, piece } = network;
-    let fields = fields.number("told", *told).number("unfit", *unfit).text("list", format_args!("{list:016x}"));
+    let CallBody {
+        nonce,
+        size,
+        mtu_bytes,
+        preset,
+        joined,
+        digest,
+        group,
+        host,
+        network,
+    } = body;
+    let fields = Fields::default()
+        .text("nonce", format_args!("{nonce:016x}"))
+        .number("ranks", *size);
+    let fields = fields
+        .number("mtu", *mtu_bytes)
+        .number("preset", *preset)
+        .number("joined", *joined);
+    let fields = fields
+        .hex("digest", digest)
+        .text("group", group)
+        .text("host", host);
+    let SpreadMessage {
+        told,
+        unfit,
+        list,
+        network,
+        piece,
+    } = network;
+    let fields = fields
+        .number("told", *told)
+        .number("unfit", *unfit)
+        .text("list", format_args!("{list:016x}"));
     let fields = fields.text("network", format_args!("{network:016x}"));
     match piece {
         Some(piece) => fields.number("part", piece.at).number("parts", piece.count),
@@ -166,8 +215,16 @@ fn call(body: &CallBody) -> Fields {
 
 fn notice(payload: &[u8]) -> Option<Fields> {
     // The number of ranks is unknown here, so any rank is accepted.
-    let Notice { calls, failure, waits_for, moved, repeats } = Notice::decode(payload, Rank::NONE.0)?;
-    let fields = Fields::default().number("repeats", repeats).perhaps("waits_for", waits_for.map(|rank| rank.0));
+    let Notice {
+        calls,
+        failure,
+        waits_for,
+        moved,
+        repeats,
+    } = Notice::decode(payload, Rank::NONE.0)?;
+    let fields = Fields::default()
+        .number("repeats", repeats)
+        .perhaps("waits_for", waits_for.map(|rank| rank.0));
     let mut fields = fields.number("moved", moved);
     if let Some(newest) = calls[0] {
         fields = fields.text("call", newest);
@@ -184,7 +241,9 @@ fn shrink(ShrinkBody { stage, lost }: &ShrinkBody) -> Fields {
         ShrinkStage::Agreed => "agreed",
         ShrinkStage::Done => "done",
     };
-    Fields::default().text("stage", stage).text("lost", ranks(lost.bits()))
+    Fields::default()
+        .text("stage", stage)
+        .text("lost", ranks(lost.bits()))
 }
 
 fn failure(Failure { from, cause }: Failure) -> Fields {
@@ -197,7 +256,10 @@ fn failure(Failure { from, cause }: Failure) -> Fields {
         Cause::Cut { one, .. } => ("cut", one),
         Cause::Deaf { rank } => ("deaf", rank),
     };
-    Fields::default().text("failure", word).number("about", rank.0).number("from", from)
+    Fields::default()
+        .text("failure", word)
+        .number("about", rank.0)
+        .number("from", from)
 }
 
 #[cfg(test)]
@@ -218,25 +280,78 @@ mod body_tests {
             digest: [7; 32],
             group: "g".into(),
             host: "n0".into(),
-            network: SpreadMessage { told: true, unfit: true, list: 5, network: 9, piece: None },
+            network: SpreadMessage {
+                told: true,
+                unfit: true,
+                list: 5,
+                network: 9,
+                piece: None,
+            },
         };
         assert_eq!(call.encode().len(), CallBody::bytes("g", "n0"));
-        assert_eq!(CallBody::names(&call.encode()), Some(("g".to_owned(), "n0".to_owned())));
+        assert_eq!(
+            CallBody::names(&call.encode()),
+            Some(("g".to_owned(), "n0".to_owned()))
+        );
         assert_eq!(CallBody::decode(&call.encode()), Some(call.clone()));
-        assert_eq!(CallBody::decode(&call.encode()[..call.encode().len() - 1]), None, "cut short");
-        let last = Some(Signature { number: 0, operation: Operation::Barrier, root: Rank(0), bytes: 0 });
-        let failure = Some(Failure { from: 3, cause: Cause::Gone { rank: Rank(1) } });
+        assert_eq!(
+            CallBody::decode(&call.encode()[..call.encode().len() - 1]),
+            None,
+            "cut short"
+        );
+        let last = Some(Signature {
+            number: 0,
+            operation: Operation::Barrier,
+            root: Rank(0),
+            bytes: 0,
+        });
+        let failure = Some(Failure {
+            from: 3,
+            cause: Cause::Gone { rank: Rank(1) },
+        });
         let calls = [last, None, None, None];
-        let told = Notice { calls, failure, waits_for: Some(Rank(1)), moved: 0x102, repeats: 2 };
-        for notice in [told, Notice { calls: [None; 4], failure: None, waits_for: None, moved: 0, repeats: 0 }] {
+        let told = Notice {
+            calls,
+            failure,
+            waits_for: Some(Rank(1)),
+            moved: 0x102,
+            repeats: 2,
+        };
+        for notice in [
+            told,
+            Notice {
+                calls: [None; 4],
+                failure: None,
+                waits_for: None,
+                moved: 0,
+                repeats: 0,
+            },
+        ] {
             assert_eq!(Notice::decode(&notice.encode(), 2), Some(notice));
         }
-        assert_eq!(Notice::decode(&told.encode(), 1), None, "there is no rank 1");
-        for stage in [ShrinkStage::Proposed, ShrinkStage::Agreed, ShrinkStage::Done] {
-            let body = ShrinkBody { stage, lost: RankSet::of_bits(&[0b110, 1]) };
+        assert_eq!(
+            Notice::decode(&told.encode(), 1),
+            None,
+            "there is no rank 1"
+        );
+        for stage in [
+            ShrinkStage::Proposed,
+            ShrinkStage::Agreed,
+            ShrinkStage::Done,
+        ] {
+            let body = ShrinkBody {
+                stage,
+                lost: RankSet::of_bits(&[0b110, 1]),
+            };
             assert_eq!(ShrinkBody::decode(&body.encode()), Some(body));
         }
-        assert_eq!((ShrinkBody::decode(&[0, 0, 0, 0]), ShrinkBody::decode(&[1, 0, 0])), (None, None));
+        assert_eq!(
+            (
+                ShrinkBody::decode(&[0, 0, 0, 0]),
+                ShrinkBody::decode(&[1, 0, 0])
+            ),
+            (None, None)
+        );
     }
 
     proptest! {
@@ -256,22 +371,80 @@ mod spell_tests {
 
     #[test]
     fn a_member_that_leaves_says_what_it_called_and_why_nothing_goes_on() {
-        let call = Signature { number: 4, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
-        let failure = Some(Failure { from: 5, cause: Cause::Gone { rank: Rank(700) } });
-        let told = Notice { calls: [Some(call), None, None, None], failure, waits_for: None, moved: 9, repeats: 2 };
+        let call = Signature {
+            number: 4,
+            operation: Operation::Barrier,
+            root: Rank(0),
+            bytes: 0,
+        };
+        let failure = Some(Failure {
+            from: 5,
+            cause: Cause::Gone { rank: Rank(700) },
+        });
+        let told = Notice {
+            calls: [Some(call), None, None, None],
+            failure,
+            waits_for: None,
+            moved: 9,
+            repeats: 2,
+        };
         let (stream, rank, flags) = (StreamId(0), Rank(1), Flags::default());
-        let header = Header { kind: kind::BYE, session: 1, stream, rank, epoch: 0, flags, sequence: 0, stamp: 0 };
+        let header = Header {
+            kind: kind::BYE,
+            session: 1,
+            stream,
+            rank,
+            epoch: 0,
+            flags,
+            sequence: 0,
+            stamp: 0,
+        };
         let payload = told.encode();
-        let spelled =
-            spell(&Frame { source: MacAddr::ZERO, header, payload: &payload, content: ContentChecksum::default() });
-        let fields = Fields::default().number("repeats", 2_u64).number("moved", 9_u64).text("call", "barrier #4");
-        let fields = fields.text("failure", "gone").number("about", 700_u64).number("from", 5_u64);
-        assert_eq!(spelled, Some(Spelled { kind: "BYE", fields: Some(fields) }));
-        let payload = ShrinkBody { stage: ShrinkStage::Agreed, lost: RankSet::of_bits(&[0b1110, 2]) }.encode();
-        let header = Header { kind: kind::SHRINK, ..header };
-        let spelled =
-            spell(&Frame { source: MacAddr::ZERO, header, payload: &payload, content: ContentChecksum::default() });
-        let fields = Fields::default().text("stage", "agreed").text("lost", "1-3,9");
-        assert_eq!(spelled, Some(Spelled { kind: "SHRINK", fields: Some(fields) }));
+        let spelled = spell(&Frame {
+            source: MacAddr::ZERO,
+            header,
+            payload: &payload,
+            content: ContentChecksum::default(),
+        });
+        let fields = Fields::default()
+            .number("repeats", 2_u64)
+            .number("moved", 9_u64)
+            .text("call", "barrier #4");
+        let fields = fields
+            .text("failure", "gone")
+            .number("about", 700_u64)
+            .number("from", 5_u64);
+        assert_eq!(
+            spelled,
+            Some(Spelled {
+                kind: "BYE",
+                fields: Some(fields)
+            })
+        );
+        let payload = ShrinkBody {
+            stage: ShrinkStage::Agreed,
+            lost: RankSet::of_bits(&[0b1110, 2]),
+        }
+        .encode();
+        let header = Header {
+            kind: kind::SHRINK,
+            ..header
+        };
+        let spelled = spell(&Frame {
+            source: MacAddr::ZERO,
+            header,
+            payload: &payload,
+            content: ContentChecksum::default(),
+        });
+        let fields = Fields::default()
+            .text("stage", "agreed")
+            .text("lost", "1-3,9");
+        assert_eq!(
+            spelled,
+            Some(Spelled {
+                kind: "SHRINK",
+                fields: Some(fields)
+            })
+        );
     }
 }

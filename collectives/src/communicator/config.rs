@@ -18,7 +18,8 @@ pub const MAX_HOST_BYTES: usize = 128;
 /// Largest number of ranks: each keeps and compares the list of all.
 pub const MAX_RANKS: u16 = 4096;
 
-/// Largest feed, in slots. A broadcast may be this far ahead of the slowest rank: 12 ms at 1 Gbit/s.
+/// Largest feed, in slots. A broadcast may be this far ahead of the slowest rank: 12 ms at 1
+/// Gbit/s.
 const FEED_FRAMES: u64 = 1024;
 /// Keepalives and calls that a host receives per second from all others together.
 const SIGNS_PER_SECOND: u32 = 640;
@@ -58,8 +59,8 @@ pub struct Config {
     pub processors: Option<Processors>,
     /// Keys that authenticate all frames; without them, no frame is authenticated.
     pub keys: Option<Arc<Keys>>,
-    /// Silence after which another rank counts as gone. Default: 15 keepalives, 1.5 s among up to 64
-    /// ranks.
+    /// Silence after which another rank counts as gone. Default: 15 keepalives, 1.5 s among up to
+    /// 64 ranks.
     pub dead_after: Option<Duration>,
     /// Deadline for all ranks to join.
     pub join_by: Option<Instant>,
@@ -76,8 +77,10 @@ impl Config {
     /// casts every broadcast.
     pub fn new(station: Station, size: u16, nonce: u64) -> Config {
         let (preset, feed_bytes) = (Preset::Default, Config::FEED_BYTES);
-        let (topology, calibration, route, contention) = (None, None, Route::Auto, Contention::Refused);
-        let (casts, probe, processors, keys, dead_after, join_by) = (true, false, None, None, None, None);
+        let (topology, calibration, route, contention) =
+            (None, None, Route::Auto, Contention::Refused);
+        let (casts, probe, processors, keys, dead_after, join_by) =
+            (true, false, None, None, None, None);
         Config {
             station,
             size,
@@ -103,27 +106,57 @@ impl Config {
     }
 
     pub(super) fn describes_network(&self) -> bool {
-        let Config { topology, calibration, route, casts, probe, .. } = self;
+        let Config {
+            topology,
+            calibration,
+            route,
+            casts,
+            probe,
+            ..
+        } = self;
         topology.is_some() || calibration.is_some() || *route != Route::Auto || !casts || *probe
     }
 
     pub(super) fn check(&self) -> Result<(), CommunicatorError> {
-        let Station { group, host, mtu_bytes, .. } = &self.station;
-        let names = [("group", group, MAX_GROUP_BYTES), ("host", host, MAX_HOST_BYTES)];
-        if let Some((what, name, most)) =
-            names.into_iter().find(|(_, name, most)| name.is_empty() || name.len() > *most)
+        let Station {
+            group,
+            host,
+            mtu_bytes,
+            ..
+        } = &self.station;
+        let names = [
+            ("group", group, MAX_GROUP_BYTES),
+            ("host", host, MAX_HOST_BYTES),
+        ];
+        if let Some((what, name, most)) = names
+            .into_iter()
+            .find(|(_, name, most)| name.is_empty() || name.len() > *most)
         {
-            return Err(CommunicatorError::Name { what, bytes: name.len(), most });
+            return Err(CommunicatorError::Name {
+                what,
+                bytes: name.len(),
+                most,
+            });
         }
         if !(1..=MAX_RANKS).contains(&self.size) {
-            return Err(CommunicatorError::Size { size: self.size, most: MAX_RANKS });
+            return Err(CommunicatorError::Size {
+                size: self.size,
+                most: MAX_RANKS,
+            });
         }
         if *mtu_bytes < MIN_MTU_BYTES {
-            return Err(CommunicatorError::Mtu { mtu_bytes: *mtu_bytes, least: MIN_MTU_BYTES });
+            return Err(CommunicatorError::Mtu {
+                mtu_bytes: *mtu_bytes,
+                least: MIN_MTU_BYTES,
+            });
         }
         let least = period(self.size) * LEAST_SILENCE_PERIODS;
         if let Some(given) = self.dead_after.filter(|given| *given < least) {
-            return Err(CommunicatorError::DeadAfter { given, size: self.size, least });
+            return Err(CommunicatorError::DeadAfter {
+                given,
+                size: self.size,
+                least,
+            });
         }
         Ok(())
     }
@@ -163,8 +196,16 @@ mod config_tests {
         for preset in Preset::ALL {
             for (size, feed_bytes) in [(1, u64::MAX), (2, 0), (MAX_RANKS, 1)] {
                 let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-                let config = Config { preset, feed_bytes, ..Config::new(station, size, 1) };
-                assert_eq!((config.tuning().check(), config.settings().tuning.check()), (Ok(()), Ok(())), "{config:?}");
+                let config = Config {
+                    preset,
+                    feed_bytes,
+                    ..Config::new(station, size, 1)
+                };
+                assert_eq!(
+                    (config.tuning().check(), config.settings().tuning.check()),
+                    (Ok(()), Ok(())),
+                    "{config:?}"
+                );
             }
         }
     }
@@ -174,17 +215,34 @@ mod config_tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let after = |millis, size| {
             let dead_after = Some(Duration::from_millis(millis));
-            Config { dead_after, ..Config::new(station.clone(), size, 1) }.check().map_err(|error| error.to_string())
+            Config {
+                dead_after,
+                ..Config::new(station.clone(), size, 1)
+            }
+            .check()
+            .map_err(|error| error.to_string())
         };
-        assert_eq!((after(500, 64), after(5000, 640), after(60_000, 2)), (Ok(()), Ok(()), Ok(())));
+        assert_eq!(
+            (after(500, 64), after(5000, 640), after(60_000, 2)),
+            (Ok(()), Ok(()), Ok(()))
+        );
         let said = after(499, 64).expect_err("too short");
-        assert_eq!(said, "64 ranks cannot be missed after 0.499 s of silence: give --dead-after 0.5 or more");
+        assert_eq!(
+            said,
+            "64 ranks cannot be missed after 0.499 s of silence: give --dead-after 0.5 or more"
+        );
         assert!(after(4999, 640).is_err());
     }
 
     #[test]
     fn signs_of_life_become_rarer_with_the_number_of_members() {
-        assert_eq!((period(2), silence_limit(2)), (Duration::from_millis(100), Duration::from_millis(1500)));
-        assert_eq!((period(64), period(640)), (Duration::from_millis(100), Duration::from_secs(1)));
+        assert_eq!(
+            (period(2), silence_limit(2)),
+            (Duration::from_millis(100), Duration::from_millis(1500))
+        );
+        assert_eq!(
+            (period(64), period(640)),
+            (Duration::from_millis(100), Duration::from_secs(1))
+        );
     }
 }

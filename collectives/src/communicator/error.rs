@@ -41,7 +41,9 @@ impl fmt::Display for Culprit {
         match self {
             Culprit::NotEntered(rank) => write!(out, "{rank} has not entered it"),
             Culprit::TakesNothing(rank, from) => write!(out, "{rank} takes no frames from {from}"),
-            Culprit::Between(one, other) => write!(out, "nothing gets through between {one} and {other}"),
+            Culprit::Between(one, other) => {
+                write!(out, "nothing gets through between {one} and {other}")
+            }
         }
     }
 }
@@ -52,18 +54,34 @@ impl fmt::Display for Culprit {
 #[non_exhaustive]
 pub enum CommunicatorError {
     #[error("the {what} name has {bytes} bytes: choose one of 1 to {most}")]
-    Name { what: &'static str, bytes: usize, most: usize },
+    Name {
+        what: &'static str,
+        bytes: usize,
+        most: usize,
+    },
     #[error("there cannot be {size} ranks: ask for 1 to {most}")]
     Size { size: u16, most: u16 },
-    #[error("frames of {mtu_bytes} bytes are too short: raise the interface's MTU to {least} or more")]
+    #[error(
+        "frames of {mtu_bytes} bytes are too short: raise the interface's MTU to {least} or more"
+    )]
     Mtu { mtu_bytes: u16, least: u16 },
     #[error(
         "{size} ranks cannot be missed after {} s of silence: give --dead-after {} or more", given.as_secs_f64(),
         least.as_secs_f64()
     )]
-    DeadAfter { given: Duration, size: u16, least: Duration },
-    #[error("{host} waits for {theirs} ranks, this process for {ours}: give all processes of a group the same size")]
-    SizesDiffer { host: String, theirs: u16, ours: u16 },
+    DeadAfter {
+        given: Duration,
+        size: u16,
+        least: Duration,
+    },
+    #[error(
+        "{host} waits for {theirs} ranks, this process for {ours}: give all processes of a group the same size"
+    )]
+    SizesDiffer {
+        host: String,
+        theirs: u16,
+        ours: u16,
+    },
     #[error("{host} runs another preset than this process: give all processes of a group the same")]
     PresetsDiffer { host: String },
     #[error("{why}")]
@@ -71,7 +89,9 @@ pub enum CommunicatorError {
         /// The fault, with file and line where it was read from one, and what to do.
         why: String,
     },
-    #[error("{host} cannot take part: its network files are not about this group; its own message says what is wrong")]
+    #[error(
+        "{host} cannot take part: its network files are not about this group; its own message says what is wrong"
+    )]
     Unfit { host: String },
     #[error(
         "{one} and {other} have different network settings (topology, calibration, plan or way): give both \
@@ -80,7 +100,9 @@ pub enum CommunicatorError {
     NetworksDiffer { one: String, other: String },
     #[error("{0}")]
     OtherBuild(OtherBuild),
-    #[error("two hosts are called {host}: give each process a host name of its own, ranks follow them")]
+    #[error(
+        "two hosts are called {host}: give each process a host name of its own, ranks follow them"
+    )]
     Namesakes { host: String },
     #[error(
         "two processes of this group run on {host} and do not see each other: let both have the same /dev/shm (in \
@@ -133,7 +155,11 @@ pub enum CommunicatorError {
         "{blocks_bytes} bytes are not {size} blocks of {block_bytes}: pass a buffer of as many bytes as all blocks \
          together"
     )]
-    Length { blocks_bytes: usize, block_bytes: usize, size: u16 },
+    Length {
+        blocks_bytes: usize,
+        block_bytes: usize,
+        size: u16,
+    },
     #[error("tag {tag} is reserved: use tags below 2147483648")]
     Tag { tag: u32 },
     #[error("too many messages wait: take the outcomes of earlier ones first ({0})")]
@@ -145,8 +171,14 @@ pub enum CommunicatorError {
          with the same root and length on all ranks",
         signatures.0, signatures.1
     )]
-    Mismatch { one: Named, other: Named, signatures: (Signature, Signature) },
-    #[error("{0} is silent: see what became of its process and its cable, then start the group again")]
+    Mismatch {
+        one: Named,
+        other: Named,
+        signatures: (Signature, Signature),
+    },
+    #[error(
+        "{0} is silent: see what became of its process and its cable, then start the group again"
+    )]
     Gone(Named),
     #[error(
         "the others had no frame from this rank for too long, and count it as gone: do not stop its process, then \
@@ -160,7 +192,11 @@ pub enum CommunicatorError {
         missing(missing_ranks),
         because(culprit, missing_ranks)
     )]
-    TimedOut { signature: Signature, missing_ranks: Vec<Named>, culprit: Option<Box<Culprit>> },
+    TimedOut {
+        signature: Signature,
+        missing_ranks: Vec<Named>,
+        culprit: Option<Box<Culprit>>,
+    },
     #[error(
         "the group was not shrunk in time{}: let all ranks that live call it, or allow more time",
         missing(missing_ranks)
@@ -171,10 +207,18 @@ pub enum CommunicatorError {
          for that call",
         because(culprit, &[])
     )]
-    Abandoned { rank: Named, signature: Signature, culprit: Option<Box<Culprit>> },
-    #[error("nothing gets through between {0} and {1}: see the cables and the switch between them, then start again")]
+    Abandoned {
+        rank: Named,
+        signature: Signature,
+        culprit: Option<Box<Culprit>>,
+    },
+    #[error(
+        "nothing gets through between {0} and {1}: see the cables and the switch between them, then start again"
+    )]
     Cut(Named, Named),
-    #[error("{0} receives nothing from the others: see its cable, or what became of them, then start the group again")]
+    #[error(
+        "{0} receives nothing from the others: see its cable, or what became of them, then start the group again"
+    )]
     Deaf(Named),
     #[error(
         "{0} sends what does not belong to this call: make the same calls on all ranks, and run the same version \
@@ -187,17 +231,26 @@ impl CommunicatorError {
     /// Whether a queue is full: earlier messages have to end first.
     pub fn is_queue_full(&self) -> bool {
         use CommunicatorError::{Receives, Sends};
-        matches!(self, Sends(SendError::QueueFull { .. }) | Receives(RecvError::QueueFull { .. }))
+        matches!(
+            self,
+            Sends(SendError::QueueFull { .. }) | Receives(RecvError::QueueFull { .. })
+        )
     }
 }
 
 fn besides(other: &Option<Box<OtherBuild>>) -> String {
-    other.as_ref().map_or(String::new(), |other| format!("; besides, {other}"))
+    other
+        .as_ref()
+        .map_or(String::new(), |other| format!("; besides, {other}"))
 }
 
 fn missing(ranks: &[Named]) -> String {
     let names: Vec<String> = ranks.iter().map(Named::to_string).collect();
-    if names.is_empty() { String::new() } else { format!(", {} had not called it", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(", {} had not called it", names.join(", "))
+    }
 }
 
 fn because(culprit: &Option<Box<Culprit>>, missing: &[Named]) -> String {
@@ -219,13 +272,31 @@ pub struct Failure {
 /// Cause of a failure; see the variants of [`CommunicatorError`] with these names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
-    Mismatch { one: (Rank, Signature), other: (Rank, Signature) },
-    Gone { rank: Rank },
-    Left { rank: Rank },
-    Abandoned { rank: Rank, signature: Signature, blame: Option<Blame> },
-    Garbled { rank: Rank },
-    Cut { one: Rank, other: Rank },
-    Deaf { rank: Rank },
+    Mismatch {
+        one: (Rank, Signature),
+        other: (Rank, Signature),
+    },
+    Gone {
+        rank: Rank,
+    },
+    Left {
+        rank: Rank,
+    },
+    Abandoned {
+        rank: Rank,
+        signature: Signature,
+        blame: Option<Blame>,
+    },
+    Garbled {
+        rank: Rank,
+    },
+    Cut {
+        one: Rank,
+        other: Rank,
+    },
+    Deaf {
+        rank: Rank,
+    },
 }
 
 /// Cause named by a rank that abandons a collective.
@@ -249,7 +320,10 @@ impl Blame {
         Some(match code {
             0 => None,
             1 => Some(Blame::NotEntered { rank: one }),
-            2 => Some(Blame::TakesNothing { rank: one, from: other }),
+            2 => Some(Blame::TakesNothing {
+                rank: one,
+                from: other,
+            }),
             3 => Some(Blame::Between { one, other }),
             _ => return None,
         })
@@ -266,7 +340,10 @@ impl Blame {
 
 impl Failure {
     pub(super) fn mismatch(one: (Rank, Signature), other: (Rank, Signature)) -> Failure {
-        Failure { from: one.1.number.min(other.1.number), cause: Cause::Mismatch { one, other } }
+        Failure {
+            from: one.1.number.min(other.1.number),
+            cause: Cause::Mismatch { one, other },
+        }
     }
 
     /// Writes the failure's code, the blame's code, the ranks, the first number and the signatures;
@@ -282,7 +359,11 @@ impl Failure {
             }
             Some(Cause::Gone { rank }) => (2, rank, Rank(0)),
             Some(Cause::Left { rank }) => (3, rank, Rank(0)),
-            Some(Cause::Abandoned { rank, signature, blame: culprit }) => {
+            Some(Cause::Abandoned {
+                rank,
+                signature,
+                blame: culprit,
+            }) => {
                 (signatures[0], blame) = (Some(signature), culprit.map_or(none, Blame::to_wire));
                 (4, rank, blame.1)
             }
@@ -290,9 +371,15 @@ impl Failure {
             Some(Cause::Cut { one, other }) => (6, one, other),
             Some(Cause::Deaf { rank }) => (7, rank, Rank(0)),
         };
-        out.u8(code).u8(blame.0).u16(rank.0).u16(other.0).u16(blame.2.0);
+        out.u8(code)
+            .u8(blame.0)
+            .u16(rank.0)
+            .u16(other.0)
+            .u16(blame.2.0);
         out.u64(failure.map_or(0, |failure| failure.from));
-        signatures.into_iter().for_each(|signature| Signature::write_or_zeros(signature, out));
+        signatures
+            .into_iter()
+            .for_each(|signature| Signature::write_or_zeros(signature, out));
     }
 
     pub(super) fn read(from: &mut BodyReader<'_>, size: u16) -> Option<Option<Failure>> {
@@ -300,15 +387,23 @@ impl Failure {
         let (rank, other, third) = (Rank(from.u16()?), Rank(from.u16()?), Rank(from.u16()?));
         let (first, one) = (from.u64()?, from.bytes(Signature::BYTES)?);
         let signatures = [one, from.bytes(Signature::BYTES)?];
-        let signature = |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
+        let signature =
+            |at: usize| Signature::split(signatures[at]).map(|(signature, _)| signature);
         let cause = match code {
             0 => return Some(None),
-            1 => Cause::Mismatch { one: (rank, signature(0)?), other: (other, signature(1)?) },
+            1 => Cause::Mismatch {
+                one: (rank, signature(0)?),
+                other: (other, signature(1)?),
+            },
             2 => Cause::Gone { rank },
             3 => Cause::Left { rank },
             4 => {
                 let blame = Blame::from_wire(blame, other, third)?;
-                Cause::Abandoned { rank, signature: signature(0)?, blame }
+                Cause::Abandoned {
+                    rank,
+                    signature: signature(0)?,
+                    blame,
+                }
             }
             5 => Cause::Garbled { rank },
             6 => Cause::Cut { one: rank, other },
@@ -319,17 +414,30 @@ impl Failure {
     }
 
     pub(super) fn error(&self, own: Rank, roster: &Roster) -> CommunicatorError {
-        let named = |rank: Rank| Named { rank, host: roster.host(rank).to_owned() };
+        let named = |rank: Rank| Named {
+            rank,
+            host: roster.host(rank).to_owned(),
+        };
         match self.cause {
-            Cause::Mismatch { one, other } => {
-                CommunicatorError::Mismatch { one: named(one.0), other: named(other.0), signatures: (one.1, other.1) }
-            }
+            Cause::Mismatch { one, other } => CommunicatorError::Mismatch {
+                one: named(one.0),
+                other: named(other.0),
+                signatures: (one.1, other.1),
+            },
             Cause::Gone { rank } if rank == own => CommunicatorError::Outlawed,
             Cause::Gone { rank } => CommunicatorError::Gone(named(rank)),
             Cause::Left { rank } => CommunicatorError::Left(named(rank)),
-            Cause::Abandoned { rank, signature, blame } => {
+            Cause::Abandoned {
+                rank,
+                signature,
+                blame,
+            } => {
                 let culprit = blame.map(|blame| Box::new(blame.named(named)));
-                CommunicatorError::Abandoned { rank: named(rank), signature, culprit }
+                CommunicatorError::Abandoned {
+                    rank: named(rank),
+                    signature,
+                    culprit,
+                }
             }
             Cause::Garbled { rank } => CommunicatorError::Garbled(named(rank)),
             Cause::Cut { one, other } => CommunicatorError::Cut(named(one), named(other)),
@@ -344,25 +452,47 @@ mod tests {
     use crate::communicator::signature::Operation;
 
     fn signature(number: u64) -> Signature {
-        Signature { number, operation: Operation::Gather, root: Rank(3), bytes: 9 }
+        Signature {
+            number,
+            operation: Operation::Gather,
+            root: Rank(3),
+            bytes: 9,
+        }
     }
 
     #[test]
     fn every_failure_is_read_as_it_was_written_and_ranks_that_do_not_exist_are_refused() {
-        let between = Blame::Between { one: Rank(2), other: Rank(3) };
+        let between = Blame::Between {
+            one: Rank(2),
+            other: Rank(3),
+        };
         let causes = [
-            Cause::Mismatch { one: (Rank(3), signature(7)), other: (Rank(1), signature(8)) },
+            Cause::Mismatch {
+                one: (Rank(3), signature(7)),
+                other: (Rank(1), signature(8)),
+            },
             Cause::Gone { rank: Rank(3) },
             Cause::Left { rank: Rank(3) },
-            Cause::Abandoned { rank: Rank(3), signature: signature(1), blame: None },
-            Cause::Abandoned { rank: Rank(1), signature: signature(1), blame: Some(between) },
+            Cause::Abandoned {
+                rank: Rank(3),
+                signature: signature(1),
+                blame: None,
+            },
+            Cause::Abandoned {
+                rank: Rank(1),
+                signature: signature(1),
+                blame: Some(between),
+            },
             Cause::Abandoned {
                 rank: Rank(0),
                 signature: signature(1),
                 blame: Some(Blame::NotEntered { rank: Rank(3) }),
             },
             Cause::Garbled { rank: Rank(3) },
-            Cause::Cut { one: Rank(1), other: Rank(3) },
+            Cause::Cut {
+                one: Rank(1),
+                other: Rank(3),
+            },
             Cause::Deaf { rank: Rank(3) },
         ];
         let write = |failure| {

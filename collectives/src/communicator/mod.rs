@@ -40,7 +40,9 @@ mod signature;
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
 pub(crate) use body::spell;
-pub use collective::{Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink};
+pub use collective::{
+    Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink,
+};
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
@@ -49,7 +51,8 @@ pub use signature::{Operation, Signature};
 
 #[doc(hidden)]
 pub mod kind {
-    //! Frame types of a communicator's control messages: the numbers 40 to 43 in the frame header ([`Kind`]).
+    //! Frame types of a communicator's control messages: the numbers 40 to 43 in the frame header
+    //! ([`Kind`]).
 
     use ethbcast_transport::wire::Kind;
 

@@ -25,42 +25,84 @@ pub(super) struct Roster {
 }
 
 impl Roster {
-    /// Orders the processes of `group` by host name, then address and local port id. `mtu_bytes` is the smallest of
-    /// all.
-    pub(super) fn new(group: &str, mut entries: Vec<RosterEntry>, mtu_bytes: u16, preset: Preset) -> Roster {
+    /// Orders the processes of `group` by host name, then address and local port id. `mtu_bytes` is
+    /// the smallest of all.
+    pub(super) fn new(
+        group: &str,
+        mut entries: Vec<RosterEntry>,
+        mtu_bytes: u16,
+        preset: Preset,
+    ) -> Roster {
         entries.sort_by(|a, b| natural_order(&a.host, &b.host).then(a.mac.cmp(&b.mac)));
         let digest = digest(group, &entries, mtu_bytes, preset);
         let nodes = Nodes::new(entries.iter().map(|entry| entry.mac));
-        Roster { entries, nodes, mtu_bytes, digest }
+        Roster {
+            entries,
+            nodes,
+            mtu_bytes,
+            digest,
+        }
     }
 
     pub(super) fn with_network(&self, network: u64) -> Roster {
         let mut hasher = blake3::Hasher::new();
         hasher.update(&self.digest).update(&network.to_be_bytes());
-        Roster { digest: *hasher.finalize().as_bytes(), ..self.clone() }
+        Roster {
+            digest: *hasher.finalize().as_bytes(),
+            ..self.clone()
+        }
     }
 
-    /// Returns the list without the `lost`, in the same order; its digest differs from those of all other lists.
+    /// Returns the list without the `lost`, in the same order; its digest differs from those of all
+    /// other lists.
     pub(super) fn without(&self, lost: &RankSet) -> Roster {
-        let entries: Vec<RosterEntry> = self.left(lost).map(|rank| self.entries[rank.index()].clone()).collect();
+        let entries: Vec<RosterEntry> = self
+            .left(lost)
+            .map(|rank| self.entries[rank.index()].clone())
+            .collect();
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"without").update(&self.digest).update(lost.bits());
-        let (nodes, digest) = (Nodes::new(entries.iter().map(|entry| entry.mac)), *hasher.finalize().as_bytes());
-        Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
+        hasher
+            .update(b"without")
+            .update(&self.digest)
+            .update(lost.bits());
+        let (nodes, digest) = (
+            Nodes::new(entries.iter().map(|entry| entry.mac)),
+            *hasher.finalize().as_bytes(),
+        );
+        Roster {
+            entries,
+            nodes,
+            mtu_bytes: self.mtu_bytes,
+            digest,
+        }
     }
 
-    /// Returns the list of a group called `name` of some ranks, in the order given; its digest differs from those of
-    /// all other lists.
+    /// Returns the list of a group called `name` of some ranks, in the order given; its digest
+    /// differs from those of all other lists.
     pub(super) fn within(&self, name: &str, ranks: &[Rank]) -> Roster {
-        let entries: Vec<RosterEntry> = ranks.iter().map(|rank| self.entries[rank.index()].clone()).collect();
+        let entries: Vec<RosterEntry> = ranks
+            .iter()
+            .map(|rank| self.entries[rank.index()].clone())
+            .collect();
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"within").update(&self.digest).update(&(name.len() as u64).to_be_bytes());
+        hasher
+            .update(b"within")
+            .update(&self.digest)
+            .update(&(name.len() as u64).to_be_bytes());
         hasher.update(name.as_bytes());
         for rank in ranks {
             hasher.update(&rank.0.to_be_bytes());
         }
-        let (nodes, digest) = (Nodes::new(entries.iter().map(|entry| entry.mac)), *hasher.finalize().as_bytes());
-        Roster { entries, nodes, mtu_bytes: self.mtu_bytes, digest }
+        let (nodes, digest) = (
+            Nodes::new(entries.iter().map(|entry| entry.mac)),
+            *hasher.finalize().as_bytes(),
+        );
+        Roster {
+            entries,
+            nodes,
+            mtu_bytes: self.mtu_bytes,
+            digest,
+        }
     }
 
     pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {
@@ -104,11 +146,16 @@ impl Roster {
     }
 
     pub(super) fn rank_of(&self, mac: MacAddr) -> Option<Rank> {
-        self.entries.iter().position(|entry| entry.mac == mac).map(|rank| Rank(rank as u16))
+        self.entries
+            .iter()
+            .position(|entry| entry.mac == mac)
+            .map(|rank| Rank(rank as u16))
     }
 
     pub(super) fn is(&self, rank: Rank, mac: MacAddr) -> bool {
-        self.entries.get(rank.index()).is_some_and(|entry| entry.mac == mac)
+        self.entries
+            .get(rank.index())
+            .is_some_and(|entry| entry.mac == mac)
     }
 }
 
@@ -149,7 +196,8 @@ impl RankSet {
 
     /// Whether it has a bit for each of `size` ranks, and none for others.
     pub(super) fn fits(&self, size: u16) -> bool {
-        let beyond = (usize::from(size)..self.0.len() * 8).any(|rank| self.0[rank / 8] >> (rank % 8) & 1 == 1);
+        let beyond = (usize::from(size)..self.0.len() * 8)
+            .any(|rank| self.0[rank / 8] >> (rank % 8) & 1 == 1);
         self.0.len() == usize::from(size).div_ceil(8) && !beyond
     }
 
@@ -162,7 +210,10 @@ impl RankSet {
     }
 
     pub(super) fn join(&mut self, other: &RankSet) {
-        self.0.iter_mut().zip(&other.0).for_each(|(own, other)| *own |= other);
+        self.0
+            .iter_mut()
+            .zip(&other.0)
+            .for_each(|(own, other)| *own |= other);
     }
 }
 
@@ -174,10 +225,15 @@ pub(super) struct Nodes {
 
 impl Nodes {
     pub(super) fn new(addresses: impl IntoIterator<Item = MacAddr>) -> Nodes {
-        let mut nodes = Nodes { of: Vec::new(), ranks: Vec::new() };
+        let mut nodes = Nodes {
+            of: Vec::new(),
+            ranks: Vec::new(),
+        };
         let mut numbers = std::collections::HashMap::new();
         for (rank, address) in (0..).zip(addresses) {
-            let node = *numbers.entry(address.octets()).or_insert(nodes.ranks.len() as u16);
+            let node = *numbers
+                .entry(address.octets())
+                .or_insert(nodes.ranks.len() as u16);
             if usize::from(node) == nodes.ranks.len() {
                 nodes.ranks.push(Vec::new());
             }
@@ -188,7 +244,10 @@ impl Nodes {
     }
 
     pub(super) fn apart(size: u16) -> Nodes {
-        Nodes { of: (0..size).collect(), ranks: (0..size).map(|rank| vec![Rank(rank)]).collect() }
+        Nodes {
+            of: (0..size).collect(),
+            ranks: (0..size).map(|rank| vec![Rank(rank)]).collect(),
+        }
     }
 
     pub(super) fn count(&self) -> u16 {
@@ -211,32 +270,52 @@ impl Nodes {
         self.ranks(node)[0]
     }
 
-    /// Returns the parent of a rank in a tree of hosts. A rank's parent is the first rank (speaker) of its host; a
-    /// speaker's parent is the speaker of the host given by `above`.
+    /// Returns the parent of a rank in a tree of hosts. A rank's parent is the first rank (speaker)
+    /// of its host; a speaker's parent is the speaker of the host given by `above`.
     pub(super) fn above(&self, rank: Rank, above: impl FnOnce(u16) -> Option<u16>) -> Option<Rank> {
         let node = self.of(rank);
         let speaker = self.speaker(node);
-        if rank == speaker { above(node).map(|node| self.speaker(node)) } else { Some(speaker) }
+        if rank == speaker {
+            above(node).map(|node| self.speaker(node))
+        } else {
+            Some(speaker)
+        }
     }
 
-    /// Returns the children of a rank in that tree: for a speaker, the other ranks of its host and the speakers of the
-    /// hosts given by `below`.
+    /// Returns the children of a rank in that tree: for a speaker, the other ranks of its host and
+    /// the speakers of the hosts given by `below`.
     pub(super) fn below(&self, rank: Rank, below: impl FnOnce(u16) -> Range<u16>) -> Vec<Rank> {
         let node = self.of(rank);
         if rank != self.speaker(node) {
             return Vec::new();
         }
         let others = self.ranks(node)[1..].iter().copied();
-        others.chain(below(node).map(|node| self.speaker(node))).collect()
+        others
+            .chain(below(node).map(|node| self.speaker(node)))
+            .collect()
     }
 
     pub(super) fn topology(&self, mut uplinks: Vec<Uplink>, hosts: &[Place]) -> Option<Topology> {
-        let mut places = vec![Place { switch: 0, rate: None, injection_ns: None }; self.of.len()];
+        let mut places = vec![
+            Place {
+                switch: 0,
+                rate: None,
+                injection_ns: None
+            };
+            self.of.len()
+        ];
         for (ranks, &place) in self.ranks.iter().zip(hosts) {
             let mut place = place;
             if ranks.len() > 1 {
-                uplinks.push(Uplink { to: place.switch, rate: place.rate });
-                place = Place { switch: uplinks.len(), rate: None, ..place };
+                uplinks.push(Uplink {
+                    to: place.switch,
+                    rate: place.rate,
+                });
+                place = Place {
+                    switch: uplinks.len(),
+                    rate: None,
+                    ..place
+                };
             }
             ranks.iter().for_each(|rank| places[rank.index()] = place);
         }
@@ -249,23 +328,45 @@ mod roster_tests {
     use super::*;
 
     fn entry(host: &str, last: u8) -> RosterEntry {
-        RosterEntry { mac: MacAddr::new(2, 0, 0, 0, 0, last), nonce: u64::from(last), host: host.to_owned() }
+        RosterEntry {
+            mac: MacAddr::new(2, 0, 0, 0, 0, last),
+            nonce: u64::from(last),
+            host: host.to_owned(),
+        }
     }
 
     fn order(hosts: &[&str]) -> Vec<String> {
-        let entries = hosts.iter().zip(1..).map(|(host, last)| entry(host, last)).collect();
-        Roster::new("g", entries, 1500, Preset::Default).entries().iter().map(|entry| entry.host.clone()).collect()
+        let entries = hosts
+            .iter()
+            .zip(1..)
+            .map(|(host, last)| entry(host, last))
+            .collect();
+        Roster::new("g", entries, 1500, Preset::Default)
+            .entries()
+            .iter()
+            .map(|entry| entry.host.clone())
+            .collect()
     }
 
     #[test]
     fn ranks_follow_the_numbers_in_the_names() {
-        assert_eq!(order(&["n10", "n2", "n1", "m7", "n"]), ["m7", "n", "n1", "n2", "n10"]);
+        assert_eq!(
+            order(&["n10", "n2", "n1", "m7", "n"]),
+            ["m7", "n", "n1", "n2", "n10"]
+        );
         assert_eq!(
             order(&["rack10-node1", "rack2-node30", "rack2-node4"]),
             ["rack2-node4", "rack2-node30", "rack10-node1"]
         );
-        assert_eq!(order(&["n1", "n01", "n001"]), ["n001", "n01", "n1"], "equal numbers: as they are spelt");
-        assert_eq!(order(&["9", "10", "a", "99999999999999999999999"]), ["9", "10", "99999999999999999999999", "a"]);
+        assert_eq!(
+            order(&["n1", "n01", "n001"]),
+            ["n001", "n01", "n1"],
+            "equal numbers: as they are spelt"
+        );
+        assert_eq!(
+            order(&["9", "10", "a", "99999999999999999999999"]),
+            ["9", "10", "99999999999999999999999", "a"]
+        );
     }
 
     #[test]
@@ -275,9 +376,18 @@ mod roster_tests {
         };
         let both = || vec![entry("a", 1), entry("b", 2)];
         let digest = roster("g", both(), 1500);
-        assert_eq!(digest, roster("g", vec![entry("b", 2), entry("a", 1)], 1500));
+        assert_eq!(
+            digest,
+            roster("g", vec![entry("b", 2), entry("a", 1)], 1500)
+        );
         let renamed = vec![entry("a", 1), entry("c", 2)];
-        let restarted = vec![entry("a", 1), RosterEntry { nonce: 9, ..entry("b", 2) }];
+        let restarted = vec![
+            entry("a", 1),
+            RosterEntry {
+                nonce: 9,
+                ..entry("b", 2)
+            },
+        ];
         let others = [
             roster("h", both(), 1500),
             roster("g", both(), 1499),
@@ -285,7 +395,10 @@ mod roster_tests {
             roster("g", restarted, 1500),
         ];
         assert!(others.iter().all(|other| *other != digest));
-        assert_ne!(digest, Roster::new("g", both(), 1500, Preset::Paper).digest());
+        assert_ne!(
+            digest,
+            Roster::new("g", both(), 1500, Preset::Paper).digest()
+        );
         let list = Roster::new("g", both(), 1500, Preset::Default);
         assert_ne!(list.with_network(1).digest(), list.with_network(2).digest());
         let mut lost = RankSet::none(2);
@@ -293,7 +406,13 @@ mod roster_tests {
         assert_eq!((same.entries(), same.size()), (list.entries(), 2));
         lost.insert(Rank(0));
         let rest = list.without(&lost);
-        assert_eq!((rest.rank_of(entry("b", 2).mac), rest.rank_of(entry("a", 1).mac)), (Some(Rank(0)), None));
+        assert_eq!(
+            (
+                rest.rank_of(entry("b", 2).mac),
+                rest.rank_of(entry("a", 1).mac)
+            ),
+            (Some(Rank(0)), None)
+        );
         let digests = [list.digest(), same.digest(), rest.digest()];
         assert!(digests[0] != digests[1] && digests[1] != digests[2] && digests[0] != digests[2]);
     }
@@ -309,7 +428,12 @@ mod set_tests {
         assert!(set.fits(9) && !set.fits(8) && !set.fits(17) && RankSet::none(0).fits(0));
         set.insert(Rank(8));
         set.join(&RankSet::of_bits(&[0b100, 0]));
-        assert_eq!((0..9).filter(|&rank| set.has(Rank(rank))).collect::<Vec<_>>(), [2, 8]);
+        assert_eq!(
+            (0..9)
+                .filter(|&rank| set.has(Rank(rank)))
+                .collect::<Vec<_>>(),
+            [2, 8]
+        );
         assert!(!RankSet::of_bits(&[0, 2]).fits(9) && set.fits(9));
     }
 }
@@ -320,15 +444,24 @@ mod node_tests {
 
     fn nodes(sizes: &[u8]) -> Nodes {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
-        let port_ids = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
+        let port_ids = sizes
+            .iter()
+            .zip(0..)
+            .flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
         Nodes::new(port_ids.map(|(node, port_id)| address(node).with_port_id(port_id)))
     }
 
     #[test]
     fn ranks_of_one_address_share_a_host_and_its_first_speaks_for_it() {
         let nodes = nodes(&[2, 1, 3]);
-        assert_eq!((nodes.count(), nodes.are_shared(), nodes.of(Rank(4))), (3, true, 2));
-        assert_eq!((nodes.ranks(2), nodes.speaker(1)), (&[Rank(3), Rank(4), Rank(5)][..], Rank(2)));
+        assert_eq!(
+            (nodes.count(), nodes.are_shared(), nodes.of(Rank(4))),
+            (3, true, 2)
+        );
+        assert_eq!(
+            (nodes.ranks(2), nodes.speaker(1)),
+            (&[Rank(3), Rank(4), Rank(5)][..], Rank(2))
+        );
         assert_eq!(Nodes::apart(2), self::nodes(&[1, 1]));
     }
 
@@ -339,10 +472,13 @@ mod node_tests {
             let size = sizes.iter().map(|&size| u16::from(size)).sum();
             let mut heard = 0;
             for rank in (0..size).map(Rank) {
-                for below in
-                    nodes.below(rank, |node| (2 * node + 1).min(nodes.count())..(2 * node + 3).min(nodes.count()))
-                {
-                    assert_eq!(nodes.above(below, |node| node.checked_sub(1).map(|node| node / 2)), Some(rank));
+                for below in nodes.below(rank, |node| {
+                    (2 * node + 1).min(nodes.count())..(2 * node + 3).min(nodes.count())
+                }) {
+                    assert_eq!(
+                        nodes.above(below, |node| node.checked_sub(1).map(|node| node / 2)),
+                        Some(rank)
+                    );
                     heard += 1;
                 }
             }
@@ -352,12 +488,24 @@ mod node_tests {
 
     #[test]
     fn a_host_of_several_ranks_is_a_switch_with_the_cable_of_the_host() {
-        let place = |switch| Place { switch, rate: Some(1_000_000), injection_ns: None };
+        let place = |switch| Place {
+            switch,
+            rate: Some(1_000_000),
+            injection_ns: None,
+        };
         let (uplink, nodes) = (Uplink { to: 0, rate: None }, nodes(&[2, 1, 2]));
-        let topology = nodes.topology(vec![uplink], &[place(0), place(1), place(1)]).expect("sound");
+        let topology = nodes
+            .topology(vec![uplink], &[place(0), place(1), place(1)])
+            .expect("sound");
         let switches: Vec<usize> = (0..5).map(|rank| topology.switch_of(rank)).collect();
         assert_eq!(switches, [2, 2, 1, 3, 3]);
-        assert_eq!((topology.cable_rate(0, 2), topology.cable_rate(1, 3)), (Some(1_000_000), Some(1_000_000)));
-        assert_eq!((topology.host_rate(0), topology.host_rate(2)), (None, Some(1_000_000)));
+        assert_eq!(
+            (topology.cable_rate(0, 2), topology.cable_rate(1, 3)),
+            (Some(1_000_000), Some(1_000_000))
+        );
+        assert_eq!(
+            (topology.host_rate(0), topology.host_rate(2)),
+            (None, Some(1_000_000))
+        );
     }
 }

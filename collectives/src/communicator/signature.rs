@@ -23,11 +23,18 @@ pub enum Operation {
 }
 
 impl Operation {
-    const ALL: [Operation; 5] =
-        [Operation::Broadcast, Operation::Barrier, Operation::Scatter, Operation::Gather, Operation::Allgather];
+    const ALL: [Operation; 5] = [
+        Operation::Broadcast,
+        Operation::Barrier,
+        Operation::Scatter,
+        Operation::Gather,
+        Operation::Allgather,
+    ];
 
     fn from_wire(value: u8) -> Option<Operation> {
-        Operation::ALL.into_iter().find(|operation| *operation as u8 == value)
+        Operation::ALL
+            .into_iter()
+            .find(|operation| *operation as u8 == value)
     }
 }
 
@@ -50,7 +57,12 @@ impl Signature {
     pub(super) const BYTES: usize = 24;
 
     pub(super) fn write(self, out: &mut BodyWriter) {
-        out.u64(self.number).u8(self.operation as u8).zeros(1).u16(self.root.0).zeros(4).u64(self.bytes);
+        out.u64(self.number)
+            .u8(self.operation as u8)
+            .zeros(1)
+            .u16(self.root.0)
+            .zeros(4)
+            .u64(self.bytes);
     }
 
     pub(super) fn write_or_zeros(signature: Option<Signature>, out: &mut BodyWriter) {
@@ -70,7 +82,12 @@ impl Signature {
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Signature> {
         let (number, operation, _) = (from.u64()?, Operation::from_wire(from.u8()?)?, from.u8()?);
         let (root, _, bytes) = (from.u16()?, from.u32()?, from.u64()?);
-        Some(Signature { number, operation, root: Rank(root), bytes })
+        Some(Signature {
+            number,
+            operation,
+            root: Rank(root),
+            bytes,
+        })
     }
 
     pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
@@ -81,12 +98,24 @@ impl Signature {
 
 impl fmt::Display for Signature {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Signature { number, operation, root, bytes } = self;
+        let Signature {
+            number,
+            operation,
+            root,
+            bytes,
+        } = self;
         match operation {
-            Operation::Broadcast => write!(out, "broadcast #{number} of {bytes} bytes from rank {root}"),
+            Operation::Broadcast => {
+                write!(out, "broadcast #{number} of {bytes} bytes from rank {root}")
+            }
             Operation::Barrier => write!(out, "barrier #{number}"),
-            Operation::Scatter => write!(out, "scatter #{number} of {bytes} bytes each from rank {root}"),
-            Operation::Gather => write!(out, "gather #{number} of {bytes} bytes each to rank {root}"),
+            Operation::Scatter => write!(
+                out,
+                "scatter #{number} of {bytes} bytes each from rank {root}"
+            ),
+            Operation::Gather => {
+                write!(out, "gather #{number} of {bytes} bytes each to rank {root}")
+            }
             Operation::Allgather => write!(out, "allgather #{number} of {bytes} bytes each"),
         }
     }
@@ -99,7 +128,12 @@ mod signature_tests {
     #[test]
     fn every_signature_is_read_as_it_was_written() {
         for (number, operation) in Operation::ALL.into_iter().enumerate() {
-            let signature = Signature { number: number as u64, operation, root: Rank(0x0102), bytes: 1 << 40 };
+            let signature = Signature {
+                number: number as u64,
+                operation,
+                root: Rank(0x0102),
+                bytes: 1 << 40,
+            };
             let wire = signature.head(b"data");
             assert_eq!(wire.len(), Signature::BYTES + 4);
             assert_eq!(Signature::split(&wire), Some((signature, &b"data"[..])));
@@ -108,7 +142,13 @@ mod signature_tests {
 
     #[test]
     fn bytes_that_are_too_short_or_name_no_operation_are_no_signature() {
-        let mut wire = Signature { number: 1, operation: Operation::Barrier, root: Rank(0), bytes: 0 }.head(&[]);
+        let mut wire = Signature {
+            number: 1,
+            operation: Operation::Barrier,
+            root: Rank(0),
+            bytes: 0,
+        }
+        .head(&[]);
         assert_eq!(Signature::split(&wire[..23]), None);
         for operation in [0, 6, 255] {
             wire[8] = operation;

@@ -2,8 +2,8 @@
 //! and mask is derived from the session's secret and from the data that it protects. Data that is
 //! read again, repeated or relayed therefore uses no key for two different texts.
 //!
-//! Bodies of control messages are encrypted with AES-256-GCM-SIV (RFC 8452), nonce and associated data from the frame's
-//! header. Repeating a nonce reveals only whether two bodies are equal.
+//! Bodies of control messages are encrypted with AES-256-GCM-SIV (RFC 8452), nonce and associated
+//! data from the frame's header. Repeating a nonce reveals only whether two bodies are equal.
 
 use super::schedule::{Secret, SessionName};
 use super::signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
@@ -25,9 +25,9 @@ pub const SEAL_BYTES: usize = 16;
 /// Signatures that a receiver keeps: those of 1 TiB, in some 100 MB.
 const MAX_SIGNATURES: usize = 1 << 20;
 
-/// Protection of the content of a session: its cipher, and the signatures on its hash lists. By default there is
-/// neither. Seals are of the bytes in the clear, masks are removed as they are put on, and `offset` is where the chunk
-/// or span begins in the content.
+/// Protection of the content of a session: its cipher, and the signatures on its hash lists. By
+/// default there is neither. Seals are of the bytes in the clear, masks are removed as they are put
+/// on, and `offset` is where the chunk or span begins in the content.
 #[derive(Clone, Default)]
 pub struct ContentCipher {
     keys: Option<Arc<ContentKeys>>,
@@ -81,7 +81,10 @@ impl ContentCipher {
             section_mask: key("ethbcast 7 section mask"),
             fragment_mask: key("ethbcast 7 fragment mask"),
         };
-        ContentCipher { keys: Some(Arc::new(keys)), signatures: None }
+        ContentCipher {
+            keys: Some(Arc::new(keys)),
+            signatures: None,
+        }
     }
 
     pub fn signed_by(self, signer: Signer, session: SessionName) -> ContentCipher {
@@ -94,7 +97,10 @@ impl ContentCipher {
     }
 
     fn with(self, session: SessionName, end: SignatureEnd) -> ContentCipher {
-        ContentCipher { signatures: Some(Arc::new(Signatures { session, end })), ..self }
+        ContentCipher {
+            signatures: Some(Arc::new(Signatures { session, end })),
+            ..self
+        }
     }
 
     /// Whether the session has keys, so that hash lists and the end of the stream are signed.
@@ -102,8 +108,8 @@ impl ContentCipher {
         self.signatures.is_some()
     }
 
-    /// Returns the signature on a hash list as it is sent, whose span begins at `offset`. A receiver has only those
-    /// that it has seen.
+    /// Returns the signature on a hash list as it is sent, whose span begins at `offset`. A
+    /// receiver has only those that it has seen.
     pub fn sign_hash_list(&self, list: &[u8], offset: u64) -> Option<[u8; SIGNATURE_BYTES]> {
         let Signatures { session, end } = self.signatures.as_deref()?;
         match end {
@@ -114,12 +120,27 @@ impl ContentCipher {
         }
     }
 
-    /// Whether the sender has signed a hash list as it came, whose span begins at `offset`. A sender believes its own.
-    pub fn has_signed_hash_list(&self, list: &[u8], offset: u64, signature: &[u8; SIGNATURE_BYTES]) -> bool {
-        let Some(Signatures { session, end: SignatureEnd::Receiver(sender, seen) }) = self.signatures.as_deref() else {
+    /// Whether the sender has signed a hash list as it came, whose span begins at `offset`. A
+    /// sender believes its own.
+    pub fn has_signed_hash_list(
+        &self,
+        list: &[u8],
+        offset: u64,
+        signature: &[u8; SIGNATURE_BYTES],
+    ) -> bool {
+        let Some(Signatures {
+            session,
+            end: SignatureEnd::Receiver(sender, seen),
+        }) = self.signatures.as_deref()
+        else {
             return true;
         };
-        let is_signed = sender.has_signed(Signed::HashList, session, &[&signed_place(offset), list], signature);
+        let is_signed = sender.has_signed(
+            Signed::HashList,
+            session,
+            &[&signed_place(offset), list],
+            signature,
+        );
         if is_signed {
             seen.lock().insert(MAX_SIGNATURES, offset, *signature);
         }
@@ -131,20 +152,32 @@ impl ContentCipher {
         self.keys.is_none()
     }
 
-    /// Encrypts or decrypts a chunk, which begins at `offset` and has this chaining value in the clear.
+    /// Encrypts or decrypts a chunk, which begins at `offset` and has this chaining value in the
+    /// clear.
     pub fn chunk(&self, chaining_value: &[u8; 32], offset: u64, bytes: &mut [u8]) {
         let Some(keys) = &self.keys else { return };
-        let place = if planted!("one-key-for-all-chunks") { 0 } else { offset };
+        let place = if planted!("one-key-for-all-chunks") {
+            0
+        } else {
+            offset
+        };
         let key = keys.content.keyed(&[chaining_value, &place.to_be_bytes()]);
         if keys.is_without_aes {
             ChaCha20::new(key.expose().into(), &Default::default()).apply_keystream(bytes);
         } else {
-            Ctr128BE::<Aes256>::new(key.expose().into(), &Default::default()).apply_keystream(bytes);
+            Ctr128BE::<Aes256>::new(key.expose().into(), &Default::default())
+                .apply_keystream(bytes);
         }
     }
 
     pub fn hash_list_seal(&self, list: &[u8], offset: u64) -> Option<[u8; SEAL_BYTES]> {
-        Some(first(&self.keys.as_ref()?.hash_list_seal.keyed(&[list, &offset.to_be_bytes()])))
+        Some(first(
+            &self
+                .keys
+                .as_ref()?
+                .hash_list_seal
+                .keyed(&[list, &offset.to_be_bytes()]),
+        ))
     }
 
     pub fn hash_list_mask(&self, seal: &[u8], offset: u64, values: &mut [u8]) {
@@ -154,7 +187,11 @@ impl ContentCipher {
     }
 
     pub fn section_seal(&self, head: &[u8], set: &[u8], stretch: u64) -> Option<[u8; SEAL_BYTES]> {
-        Some(first(&self.keys.as_ref()?.section_seal.keyed(&[head, set, &stretch.to_be_bytes()])))
+        Some(first(&self.keys.as_ref()?.section_seal.keyed(&[
+            head,
+            set,
+            &stretch.to_be_bytes(),
+        ])))
     }
 
     pub fn section_mask(&self, seal: &[u8], stretch: u64, set: &mut [u8]) {
@@ -163,20 +200,32 @@ impl ContentCipher {
         }
     }
 
-    /// Masks or unmasks the fragments behind the masked hash lists of a stretch. A session makes them once.
+    /// Masks or unmasks the fragments behind the masked hash lists of a stretch. A session makes
+    /// them once.
     pub fn fragment_mask(&self, hash_lists: &[u8], stretch: u64, fragments: &mut [u8]) {
         if let Some(keys) = &self.keys {
-            mask(&keys.fragment_mask, &[hash_lists, &stretch.to_be_bytes()], fragments);
+            mask(
+                &keys.fragment_mask,
+                &[hash_lists, &stretch.to_be_bytes()],
+                fragments,
+            );
         }
     }
 }
 
 fn signed_place(offset: u64) -> [u8; 8] {
-    if planted!("hash-list-without-its-place") { [0; 8] } else { offset.to_be_bytes() }
+    if planted!("hash-list-without-its-place") {
+        [0; 8]
+    } else {
+        offset.to_be_bytes()
+    }
 }
 
 fn first(hash: &Secret) -> [u8; SEAL_BYTES] {
-    *hash.expose().first_chunk().expect("a hash is longer than a seal")
+    *hash
+        .expose()
+        .first_chunk()
+        .expect("a hash is longer than a seal")
 }
 
 fn mask(key: &Secret, of: &[&[u8]], bytes: &mut [u8]) {
@@ -186,13 +235,22 @@ fn mask(key: &Secret, of: &[&[u8]], bytes: &mut [u8]) {
     });
     let mut stream = vec![0; bytes.len()];
     hasher.finalize_xof().fill(&mut stream);
-    bytes.iter_mut().zip(stream).for_each(|(byte, mask)| *byte ^= mask);
+    bytes
+        .iter_mut()
+        .zip(stream)
+        .for_each(|(byte, mask)| *byte ^= mask);
 }
 
 impl PartialEq for ContentCipher {
     fn eq(&self, other: &ContentCipher) -> bool {
-        let content = |cipher: &ContentCipher| cipher.keys.as_ref().map(|keys| keys.content.clone());
-        let session = |cipher: &ContentCipher| cipher.signatures.as_ref().map(|signatures| signatures.session);
+        let content =
+            |cipher: &ContentCipher| cipher.keys.as_ref().map(|keys| keys.content.clone());
+        let session = |cipher: &ContentCipher| {
+            cipher
+                .signatures
+                .as_ref()
+                .map(|signatures| signatures.session)
+        };
         session(self) == session(other) && content(self) == content(other)
     }
 }
@@ -201,7 +259,11 @@ impl Eq for ContentCipher {}
 
 impl fmt::Debug for ContentCipher {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(if self.is_none() { "ContentCipher(none)" } else { "ContentCipher(…)" })
+        formatter.write_str(if self.is_none() {
+            "ContentCipher(none)"
+        } else {
+            "ContentCipher(…)"
+        })
     }
 }
 
@@ -237,13 +299,17 @@ impl Veil {
     }
 
     pub fn put(&self, context: VeilContext, body: &mut Vec<u8>) {
-        self.0.encrypt_in_place(&context.nonce(), &[context.kind], body).expect("a body is shorter than 2^36 bytes");
+        self.0
+            .encrypt_in_place(&context.nonce(), &[context.kind], body)
+            .expect("a body is shorter than 2^36 bytes");
     }
 
     /// Removes the veil of a body; `None` if the body or its context has changed.
     pub fn lift(&self, context: VeilContext, body: &[u8]) -> Option<Vec<u8>> {
         let mut body = body.to_vec();
-        self.0.decrypt_in_place(&context.nonce(), &[context.kind], &mut body).ok()?;
+        self.0
+            .decrypt_in_place(&context.nonce(), &[context.kind], &mut body)
+            .ok()?;
         Some(body)
     }
 }
@@ -264,13 +330,17 @@ mod tests {
     fn the_last_signatures_of_an_endless_stream_are_kept() {
         let mut seen = SeenSignatures::default();
         (0..12).for_each(|offset| seen.insert(9, offset, [0; SIGNATURE_BYTES]));
-        assert_eq!(seen.0.into_keys().collect::<Vec<_>>(), (3..12).collect::<Vec<_>>());
+        assert_eq!(
+            seen.0.into_keys().collect::<Vec<_>>(),
+            (3..12).collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn chunks_are_read_by_value_place_and_secret_alone() {
         for hash in [PayloadHash::Polyval, PayloadHash::Poly1305] {
-            let [cipher, other] = [[1; 32], [2; 32]].map(|bytes| ContentCipher::new(&Secret::new(bytes), hash));
+            let [cipher, other] =
+                [[1; 32], [2; 32]].map(|bytes| ContentCipher::new(&Secret::new(bytes), hash));
             let sealed = |cipher: &ContentCipher, value: &[u8; 32], offset| {
                 let mut bytes = vec![7; 1000];
                 cipher.chunk(value, offset, &mut bytes);
@@ -278,9 +348,16 @@ mod tests {
             };
             let one = sealed(&cipher, &VALUE, 65536);
             assert_ne!(one, [7; 1000]);
-            for others in [sealed(&other, &VALUE, 65536), sealed(&cipher, &[4; 32], 65536), sealed(&cipher, &VALUE, 0)]
-            {
-                let equal = one.iter().zip(&others).filter(|(one, other)| one == other).count();
+            for others in [
+                sealed(&other, &VALUE, 65536),
+                sealed(&cipher, &[4; 32], 65536),
+                sealed(&cipher, &VALUE, 0),
+            ] {
+                let equal = one
+                    .iter()
+                    .zip(&others)
+                    .filter(|(one, other)| one == other)
+                    .count();
                 assert!(equal < 40, "{equal} bytes are the same");
             }
             let mut back = one;
@@ -328,25 +405,49 @@ mod tests {
         let elsewhere = ContentCipher::default().sent_by(signer.public(), SessionName([2; 32]));
         assert!(!elsewhere.has_signed_hash_list(b"list", 3, &signature));
         assert!(member.has_signed_hash_list(b"list", 3, &signature));
-        assert_eq!([2, 3, 4].map(|at| member.sign_hash_list(b"", at)), [None, Some(signature), None]);
+        assert_eq!(
+            [2, 3, 4].map(|at| member.sign_hash_list(b"", at)),
+            [None, Some(signature), None]
+        );
     }
 
     #[test]
     fn a_veiled_body_is_read_at_its_place_by_its_secret_alone() {
         let [veil, other] = [[1; 32], [2; 32]].map(|bytes| Veil::new(&Secret::new(bytes)));
-        let context = VeilContext { kind: 24, session: 7, rank: 1, sequence: 5 };
+        let context = VeilContext {
+            kind: 24,
+            session: 7,
+            rank: 1,
+            sequence: 5,
+        };
         let mut body = b"what is said".to_vec();
         veil.put(context, &mut body);
         assert_eq!(body.len(), 12 + VEIL_BYTES);
-        assert_eq!(veil.lift(context, &body).as_deref(), Some(&b"what is said"[..]));
+        assert_eq!(
+            veil.lift(context, &body).as_deref(),
+            Some(&b"what is said"[..])
+        );
         assert_eq!(other.lift(context, &body), None);
         let elsewhere = [
-            VeilContext { kind: 23, ..context },
-            VeilContext { session: 8, ..context },
+            VeilContext {
+                kind: 23,
+                ..context
+            },
+            VeilContext {
+                session: 8,
+                ..context
+            },
             VeilContext { rank: 2, ..context },
-            VeilContext { sequence: 6, ..context },
+            VeilContext {
+                sequence: 6,
+                ..context
+            },
         ];
-        assert!(elsewhere.iter().all(|context| veil.lift(*context, &body).is_none()));
+        assert!(
+            elsewhere
+                .iter()
+                .all(|context| veil.lift(*context, &body).is_none())
+        );
         for bit in 0..8 * body.len() {
             let mut wrong = body.clone();
             wrong[bit / 8] ^= 1 << (bit % 8);
@@ -358,7 +459,12 @@ mod tests {
     #[test]
     fn at_a_place_that_comes_twice_only_equal_bodies_look_equal() {
         let veil = Veil::new(&Secret::new([1; 32]));
-        let context = VeilContext { kind: 24, session: 7, rank: 1, sequence: 5 };
+        let context = VeilContext {
+            kind: 24,
+            session: 7,
+            rank: 1,
+            sequence: 5,
+        };
         let veiled = |body: &[u8]| {
             let mut body = body.to_vec();
             veil.put(context, &mut body);

@@ -1,6 +1,7 @@
 //! Keys that protect transfers: a cluster's secret, senders' signatures, their text forms.
 //!
-//! Nothing here reads a file, a clock or a random source: drawn numbers are arguments. `docs/keys.md` has the reasons.
+//! Nothing here reads a file, a clock or a random source: drawn numbers are arguments.
+//! `docs/keys.md` has the reasons.
 
 mod cluster;
 #[doc(hidden)]
@@ -19,8 +20,8 @@ pub use contents::{ContentCipher, SEAL_BYTES};
 #[doc(hidden)]
 pub use contents::{VEIL_BYTES, Veil, VeilContext};
 pub use file::{
-    FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE,
-    SenderKey,
+    FILE_VARIABLE, KEY_PATH, KeyFileError, KeyName, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE,
+    PHRASE_VARIABLE, SenderKey,
 };
 pub use log::KeyLog;
 pub use phrase::{Phrase, PhraseError};
@@ -35,7 +36,8 @@ pub use signer::{PublicKey, SIGNATURE_BYTES, Signed, Signer};
 mod hex {
     use zeroize::Zeroizing;
 
-    /// Appends the digits of `bytes`. `text` must have room for them, so that no copy of a secret is left behind.
+    /// Appends the digits of `bytes`. `text` must have room for them, so that no copy of a secret
+    /// is left behind.
     pub(in crate::keys) fn write(text: &mut String, bytes: &[u8]) {
         for byte in bytes {
             for digit in [byte >> 4, byte & 15] {

@@ -39,7 +39,11 @@ pub enum PhraseError {
 }
 
 fn listed(words: &[usize]) -> String {
-    words.iter().map(usize::to_string).collect::<Vec<_>>().join(" or ")
+    words
+        .iter()
+        .map(usize::to_string)
+        .collect::<Vec<_>>()
+        .join(" or ")
 }
 
 impl Phrase {
@@ -48,7 +52,8 @@ impl Phrase {
         Phrase(drawn)
     }
 
-    /// Reads a phrase as it was typed: words separated by spaces or hyphens, in upper or lower case.
+    /// Reads a phrase as it was typed: words separated by spaces or hyphens, in upper or lower
+    /// case.
     ///
     /// # Errors
     /// The word with a mistake in it.
@@ -82,7 +87,12 @@ impl Phrase {
     /// Returns the nine words.
     pub fn text(&self) -> Zeroizing<String> {
         let mut text = Zeroizing::new(String::with_capacity(WORDS * (LETTERS + 1)));
-        let secret = self.0.as_chunks::<2>().0.iter().map(|&bytes| u16::from_be_bytes(bytes));
+        let secret = self
+            .0
+            .as_chunks::<2>()
+            .0
+            .iter()
+            .map(|&bytes| u16::from_be_bytes(bytes));
         for (at, word) in secret.chain([self.check()]).enumerate() {
             if at > 0 {
                 text.push('-');
@@ -116,7 +126,11 @@ impl fmt::Debug for Phrase {
 const SHIFTS: [u32; LETTERS] = [12, 10, 6, 4, 0];
 
 fn alphabet(at: usize) -> &'static [u8] {
-    if at.is_multiple_of(2) { CONSONANTS } else { VOWELS }
+    if at.is_multiple_of(2) {
+        CONSONANTS
+    } else {
+        VOWELS
+    }
 }
 
 fn letters(word: u16) -> impl Iterator<Item = char> {
@@ -130,7 +144,9 @@ fn value(word: &str) -> Option<u16> {
     let letters: &[u8; LETTERS] = word.as_bytes().try_into().ok()?;
     let mut value = 0;
     for (at, letter) in letters.iter().enumerate() {
-        let place = alphabet(at).iter().position(|known| *known == letter.to_ascii_lowercase())?;
+        let place = alphabet(at)
+            .iter()
+            .position(|known| *known == letter.to_ascii_lowercase())?;
         value |= (place as u16) << SHIFTS[at];
     }
     Some(value)
@@ -150,7 +166,11 @@ fn mistaken(typed: &[u16; WORDS]) -> PhraseError {
         })
     };
     let words: Vec<usize> = (0..WORDS).filter(may_be).map(|at| at + 1).collect();
-    if words.is_empty() { PhraseError::Letters } else { PhraseError::Letter { words } }
+    if words.is_empty() {
+        PhraseError::Letters
+    } else {
+        PhraseError::Letter { words }
+    }
 }
 
 #[cfg(test)]
@@ -170,24 +190,40 @@ mod tests {
     #[test]
     fn what_is_shown_is_read_however_it_was_typed() {
         assert_eq!(Phrase::new(drawn()).text().as_str(), TEXT);
-        for typed in [TEXT.to_owned(), TEXT.to_uppercase(), format!("  {}\n", TEXT.replace('-', " "))] {
-            assert_eq!(Phrase::parse(&typed).expect("it is right").text().as_str(), TEXT);
+        for typed in [
+            TEXT.to_owned(),
+            TEXT.to_uppercase(),
+            format!("  {}\n", TEXT.replace('-', " ")),
+        ] {
+            assert_eq!(
+                Phrase::parse(&typed).expect("it is right").text().as_str(),
+                TEXT
+            );
         }
         let other = Phrase::new([0xA5; SECRET_BYTES]);
-        assert_eq!(Phrase::parse(&other.text()).expect("it is right").text(), other.text());
+        assert_eq!(
+            Phrase::parse(&other.text()).expect("it is right").text(),
+            other.text()
+        );
     }
 
     #[test]
     fn of_any_wrong_letter_the_word_is_named() {
         for (at, letter) in TEXT.char_indices().filter(|(_, letter)| *letter != '-') {
-            let alphabet = if "aiou".contains(letter) { "aioue" } else { "bdfghjklmnprstvzc" };
+            let alphabet = if "aiou".contains(letter) {
+                "aioue"
+            } else {
+                "bdfghjklmnprstvzc"
+            };
             for other in alphabet.chars().filter(|other| *other != letter) {
                 let mut typed = TEXT.to_owned();
                 typed.replace_range(at..=at, other.encode_utf8(&mut [0; 4]));
                 let word = at / (LETTERS + 1) + 1;
                 match error(&typed).expect("it is wrong") {
                     PhraseError::Word { word: named } => assert_eq!(named, word, "{typed}"),
-                    PhraseError::Letter { words } => assert!(words.contains(&word) && words.len() <= 3, "{typed}"),
+                    PhraseError::Letter { words } => {
+                        assert!(words.contains(&word) && words.len() <= 3, "{typed}")
+                    }
                     other => panic!("{typed}: {other}"),
                 }
             }
@@ -197,18 +233,33 @@ mod tests {
     #[test]
     fn more_than_a_letter_is_wrong() {
         assert_eq!(error(""), Some(PhraseError::Words { words: 0 }));
-        assert_eq!(error(&TEXT[..TEXT.len() - 6]), Some(PhraseError::Words { words: 8 }));
-        assert_eq!(error(&TEXT.replace("bibaj", "bib")), Some(PhraseError::Word { word: 3 }));
-        assert_eq!(error(&TEXT.replace("bibaj", "b\u{e9}baj")), Some(PhraseError::Word { word: 3 }));
+        assert_eq!(
+            error(&TEXT[..TEXT.len() - 6]),
+            Some(PhraseError::Words { words: 8 })
+        );
+        assert_eq!(
+            error(&TEXT.replace("bibaj", "bib")),
+            Some(PhraseError::Word { word: 3 })
+        );
+        assert_eq!(
+            error(&TEXT.replace("bibaj", "b\u{e9}baj")),
+            Some(PhraseError::Word { word: 3 })
+        );
         let wrong = TEXT.replace("bibaj", "zozoz").replace("boban", "lulul");
         let told = error(&wrong).expect("it is wrong").to_string();
-        assert!(told.starts_with("there are mistakes in more than one word"), "{told}");
+        assert!(
+            told.starts_with("there are mistakes in more than one word"),
+            "{told}"
+        );
     }
 
     #[test]
     fn whoever_knows_the_phrase_may_send() {
         let keys = Phrase::new(drawn()).keys();
-        assert_eq!((keys.name().to_string().as_str(), keys.may_send()), ("34e4-5e6d", true));
+        assert_eq!(
+            (keys.name().to_string().as_str(), keys.may_send()),
+            ("34e4-5e6d", true)
+        );
         assert_eq!(format!("{:?}", Phrase::new(drawn())), "Phrase(…)");
     }
 }

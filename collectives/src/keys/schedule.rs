@@ -31,8 +31,8 @@ impl Secret {
     }
 
     pub fn guard(&self, hash: PayloadHash) -> Guard {
-        let [tag_key, hash_key] =
-            ["ethbcast 7 tag", "ethbcast 7 hash"].map(|context| Secret::derive(context, &[self.expose()]));
+        let [tag_key, hash_key] = ["ethbcast 7 tag", "ethbcast 7 hash"]
+            .map(|context| Secret::derive(context, &[self.expose()]));
         Guard::keyed(tag_key.expose(), hash_key.expose(), hash)
     }
 }
@@ -69,8 +69,8 @@ impl fmt::Debug for Secret {
     }
 }
 
-/// Properties that together distinguish a session from every other one. Its root draws the bytes `random` and the
-/// public key `exchange`; `sender` is the sender's public key.
+/// Properties that together distinguish a session from every other one. Its root draws the bytes
+/// `random` and the public key `exchange`; `sender` is the sender's public key.
 #[derive(Clone, Copy, Debug)]
 pub struct SessionFacts<'a> {
     pub session: u32,
@@ -87,22 +87,49 @@ pub struct SessionName(pub [u8; 32]);
 
 impl SessionName {
     pub fn of(facts: &SessionFacts<'_>) -> SessionName {
-        let SessionFacts { session, random, exchange, sender, root, group } = *facts;
+        let SessionFacts {
+            session,
+            random,
+            exchange,
+            sender,
+            root,
+            group,
+        } = *facts;
         let mut hasher = blake3::Hasher::new();
-        hasher.update(b"ethbcast 7 session").update(&session.to_be_bytes()).update(random).update(exchange);
-        hasher.update(sender).update(&root.octets()).update(group.as_bytes());
+        hasher
+            .update(b"ethbcast 7 session")
+            .update(&session.to_be_bytes())
+            .update(random)
+            .update(exchange);
+        hasher
+            .update(sender)
+            .update(&root.octets())
+            .update(group.as_bytes());
         SessionName(*hasher.finalize().as_bytes())
     }
 }
 
 pub fn request_digest(request: &[u8], source: MacAddr) -> [u8; 32] {
-    *blake3::Hasher::new().update(request).update(&source.octets()).finalize().as_bytes()
+    *blake3::Hasher::new()
+        .update(request)
+        .update(&source.octets())
+        .finalize()
+        .as_bytes()
 }
 
-/// Returns the secret of a root and one receiver: of the cluster's secret, their exchange, the session, and the
-/// [digest](request_digest) of the receiver's request.
-pub fn pair_secret(cluster: &Secret, exchanged: &Secret, session: &SessionName, request: &[u8; 32]) -> Secret {
-    let exchanged = if planted!("pair-secret-of-the-cluster-alone") { cluster } else { exchanged };
+/// Returns the secret of a root and one receiver: of the cluster's secret, their exchange, the
+/// session, and the [digest](request_digest) of the receiver's request.
+pub fn pair_secret(
+    cluster: &Secret,
+    exchanged: &Secret,
+    session: &SessionName,
+    request: &[u8; 32],
+) -> Secret {
+    let exchanged = if planted!("pair-secret-of-the-cluster-alone") {
+        cluster
+    } else {
+        exchanged
+    };
     let parts: [&[u8]; 4] = [cluster.expose(), exchanged.expose(), &session.0, request];
     Secret::derive("ethbcast 7 pair", &parts)
 }
@@ -117,15 +144,18 @@ pub struct ExchangePair {
 impl ExchangePair {
     pub fn new(drawn: Secret) -> ExchangePair {
         let public = x25519(*drawn.expose(), X25519_BASEPOINT_BYTES);
-        ExchangePair { secret: drawn, public }
+        ExchangePair {
+            secret: drawn,
+            public,
+        }
     }
 
     pub fn public(&self) -> &[u8; 32] {
         &self.public
     }
 
-    /// Returns the secret shared with the owner of `public`; `None` for a public key that yields the same secret
-    /// whatever the own one is (RFC 7748 §6.1).
+    /// Returns the secret shared with the owner of `public`; `None` for a public key that yields
+    /// the same secret whatever the own one is (RFC 7748 §6.1).
     pub fn agree(&self, public: &[u8; 32]) -> Option<Secret> {
         let shared = Secret::new(x25519(*self.secret.expose(), *public));
         (shared != Secret::new([0; 32])).then_some(shared)
@@ -134,14 +164,20 @@ impl ExchangePair {
     /// Returns the nonce of a receiver's run, which is bound to its public exchange key.
     pub fn nonce(public: &[u8; 32]) -> u64 {
         let digest = blake3::hash(public);
-        let (first, _) = digest.as_bytes().split_first_chunk().expect("a digest has 32 bytes");
+        let (first, _) = digest
+            .as_bytes()
+            .split_first_chunk()
+            .expect("a digest has 32 bytes");
         u64::from_be_bytes(*first)
     }
 }
 
 impl fmt::Debug for ExchangePair {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("ExchangePair").field("public", &self.public).finish_non_exhaustive()
+        formatter
+            .debug_struct("ExchangePair")
+            .field("public", &self.public)
+            .finish_non_exhaustive()
     }
 }
 
@@ -154,17 +190,46 @@ mod tests {
     fn a_session_has_another_name_if_any_fact_of_it_differs() {
         let (one, two) = ([1; 32], [2; 32]);
         let root = MacAddr::new(2, 0, 0, 0, 0, 1);
-        let facts = SessionFacts { session: 7, random: &one, exchange: &one, sender: &one, root, group: "g" };
+        let facts = SessionFacts {
+            session: 7,
+            random: &one,
+            exchange: &one,
+            sender: &one,
+            root,
+            group: "g",
+        };
         let other = [
-            SessionFacts { session: 8, ..facts },
-            SessionFacts { random: &two, ..facts },
-            SessionFacts { exchange: &two, ..facts },
-            SessionFacts { sender: &two, ..facts },
-            SessionFacts { root: MacAddr::new(2, 0, 0, 0, 0, 2), ..facts },
-            SessionFacts { group: "h", ..facts },
+            SessionFacts {
+                session: 8,
+                ..facts
+            },
+            SessionFacts {
+                random: &two,
+                ..facts
+            },
+            SessionFacts {
+                exchange: &two,
+                ..facts
+            },
+            SessionFacts {
+                sender: &two,
+                ..facts
+            },
+            SessionFacts {
+                root: MacAddr::new(2, 0, 0, 0, 0, 2),
+                ..facts
+            },
+            SessionFacts {
+                group: "h",
+                ..facts
+            },
         ];
         assert_eq!(SessionName::of(&facts), SessionName::of(&facts));
-        assert!(other.iter().all(|other| SessionName::of(other) != SessionName::of(&facts)));
+        assert!(
+            other
+                .iter()
+                .all(|other| SessionName::of(other) != SessionName::of(&facts))
+        );
     }
 
     #[test]
@@ -179,9 +244,16 @@ mod tests {
             pair_secret(&cluster, &other, &session, &request),
             pair_secret(&cluster, &cluster, &next, &request),
             pair_secret(&cluster, &cluster, &session, &request_digest(b"joim", here)),
-            pair_secret(&cluster, &cluster, &session, &request_digest(b"join", there)),
+            pair_secret(
+                &cluster,
+                &cluster,
+                &session,
+                &request_digest(b"join", there),
+            ),
         ];
-        let equal = secrets.iter().flat_map(|one| secrets.iter().filter(move |two| one == *two));
+        let equal = secrets
+            .iter()
+            .flat_map(|one| secrets.iter().filter(move |two| one == *two));
         assert_eq!(equal.count(), secrets.len(), "each equals itself alone");
     }
 

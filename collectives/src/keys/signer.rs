@@ -7,7 +7,8 @@ use std::fmt;
 
 pub const SIGNATURE_BYTES: usize = 64;
 
-/// Kinds of signed messages. No kind's word begins with another kind's, so that signatures cannot be confused.
+/// Kinds of signed messages. No kind's word begins with another kind's, so that signatures cannot
+/// be confused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Signed {
     Announce,
@@ -38,9 +39,15 @@ impl Signed {
 
     /// Returns the signed bytes: the protocol and the word, the session, and the fields.
     fn message(self, session: &SessionName, fields: &[&[u8]]) -> Vec<u8> {
-        let session = if planted!("signatures-without-the-session") { &[] } else { &session.0[..] };
+        let session = if planted!("signatures-without-the-session") {
+            &[]
+        } else {
+            &session.0[..]
+        };
         let mut message = [b"ethbcast 7 ", self.word().as_bytes(), session].concat();
-        fields.iter().for_each(|field| message.extend_from_slice(field));
+        fields
+            .iter()
+            .for_each(|field| message.extend_from_slice(field));
         message
     }
 }
@@ -62,7 +69,12 @@ impl Signer {
         PublicKey(self.0.verifying_key())
     }
 
-    pub fn sign(&self, what: Signed, session: &SessionName, fields: &[&[u8]]) -> [u8; SIGNATURE_BYTES] {
+    pub fn sign(
+        &self,
+        what: Signed,
+        session: &SessionName,
+        fields: &[&[u8]],
+    ) -> [u8; SIGNATURE_BYTES] {
         self.0.sign(&what.message(session, fields)).to_bytes()
     }
 }
@@ -77,7 +89,8 @@ impl fmt::Debug for Signer {
 pub struct PublicKey(VerifyingKey);
 
 impl PublicKey {
-    /// Reads a public key; `None` for bytes that are none, or for which one signature fits many messages.
+    /// Reads a public key; `None` for bytes that are none, or for which one signature fits many
+    /// messages.
     pub fn new(bytes: &[u8; 32]) -> Option<PublicKey> {
         let key = VerifyingKey::from_bytes(bytes).ok()?;
         (!key.is_weak()).then_some(PublicKey(key))
@@ -95,7 +108,10 @@ impl PublicKey {
         signature: &[u8; SIGNATURE_BYTES],
     ) -> bool {
         let message = what.message(session, fields);
-        self.0.verify_strict(&message, &Signature::from_bytes(signature)).is_ok() || planted!("signatures-not-compared")
+        self.0
+            .verify_strict(&message, &Signature::from_bytes(signature))
+            .is_ok()
+            || planted!("signatures-not-compared")
     }
 }
 
@@ -109,20 +125,39 @@ mod tests {
         let [session, other] = [SessionName([1; 32]), SessionName([2; 32])];
         let signature = signer.sign(Signed::View, &session, &[b"epoch", b"digest"]);
         let public = signer.public();
-        let holds = |what, session: &SessionName, fields: &[&[u8]], signature: &[u8; SIGNATURE_BYTES]| {
-            public.has_signed(what, session, fields, signature)
-        };
+        let holds =
+            |what, session: &SessionName, fields: &[&[u8]], signature: &[u8; SIGNATURE_BYTES]| {
+                public.has_signed(what, session, fields, signature)
+            };
         assert!(holds(Signed::View, &session, &[b"epochdigest"], &signature));
-        assert!(!holds(Signed::Verdict, &session, &[b"epochdigest"], &signature));
+        assert!(!holds(
+            Signed::Verdict,
+            &session,
+            &[b"epochdigest"],
+            &signature
+        ));
         assert!(!holds(Signed::View, &other, &[b"epochdigest"], &signature));
-        assert!(!holds(Signed::View, &session, &[b"epochdigesu"], &signature));
+        assert!(!holds(
+            Signed::View,
+            &session,
+            &[b"epochdigesu"],
+            &signature
+        ));
         for bit in 0..8 * SIGNATURE_BYTES {
             let mut wrong = signature;
             wrong[bit / 8] ^= 1 << (bit % 8);
-            assert!(!holds(Signed::View, &session, &[b"epochdigest"], &wrong), "bit {bit}");
+            assert!(
+                !holds(Signed::View, &session, &[b"epochdigest"], &wrong),
+                "bit {bit}"
+            );
         }
         let non_member = Signer::new(&Secret::new([6; 32]));
-        assert!(!non_member.public().has_signed(Signed::View, &session, &[b"epochdigest"], &signature));
+        assert!(!non_member.public().has_signed(
+            Signed::View,
+            &session,
+            &[b"epochdigest"],
+            &signature
+        ));
     }
 
     #[test]
@@ -132,7 +167,13 @@ mod tests {
         assert_eq!(PublicKey::new(&neutral), None);
         assert_eq!(PublicKey::new(&[0; 32]), None);
         let signer = Signer::new(&Secret::new([5; 32]));
-        assert_eq!(PublicKey::new(signer.public().bytes()), Some(signer.public()));
-        assert_eq!((signer.seed(), format!("{signer:?}").as_str()), (Secret::new([5; 32]), "Signer(…)"));
+        assert_eq!(
+            PublicKey::new(signer.public().bytes()),
+            Some(signer.public())
+        );
+        assert_eq!(
+            (signer.seed(), format!("{signer:?}").as_str()),
+            (Secret::new([5; 32]), "Signer(…)")
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use super::*;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{EtherType, Flags, Header, Identity, Kind, PayloadHash, Rank, StreamId};
+use ethbcast_transport::wire::{
+    EtherType, Flags, Header, Identity, Kind, PayloadHash, Rank, StreamId,
+};
 
 const KNOWN: &str = include_str!("vectors.txt");
 
@@ -21,8 +23,20 @@ fn of_frame(secret: &Secret) -> [String; 2] {
     [(1_u8, 0, 1000), (2, 1, 2000)].map(|(host, rank, stamp)| {
         let [mac, next] = [host, host + 1].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
         let (session, stream, ether_type) = (0x5e55_0001, StreamId(1), EtherType::DEFAULT);
-        let identity = Identity { session, stream, rank: Rank(rank), mac, ether_type, guard: guard.clone() };
-        let header = Header { epoch: 1, flags: Flags::LAST, stamp, ..identity.header(Kind::DATA) };
+        let identity = Identity {
+            session,
+            stream,
+            rank: Rank(rank),
+            mac,
+            ether_type,
+            guard: guard.clone(),
+        };
+        let header = Header {
+            epoch: 1,
+            flags: Flags::LAST,
+            stamp,
+            ..identity.header(Kind::DATA)
+        };
         let mut frame = [0; 1514];
         let length = identity.write(&mut frame, next, &header, &payload);
         assert!(guard.parse(&frame[..length]).is_ok());
@@ -30,33 +44,57 @@ fn of_frame(secret: &Secret) -> [String; 2] {
     })
 }
 
-/// Returns 80 bytes of a chunk, a hash list of two chunks, a set of chunks behind its head, and a fragment.
+/// Returns 80 bytes of a chunk, a hash list of two chunks, a set of chunks behind its head, and a
+/// fragment.
 fn of_content(secret: &Secret, hash: PayloadHash) -> [String; 4] {
     let (cipher, offset, stretch) = (ContentCipher::new(secret, hash), 1 << 20, 3);
     let mut chunk: [u8; 80] = counted(0);
     cipher.chunk(&counted(0x20), 65536, &mut chunk);
     let mut list = [&[0, 2, 0, 0, 0, 0, 0, 0][..], &counted::<64>(0x40)].concat();
-    let seal = cipher.hash_list_seal(&list, offset).expect("there is a key");
+    let seal = cipher
+        .hash_list_seal(&list, offset)
+        .expect("there is a key");
     cipher.hash_list_mask(&seal, offset, &mut list[8..]);
     let hash_list = [&list[..], &seal].concat();
     let (head, mut set) = ([2, 0, 0, 5, 0, 0, 0, 0], *b"\x01\0\0\0\x07");
-    let seal = cipher.section_seal(&head, &set, stretch).expect("there is a key");
+    let seal = cipher
+        .section_seal(&head, &set, stretch)
+        .expect("there is a key");
     cipher.section_mask(&seal, stretch, &mut set);
     let mut fragments: [u8; 12] = counted(0);
     cipher.fragment_mask(&hash_list, stretch, &mut fragments);
-    [hex(&chunk), hex(&hash_list), hex(&[&head[..], &seal, &set].concat()), hex(&fragments)]
+    [
+        hex(&chunk),
+        hex(&hash_list),
+        hex(&[&head[..], &seal, &set].concat()),
+        hex(&fragments),
+    ]
 }
 
 fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
     let mut body = b"\x02no".to_vec();
-    let context = VeilContext { kind: 24, session: 0x5e55_0001, rank: 0, sequence: 5 };
+    let context = VeilContext {
+        kind: 24,
+        session: 0x5e55_0001,
+        rank: 0,
+        sequence: 5,
+    };
     Veil::new(secret).put(context, &mut body);
     let [tag, next_tag] = of_frame(secret);
-    let stretch = [of_content(secret, PayloadHash::Polyval), of_content(secret, PayloadHash::Poly1305)];
+    let stretch = [
+        of_content(secret, PayloadHash::Polyval),
+        of_content(secret, PayloadHash::Poly1305),
+    ];
     let [[chunk, hash_list, section, fragments], [chacha, ..]] = stretch;
     vec![
-        ("tag_key", hex(Secret::derive("ethbcast 7 tag", &[secret.expose()]).expose())),
-        ("hash_key", hex(Secret::derive("ethbcast 7 hash", &[secret.expose()]).expose())),
+        (
+            "tag_key",
+            hex(Secret::derive("ethbcast 7 tag", &[secret.expose()]).expose()),
+        ),
+        (
+            "hash_key",
+            hex(Secret::derive("ethbcast 7 hash", &[secret.expose()]).expose()),
+        ),
         ("tag", tag),
         ("tag_of_next_hop", next_tag),
         ("veiled", hex(&body)),
@@ -72,7 +110,11 @@ fn of_phrase() -> Vec<(&'static str, String)> {
     let phrase = Phrase::new(counted(0));
     let keys = phrase.keys();
     let text = keys.text();
-    let check = text.lines().nth(1).and_then(|line| line.split(' ').nth(2)).expect("check digits");
+    let check = text
+        .lines()
+        .nth(1)
+        .and_then(|line| line.split(' ').nth(2))
+        .expect("check digits");
     vec![
         ("phrase", phrase.text().to_string()),
         ("phrase_cluster", hex(keys.clusters()[0].expose())),
@@ -83,7 +125,8 @@ fn of_phrase() -> Vec<(&'static str, String)> {
 }
 
 fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
-    let [root, receiver] = [[0x11; 32], [0x22; 32]].map(|drawn| ExchangePair::new(Secret::new(drawn)));
+    let [root, receiver] =
+        [[0x11; 32], [0x22; 32]].map(|drawn| ExchangePair::new(Secret::new(drawn)));
     let signer = Signer::new(&Secret::new([0x33; 32]));
     let [here, there] = [1, 2].map(|last| MacAddr::new(2, 0, 0, 0, 0, last));
     let name = SessionName::of(&SessionFacts {
@@ -96,12 +139,21 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
     });
     let exchanged = root.agree(receiver.public()).expect("keys of two hosts");
     let signature = signer.sign(Signed::View, &name, &[b"fields"]);
-    let list = ContentCipher::default().signed_by(signer, name).sign_hash_list(b"list", 1 << 20).expect("the sender's");
+    let list = ContentCipher::default()
+        .signed_by(signer, name)
+        .sign_hash_list(b"list", 1 << 20)
+        .expect("the sender's");
     vec![
-        ("nonce", format!("{:016x}", ExchangePair::nonce(receiver.public()))),
+        (
+            "nonce",
+            format!("{:016x}", ExchangePair::nonce(receiver.public())),
+        ),
         ("session_name", hex(&name.0)),
         ("exchanged", hex(exchanged.expose())),
-        ("pair_secret", hex(pair_secret(cluster, &exchanged, &name, &request_digest(b"join", there)).expose())),
+        (
+            "pair_secret",
+            hex(pair_secret(cluster, &exchanged, &name, &request_digest(b"join", there)).expose()),
+        ),
         ("signature", hex(&signature)),
         ("ledger_signature", hex(&list)),
     ]
@@ -111,6 +163,9 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
 fn the_vectors_are_those_of_the_second_implementation() {
     let secret = Secret::new(counted(0));
     let computed = [of_secret(&secret), of_phrase(), of_session(&secret)].concat();
-    let computed: String = computed.iter().map(|(name, value)| format!("{name} {value}\n")).collect();
+    let computed: String = computed
+        .iter()
+        .map(|(name, value)| format!("{name} {value}\n"))
+        .collect();
     assert_eq!(computed, KNOWN);
 }

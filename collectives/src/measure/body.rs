@@ -1,15 +1,16 @@
-//! Wire format of measurement frames: PROBE (request), ECHO (reply) and REPORT (counts). Capture tools show the bodies
-//! as text.
+//! Wire format of measurement frames: PROBE (request), ECHO (reply) and REPORT (counts). Capture
+//! tools show the bodies as text.
 
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{Fields, Frame, Spelled};
 
-/// Task of a PROBE's receiver. Ping: sends an equal number of bytes back, once the last frame has arrived. Train:
-/// counts frames, and reports when a frame requests it. Ask: reports the count of the prober's own train, or of the
-/// train of the address that follows. Flow: sends a train to the address that follows, if the address behind it is
-/// the receiver's own. Bulk: receives a stream like a receiver of a session, and reports the progress.
+/// Task of a PROBE's receiver. Ping: sends an equal number of bytes back, once the last frame has
+/// arrived. Train: counts frames, and reports when a frame requests it. Ask: reports the count of
+/// the prober's own train, or of the train of the address that follows. Flow: sends a train to the
+/// address that follows, if the address behind it is the receiver's own. Bulk: receives a stream
+/// like a receiver of a session, and reports the progress.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Task {
@@ -23,7 +24,14 @@ pub(super) enum Task {
 
 impl Task {
     fn from_wire(value: u8) -> Option<Task> {
-        let tasks = [Task::Invite, Task::Ping, Task::Train, Task::Ask, Task::Flow, Task::Bulk];
+        let tasks = [
+            Task::Invite,
+            Task::Ping,
+            Task::Train,
+            Task::Ask,
+            Task::Flow,
+            Task::Bulk,
+        ];
         tasks.into_iter().find(|&task| task as u8 == value)
     }
 }
@@ -43,7 +51,11 @@ impl ProbeBody {
     pub(super) const BYTES: usize = 8;
 
     pub(super) const fn plain(task: Task) -> Self {
-        ProbeBody { task, payload_bytes: 0, number: 0 }
+        ProbeBody {
+            task,
+            payload_bytes: 0,
+            number: 0,
+        }
     }
 
     pub(super) fn write(&self, payload: &mut [u8]) {
@@ -52,7 +64,10 @@ impl ProbeBody {
 
     pub(super) fn encode(&self) -> BodyWriter {
         let mut out = BodyWriter::default();
-        out.u8(self.task as u8).zeros(1).u16(self.payload_bytes).u32(self.number);
+        out.u8(self.task as u8)
+            .zeros(1)
+            .u16(self.payload_bytes)
+            .u32(self.number);
         out
     }
 
@@ -73,13 +88,18 @@ impl ProbeBody {
     pub(super) fn read(payload: &[u8]) -> Option<(ProbeBody, BodyReader<'_>)> {
         let mut from = BodyReader::new(payload);
         let (task, _) = (Task::from_wire(from.u8()?)?, from.u8()?);
-        let body = ProbeBody { task, payload_bytes: from.u16()?, number: from.u32()? };
+        let body = ProbeBody {
+            task,
+            payload_bytes: from.u16()?,
+            number: from.u32()?,
+        };
         Some((body, from))
     }
 }
 
-/// Count of a train by its responder; `arrived_late` counts the frames from the second count's first one on, which
-/// arrived at `late_nanos`. Times are of the responder's clock, so only differences are meaningful.
+/// Count of a train by its responder; `arrived_late` counts the frames from the second count's
+/// first one on, which arrived at `late_nanos`. Times are of the responder's clock, so only
+/// differences are meaningful.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ReportBody {
     pub arrived: u64,
@@ -94,7 +114,11 @@ pub(super) struct ReportBody {
 impl ReportBody {
     pub(super) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
-        out.u64(self.arrived).u64(self.arrived_late).u64(self.first_nanos).u64(self.late_nanos).u64(self.last_nanos);
+        out.u64(self.arrived)
+            .u64(self.arrived_late)
+            .u64(self.first_nanos)
+            .u64(self.late_nanos)
+            .u64(self.last_nanos);
         out.u64(self.worked_nanos);
         if let Some(computer) = self.computer {
             out.u64(computer);
@@ -107,13 +131,23 @@ impl ReportBody {
         let (arrived, arrived_late) = (from.u64()?, from.u64()?);
         let (first_nanos, late_nanos, last_nanos) = (from.u64()?, from.u64()?, from.u64()?);
         let (worked_nanos, computer) = (from.u64()?, from.u64());
-        let body = ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos, computer };
+        let body = ReportBody {
+            arrived,
+            arrived_late,
+            first_nanos,
+            late_nanos,
+            last_nanos,
+            worked_nanos,
+            computer,
+        };
         (arrived_late <= arrived && first_nanos <= last_nanos).then_some(body)
     }
 }
 
 pub(super) fn address(from: &mut BodyReader<'_>) -> Option<MacAddr> {
-    from.array::<6>().map(MacAddr::from).filter(|&host| host != MacAddr::default())
+    from.array::<6>()
+        .map(MacAddr::from)
+        .filter(|&host| host != MacAddr::default())
 }
 
 pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
@@ -128,7 +162,14 @@ pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
 
 /// Decodes a PROBE or ECHO. An invitation names a group, its reply a host.
 fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
-    let (ProbeBody { task, payload_bytes, number }, mut rest) = ProbeBody::read(payload)?;
+    let (
+        ProbeBody {
+            task,
+            payload_bytes,
+            number,
+        },
+        mut rest,
+    ) = ProbeBody::read(payload)?;
     let word = match task {
         Task::Invite => "invite",
         Task::Ping => "ping",
@@ -137,12 +178,17 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
         Task::Flow => "flow",
         Task::Bulk => "bulk",
     };
-    let fields = Fields::default().text("task", word).number("payload", payload_bytes).number("number", number);
+    let fields = Fields::default()
+        .text("task", word)
+        .number("payload", payload_bytes)
+        .number("number", number);
     Some(match task {
         Task::Invite => fields.text(named, rest.text()?),
         Task::Flow => {
             let [receiver, sender] = [address(&mut rest)?, address(&mut rest)?];
-            fields.text("receiver", receiver.to_string()).text("sender", sender.to_string())
+            fields
+                .text("receiver", receiver.to_string())
+                .text("sender", sender.to_string())
         }
         Task::Ask => match address(&mut rest) {
             Some(of) => fields.text("sender", of.to_string()),
@@ -153,10 +199,22 @@ fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
 }
 
 fn report(payload: &[u8]) -> Option<Fields> {
-    let ReportBody { arrived, arrived_late, first_nanos, late_nanos, last_nanos, worked_nanos, computer } =
-        ReportBody::decode(payload)?;
-    let fields = Fields::default().number("arrived", arrived).number("arrived_late", arrived_late);
-    let fields = fields.number("first_ns", first_nanos).number("late_ns", late_nanos).number("last_ns", last_nanos);
+    let ReportBody {
+        arrived,
+        arrived_late,
+        first_nanos,
+        late_nanos,
+        last_nanos,
+        worked_nanos,
+        computer,
+    } = ReportBody::decode(payload)?;
+    let fields = Fields::default()
+        .number("arrived", arrived)
+        .number("arrived_late", arrived_late);
+    let fields = fields
+        .number("first_ns", first_nanos)
+        .number("late_ns", late_nanos)
+        .number("last_ns", last_nanos);
     let fields = fields.number("worked_ns", worked_nanos);
     Some(match computer {
         Some(computer) => fields.number("computer", computer),

@@ -2,7 +2,9 @@
 
 use super::processor::per_frame_and_byte;
 use super::{self as measure, BulkCost, CastFinding, ProbeResult, TargetResult};
-use ethbcast_planning::model::{Broadcast, Calibration, CalibrationError, HostCost, Point, Processing};
+use ethbcast_planning::model::{
+    Broadcast, Calibration, CalibrationError, HostCost, Point, Processing,
+};
 use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 
 /// Loss below this share is an accident, not a property of the network.
@@ -16,8 +18,14 @@ const MAX_SPREAD: f64 = 9.0;
 /// [`CalibrationError`] if fewer than two sizes were measured.
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
     let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
-    let loss = if result.loss < MIN_LOSS { 0.0 } else { result.loss.min(MAX_LOSS) };
-    let calibration = calibration.with_loss(loss)?.with_broadcast(broadcast(result.cast))?;
+    let loss = if result.loss < MIN_LOSS {
+        0.0
+    } else {
+        result.loss.min(MAX_LOSS)
+    };
+    let calibration = calibration
+        .with_loss(loss)?
+        .with_broadcast(broadcast(result.cast))?;
     let calibration = calibration.with_spread(result.spread.clamp(0.0, MAX_SPREAD))?;
     match processing(result) {
         Some(processing) => calibration.with_processing(processing),
@@ -32,22 +40,33 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
     if result.work.len() < 2 {
         return None;
     }
-    let (send_frame_ns, send_byte_ps) = per_frame_and_byte(&result.work, |point| point.sending_nanos);
-    let (receive_frame_ns, receive_byte_ps) = per_frame_and_byte(&result.work, |point| point.receiving_nanos);
+    let (send_frame_ns, send_byte_ps) =
+        per_frame_and_byte(&result.work, |point| point.sending_nanos);
+    let (receive_frame_ns, receive_byte_ps) =
+        per_frame_and_byte(&result.work, |point| point.receiving_nanos);
     let least = result.points.first()?;
-    let cable_nanos = result.rate_bits_per_second.map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
-    let wake_up_ns = (least.round_trip_nanos / 2)
-        .saturating_sub(send_frame_ns.saturating_add(receive_frame_ns).saturating_add(2 * cable_nanos));
+    let cable_nanos = result
+        .rate_bits_per_second
+        .map_or(0, |rate| (least.bytes as u64 * 8_000_000_000) / rate.max(1));
+    let wake_up_ns = (least.round_trip_nanos / 2).saturating_sub(
+        send_frame_ns
+            .saturating_add(receive_frame_ns)
+            .saturating_add(2 * cable_nanos),
+    );
     let bulk = result.bulk.filter(BulkCost::waits_for_processors);
     let in_streams = |of: fn(&BulkCost) -> Option<u64>| bulk.as_ref().and_then(of).unwrap_or(0);
-    let alone = |bulk: &BulkCost| bulk.work_nanos.map(|(sending, receiving)| sending.saturating_add(receiving));
+    let alone = |bulk: &BulkCost| {
+        bulk.work_nanos
+            .map(|(sending, receiving)| sending.saturating_add(receiving))
+    };
     let shared_cores = result.shared_cores;
     let processing = Processing {
         send_frame_ns,
         send_byte_ps,
         receive_frame_ns,
         receive_byte_ps,
-        pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos).max(bulk.as_ref().and_then(alone).unwrap_or(0)),
+        pass_on_frame_ns: in_streams(|bulk| bulk.relaying_nanos)
+            .max(bulk.as_ref().and_then(alone).unwrap_or(0)),
         cast_frame_ns: in_streams(|bulk| bulk.casting_nanos),
         stream_frame_bytes: bulk.as_ref().map_or(0, |bulk| bulk.payload_bytes as u32),
         wake_up_ns,
@@ -59,8 +78,12 @@ fn processing(result: &ProbeResult) -> Option<Processing> {
 
 pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
     match finding {
-        CastFinding::Policed { threshold_frames_per_second } => Broadcast::Policed(threshold_frames_per_second.max(1)),
-        CastFinding::Slower { frames_per_second, .. } => Broadcast::Slower(frames_per_second.max(1)),
+        CastFinding::Policed {
+            threshold_frames_per_second,
+        } => Broadcast::Policed(threshold_frames_per_second.max(1)),
+        CastFinding::Slower {
+            frames_per_second, ..
+        } => Broadcast::Slower(frames_per_second.max(1)),
         CastFinding::FullRate => Broadcast::FullRate,
         CastFinding::NotMeasured => Broadcast::Untried,
     }
@@ -69,10 +92,18 @@ pub(crate) fn broadcast(finding: CastFinding) -> Broadcast {
 /// Returns the cost of each host that replied: the time that a full frame to it occupies the path,
 /// at the longest payload that reaches all of them. `name` returns the host name of a rank.
 pub fn host_costs(result: &ProbeResult, name: impl Fn(Rank) -> String) -> Vec<HostCost> {
-    let frame_bytes = result.path_mtu_bytes.map(|mtu_bytes| mtu_bytes.saturating_sub(HEADER_BYTES));
+    let frame_bytes = result
+        .path_mtu_bytes
+        .map(|mtu_bytes| mtu_bytes.saturating_sub(HEADER_BYTES));
     let cost = |target: &TargetResult| {
-        let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes)?;
-        Some(HostCost { name: name(target.peer.rank), injection_ns: frame.gap_nanos.max(1) })
+        let frame = target
+            .points
+            .iter()
+            .find(|point| Some(point.bytes) == frame_bytes)?;
+        Some(HostCost {
+            name: name(target.peer.rank),
+            injection_ns: frame.gap_nanos.max(1),
+        })
     };
     result.targets.iter().filter_map(cost).collect()
 }
@@ -115,12 +146,28 @@ mod tests {
 
     #[test]
     fn the_file_says_what_was_measured() {
-        let measured =
-            calibrate(&result(3, CastFinding::Policed { threshold_frames_per_second: 2000 })).expect("enough");
+        let measured = calibrate(&result(
+            3,
+            CastFinding::Policed {
+                threshold_frames_per_second: 2000,
+            },
+        ))
+        .expect("enough");
         let written = measured.to_toml();
         let read = Calibration::parse(&written, "calibration.toml").expect("it parses");
-        assert_eq!(read.points()[2], Point { bytes: 1024, gap_ns: 80_000, latency_ns: -20_000 });
-        assert!(written.contains("loss = 0.001") && written.contains("cast_max_frames_per_second = 2000"), "{written}");
+        assert_eq!(
+            read.points()[2],
+            Point {
+                bytes: 1024,
+                gap_ns: 80_000,
+                latency_ns: -20_000
+            }
+        );
+        assert!(
+            written.contains("loss = 0.001")
+                && written.contains("cast_max_frames_per_second = 2000"),
+            "{written}"
+        );
     }
 
     #[test]
@@ -131,12 +178,29 @@ mod tests {
             sending_nanos: 2_000 * frames + bytes as u64,
             receiving_nanos: 1_000 * frames,
         };
-        let told = ProbeResult { work: vec![work(256, 1), work(8192, 6)], ..result(3, CastFinding::FullRate) };
-        let processing = *calibrate(&told).expect("enough").processing().expect("told");
-        assert_eq!((processing.send_frame_ns, processing.send_byte_ps), (2_000, 1_000));
-        assert_eq!((processing.receive_frame_ns, processing.receive_byte_ps), (1_000, 0));
+        let told = ProbeResult {
+            work: vec![work(256, 1), work(8192, 6)],
+            ..result(3, CastFinding::FullRate)
+        };
+        let processing = *calibrate(&told)
+            .expect("enough")
+            .processing()
+            .expect("told");
+        assert_eq!(
+            (processing.send_frame_ns, processing.send_byte_ps),
+            (2_000, 1_000)
+        );
+        assert_eq!(
+            (processing.receive_frame_ns, processing.receive_byte_ps),
+            (1_000, 0)
+        );
         assert_eq!(processing.wake_up_ns, 15_000 - 3_000);
-        assert_eq!(calibrate(&result(3, CastFinding::FullRate)).expect("enough").processing(), None);
+        assert_eq!(
+            calibrate(&result(3, CastFinding::FullRate))
+                .expect("enough")
+                .processing(),
+            None
+        );
     }
 
     #[test]

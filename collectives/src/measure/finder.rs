@@ -29,13 +29,16 @@ pub struct Search {
 }
 
 pub(super) fn tokens(hosts: &[ProbeHost]) -> OrderTokens {
-    hosts.iter().filter_map(|host| Some((host.mac, host.token?))).collect()
+    hosts
+        .iter()
+        .filter_map(|host| Some((host.mac, host.token?)))
+        .collect()
 }
 
 /// Invites the hosts of a group to reply.
 ///
-/// The search ends when all wanted hosts have replied, when the time limit is reached, or, if none in
-/// particular is wanted, half a second after the last new reply.
+/// The search ends when all wanted hosts have replied, when the time limit is reached, or, if none
+/// in particular is wanted, half a second after the last new reply.
 #[derive(Debug)]
 pub struct Finder {
     identity: Identity,
@@ -85,7 +88,12 @@ impl Finder {
 
     pub fn missing(&self) -> Vec<&str> {
         let unheard = |host: &&String| self.found.iter().all(|found| found.host != **host);
-        self.wanted.hosts.iter().filter(unheard).map(String::as_str).collect()
+        self.wanted
+            .hosts
+            .iter()
+            .filter(unheard)
+            .map(String::as_str)
+            .collect()
     }
 
     fn wants_somebody(&self) -> bool {
@@ -98,13 +106,26 @@ impl Part for Finder {
         if frame.header.kind != kind::ECHO || frame.header.session != self.identity.session {
             return;
         }
-        let Some((ProbeBody { task: Task::Invite, number, .. }, mut rest)) = ProbeBody::read(frame.payload) else {
+        let Some((
+            ProbeBody {
+                task: Task::Invite,
+                number,
+                ..
+            },
+            mut rest,
+        )) = ProbeBody::read(frame.payload)
+        else {
             return;
         };
         let Some(host) = rest.text() else { return };
         if self.found.iter().all(|found| found.mac != frame.source) {
             let token = rest.u64();
-            self.found.push(ProbeHost { host, mac: frame.source, mtu_bytes: number as usize, token });
+            self.found.push(ProbeHost {
+                host,
+                mac: frame.source,
+                mtu_bytes: number as usize,
+                token,
+            });
             if self.invites_all {
                 self.deaf_to_group.push(frame.source);
             }
@@ -129,13 +150,25 @@ impl Part for Finder {
     }
 
     fn poll_transmit(&mut self, _now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let invitation = std::mem::take(&mut self.invite).then(|| ProbeBody::plain(Task::Invite).named(&self.group))?;
-        let to = if self.invites_all { MacAddr::BROADCAST } else { self.group_mac };
-        Some(self.identity.write(buffer, to, &self.identity.header(kind::PROBE), &invitation))
+        let invitation = std::mem::take(&mut self.invite)
+            .then(|| ProbeBody::plain(Task::Invite).named(&self.group))?;
+        let to = if self.invites_all {
+            MacAddr::BROADCAST
+        } else {
+            self.group_mac
+        };
+        Some(
+            self.identity
+                .write(buffer, to, &self.identity.header(kind::PROBE), &invitation),
+        )
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        let moments = [Some(self.invite_at), Some(self.began + self.wanted.patience), self.settled_at];
+        let moments = [
+            Some(self.invite_at),
+            Some(self.began + self.wanted.patience),
+            self.settled_at,
+        ];
         let at = moments.into_iter().flatten().min()?;
         (!self.done).then_some(Wait::Announce.at(at))
     }

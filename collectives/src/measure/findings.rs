@@ -22,8 +22,9 @@ pub enum CastFinding {
     Policed {
         threshold_frames_per_second: u64,
     },
-    /// Slower arrival than unicast's, by the factor `times`: frames are copied for each host at the sender's end, as
-    /// overlays do (the factor is the number of hosts then), or sent at a lower rate, as in a radio cell.
+    /// Slower arrival than unicast's, by the factor `times`: frames are copied for each host at the
+    /// sender's end, as overlays do (the factor is the number of hosts then), or sent at a lower
+    /// rate, as in a radio cell.
     Slower {
         frames_per_second: u64,
         times: f64,
@@ -95,8 +96,13 @@ impl Target {
     }
 
     pub(super) fn known(peer: Peer, payload_bytes: usize, unicast: &Unicast) -> Target {
-        let mut target = Target { present: true, ..Target::new(peer) };
-        target.gaps.insert(payload_bytes, vec![unicast.frame_gap.as_nanos() as u64]);
+        let mut target = Target {
+            present: true,
+            ..Target::new(peer)
+        };
+        target
+            .gaps
+            .insert(payload_bytes, vec![unicast.frame_gap.as_nanos() as u64]);
         target.sent = KNOWN_FRAMES;
         target.lost = (KNOWN_FRAMES as f64 * unicast.loss.clamp(0.0, 1.0)) as u64;
         target
@@ -108,7 +114,11 @@ impl Target {
     }
 
     pub(super) fn loss(&self) -> f64 {
-        if self.sent == 0 { 0.0 } else { self.lost as f64 / self.sent as f64 }
+        if self.sent == 0 {
+            0.0
+        } else {
+            self.lost as f64 / self.sent as f64
+        }
     }
 
     pub(super) fn expected_round_trip(&self, bytes: usize) -> Option<u64> {
@@ -131,15 +141,24 @@ impl Findings {
     /// another computer or do not report theirs.
     pub(super) fn shared_cores(&self) -> u32 {
         let shares = |here: u64| {
-            let mut present = self.targets.iter().filter(|target| target.present).peekable();
+            let mut present = self
+                .targets
+                .iter()
+                .filter(|target| target.present)
+                .peekable();
             present.peek().is_some() && present.all(|target| target.computer == Some(here))
         };
-        let shared = self.processors.filter(|processors| processors.computer().is_some_and(shares));
+        let shared = self
+            .processors
+            .filter(|processors| processors.computer().is_some_and(shares));
         shared.map_or(0, Processors::cores)
     }
 
     pub(super) fn framed(&self, bytes: usize) -> FramedMessage {
-        FramedMessage { bytes, payload_bytes: self.payload_bytes }
+        FramedMessage {
+            bytes,
+            payload_bytes: self.payload_bytes,
+        }
     }
 }
 

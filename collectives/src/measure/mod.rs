@@ -2,16 +2,17 @@
 //! g(m), RTT(m), L(m) = RTT(m)/2 − g(m), the link's rate, the path's MTU, the loss, and whether
 //! broadcast arrives at full rate.
 //!
-//! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a [`Surveyor`] finds the
-//! switches between hosts, and a [`Responder`] replies to all three. Each is a [`Part`](ethbcast_transport::Part). It
-//! runs [alone](ethbcast_transport::Alone) under a driver, or in a machine that passes it the PROBE, ECHO and REPORT
-//! frames of its session. `docs/protocol/measurement.md` §14 describes the frames.
+//! Four state machines do this: a [`Finder`] discovers hosts, a [`Prober`] measures, a [`Surveyor`]
+//! finds the switches between hosts, and a [`Responder`] replies to all three. Each is a
+//! [`Part`](ethbcast_transport::Part). It runs [alone](ethbcast_transport::Alone) under a driver,
+//! or in a machine that passes it the PROBE, ECHO and REPORT frames of its session.
+//! `docs/protocol/measurement.md` §14 describes the frames.
 //!
-//! **Gap.** The paper measures the time of M sends at the sender, which shows little behind a kernel
-//! that buffers frames. Here a train of messages is sent with a bounded number of frames in flight,
-//! and the *responder* reports arrival times by its own clock. The slope over the last three
-//! quarters of the train is the gap. It does not depend on buffers or a shaper's bucket, which only
-//! the first frames find empty, nor on lost frames or reports.
+//! **Gap.** The paper measures the time of M sends at the sender, which shows little behind a
+//! kernel that buffers frames. Here a train of messages is sent with a bounded number of frames in
+//! flight, and the *responder* reports arrival times by its own clock. The slope over the last
+//! three quarters of the train is the gap. It does not depend on buffers or a shaper's bucket,
+//! which only the first frames find empty, nor on lost frames or reports.
 //!
 //! **Processor time.** If both ends have [`Processors`], the processor time of trains is measured.
 //! Streams differ from trains, so the processor time and speed of an engine stream is measured,

@@ -1,5 +1,5 @@
-//! Encoder of measurement frames: PROBE requests, and the headers of their replies (ECHO and REPORT). It also divides a
-//! message of m bytes into frames.
+//! Encoder of measurement frames: PROBE requests, and the headers of their replies (ECHO and
+//! REPORT). It also divides a message of m bytes into frames.
 
 use super::body::{ProbeBody, Task};
 use super::kind;
@@ -22,8 +22,8 @@ pub(super) struct ProbeWriter {
     tokens: OrderTokens,
 }
 
-/// Numbers that hosts with a key have drawn, and that orders to them have to carry: a recorded order of an earlier
-/// measurement has no effect.
+/// Numbers that hosts with a key have drawn, and that orders to them have to carry: a recorded
+/// order of an earlier measurement has no effect.
 pub(super) type OrderTokens = BTreeMap<MacAddr, u64>;
 
 #[derive(Clone, Copy, Debug)]
@@ -39,7 +39,14 @@ pub(super) struct Probe {
 impl Probe {
     pub(super) fn request(to: MacAddr, test: u32, index: u64) -> Probe {
         let body = ProbeBody::plain(Task::Ask);
-        Probe { to, test, index, flags: Flags::default(), body, payload_bytes: ProbeBody::BYTES }
+        Probe {
+            to,
+            test,
+            index,
+            flags: Flags::default(),
+            body,
+            payload_bytes: ProbeBody::BYTES,
+        }
     }
 }
 
@@ -47,7 +54,11 @@ impl ProbeWriter {
     /// Creates a writer; `test` is the number before the first test. Numbers must grow within a
     /// session, also from one prober to the next.
     pub(super) fn new(identity: Identity, test: u32) -> ProbeWriter {
-        ProbeWriter { identity, test, tokens: OrderTokens::new() }
+        ProbeWriter {
+            identity,
+            test,
+            tokens: OrderTokens::new(),
+        }
     }
 
     pub(super) fn set_tokens(&mut self, tokens: OrderTokens) {
@@ -73,8 +84,19 @@ impl ProbeWriter {
     }
 
     pub(super) fn order(&self, buffer: &mut [u8], order: &Probe, mut payload: Vec<u8>) -> usize {
-        let header = header(&self.identity, kind::PROBE, order.test, order.index, order.flags);
-        payload.extend(self.tokens.get(&order.to).iter().flat_map(|token| token.to_be_bytes()));
+        let header = header(
+            &self.identity,
+            kind::PROBE,
+            order.test,
+            order.index,
+            order.flags,
+        );
+        payload.extend(
+            self.tokens
+                .get(&order.to)
+                .iter()
+                .flat_map(|token| token.to_be_bytes()),
+        );
         self.identity.write(buffer, order.to, &header, &payload)
     }
 
@@ -86,8 +108,15 @@ impl ProbeWriter {
     }
 
     fn seal(&self, buffer: &mut [u8], probe: &Probe) -> usize {
-        let header = header(&self.identity, kind::PROBE, probe.test, probe.index, probe.flags);
-        self.identity.seal(buffer, probe.to, &header, probe.payload_bytes)
+        let header = header(
+            &self.identity,
+            kind::PROBE,
+            probe.test,
+            probe.index,
+            probe.flags,
+        );
+        self.identity
+            .seal(buffer, probe.to, &header, probe.payload_bytes)
     }
 }
 
@@ -102,8 +131,19 @@ pub(crate) fn write_ping(
     payload_bytes: usize,
 ) -> usize {
     let payload_bytes = payload_bytes.max(NONCE.end);
-    let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
-    let probe = Probe { to, test, index: 0, flags: Flags::LAST, body, payload_bytes };
+    let body = ProbeBody {
+        task: Task::Ping,
+        payload_bytes: payload_bytes as u16,
+        number: payload_bytes as u32,
+    };
+    let probe = Probe {
+        to,
+        test,
+        index: 0,
+        flags: Flags::LAST,
+        body,
+        payload_bytes,
+    };
     let writer = ProbeWriter::new(identity.clone(), test);
     writer.fill(buffer, &probe)[NONCE].copy_from_slice(&nonce.to_be_bytes());
     writer.seal(buffer, &probe)
@@ -114,8 +154,19 @@ pub(crate) fn carries(probe: &Frame<'_>, nonce: u64) -> bool {
 }
 
 /// Returns a header of one of the three kinds; the test number takes the place of a stream's stamp.
-pub(super) fn header(identity: &Identity, kind: Kind, test: u32, index: u64, flags: Flags) -> Header {
-    Header { flags, sequence: index, stamp: test, ..identity.header(kind) }
+pub(super) fn header(
+    identity: &Identity,
+    kind: Kind,
+    test: u32,
+    index: u64,
+    flags: Flags,
+) -> Header {
+    Header {
+        flags,
+        sequence: index,
+        stamp: test,
+        ..identity.header(kind)
+    }
 }
 
 /// Shortest frame on the wire without checksum, in bytes (IEEE 802.3).
@@ -136,7 +187,9 @@ impl FramedMessage {
     }
 
     pub(super) fn payload_of(self, index: u64) -> usize {
-        let rest = self.bytes.saturating_sub(index as usize * self.payload_bytes);
+        let rest = self
+            .bytes
+            .saturating_sub(index as usize * self.payload_bytes);
         rest.clamp(ProbeBody::BYTES, self.payload_bytes)
     }
 
@@ -144,7 +197,11 @@ impl FramedMessage {
     /// preamble and gap included.
     pub(super) fn wire_bytes(self, frames: u64) -> u64 {
         let each = self.frames();
-        let front = |frames: u64| (0..frames).map(|index| frame_wire_bytes(self.payload_of(index))).sum::<u64>();
+        let front = |frames: u64| {
+            (0..frames)
+                .map(|index| frame_wire_bytes(self.payload_of(index)))
+                .sum::<u64>()
+        };
         frames / each * front(each) + front(frames % each)
     }
 
@@ -163,19 +220,46 @@ mod tests {
 
     #[test]
     fn a_message_is_full_frames_and_the_rest() {
-        let framed = FramedMessage { bytes: 2048, payload_bytes: 1468 };
-        assert_eq!((framed.frames(), framed.payload_of(0), framed.payload_of(1)), (2, 1468, 580));
+        let framed = FramedMessage {
+            bytes: 2048,
+            payload_bytes: 1468,
+        };
+        assert_eq!(
+            (framed.frames(), framed.payload_of(0), framed.payload_of(1)),
+            (2, 1468, 580)
+        );
         assert_eq!(framed.message_wire_bytes(), 2048 + 2 * 70);
-        assert_eq!(framed.wire_bytes(5), 2 * (2048 + 140) + 1468 + 70, "two messages and a frame");
+        assert_eq!(
+            framed.wire_bytes(5),
+            2 * (2048 + 140) + 1468 + 70,
+            "two messages and a frame"
+        );
     }
 
     #[test]
     fn every_frame_has_room_for_its_body() {
-        let framed = FramedMessage { bytes: 1469, payload_bytes: 1468 };
-        assert_eq!((framed.frames(), framed.payload_of(1)), (2, ProbeBody::BYTES));
-        assert_eq!(FramedMessage { bytes: 0, payload_bytes: 1468 }.frames(), 1);
+        let framed = FramedMessage {
+            bytes: 1469,
+            payload_bytes: 1468,
+        };
         assert_eq!(
-            FramedMessage { bytes: 8, payload_bytes: 1468 }.message_wire_bytes(),
+            (framed.frames(), framed.payload_of(1)),
+            (2, ProbeBody::BYTES)
+        );
+        assert_eq!(
+            FramedMessage {
+                bytes: 0,
+                payload_bytes: 1468
+            }
+            .frames(),
+            1
+        );
+        assert_eq!(
+            FramedMessage {
+                bytes: 8,
+                payload_bytes: 1468
+            }
+            .message_wire_bytes(),
             84,
             "Ethernet pads short frames"
         );

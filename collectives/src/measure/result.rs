@@ -16,8 +16,9 @@ const LIMITED: u64 = 2;
 
 const SLOW_TIMES: u64 = 4;
 
-/// The model's numbers for messages of m bytes (Patarasuk 2008 §4.1): the gap g(m) between consecutive messages of a
-/// train, one way; RTT(m), there and back again; L(m) = RTT(m)/2 − g(m), not below 0.
+/// The model's numbers for messages of m bytes (Patarasuk 2008 §4.1): the gap g(m) between
+/// consecutive messages of a train, one way; RTT(m), there and back again; L(m) = RTT(m)/2 − g(m),
+/// not below 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Point {
     pub bytes: usize,
@@ -26,8 +27,9 @@ pub struct Point {
     pub latency_nanos: u64,
 }
 
-/// Costs of a stream of full frames, per frame: the interval between two, one way, and the processor time to send one
-/// and to receive it, to receive one and forward it, and to send one to all at once.
+/// Costs of a stream of full frames, per frame: the interval between two, one way, and the
+/// processor time to send one and to receive it, to receive one and forward it, and to send one to
+/// all at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BulkCost {
     pub payload_bytes: usize,
@@ -41,7 +43,9 @@ impl BulkCost {
     /// Whether a processor is the bottleneck. On a slower cable each frame arrives alone and wakes
     /// its receiver, so its cost shows nothing about denser arrivals.
     pub(super) fn waits_for_processors(&self) -> bool {
-        let busy = self.work_nanos.map_or(0, |(sending, receiving)| sending.max(receiving));
+        let busy = self
+            .work_nanos
+            .map_or(0, |(sending, receiving)| sending.max(receiving));
         busy as f64 >= self.gap_nanos as f64 * BUSY_SHARE
     }
 }
@@ -92,24 +96,46 @@ impl ProbeResult {
         let rate = |target: &TargetResult| Some((target.peer.rank, target.rate_bits_per_second?));
         let rates: Vec<(Rank, u64)> = self.targets.iter().filter_map(rate).collect();
         let usual = median(&rates.iter().map(|&(_, rate)| rate).collect::<Vec<u64>>()).unwrap_or(0);
-        let slow = |&(_, rate): &(Rank, u64)| rates.len() >= 3 && rate.saturating_mul(SLOW_TIMES) <= usual;
-        rates.iter().copied().filter(slow).map(|(rank, rate)| (rank, rate, usual)).collect()
+        let slow =
+            |&(_, rate): &(Rank, u64)| rates.len() >= 3 && rate.saturating_mul(SLOW_TIMES) <= usual;
+        rates
+            .iter()
+            .copied()
+            .filter(slow)
+            .map(|(rank, rate)| (rank, rate, usual))
+            .collect()
     }
 
     pub(super) fn new(findings: &Findings) -> ProbeResult {
         let bulk = bulk(findings);
         let streaming = streaming(findings, bulk.as_ref());
-        let targets: Vec<_> =
-            findings.targets.iter().filter(|it| it.present).map(|it| target_result(it, findings, streaming)).collect();
+        let targets: Vec<_> = findings
+            .targets
+            .iter()
+            .filter(|it| it.present)
+            .map(|it| target_result(it, findings, streaming))
+            .collect();
         let points = over_targets(&targets, findings);
-        let (sent, lost) = findings.targets.iter().fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
+        let (sent, lost) = findings
+            .targets
+            .iter()
+            .fold((0, 0), |sum, it| (sum.0 + it.sent, sum.1 + it.lost));
         ProbeResult {
             rate_bits_per_second: rate(&points, findings),
             path_mtu_bytes: targets.iter().filter_map(|it| it.path_mtu_bytes).min(),
-            loss: if sent == 0 { 0.0 } else { lost as f64 / sent as f64 },
+            loss: if sent == 0 {
+                0.0
+            } else {
+                lost as f64 / sent as f64
+            },
             cast: findings.cast,
             spread: spread(findings),
-            silent: findings.targets.iter().filter(|it| !it.present).map(|it| it.peer.rank).collect(),
+            silent: findings
+                .targets
+                .iter()
+                .filter(|it| !it.present)
+                .map(|it| it.peer.rank)
+                .collect(),
             work: work(findings),
             bulk,
             shared_cores: findings.shared_cores(),
@@ -119,18 +145,39 @@ impl ProbeResult {
     }
 }
 
-/// Returns the spread of the measurements, as the median over the hosts. A host's spread is the larger of two shares:
-/// by which parts of its longest trains differ from the whole, and by which the gaps of its rounds differ.
+/// Returns the spread of the measurements, as the median over the hosts. A host's spread is the
+/// larger of two shares: by which parts of its longest trains differ from the whole, and by which
+/// the gaps of its rounds differ.
 fn spread(findings: &Findings) -> f64 {
     let of_target = |target: &Target| {
         let (bytes, gaps) = target.gaps.last_key_value()?;
-        let parts: Vec<u64> = target.spreads.get(bytes)?.iter().map(|share| (share * 1e6) as u64).collect();
-        let rounds = gaps.iter().max().zip(gaps.iter().min()).map_or(1.0, |(most, least)| *most as f64 / *least as f64);
+        let parts: Vec<u64> = target
+            .spreads
+            .get(bytes)?
+            .iter()
+            .map(|share| (share * 1e6) as u64)
+            .collect();
+        let rounds = gaps
+            .iter()
+            .max()
+            .zip(gaps.iter().min())
+            .map_or(1.0, |(most, least)| *most as f64 / *least as f64);
         // Twice the square root: the median of the rounds is in the middle of the two.
-        let rounds = Some(rounds.sqrt() - 1.0).filter(|&share| share > UNSTEADY).unwrap_or(0.0);
-        Some(median(&parts).unwrap_or(1_000_000).max((rounds * 1e6) as u64))
+        let rounds = Some(rounds.sqrt() - 1.0)
+            .filter(|&share| share > UNSTEADY)
+            .unwrap_or(0.0);
+        Some(
+            median(&parts)
+                .unwrap_or(1_000_000)
+                .max((rounds * 1e6) as u64),
+        )
     };
-    let spreads: Vec<u64> = findings.targets.iter().filter(|it| it.present).filter_map(of_target).collect();
+    let spreads: Vec<u64> = findings
+        .targets
+        .iter()
+        .filter(|it| it.present)
+        .filter_map(of_target)
+        .collect();
     median(&spreads).unwrap_or(1_000_000) as f64 / 1e6
 }
 
@@ -155,8 +202,12 @@ fn bulk(findings: &Findings) -> Option<BulkCost> {
 fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
     let chain = &findings.chain;
     let own = median(&chain.relaying_nanos)?;
-    let limited = chain.gap_nanos.filter(|&chain_nanos| chain_nanos > gap_nanos * LIMITED);
-    let shared = limited.map_or(0, |nanos| nanos.saturating_mul(findings.shared_cores().into()) / chain.copies.max(1));
+    let limited = chain
+        .gap_nanos
+        .filter(|&chain_nanos| chain_nanos > gap_nanos * LIMITED);
+    let shared = limited.map_or(0, |nanos| {
+        nanos.saturating_mul(findings.shared_cores().into()) / chain.copies.max(1)
+    });
     Some(own.max(shared))
 }
 
@@ -165,17 +216,30 @@ fn relaying(findings: &Findings, gap_nanos: u64) -> Option<u64> {
 /// repeated.
 fn streaming(findings: &Findings, bulk: Option<&BulkCost>) -> f64 {
     let bulk = bulk.filter(|bulk| bulk.waits_for_processors());
-    let gaps = findings.targets.iter().filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
+    let gaps = findings
+        .targets
+        .iter()
+        .filter_map(|target| median(target.gaps.get(&findings.payload_bytes)?));
     let train = median(&gaps.collect::<Vec<_>>());
-    bulk.zip(train).map_or(1.0, |(bulk, train)| bulk.gap_nanos as f64 / train.max(1) as f64)
+    bulk.zip(train).map_or(1.0, |(bulk, train)| {
+        bulk.gap_nanos as f64 / train.max(1) as f64
+    })
 }
 
 fn work(findings: &Findings) -> Vec<WorkPoint> {
     let of = |bytes: usize, samples: fn(&Target) -> &BTreeMap<usize, Vec<u64>>| {
-        let all = findings.targets.iter().filter_map(|target| samples(target).get(&bytes)).flatten();
+        let all = findings
+            .targets
+            .iter()
+            .filter_map(|target| samples(target).get(&bytes))
+            .flatten();
         median(&all.copied().collect::<Vec<_>>())
     };
-    let sizes: BTreeSet<usize> = findings.targets.iter().flat_map(|target| target.sending.keys().copied()).collect();
+    let sizes: BTreeSet<usize> = findings
+        .targets
+        .iter()
+        .flat_map(|target| target.sending.keys().copied())
+        .collect();
     let point = |bytes| {
         Some(WorkPoint {
             bytes,
@@ -190,12 +254,23 @@ fn work(findings: &Findings) -> Vec<WorkPoint> {
 fn target_result(target: &Target, findings: &Findings, streaming: f64) -> TargetResult {
     let measured = target.gaps.iter().filter_map(|(&bytes, gaps)| {
         let round_trip_nanos = median(target.round_trips.get(&bytes)?)?;
-        Some(Point { bytes, gap_nanos: median(gaps)?, round_trip_nanos, latency_nanos: 0 })
+        Some(Point {
+            bytes,
+            gap_nanos: median(gaps)?,
+            round_trip_nanos,
+            latency_nanos: 0,
+        })
     });
-    let mut points = smoothed(measured.collect(), |bytes| findings.framed(bytes).message_wire_bytes());
+    let mut points = smoothed(measured.collect(), |bytes| {
+        findings.framed(bytes).message_wire_bytes()
+    });
     let mut least = 1;
     for point in &mut points {
-        let times = if point.bytes >= findings.payload_bytes { streaming } else { 1.0 };
+        let times = if point.bytes >= findings.payload_bytes {
+            streaming
+        } else {
+            1.0
+        };
         point.gap_nanos = ((point.gap_nanos as f64 * times) as u64).max(least);
         least = point.gap_nanos;
         point.latency_nanos = (point.round_trip_nanos / 2).saturating_sub(point.gap_nanos);
@@ -210,12 +285,16 @@ fn target_result(target: &Target, findings: &Findings, streaming: f64) -> Target
 }
 
 fn over_targets(targets: &[TargetResult], findings: &Findings) -> Vec<Point> {
-    let mut sizes: Vec<usize> =
-        targets.iter().flat_map(|target| target.points.iter().map(|point| point.bytes)).collect();
+    let mut sizes: Vec<usize> = targets
+        .iter()
+        .flat_map(|target| target.points.iter().map(|point| point.bytes))
+        .collect();
     sizes.sort_unstable();
     sizes.dedup();
     let middle = |bytes: usize, of: fn(&Point) -> u64| {
-        let points = targets.iter().filter_map(|target| target.points.iter().find(|point| point.bytes == bytes));
+        let points = targets
+            .iter()
+            .filter_map(|target| target.points.iter().find(|point| point.bytes == bytes));
         median(&points.map(of).collect::<Vec<_>>()).unwrap_or(0)
     };
     let points = sizes.into_iter().map(|bytes| Point {
@@ -224,7 +303,9 @@ fn over_targets(targets: &[TargetResult], findings: &Findings) -> Vec<Point> {
         round_trip_nanos: middle(bytes, |point| point.round_trip_nanos),
         latency_nanos: 0,
     });
-    smoothed(points.collect(), |bytes| findings.framed(bytes).message_wire_bytes())
+    smoothed(points.collect(), |bytes| {
+        findings.framed(bytes).message_wire_bytes()
+    })
 }
 
 /// Returns the rate from the largest size, where fixed costs and the clocks' resolution matter
@@ -253,10 +334,15 @@ fn smoothed(mut points: Vec<Point>, wire_bytes: impl Fn(usize) -> u64) -> Vec<Po
             runs.push((first + second, a + b));
         }
     }
-    let gaps = runs.into_iter().flat_map(|(sum, count)| std::iter::repeat_n(sum / count, count as usize));
+    let gaps = runs
+        .into_iter()
+        .flat_map(|(sum, count)| std::iter::repeat_n(sum / count, count as usize));
     let gaps: Vec<u64> = gaps.collect();
     let pace = |bytes: usize, gap: u64| gap as f64 / wire_bytes(bytes) as f64;
-    let longest = points.last().zip(gaps.last()).map_or(0.0, |(point, &gap)| pace(point.bytes, gap));
+    let longest = points
+        .last()
+        .zip(gaps.last())
+        .map_or(0.0, |(point, &gap)| pace(point.bytes, gap));
     for (point, gap) in points.iter_mut().zip(gaps) {
         point.gap_nanos = gap.max((longest * wire_bytes(point.bytes) as f64) as u64);
         point.latency_nanos = (point.round_trip_nanos / 2).saturating_sub(point.gap_nanos);
@@ -270,7 +356,12 @@ mod tests {
     use proptest::prelude::*;
 
     fn points(gaps: &[u64]) -> Vec<Point> {
-        let point = |(at, &gap_nanos)| Point { bytes: at, gap_nanos, round_trip_nanos: 100, latency_nanos: 0 };
+        let point = |(at, &gap_nanos)| Point {
+            bytes: at,
+            gap_nanos,
+            round_trip_nanos: 100,
+            latency_nanos: 0,
+        };
         gaps.iter().enumerate().map(point).collect()
     }
 
@@ -285,8 +376,14 @@ mod tests {
     #[test]
     fn a_short_message_is_no_faster_on_the_wire_than_the_longest() {
         let wire = |bytes: usize| 100 * (bytes as u64 + 1);
-        assert_eq!(gaps(&smoothed(points(&[10, 30, 80, 120]), wire)), [30, 60, 90, 120]);
-        assert_eq!(gaps(&smoothed(points(&[35, 60, 95, 120]), wire)), [35, 60, 95, 120]);
+        assert_eq!(
+            gaps(&smoothed(points(&[10, 30, 80, 120]), wire)),
+            [30, 60, 90, 120]
+        );
+        assert_eq!(
+            gaps(&smoothed(points(&[35, 60, 95, 120]), wire)),
+            [35, 60, 95, 120]
+        );
     }
 
     #[test]
@@ -294,7 +391,11 @@ mod tests {
         let smooth = smoothed(points(&[10, 30, 20, 40, 70]), tenfold);
         assert_eq!(gaps(&smooth), [10, 25, 25, 40, 70]);
         let latencies: Vec<u64> = smooth.iter().map(|point| point.latency_nanos).collect();
-        assert_eq!(latencies, [40, 25, 25, 10, 0], "half the round trip less the gap, not below 0");
+        assert_eq!(
+            latencies,
+            [40, 25, 25, 10, 0],
+            "half the round trip less the gap, not below 0"
+        );
     }
 
     proptest! {

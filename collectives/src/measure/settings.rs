@@ -10,7 +10,8 @@ const SIZES: [usize; 9] = [256, 512, 1024, 2048, 4096, 8192, 16_384, 32_768, 65_
 /// short probe.
 pub(super) const SMALL_BYTES: usize = 64;
 
-/// Unicast measurements known beforehand: the interval between full frames of a train, and the share of them lost.
+/// Unicast measurements known beforehand: the interval between full frames of a train, and the
+/// share of them lost.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unicast {
     pub frame_gap: Duration,
@@ -28,8 +29,9 @@ pub struct ProbeSettings {
     /// Round trips for each size, host and round; fewer, but at least one, if they take longer than
     /// a train.
     pub pings: u32,
-    /// Total time of all trains; each gets its share of it, within `train_min` and `train_max`, but at least
-    /// `train_longest` for the longest messages, and has at least `train_messages` messages.
+    /// Total time of all trains; each gets its share of it, within `train_min` and `train_max`, but
+    /// at least `train_longest` for the longest messages, and has at least `train_messages`
+    /// messages.
     pub trains: Duration,
     pub train_min: Duration,
     pub train_max: Duration,
@@ -39,8 +41,8 @@ pub struct ProbeSettings {
     /// streams.
     pub bulk: Duration,
     pub train_messages: u64,
-    /// Wait for the first reply of a host before it is probed again, which doubles each time, and probes before a
-    /// silent host counts as gone.
+    /// Wait for the first reply of a host before it is probed again, which doubles each time, and
+    /// probes before a silent host counts as gone.
     pub patience: Duration,
     pub roll_calls: u32,
     /// Whether to look for the largest frame that passes, instead of trusting the interface.
@@ -128,7 +130,11 @@ impl ProbeSettings {
     /// Measures frames with this guard, which carry less if it is keyed.
     pub fn guarded(mut self, guard: &Guard) -> ProbeSettings {
         let [plain, full] = [&self.guard, guard].map(|guard| full_payload(guard, self.mtu_bytes));
-        for size in self.sizes_bytes.iter_mut().filter(|size| **size % plain == 0) {
+        for size in self
+            .sizes_bytes
+            .iter_mut()
+            .filter(|size| **size % plain == 0)
+        {
             *size = *size / plain * full;
         }
         self.guard = guard.clone();
@@ -142,7 +148,11 @@ impl ProbeSettings {
 
     pub(super) fn least_train(&self, bytes: usize) -> Duration {
         let is_longest = self.sizes_bytes.iter().all(|&other| other <= bytes);
-        if is_longest { self.train_longest } else { Duration::ZERO }
+        if is_longest {
+            self.train_longest
+        } else {
+            Duration::ZERO
+        }
     }
 
     pub(super) fn train(&self, targets: usize) -> Duration {

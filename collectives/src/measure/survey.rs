@@ -34,8 +34,8 @@ const MAX_BEGINNINGS: u32 = 3;
 /// Limit of measurements of one question; the median counts.
 const MAX_SCORES: usize = 5;
 
-/// End of a survey, with hosts by number: one did not take part, or stopped, or too little of the first's flow to the
-/// second arrived, repeatedly.
+/// End of a survey, with hosts by number: one did not take part, or stopped, or too little of the
+/// first's flow to the second arrived, repeatedly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SurveyEnd {
     Whole,
@@ -72,8 +72,16 @@ pub struct Surveyor {
 impl Surveyor {
     /// Begins to survey the network between this host and `others`, which must run a [`Responder`]
     /// with host information, on links of this MTU, for `budget` at most.
-    pub fn new(now: Instant, identity: Identity, others: &[ProbeHost], mtu_bytes: usize, budget: Duration) -> Surveyor {
-        let hosts: Vec<MacAddr> = std::iter::once(identity.mac).chain(others.iter().map(|other| other.mac)).collect();
+    pub fn new(
+        now: Instant,
+        identity: Identity,
+        others: &[ProbeHost],
+        mtu_bytes: usize,
+        budget: Duration,
+    ) -> Surveyor {
+        let hosts: Vec<MacAddr> = std::iter::once(identity.mac)
+            .chain(others.iter().map(|other| other.mac))
+            .collect();
         let mut writer = ProbeWriter::new(identity.clone(), now.as_micros() as u32);
         writer.set_tokens(tokens(others));
         let mut surveyor = Surveyor {
@@ -117,16 +125,32 @@ impl Surveyor {
             return;
         };
         let pairs = pairs(question);
-        let unknown = pairs.into_iter().find(|pair| !self.alone.contains_key(pair));
+        let unknown = pairs
+            .into_iter()
+            .find(|pair| !self.alone.contains_key(pair));
         let (flows, expected) = match unknown {
             Some((from, to)) => {
                 let frames = self.guess.map_or(FIRST_FRAMES, frames_for);
                 // A switch that has not learned the receiver's address floods its frames, so the
                 // receiver sends first.
-                (vec![TrialFlow { from: to, to: from, frames: 1 }, TrialFlow { from, to, frames }], FLOW)
+                (
+                    vec![
+                        TrialFlow {
+                            from: to,
+                            to: from,
+                            frames: 1,
+                        },
+                        TrialFlow { from, to, frames },
+                    ],
+                    FLOW,
+                )
             }
             None => {
-                let flow = |(from, to)| TrialFlow { from, to, frames: frames_for(self.alone[&(from, to)]) };
+                let flow = |(from, to)| TrialFlow {
+                    from,
+                    to,
+                    frames: frames_for(self.alone[&(from, to)]),
+                };
                 (pairs.map(flow).to_vec(), 2 * FLOW)
             }
         };
@@ -137,12 +161,16 @@ impl Surveyor {
     /// each other.
     pub fn is_sure(&self) -> bool {
         let sketch = self.discovery.sketch();
-        self.undecided == 0 && sketch.is_ok_and(|sketch| self.discovery.contradictions(&sketch) == 0)
+        self.undecided == 0
+            && sketch.is_ok_and(|sketch| self.discovery.contradictions(&sketch) == 0)
     }
 
     fn begin_again(&mut self) {
         self.begun += 1;
-        self.finished = Some(std::mem::replace(&mut self.discovery, Discovery::new(self.hosts.len())));
+        self.finished = Some(std::mem::replace(
+            &mut self.discovery,
+            Discovery::new(self.hosts.len()),
+        ));
         self.alone.clear();
         self.undecided = 0;
     }
@@ -161,7 +189,9 @@ impl Surveyor {
         let Some(gaps) = gaps else {
             (self.failures, self.guess) = (self.failures + 1, None);
             if self.failures > TRIES {
-                let lost = trial.too_little().map_or(SurveyEnd::TimeUp, |(from, to)| SurveyEnd::Lost(from, to));
+                let lost = trial
+                    .too_little()
+                    .map_or(SurveyEnd::TimeUp, |(from, to)| SurveyEnd::Lost(from, to));
                 self.end_because(trial.silent().map_or(lost, SurveyEnd::Silent));
             }
             return;
@@ -176,12 +206,18 @@ impl Surveyor {
             }
             return;
         }
-        let alone = Vec::from_iter(trial.flows.iter().map(|flow| self.alone[&(flow.from, flow.to)]));
+        let alone = Vec::from_iter(
+            trial
+                .flows
+                .iter()
+                .map(|flow| self.alone[&(flow.from, flow.to)]),
+        );
         let score = score(&alone, &gaps);
         if !POSSIBLE.contains(&score) && self.again < MAX_AGAIN {
             // Other traffic interfered with the flows alone.
             self.again += 1;
-            self.alone.retain(|pair, _| !trial.flows.iter().any(|flow| (flow.from, flow.to) == *pair));
+            self.alone
+                .retain(|pair, _| !trial.flows.iter().any(|flow| (flow.from, flow.to) == *pair));
             self.scores.clear();
             return;
         }
@@ -190,10 +226,16 @@ impl Surveyor {
             return;
         }
         let score = median(&self.scores);
-        (self.again, self.undecided) = (0, self.undecided + u32::from(slowed_at_most(&alone) < MIN_SLOWED));
+        (self.again, self.undecided) = (
+            0,
+            self.undecided + u32::from(slowed_at_most(&alone) < MIN_SLOWED),
+        );
         self.scores.clear();
         let [one, other] = [&trial.flows[0], &trial.flows[1]];
-        let question = Question { from: [one.from, other.from], to: [one.to, other.to] };
+        let question = Question {
+            from: [one.from, other.from],
+            to: [one.to, other.to],
+        };
         log::debug!("flows {question:?} slow each other by {score:.2}");
         self.discovery.record(question, score > 0.5);
     }
@@ -211,7 +253,11 @@ fn frames_for(gap_nanos: f64) -> u32 {
 /// slow each other, 1 if they share a cable as fast as the faster of them. The one that is slowed
 /// more counts, because a slow flow leaves room.
 fn score(alone: &[f64], together: &[f64]) -> f64 {
-    let slowed = alone.iter().zip(together).map(|(alone, now)| now / alone).fold(0.0, f64::max);
+    let slowed = alone
+        .iter()
+        .zip(together)
+        .map(|(alone, now)| now / alone)
+        .fold(0.0, f64::max);
     (slowed - 1.0) / slowed_at_most(alone)
 }
 
@@ -223,7 +269,8 @@ fn slowed_at_most(alone: &[f64]) -> f64 {
 }
 
 fn are_clear(scores: &[f64]) -> bool {
-    scores.iter().all(|score| *score <= UNCLEAR.start) || scores.iter().all(|score| *score >= UNCLEAR.end)
+    scores.iter().all(|score| *score <= UNCLEAR.start)
+        || scores.iter().all(|score| *score >= UNCLEAR.end)
 }
 
 fn median(scores: &[f64]) -> f64 {
@@ -235,14 +282,18 @@ fn median(scores: &[f64]) -> f64 {
 impl Part for Surveyor {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = &frame.header;
-        let Some(from) = self.hosts.iter().position(|&mac| mac == frame.source) else { return };
+        let Some(from) = self.hosts.iter().position(|&mac| mac == frame.source) else {
+            return;
+        };
         if header.session != self.identity.session {
             return;
         }
         match header.kind {
             kind::PROBE => self.local.handle_frame(now, frame),
             kind::REPORT => {
-                if let (Some(trial), Some(body)) = (&mut self.trial, ReportBody::decode(frame.payload)) {
+                if let (Some(trial), Some(body)) =
+                    (&mut self.trial, ReportBody::decode(frame.payload))
+                {
                     trial.on_count(header.stamp, from, header.sequence, body);
                     self.handle_timeout(now);
                 }
@@ -270,7 +321,10 @@ impl Part for Surveyor {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         if let (Some(trial), None) = (&mut self.trial, self.end) {
-            let (wire, room) = ((&self.writer, &self.hosts[..]), (self.payload_bytes, &mut *buffer));
+            let (wire, room) = (
+                (&self.writer, &self.hosts[..]),
+                (self.payload_bytes, &mut *buffer),
+            );
             if let Some(length) = trial.poll(now, wire, &mut self.local, room) {
                 return Some(length);
             }
@@ -283,7 +337,12 @@ impl Part for Surveyor {
             return None;
         }
         let end = Wait::Silence.at(self.ends_at);
-        Some(self.trial.as_ref().and_then(Trial::deadline).map_or(end, |deadline| deadline.min(end)))
+        Some(
+            self.trial
+                .as_ref()
+                .and_then(Trial::deadline)
+                .map_or(end, |deadline| deadline.min(end)),
+        )
     }
 
     fn is_urgent(&self) -> bool {
@@ -355,9 +414,14 @@ impl Trial {
     fn gaps(&self) -> impl Iterator<Item = Option<f64>> {
         let gap = |(_, body): &(u64, ReportBody)| {
             let nanos = body.last_nanos.checked_sub(body.late_nanos)?;
-            (body.arrived_late >= MIN_FRAMES && nanos > 0).then(|| nanos as f64 / (body.arrived_late - 1) as f64)
+            (body.arrived_late >= MIN_FRAMES && nanos > 0)
+                .then(|| nanos as f64 / (body.arrived_late - 1) as f64)
         };
-        let flows = self.flows.iter().zip(&self.counts).filter(|(flow, _)| flow.frames > 1);
+        let flows = self
+            .flows
+            .iter()
+            .zip(&self.counts)
+            .filter(|(flow, _)| flow.frames > 1);
         flows.map(move |(_, counted)| gap(counted))
     }
 
@@ -365,18 +429,33 @@ impl Trial {
         let is_missing = |&at: &usize| self.flows[at].frames > 1 && self.counts[at].1.arrived == 0;
         let nothing = (0..self.flows.len()).find(is_missing)?;
         let TrialFlow { from, to, .. } = self.flows[nothing];
-        Some(if to == 0 || self.answered[nothing] { from } else { to })
+        Some(if to == 0 || self.answered[nothing] {
+            from
+        } else {
+            to
+        })
     }
 
     fn too_little(&self) -> Option<(usize, usize)> {
         let flows = self.flows.iter().filter(|flow| flow.frames > 1);
-        flows.zip(self.gaps()).find(|(_, gap)| gap.is_none()).map(|(flow, _)| (flow.from, flow.to))
+        flows
+            .zip(self.gaps())
+            .find(|(_, gap)| gap.is_none())
+            .map(|(flow, _)| (flow.from, flow.to))
     }
 
     fn on_count(&mut self, test: u32, to: usize, seen: u64, body: ReportBody) {
-        let Some(at) = self.flows.iter().position(|flow| flow.to == to).filter(|_| test == self.test) else { return };
+        let Some(at) = self
+            .flows
+            .iter()
+            .position(|flow| flow.to == to)
+            .filter(|_| test == self.test)
+        else {
+            return;
+        };
         self.answered[at] = true;
-        if seen <= self.flows[at].frames.into() && body.arrived <= seen && seen >= self.counts[at].0 {
+        if seen <= self.flows[at].frames.into() && body.arrived <= seen && seen >= self.counts[at].0
+        {
             self.counts[at] = (seen, body);
         }
     }
@@ -387,10 +466,17 @@ impl Trial {
         }
         self.request_at = Some(now + self.request_interval);
         let seen: Vec<u64> = self.counts.iter().map(|(seen, _)| *seen).collect();
-        let has_all_begun = (0..self.flows.len()).all(|at| self.flows[at].frames == 1 || seen[at] > 0);
-        self.still = if has_all_begun && seen == self.seen { self.still + 1 } else { 0 };
+        let has_all_begun =
+            (0..self.flows.len()).all(|at| self.flows[at].frames == 1 || seen[at] > 0);
+        self.still = if has_all_begun && seen == self.seen {
+            self.still + 1
+        } else {
+            0
+        };
         self.seen = seen;
-        self.ask = (0..self.flows.len()).filter(|&at| !self.is_whole(at)).collect();
+        self.ask = (0..self.flows.len())
+            .filter(|&at| !self.is_whole(at))
+            .collect();
         for at in std::mem::take(&mut self.ask) {
             let TrialFlow { from, to, .. } = self.flows[at];
             if to == 0 {
@@ -413,25 +499,50 @@ impl Trial {
         while let Some(flow) = self.flows.get(self.ordered).copied() {
             self.ordered += 1;
             if self.ordered == self.flows.len() {
-                (self.request_at, self.ends_at) =
-                    (Some(now + 4 * self.request_interval), Some(now + PATIENCE + 16 * self.request_interval));
+                (self.request_at, self.ends_at) = (
+                    Some(now + 4 * self.request_interval),
+                    Some(now + PATIENCE + 16 * self.request_interval),
+                );
             }
             if flow.from == 0 {
-                local.flow(hosts[flow.to], (writer.session(), test), flow.frames, payload_bytes);
+                local.flow(
+                    hosts[flow.to],
+                    (writer.session(), test),
+                    flow.frames,
+                    payload_bytes,
+                );
                 continue;
             }
-            let body = ProbeBody { task: Task::Flow, payload_bytes: payload_bytes as u16, number: flow.frames };
-            let order = Probe { body, ..Probe::request(hosts[flow.from], test, 0) };
-            return Some(writer.order(buffer, &order, body.about(&[hosts[flow.to], hosts[flow.from]])));
+            let body = ProbeBody {
+                task: Task::Flow,
+                payload_bytes: payload_bytes as u16,
+                number: flow.frames,
+            };
+            let order = Probe {
+                body,
+                ..Probe::request(hosts[flow.from], test, 0)
+            };
+            return Some(writer.order(
+                buffer,
+                &order,
+                body.about(&[hosts[flow.to], hosts[flow.from]]),
+            ));
         }
         let flow = self.flows[self.ask.pop()?];
         let header = header(writer.identity(), kind::PROBE, test, 0, Flags::default());
         let body = ProbeBody::plain(Task::Ask).about(&[hosts[flow.from]]);
-        Some(writer.identity().write(buffer, hosts[flow.to], &header, &body))
+        Some(
+            writer
+                .identity()
+                .write(buffer, hosts[flow.to], &header, &body),
+        )
     }
 
     fn deadline(&self) -> Option<Deadline> {
         let at = self.request_at?.min(self.ends_at?);
-        Some(Deadline { at, why: Timer("survey") })
+        Some(Deadline {
+            at,
+            why: Timer("survey"),
+        })
     }
 }

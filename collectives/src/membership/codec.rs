@@ -41,7 +41,10 @@ impl BodyWriter {
 }
 
 fn within_name_bytes(text: &str) -> &str {
-    let end = (0..=text.len().min(MAX_NAME_BYTES)).rev().find(|&end| text.is_char_boundary(end)).unwrap_or(0);
+    let end = (0..=text.len().min(MAX_NAME_BYTES))
+        .rev()
+        .find(|&end| text.is_char_boundary(end))
+        .unwrap_or(0);
     &text[..end]
 }
 
@@ -97,7 +100,11 @@ numbers!(u8, u16, u32, u64);
 
 /// Spells the ranks whose bits are set, least significant bit first, as `1-3,5`.
 pub(crate) fn ranks(bitmap: &[u8]) -> String {
-    let set = |rank: usize| bitmap.get(rank / 8).is_some_and(|byte| byte >> (rank % 8) & 1 == 1);
+    let set = |rank: usize| {
+        bitmap
+            .get(rank / 8)
+            .is_some_and(|byte| byte >> (rank % 8) & 1 == 1)
+    };
     let mut runs = Vec::new();
     let mut rank = 0;
     while rank < bitmap.len() * 8 {
@@ -119,7 +126,10 @@ mod tests {
     #[test]
     fn ranks_of_a_bitmap_are_printed_as_ranges() {
         assert_eq!(ranks(&[0b0010_1110, 0b1000_0001]), "1-3,5,8,15");
-        assert_eq!((ranks(&[]), ranks(&[0]), ranks(&[255, 1])), (String::new(), String::new(), "0-8".to_owned()));
+        assert_eq!(
+            (ranks(&[]), ranks(&[0]), ranks(&[255, 1])),
+            (String::new(), String::new(), "0-8".to_owned())
+        );
     }
 
     #[test]
@@ -129,7 +139,10 @@ mod tests {
         let wire = writer.into_bytes();
         let shown = "n1\u{fffd}]0;owned\u{fffd}\u{fffd}\u{fffd}\u{fffd}2J\u{fffd} é";
         assert_eq!(BodyReader::new(&wire).text().as_deref(), Some(shown));
-        assert_eq!(BodyReader::new(&[2, b'a', 0xff]).text().as_deref(), Some("a\u{fffd}"));
+        assert_eq!(
+            BodyReader::new(&[2, b'a', 0xff]).text().as_deref(),
+            Some("a\u{fffd}")
+        );
         assert_eq!(BodyReader::new(&wire[..9]).text(), None, "cut short");
     }
 }

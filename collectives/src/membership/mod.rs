@@ -10,5 +10,7 @@ pub(crate) mod timers;
 
 pub use codec::is_shown;
 pub use live::host;
-pub use station::{ControlStats, KeyDifference, MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
+pub use station::{
+    ControlStats, KeyDifference, MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station,
+};
 pub use timers::Timing;

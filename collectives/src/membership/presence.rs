@@ -58,9 +58,14 @@ pub(crate) struct Presence {
 }
 
 impl Presence {
-    /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence of `silence_limit`.
+    /// Creates the state of `size` ranks present at `now`. Each but `own` is gone after a silence
+    /// of `silence_limit`.
     pub(crate) fn new(now: Instant, own: Rank, size: u16, silence_limit: Duration) -> Presence {
-        let entry = PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here };
+        let entry = PresenceEntry {
+            last_received_at: now,
+            suspected: false,
+            standing: Attendance::Here,
+        };
         Presence {
             own,
             suspect_after: None,
@@ -77,11 +82,14 @@ impl Presence {
     }
 
     pub(crate) fn suspecting_after(self, suspect_after: Duration) -> Presence {
-        Presence { suspect_after: Some(suspect_after), ..self }
+        Presence {
+            suspect_after: Some(suspect_after),
+            ..self
+        }
     }
 
-    /// Adds patience: a silent member is away first, and gone only after this additional time. Silence of all at once
-    /// is this host's own fault: then no member is away.
+    /// Adds patience: a silent member is away first, and gone only after this additional time.
+    /// Silence of all at once is this host's own fault: then no member is away.
     pub(crate) fn with_patience(self, patience: Duration) -> Presence {
         Presence { patience, ..self }
     }
@@ -90,13 +98,19 @@ impl Presence {
     /// first, unless a frame of it comes. Members that die together sent their last frames at
     /// different moments of a period.
     pub(crate) fn together_within(self, period: Duration) -> Presence {
-        Presence { together: period.min(self.silence_limit / 4), ..self }
+        Presence {
+            together: period.min(self.silence_limit / 4),
+            ..self
+        }
     }
 
-    /// Restarts all silences if this host has not checked for half of the silence limit: then it was asleep itself.
-    /// Only a host that checks at regular intervals can tell.
+    /// Restarts all silences if this host has not checked for half of the silence limit: then it
+    /// was asleep itself. Only a host that checks at regular intervals can tell.
     pub(crate) fn forgiving_own_sleep(self) -> Presence {
-        Presence { forgives_own_sleep: true, ..self }
+        Presence {
+            forgives_own_sleep: true,
+            ..self
+        }
     }
 
     pub(crate) fn standing(&self, rank: Rank) -> Attendance {
@@ -106,7 +120,9 @@ impl Presence {
     pub(crate) fn on_frame(&mut self, now: Instant, rank: Rank) -> bool {
         if std::mem::take(&mut self.alone) {
             // This host could not receive; the others' silences start again.
-            self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
+            self.entries
+                .iter_mut()
+                .for_each(|entry| entry.last_received_at = now);
         }
         let entry = &mut self.entries[rank.index()];
         entry.last_received_at = now;
@@ -114,7 +130,10 @@ impl Presence {
         if entry.standing == Attendance::Away {
             entry.standing = Attendance::Here;
         }
-        matches!(entry.standing, Attendance::Here | Attendance::Leaving { .. })
+        matches!(
+            entry.standing,
+            Attendance::Here | Attendance::Leaving { .. }
+        )
     }
 
     pub(crate) fn on_bye(&mut self, rank: Rank, calls: u64, until: Instant) {
@@ -140,7 +159,11 @@ impl Presence {
     pub(crate) fn admit(&mut self, now: Instant, timing: &Timing) {
         (self.silence_limit, self.suspect_after) = (timing.dead, Some(timing.suspect));
         self.together = timing.status.min(timing.dead / 4);
-        self.entries.push(PresenceEntry { last_received_at: now, suspected: false, standing: Attendance::Here });
+        self.entries.push(PresenceEntry {
+            last_received_at: now,
+            suspected: false,
+            standing: Attendance::Here,
+        });
     }
 
     pub(crate) fn remove(&mut self, rank: Rank) {
@@ -155,7 +178,10 @@ impl Presence {
             Attendance::Left { calls } => calls <= number,
             _ => false,
         };
-        self.entries.iter().position(left).map(|rank| Rank(rank as u16))
+        self.entries
+            .iter()
+            .position(left)
+            .map(|rank| Rank(rank as u16))
     }
 
     pub(crate) fn next_bye(&self) -> Option<Instant> {
@@ -171,7 +197,11 @@ impl Presence {
     }
 
     fn others(&self) -> impl Iterator<Item = &PresenceEntry> {
-        self.entries.iter().zip((0..).map(Rank)).filter(|&(_, rank)| rank != self.own).map(|(entry, _)| entry)
+        self.entries
+            .iter()
+            .zip((0..).map(Rank))
+            .filter(|&(_, rank)| rank != self.own)
+            .map(|(entry, _)| entry)
     }
 
     pub(crate) fn next_silence(&self) -> Option<Instant> {
@@ -180,7 +210,9 @@ impl Presence {
                 Some(entry.last_received_at + self.suspect_after?)
             }
             Attendance::Here if !self.alone => Some(entry.last_received_at + self.silence_limit),
-            Attendance::Here | Attendance::Away => Some(entry.last_received_at + self.silence_limit + self.patience),
+            Attendance::Here | Attendance::Away => {
+                Some(entry.last_received_at + self.silence_limit + self.patience)
+            }
             _ => None,
         };
         self.others().filter_map(due).min()
@@ -188,27 +220,44 @@ impl Presence {
 
     pub(crate) fn look(&mut self, now: Instant) -> Vec<Change> {
         if self.forgives_own_sleep && now.since(self.looked_at) > self.silence_limit / 2 {
-            self.entries.iter_mut().for_each(|entry| entry.last_received_at = now);
+            self.entries
+                .iter_mut()
+                .for_each(|entry| entry.last_received_at = now);
         }
         self.looked_at = now;
         // Suspects are not evidence that this host still receives.
         let heard_within = self.suspect_after.unwrap_or(self.silence_limit);
         let speaks = |entry: &PresenceEntry| match entry.standing {
-            Attendance::Here | Attendance::Leaving { .. } => now.since(entry.last_received_at) < heard_within,
+            Attendance::Here | Attendance::Leaving { .. } => {
+                now.since(entry.last_received_at) < heard_within
+            }
             _ => false,
         };
         self.alone = self.patience > Duration::ZERO && !self.others().any(speaks);
         let mut changes = Vec::new();
         let own = self.own;
         let silent = |entry: &PresenceEntry| {
-            entry.standing == Attendance::Here && now.since(entry.last_received_at) >= self.silence_limit
+            entry.standing == Attendance::Here
+                && now.since(entry.last_received_at) >= self.silence_limit
         };
-        let away_after = self.silence_limit - if self.others().any(silent) { self.together } else { Duration::ZERO };
-        for rank in (0..self.entries.len() as u16).map(Rank).filter(|&rank| rank != own) {
+        let away_after = self.silence_limit
+            - if self.others().any(silent) {
+                self.together
+            } else {
+                Duration::ZERO
+            };
+        for rank in (0..self.entries.len() as u16)
+            .map(Rank)
+            .filter(|&rank| rank != own)
+        {
             changes.extend(self.look_at(now, rank, away_after));
         }
         let until = |entry: &PresenceEntry| {
-            if let Attendance::Leaving { until, .. } = entry.standing { Some(until) } else { None }
+            if let Attendance::Leaving { until, .. } = entry.standing {
+                Some(until)
+            } else {
+                None
+            }
         };
         self.next_bye = self.entries.iter().filter_map(until).min();
         changes
@@ -228,11 +277,15 @@ impl Presence {
                 entry.standing = Attendance::Gone;
                 Some(Change::Gone(rank))
             }
-            Attendance::Here if silence >= away_after && !alone && !planted!("silence-never-noticed") => {
+            Attendance::Here
+                if silence >= away_after && !alone && !planted!("silence-never-noticed") =>
+            {
                 entry.standing = Attendance::Away;
                 Some(Change::Away(rank))
             }
-            Attendance::Here if !entry.suspected && suspect_after.is_some_and(|after| silence >= after) => {
+            Attendance::Here
+                if !entry.suspected && suspect_after.is_some_and(|after| silence >= after) =>
+            {
                 entry.suspected = true;
                 Some(Change::Suspected(rank, silence))
             }
@@ -251,17 +304,26 @@ mod tests {
 
     #[test]
     fn a_root_suspects_first_and_then_gives_up() {
-        let mut presence =
-            Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500)).suspecting_after(Duration::from_millis(300));
+        let mut presence = Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500))
+            .suspecting_after(Duration::from_millis(300));
         presence.on_frame(at(100), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(300)));
-        assert_eq!(presence.look(at(300)), [Change::Suspected(Rank(1), Duration::from_millis(300))]);
+        assert_eq!(
+            presence.look(at(300)),
+            [Change::Suspected(Rank(1), Duration::from_millis(300))]
+        );
         presence.on_frame(at(400), Rank(2));
         assert_eq!(presence.next_silence(), Some(at(700)));
         presence.remove(Rank(2));
-        assert_eq!((presence.next_silence(), presence.look(at(1499))), (Some(at(1500)), vec![]));
+        assert_eq!(
+            (presence.next_silence(), presence.look(at(1499))),
+            (Some(at(1500)), vec![])
+        );
         assert_eq!(presence.look(at(1500)), [Change::Gone(Rank(1))]);
-        assert_eq!((presence.next_silence(), presence.look(at(9000))), (None, vec![]));
+        assert_eq!(
+            (presence.next_silence(), presence.look(at(9000))),
+            (None, vec![])
+        );
     }
 
     #[test]
@@ -270,15 +332,28 @@ mod tests {
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_bye(Rank(1), 7, at(40));
         assert_eq!(
-            (presence.next_bye(), presence.first_left_before(6), presence.first_left_before(7)),
+            (
+                presence.next_bye(),
+                presence.first_left_before(6),
+                presence.first_left_before(7)
+            ),
             (Some(at(50)), None, None),
             "it may be somebody else who said so"
         );
         assert!(presence.on_frame(at(45), Rank(1)) && presence.look(at(49)).is_empty());
         assert_eq!(presence.look(at(50)), [Change::Left(Rank(1))]);
-        assert_eq!((presence.first_left_before(6), presence.first_left_before(7)), (None, Some(Rank(1))));
-        assert_eq!((presence.next_bye(), presence.standing(Rank(1))), (None, Attendance::Left { calls: 7 }));
-        assert!(!presence.on_frame(at(60), Rank(1)), "its frames do not count any more");
+        assert_eq!(
+            (presence.first_left_before(6), presence.first_left_before(7)),
+            (None, Some(Rank(1)))
+        );
+        assert_eq!(
+            (presence.next_bye(), presence.standing(Rank(1))),
+            (None, Attendance::Left { calls: 7 })
+        );
+        assert!(
+            !presence.on_frame(at(60), Rank(1)),
+            "its frames do not count any more"
+        );
     }
 
     #[test]
@@ -286,12 +361,16 @@ mod tests {
         let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500));
         presence.on_bye(Rank(1), 7, at(50));
         presence.on_stay(Rank(1));
-        assert_eq!((presence.look(at(50)), presence.standing(Rank(1))), (vec![], Attendance::Here));
+        assert_eq!(
+            (presence.look(at(50)), presence.standing(Rank(1))),
+            (vec![], Attendance::Here)
+        );
     }
 
     #[test]
     fn a_host_that_was_paused_itself_declares_nobody_silent() {
-        let mut presence = Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500)).forgiving_own_sleep();
+        let mut presence =
+            Presence::new(at(0), Rank(0), 2, Duration::from_millis(1500)).forgiving_own_sleep();
         assert_eq!(presence.look(at(5000)), []);
         let looks = (1..=15).flat_map(|tick| presence.look(at(5000 + tick * 100)));
         assert_eq!(looks.collect::<Vec<_>>(), [Change::Gone(Rank(1))]);
@@ -300,11 +379,21 @@ mod tests {
     #[test]
     fn a_silent_member_is_waited_for_unless_all_are_silent_and_may_come_back() {
         let presence = Presence::new(at(0), Rank(0), 3, Duration::from_millis(1500));
-        let mut presence = presence.suspecting_after(Duration::from_millis(300)).with_patience(Duration::from_secs(3));
+        let mut presence = presence
+            .suspecting_after(Duration::from_millis(300))
+            .with_patience(Duration::from_secs(3));
         presence.look(at(300));
-        assert_eq!((presence.look(at(1600)), presence.next_silence()), (vec![], Some(at(4500))), "all are silent");
+        assert_eq!(
+            (presence.look(at(1600)), presence.next_silence()),
+            (vec![], Some(at(4500))),
+            "all are silent"
+        );
         presence.on_frame(at(2000), Rank(1));
-        assert_eq!(presence.look(at(2100)), [], "the other is given as long anew");
+        assert_eq!(
+            presence.look(at(2100)),
+            [],
+            "the other is given as long anew"
+        );
         presence.on_frame(at(3400), Rank(1));
         assert_eq!(presence.look(at(3500)), [Change::Away(Rank(2))]);
         assert!(presence.on_frame(at(3600), Rank(2)), "it has come back");

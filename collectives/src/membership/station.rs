@@ -1,9 +1,11 @@
-//! Identity of a host in the protocol: name, addresses, MTU, and the group whose hosts work together. Hosts with
-//! another version or key are detected by it.
+//! Identity of a host in the protocol: name, addresses, MTU, and the group whose hosts work
+//! together. Hosts with another version or key are detected by it.
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, EtherType, Guard, Header, Identity, Kind, Rank, StreamId, VERSION};
+use ethbcast_transport::wire::{
+    self, EtherType, Guard, Header, Identity, Kind, Rank, StreamId, VERSION,
+};
 use std::collections::VecDeque;
 use std::fmt;
 
@@ -37,7 +39,15 @@ impl Station {
     pub fn new(group: &str, host: &str, mac: MacAddr, mtu_bytes: u16) -> Station {
         let (group_mac, ether_type) = (wire::group_mac(group), EtherType::DEFAULT);
         let (host, group, guard) = (host.to_owned(), group.to_owned(), Guard::Plain);
-        Station { host, group, mac, group_mac, ether_type, mtu_bytes, guard }
+        Station {
+            host,
+            group,
+            mac,
+            group_mac,
+            ether_type,
+            mtu_bytes,
+            guard,
+        }
     }
 
     /// Returns the longest payload of its frames, in bytes.
@@ -104,26 +114,44 @@ pub enum KeyDifference {
 
 impl fmt::Display for OtherBuild {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let OtherBuild { mac, host, version, keys } = self;
+        let OtherBuild {
+            mac,
+            host,
+            version,
+            keys,
+        } = self;
         match host {
             Some(host) => write!(formatter, "{host} ({mac})")?,
             None => write!(formatter, "{mac}")?,
         }
         match keys {
             None => {
-                write!(formatter, " speaks version {version} of the protocol, this ethbcast {VERSION}: ")?;
+                write!(
+                    formatter,
+                    " speaks version {version} of the protocol, this ethbcast {VERSION}: "
+                )?;
                 formatter.write_str("install the same build")
             }
             Some(KeyDifference::OnlyTheirs(theirs)) => {
-                write!(formatter, " speaks with key {theirs}, and this host has none: give it the file, `--key FILE`")
+                write!(
+                    formatter,
+                    " speaks with key {theirs}, and this host has none: give it the file, `--key FILE`"
+                )
             }
             Some(KeyDifference::OnlyOwn(own)) => {
-                write!(formatter, " speaks without a key, and this host has key {own}: ")?;
+                write!(
+                    formatter,
+                    " speaks without a key, and this host has key {own}: "
+                )?;
                 formatter.write_str("give that host the file, `--key FILE`")
             }
             Some(KeyDifference::Both { theirs, own }) => {
-                write!(formatter, " speaks with key {theirs}, and this host has key {own}: ")?;
-                formatter.write_str("copy one file to both, `ethbcast key show` says which is which")
+                write!(
+                    formatter,
+                    " speaks with key {theirs}, and this host has key {own}: "
+                )?;
+                formatter
+                    .write_str("copy one file to both, `ethbcast key show` says which is which")
             }
             Some(KeyDifference::NoSender) => {
                 formatter
@@ -144,7 +172,10 @@ pub(crate) struct ControlQueue {
 
 impl ControlQueue {
     pub(crate) fn new(room: usize) -> ControlQueue {
-        ControlQueue { queue: VecDeque::new(), room }
+        ControlQueue {
+            queue: VecDeque::new(),
+            room,
+        }
     }
 
     pub(crate) fn put(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
@@ -155,7 +186,9 @@ impl ControlQueue {
 
     /// Queues a message in place of a waiting one of its kind for `to`.
     pub(crate) fn put_newest(&mut self, to: MacAddr, header: Header, body: Vec<u8>) {
-        let same = |(other, waiting, _): &&mut (MacAddr, Header, Vec<u8>)| *other == to && waiting.kind == header.kind;
+        let same = |(other, waiting, _): &&mut (MacAddr, Header, Vec<u8>)| {
+            *other == to && waiting.kind == header.kind
+        };
         match self.queue.iter_mut().find(same) {
             Some(waiting) => *waiting = (to, header, body),
             None => self.put(to, header, body),
@@ -167,7 +200,10 @@ impl ControlQueue {
     }
 
     pub(crate) fn waiting(&self) -> (usize, usize) {
-        (self.queue.len(), self.queue.iter().map(|(_, _, body)| body.len()).sum())
+        (
+            self.queue.len(),
+            self.queue.iter().map(|(_, _, body)| body.len()).sum(),
+        )
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -182,7 +218,10 @@ impl ControlQueue {
 /// Returns the header of a control message sent under view `epoch`; only the epoch's lowest byte is
 /// sent.
 pub(crate) fn control_header(from: &Identity, kind: Kind, epoch: u32) -> Header {
-    Header { epoch: epoch as u8, ..from.header(kind) }
+    Header {
+        epoch: epoch as u8,
+        ..from.header(kind)
+    }
 }
 
 #[cfg(test)]
@@ -200,8 +239,9 @@ mod tests {
         (0..9).for_each(|number| queue.put_newest(a, of_kind(21), vec![number]));
         (0..9).for_each(|number| queue.put(a, of_kind(19), vec![number]));
         queue.put_newest(b, of_kind(21), vec![7]);
-        let sent: Vec<_> =
-            std::iter::from_fn(|| queue.pop()).map(|(_, header, body)| (header.kind.0, body[0])).collect();
+        let sent: Vec<_> = std::iter::from_fn(|| queue.pop())
+            .map(|(_, header, body)| (header.kind.0, body[0]))
+            .collect();
         assert_eq!(sent, [(21, 8), (19, 0), (19, 1), (19, 2)]);
         assert!(queue.is_empty());
     }

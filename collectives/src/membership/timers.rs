@@ -5,9 +5,9 @@ use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Deadline, Instant, Timer, with_defaults};
 use std::time::Duration;
 
-/// Purpose of a timer. `Join` is for an unanswered join request or for candidates, `Leave` for leaving even if
-/// something is still open, `CatchUp` for frames by unicast to demoted receivers, and `Change` for changes that are
-/// announced together.
+/// Purpose of a timer. `Join` is for an unanswered join request or for candidates, `Leave` for
+/// leaving even if something is still open, `CatchUp` for frames by unicast to demoted receivers,
+/// and `Change` for changes that are announced together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wait {
     Announce,
@@ -39,7 +39,10 @@ impl Wait {
     ];
 
     pub(crate) fn at(self, at: Instant) -> Deadline {
-        Deadline { at, why: Wait::LABELS[self as usize] }
+        Deadline {
+            at,
+            why: Wait::LABELS[self as usize],
+        }
     }
 }
 
@@ -70,7 +73,11 @@ impl TimerTable {
     }
 
     pub(crate) fn next(&self) -> Option<Deadline> {
-        self.due.into_iter().zip(Wait::LABELS).filter_map(|(at, why)| Some(Deadline { at: at?, why })).min()
+        self.due
+            .into_iter()
+            .zip(Wait::LABELS)
+            .filter_map(|(at, why)| Some(Deadline { at: at?, why }))
+            .min()
     }
 }
 
@@ -114,12 +121,17 @@ impl Timing {
     pub fn with_dead(self, dead: Duration) -> Option<Timing> {
         let bounds = Duration::from_millis(50)..=Duration::from_secs(30);
         let (suspect, status) = (self.suspect.min(dead / 2), self.status.min(dead / 10));
-        bounds.contains(&dead).then_some(Timing { dead, suspect, status, ..self })
+        bounds.contains(&dead).then_some(Timing {
+            dead,
+            suspect,
+            status,
+            ..self
+        })
     }
 
-    /// Returns these times among `receivers`. The root gets 8000 status reports a second at most, so with more than
-    /// 800 receivers each reports less often: three reports must be lost until it is suspected, seven until it is
-    /// demoted, and progress is judged over seven.
+    /// Returns these times among `receivers`. The root gets 8000 status reports a second at most,
+    /// so with more than 800 receivers each reports less often: three reports must be lost until it
+    /// is suspected, seven until it is demoted, and progress is judged over seven.
     #[must_use]
     pub fn among(self, receivers: usize) -> Timing {
         let status = REPORT_SPACING * receivers as u32;
@@ -137,12 +149,14 @@ impl Timing {
         }
     }
 
-    /// Returns `time`, or that of `reports` of one member if it is longer: a single report may be old or forged.
+    /// Returns `time`, or that of `reports` of one member if it is longer: a single report may be
+    /// old or forged.
     pub(crate) fn or_reports(&self, time: Duration, reports: u32) -> Duration {
         time.max(self.status * reports)
     }
 
-    /// Returns the time by which the newest report of a member may be older than among 800 receivers.
+    /// Returns the time by which the newest report of a member may be older than among 800
+    /// receivers.
     pub(crate) fn lag(&self) -> Duration {
         self.status.saturating_sub(Timing::default().status)
     }
@@ -165,7 +179,11 @@ const SPACING: Duration = Duration::from_micros(20);
 
 /// Returns a member's delay before a message that all `members` send at one moment.
 pub(crate) fn turn(rank: Rank, members: usize) -> Duration {
-    if members <= UNSPACED_MEMBERS { Duration::ZERO } else { SPACING * u32::from(rank.0) }
+    if members <= UNSPACED_MEMBERS {
+        Duration::ZERO
+    } else {
+        SPACING * u32::from(rank.0)
+    }
 }
 
 pub(crate) fn jitter(period: Duration, seed: u64) -> Duration {
@@ -194,7 +212,10 @@ mod tests {
     #[test]
     fn every_timer_has_a_place_of_its_own() {
         let last = Wait::LivenessReply.at(Instant::START);
-        assert_eq!((Wait::LivenessReply as usize + 1, last.why), (Wait::LABELS.len(), Timer("liveness reply")));
+        assert_eq!(
+            (Wait::LivenessReply as usize + 1, last.why),
+            (Wait::LABELS.len(), Timer("liveness reply"))
+        );
     }
 }
 
@@ -206,20 +227,36 @@ mod timing_tests {
     fn however_many_report_to_a_root_it_gets_8000_reports_a_second_and_seven_before_one_is_dead() {
         let (own, millis) = (Timing::default(), Duration::from_millis);
         let times = |receivers: usize| {
-            let Timing { status, suspect, dead, .. } = own.among(receivers);
+            let Timing {
+                status,
+                suspect,
+                dead,
+                ..
+            } = own.among(receivers);
             [status, suspect, dead].map(|time| time.as_millis())
         };
         assert_eq!(own.among(800), own, "up to here nothing changes");
-        assert_eq!((times(1000), times(10_000)), ([125, 375, 1500], [1250, 3750, 8750]));
+        assert_eq!(
+            (times(1000), times(10_000)),
+            ([125, 375, 1500], [1250, 3750, 8750])
+        );
         let short = own.with_dead(millis(500)).expect("within its bounds");
-        assert_eq!((short.among(400), short.among(1000).dead), (short, millis(875)));
+        assert_eq!(
+            (short.among(400), short.among(1000).dead),
+            (short, millis(875))
+        );
     }
 
     #[test]
     fn reports_of_a_thousand_are_spread_in_time_and_those_of_ten_are_not() {
-        assert_eq!((turn(Rank(9), 10), turn(Rank(999), 1000)), (Duration::ZERO, Duration::from_micros(19_980)));
+        assert_eq!(
+            (turn(Rank(9), 10), turn(Rank(999), 1000)),
+            (Duration::ZERO, Duration::from_micros(19_980))
+        );
         let period = Duration::from_millis(50);
-        let early = (0..1000).filter(|&nonce| jitter(period, nonce) < period / 4).count();
+        let early = (0..1000)
+            .filter(|&nonce| jitter(period, nonce) < period / 4)
+            .count();
         assert!(
             (200..300).contains(&early) && (0..1000).all(|nonce| jitter(period, nonce) < period),
             "{early} of 1000"

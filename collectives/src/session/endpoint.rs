@@ -10,7 +10,8 @@ use crate::membership::codec::BodyReader;
 use crate::membership::station::{ControlQueue, control_header};
 use crate::membership::{ControlStats, KeyDifference, OtherBuild, Station};
 use ethbcast_transport::wire::{
-    self, Frame, Guard, HEADER_BYTES, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank, Reject, older_payload,
+    self, Frame, Guard, HEADER_BYTES, Header, Identity, KEYED_VERSION, Kind, OtherVersion, Rank,
+    Reject, older_payload,
 };
 use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Timer, TokenBucket};
 use std::collections::{BTreeSet, VecDeque};
@@ -23,13 +24,13 @@ const MAX_WAITING: usize = 8192;
 const MAX_ANSWERS: usize = 64;
 /// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// Time for the final messages to leave when the session is over; later ones are dropped, so that no slow link delays
-/// the end.
+/// Time for the final messages to leave when the session is over; later ones are dropped, so that
+/// no slow link delays the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
 
-/// One end of a session: its configuration, identity, waiting control messages, and events for the user. Messages are
-/// sent under the epoch of the view, 0 before there is one. Replies to non-members have a queue of their own
-/// (`answers`), so that they do not delay members.
+/// One end of a session: its configuration, identity, waiting control messages, and events for the
+/// user. Messages are sent under the epoch of the view, 0 before there is one. Replies to
+/// non-members have a queue of their own (`answers`), so that they do not delay members.
 #[derive(Clone, Debug)]
 pub(super) struct Endpoint<C, E> {
     config: C,
@@ -75,14 +76,17 @@ impl<C, E> Endpoint<C, E> {
         }
     }
 
-    /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are rejected.
+    /// Parses a frame, and decrypts an encrypted body into `plain`. With keys, replayed frames are
+    /// rejected.
     pub(super) fn open<'a>(
         &mut self,
         now: Instant,
         frame: &'a [u8],
         plain: &'a mut Vec<u8>,
     ) -> Result<Frame<'a>, Reject> {
-        let Some(keyring) = &mut self.keyring else { return wire::parse(frame) };
+        let Some(keyring) = &mut self.keyring else {
+            return wire::parse(frame);
+        };
         let opened = keyring.open(now, frame, plain)?;
         if opened.header.kind == kind::KEYS {
             self.set_guard();
@@ -93,11 +97,13 @@ impl<C, E> Endpoint<C, E> {
     /// Authenticates streams and measurements by the group's secret from now on, if it is known.
     fn set_guard(&mut self) {
         let guard = self.keyring.as_ref().and_then(Keyring::group_guard);
-        guard.into_iter().for_each(|guard| self.identity.guard = guard);
+        guard
+            .into_iter()
+            .for_each(|guard| self.identity.guard = guard);
     }
 
-    /// Whether a frame proves that its sender is alive. With keys, only a frame with a fresh counter does:
-    /// announcements of a session that has sent no secret may be replayed.
+    /// Whether a frame proves that its sender is alive. With keys, only a frame with a fresh
+    /// counter does: announcements of a session that has sent no secret may be replayed.
     pub(super) fn shows_life(&self, frame: &Frame<'_>) -> bool {
         let kind = frame.header.kind;
         !self.is_keyed() || is_numbered(kind) && (kind != kind::ANNOUNCE || self.has_keys())
@@ -111,26 +117,39 @@ impl<C, E> Endpoint<C, E> {
         self.keyring.as_ref().map_or(0, Keyring::requested_by)
     }
 
-    /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the abort notification.
+    /// Derives the secret shared with the root that gets `request`, and prepares the sealing of the
+    /// abort notification.
     pub(super) fn prepare(&mut self, request: &Message) {
-        self.keyring.iter_mut().for_each(|keyring| keyring.prepare(&request.encode().1));
+        self.keyring
+            .iter_mut()
+            .for_each(|keyring| keyring.prepare(&request.encode().1));
     }
 
     pub(super) fn forget(&mut self, host: MacAddr) {
-        self.keyring.iter_mut().for_each(|keyring| keyring.forget(host));
+        self.keyring
+            .iter_mut()
+            .for_each(|keyring| keyring.forget(host));
     }
 
     /// Whether this host has the group's secret, if it needs one.
     pub(super) fn has_keys(&self) -> bool {
-        self.keyring.as_ref().is_none_or(|keyring| keyring.group_guard().is_some())
+        self.keyring
+            .as_ref()
+            .is_none_or(|keyring| keyring.group_guard().is_some())
     }
 
     pub(super) fn content_cipher(&self) -> ContentCipher {
-        self.keyring.as_ref().map(Keyring::content_cipher).unwrap_or_default()
+        self.keyring
+            .as_ref()
+            .map(Keyring::content_cipher)
+            .unwrap_or_default()
     }
 
     pub(super) fn close_trailer(&self, trailer: Vec<u8>) -> Vec<u8> {
-        let closed = self.keyring.as_ref().map(|keyring| keyring.close_trailer(&trailer).unwrap_or_default());
+        let closed = self
+            .keyring
+            .as_ref()
+            .map(|keyring| keyring.close_trailer(&trailer).unwrap_or_default());
         closed.unwrap_or(trailer)
     }
 
@@ -143,23 +162,47 @@ impl<C, E> Endpoint<C, E> {
     }
 
     pub(super) fn send_keys(&mut self, to: MacAddr, nonce: u64) {
-        let Some(body) = self.keyring.as_mut().and_then(|keyring| keyring.keys_for(to, nonce)) else { return };
-        self.control.put_newest(to, control_header(&self.identity, kind::KEYS, self.epoch), body);
+        let Some(body) = self
+            .keyring
+            .as_mut()
+            .and_then(|keyring| keyring.keys_for(to, nonce))
+        else {
+            return;
+        };
+        self.control.put_newest(
+            to,
+            control_header(&self.identity, kind::KEYS, self.epoch),
+            body,
+        );
     }
 
     /// Returns the longest body of a message to members, in bytes.
     pub(super) fn control_bytes(&self) -> usize {
-        let growth_bytes = if self.keyring.is_some() { CONTROL_GROWTH_BYTES } else { 0 };
+        let growth_bytes = if self.keyring.is_some() {
+            CONTROL_GROWTH_BYTES
+        } else {
+            0
+        };
         usize::from(self.station.payload_bytes()).saturating_sub(growth_bytes)
     }
 
     /// Returns the bytes of a message as a frame, Ethernet header excluded, at most.
     pub(super) fn frame_bytes(&self, message: &Message) -> usize {
-        let growth_bytes = if self.keyring.is_some() { CONTROL_GROWTH_BYTES } else { 0 };
+        let growth_bytes = if self.keyring.is_some() {
+            CONTROL_GROWTH_BYTES
+        } else {
+            0
+        };
         HEADER_BYTES + growth_bytes + message.encode().1.len()
     }
 
-    fn put_on_wire(&mut self, buffer: &mut [u8], to: MacAddr, header: Header, body: &[u8]) -> Option<usize> {
+    fn put_on_wire(
+        &mut self,
+        buffer: &mut [u8],
+        to: MacAddr,
+        header: Header,
+        body: &[u8],
+    ) -> Option<usize> {
         let sealed = match &mut self.keyring {
             Some(keyring) => Some(keyring.seal(to, header, body)?),
             None => None,
@@ -175,7 +218,9 @@ impl<C, E> Endpoint<C, E> {
         (header, body): (Header, &[u8]),
     ) -> usize {
         let identity = self.station.identity(header.session, header.rank);
-        let Some((guard, header, body)) = sealed else { return identity.write(buffer, to, &header, body) };
+        let Some((guard, header, body)) = sealed else {
+            return identity.write(buffer, to, &header, body);
+        };
         Identity { guard, ..identity }.write(buffer, to, &header, &body)
     }
 
@@ -220,7 +265,9 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn enter(&mut self, root: MacAddr, session: u32) {
         self.identity.session = session;
-        self.keyring.iter_mut().for_each(|keyring| keyring.bind(root, session));
+        self.keyring
+            .iter_mut()
+            .for_each(|keyring| keyring.bind(root, session));
         self.set_guard();
     }
 
@@ -272,26 +319,44 @@ impl<C, E> Endpoint<C, E> {
             None => (Guard::Plain, header, body),
         };
         let mut frame = vec![0; guard.overhead_bytes() + body.len()];
-        let length = Identity { guard, ..self.identity() }.write(&mut frame, to, &header, &body);
+        let length = Identity {
+            guard,
+            ..self.identity()
+        }
+        .write(&mut frame, to, &header, &body);
         frame.truncate(length);
         Some(frame)
     }
 
-    pub(super) fn write(&mut self, buffer: &mut [u8], to: MacAddr, message: &Message) -> Option<usize> {
+    pub(super) fn write(
+        &mut self,
+        buffer: &mut [u8],
+        to: MacAddr,
+        message: &Message,
+    ) -> Option<usize> {
         let (kind, body) = message.encode();
         self.stats.sent += 1;
-        self.put_on_wire(buffer, to, control_header(&self.identity, kind, self.epoch), &body)
+        self.put_on_wire(
+            buffer,
+            to,
+            control_header(&self.identity, kind, self.epoch),
+            &body,
+        )
     }
 
     pub(super) fn send_in(&mut self, session: u32, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        let header = Header { session, ..control_header(&self.identity, kind, self.epoch) };
+        let header = Header {
+            session,
+            ..control_header(&self.identity, kind, self.epoch)
+        };
         self.control.put(to, header, body);
     }
 
     pub(super) fn reply(&mut self, to: MacAddr, message: &Message) {
         let (kind, body) = message.encode();
-        self.answers.put_newest(to, control_header(&self.identity, kind, self.epoch), body);
+        self.answers
+            .put_newest(to, control_header(&self.identity, kind, self.epoch), body);
     }
 
     pub(super) fn send_to_group(&mut self, message: &Message) {
@@ -312,13 +377,20 @@ impl<C, E> Endpoint<C, E> {
         let (to, header, body) = self.answers.pop()?;
         let length = self.put_on_wire(buffer, to, header, &body)?;
         self.stats.sent += 1;
-        self.answer_bucket.spend(now, BETWEEN_ANSWERS, Duration::ZERO);
+        self.answer_bucket
+            .spend(now, BETWEEN_ANSWERS, Duration::ZERO);
         Some(length)
     }
 
     pub(super) fn next_reply(&self, now: Instant) -> Option<Deadline> {
-        let at = self.answer_bucket.ready_at(now).filter(|_| !self.answers.is_empty())?;
-        Some(Deadline { at, why: Timer("answer") })
+        let at = self
+            .answer_bucket
+            .ready_at(now)
+            .filter(|_| !self.answers.is_empty())?;
+        Some(Deadline {
+            at,
+            why: Timer("answer"),
+        })
     }
 
     pub(super) fn is_quiet(&self) -> bool {
@@ -331,7 +403,10 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn next_end(&self) -> Option<Deadline> {
         let at = self.silent_at.filter(|_| !self.is_quiet())?;
-        Some(Deadline { at, why: Timer("last words") })
+        Some(Deadline {
+            at,
+            why: Timer("last words"),
+        })
     }
 
     pub(super) fn handle_end(&mut self, now: Instant) {
@@ -345,14 +420,17 @@ impl<C, E> Endpoint<C, E> {
         self.answers.clear();
     }
 
-    /// Whether a received frame has this host's own address as its source, which should not happen; and whether it is
-    /// the first such frame. With keys, a frame without a fresh counter may be this host's own, returned by another,
-    /// and an announcement that of an earlier session.
+    /// Whether a received frame has this host's own address as its source, which should not happen;
+    /// and whether it is the first such frame. With keys, a frame without a fresh counter may be
+    /// this host's own, returned by another, and an announcement that of an earlier session.
     pub(super) fn is_own(&mut self, frame: &Frame<'_>) -> (bool, bool) {
         let is_own = frame.source == self.station.mac;
         let is_fresh = |kind| is_numbered(kind) && kind != kind::ANNOUNCE;
         let is_of_another = is_own && (!self.is_keyed() || is_fresh(frame.header.kind));
-        (is_own, is_of_another && !std::mem::replace(&mut self.has_heard_itself, true))
+        (
+            is_own,
+            is_of_another && !std::mem::replace(&mut self.has_heard_itself, true),
+        )
     }
 
     pub(super) fn push_event(&mut self, event: E) {
@@ -370,7 +448,11 @@ impl<C, E> Endpoint<C, E> {
     pub(super) fn memory(&self) -> ControlMemory {
         let of = |queue: &ControlQueue| {
             let (waiting_frames, waiting_bytes) = queue.waiting();
-            ControlMemory { waiting_frames, waiting_bytes, ..ControlMemory::default() }
+            ControlMemory {
+                waiting_frames,
+                waiting_bytes,
+                ..ControlMemory::default()
+            }
         };
         of(&self.control) + of(&self.answers)
     }
@@ -381,12 +463,20 @@ impl<C, E> Endpoint<C, E> {
 
     pub(super) fn read(&mut self, frame: &Frame<'_>) -> Option<Message> {
         let message = Message::decode(frame.header.kind, frame.payload);
-        *(if message.is_some() { &mut self.stats.received } else { &mut self.stats.malformed }) += 1;
+        *(if message.is_some() {
+            &mut self.stats.received
+        } else {
+            &mut self.stats.malformed
+        }) += 1;
         message
     }
 
     pub(super) fn count_reject(&mut self, why: Reject) {
-        *(if why.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
+        *(if why.is_non_member() {
+            &mut self.stats.non_members
+        } else {
+            &mut self.stats.malformed
+        }) += 1;
     }
 
     pub(super) fn keyring(&self) -> Option<&Keyring> {
@@ -418,8 +508,8 @@ fn is_superseded(kind: Kind) -> bool {
     )
 }
 
-/// State kept for control messages (their bytes without headers), for non-members (candidates, path checks, refused
-/// hosts), and for the parts of incomplete views.
+/// State kept for control messages (their bytes without headers), for non-members (candidates, path
+/// checks, refused hosts), and for the parts of incomplete views.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ControlMemory {
     pub waiting_frames: usize,
@@ -450,16 +540,30 @@ pub(super) struct OtherBuilds {
 }
 
 impl OtherBuilds {
-    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was reported before.
-    pub(super) fn on_reject(&mut self, frame: &[u8], why: Reject, keyring: Option<&Keyring>) -> Option<OtherBuild> {
-        let OtherVersion { version, kind, source } = sender_of(frame, why)?;
+    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was
+    /// reported before.
+    pub(super) fn on_reject(
+        &mut self,
+        frame: &[u8],
+        why: Reject,
+        keyring: Option<&Keyring>,
+    ) -> Option<OtherBuild> {
+        let OtherVersion {
+            version,
+            kind,
+            source,
+        } = sender_of(frame, why)?;
         if !matches!(kind, kind::ANNOUNCE | kind::JOIN)
             || self.told.len() >= MAX_NOTIFIED
             || self.told.contains(&source)
         {
             return None;
         }
-        let theirs = || wire::parse_headers(frame).ok().and_then(|(frame, _)| name_of(frame.payload));
+        let theirs = || {
+            wire::parse_headers(frame)
+                .ok()
+                .and_then(|(frame, _)| name_of(frame.payload))
+        };
         let keys = match why {
             Reject::Untagged(_) => Some(KeyDifference::OnlyOwn(keyring?.name())),
             Reject::Tagged(_) => Some(KeyDifference::OnlyTheirs(theirs()?)),
@@ -467,7 +571,12 @@ impl OtherBuilds {
             _ => None,
         };
         self.told.insert(source);
-        Some(OtherBuild { mac: source, host: name(version, kind, frame), version, keys })
+        Some(OtherBuild {
+            mac: source,
+            host: name(version, kind, frame),
+            version,
+            keys,
+        })
     }
 }
 
@@ -476,7 +585,11 @@ fn sender_of(frame: &[u8], why: Reject) -> Option<OtherVersion> {
         Reject::Version(other) | Reject::Untagged(other) | Reject::Tagged(other) => Some(other),
         Reject::NonMember => {
             let (frame, _) = wire::parse_headers(frame).ok()?;
-            Some(OtherVersion { version: KEYED_VERSION, kind: frame.header.kind, source: frame.source })
+            Some(OtherVersion {
+                version: KEYED_VERSION,
+                kind: frame.header.kind,
+                source: frame.source,
+            })
         }
         _ => None,
     }
@@ -508,7 +621,14 @@ mod tests {
     fn a_host_of_another_build_is_named_once() {
         let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
         let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
-        let identity = Identity { session: 1, stream, rank: Rank::NONE, mac, ether_type, guard };
+        let identity = Identity {
+            session: 1,
+            stream,
+            rank: Rank::NONE,
+            mac,
+            ether_type,
+            guard,
+        };
         let mut body = BodyWriter::default();
         body.u64(1).u64(2).u16(1500).name("g").name("n7");
         let body = body.into_bytes();
@@ -524,16 +644,33 @@ mod tests {
         let mut builds = OtherBuilds::default();
         let why = wire::parse(&frame).expect_err("another version");
         let build = builds.on_reject(&frame, why, None).expect("news");
-        assert!(build.to_string().starts_with("n7 (02:00:00:00:00:07) speaks version 1 of the protocol"), "{build}");
+        assert!(
+            build
+                .to_string()
+                .starts_with("n7 (02:00:00:00:00:07) speaks version 1 of the protocol"),
+            "{build}"
+        );
         assert_eq!(builds.on_reject(&frame, why, None), None, "once");
         (frame[11], frame[16]) = (8, 9);
         let why = wire::parse(&frame).expect_err("another version");
         let build = builds.on_reject(&frame, why, None).expect("news");
-        assert_eq!((build.host, build.version), (None, 9), "nobody knows how that version is laid out");
+        assert_eq!(
+            (build.host, build.version),
+            (None, 9),
+            "nobody knows how that version is laid out"
+        );
     }
 
     fn crc32(bytes: &[u8]) -> u32 {
-        let step = |crc: u32, _| if crc & 1 == 1 { crc >> 1 ^ 0xEDB8_8320 } else { crc >> 1 };
-        !bytes.iter().fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
+        let step = |crc: u32, _| {
+            if crc & 1 == 1 {
+                crc >> 1 ^ 0xEDB8_8320
+            } else {
+                crc >> 1
+            }
+        };
+        !bytes
+            .iter()
+            .fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), step))
     }
 }

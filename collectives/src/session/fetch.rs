@@ -8,15 +8,15 @@ use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
-/// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A member that waits for
-/// a repair soon stalls, and so do all members behind it.
+/// Main-stream frames per reply frame while both have some: a fifth of the link is for replies. A
+/// member that waits for a repair soon stalls, and so do all members behind it.
 const MAIN_FRAMES: u32 = 4;
 
-/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members ask at once, each
-/// soon gets some bytes, which show progress.
+/// Maximum bytes of a reply; the rest of the request goes to the end of the queue. If many members
+/// ask at once, each soon gets some bytes, which show progress.
 const SHARE_BYTES: u64 = 16 << 10;
-/// Bytes of a round of replies to all members that request. More members get shorter shares: one frame that is
-/// damaged everywhere makes a whole group request it.
+/// Bytes of a round of replies to all members that request. More members get shorter shares: one
+/// frame that is damaged everywhere makes a whole group request it.
 const ROUND_BYTES: u64 = 128 << 10;
 const MIN_SHARE_BYTES: u64 = 2 << 10;
 
@@ -35,14 +35,26 @@ impl Answering {
     /// # Panics
     /// If it exceeds the maximum size of a request.
     pub(in crate::session) fn request(&mut self, question: &Fetch) {
-        assert!(question.is_bounded(), "questions are checked before they are taken");
+        assert!(
+            question.is_bounded(),
+            "questions are checked before they are taken"
+        );
         let Range { start, end } = question.bytes;
-        let first = self.coming_to(question).map_or(start, |coming| coming.max(start));
+        let first = self
+            .coming_to(question)
+            .map_or(start, |coming| coming.max(start));
         if first >= end {
             return;
         }
-        let rest = Fetch { bytes: first..end, ..question.clone() };
-        match self.questions.iter_mut().find(|other| other.rank == rest.rank) {
+        let rest = Fetch {
+            bytes: first..end,
+            ..question.clone()
+        };
+        match self
+            .questions
+            .iter_mut()
+            .find(|other| other.rank == rest.rank)
+        {
             Some(other) => *other = rest,
             None => self.questions.push_back(rest),
         }
@@ -50,8 +62,15 @@ impl Answering {
 
     /// End of the reply that is queued for this request, if the queue covers the request's start.
     fn coming_to(&self, question: &Fetch) -> Option<u64> {
-        let mut pieces = self.ready.iter().filter(|(rank, _)| *rank == question.rank).map(|(_, piece)| piece);
-        pieces.next().filter(|piece| piece.from <= question.bytes.start).map(|piece| piece.end)
+        let mut pieces = self
+            .ready
+            .iter()
+            .filter(|(rank, _)| *rank == question.rank)
+            .map(|(_, piece)| piece);
+        pieces
+            .next()
+            .filter(|piece| piece.from <= question.bytes.start)
+            .map(|piece| piece.end)
     }
 
     pub(in crate::session) fn next(&self) -> Option<&Fetch> {
@@ -59,22 +78,52 @@ impl Answering {
     }
 
     pub(in crate::session) fn wanted(&self) -> Option<(Rank, Range<u64>)> {
-        let Fetch { rank, bytes: Range { start, end }, .. } = self.next()?;
+        let Fetch {
+            rank,
+            bytes: Range { start, end },
+            ..
+        } = self.next()?;
         let share = ROUND_BYTES / self.questions.len() as u64;
-        Some((*rank, *start..start + share.clamp(MIN_SHARE_BYTES, SHARE_BYTES).min(end - start)))
+        Some((
+            *rank,
+            *start..start + share.clamp(MIN_SHARE_BYTES, SHARE_BYTES).min(end - start),
+        ))
     }
 
-    /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`. Ignores them if the next
-    /// request has changed meanwhile.
-    pub(in crate::session) fn supply(&mut self, rank: Rank, from: u64, bytes: &[u8], piece_bytes: usize) {
-        debug_assert!(bytes.len() as u64 <= MAX_FETCH_BYTES, "no more was asked for");
-        let Some(question) = self.take(rank, from) else { return };
+    /// Takes the [`wanted`](Answering::wanted) bytes, to be sent in pieces of `piece_bytes`.
+    /// Ignores them if the next request has changed meanwhile.
+    pub(in crate::session) fn supply(
+        &mut self,
+        rank: Rank,
+        from: u64,
+        bytes: &[u8],
+        piece_bytes: usize,
+    ) {
+        debug_assert!(
+            bytes.len() as u64 <= MAX_FETCH_BYTES,
+            "no more was asked for"
+        );
+        let Some(question) = self.take(rank, from) else {
+            return;
+        };
         let end = from + bytes.len() as u64;
         if end < question.bytes.end && !bytes.is_empty() {
-            self.questions.push_back(Fetch { bytes: end..question.bytes.end, ..question });
+            self.questions.push_back(Fetch {
+                bytes: end..question.bytes.end,
+                ..question
+            });
         }
         let pieces = (from..).step_by(piece_bytes).zip(bytes.chunks(piece_bytes));
-        self.ready.extend(pieces.map(|(from, bytes)| (rank, FetchedPiece { from, end, bytes: bytes.to_vec() })));
+        self.ready.extend(pieces.map(|(from, bytes)| {
+            (
+                rank,
+                FetchedPiece {
+                    from,
+                    end,
+                    bytes: bytes.to_vec(),
+                },
+            )
+        }));
     }
 
     pub(in crate::session) fn deny(&mut self, rank: Rank, from: u64) {
@@ -88,7 +137,8 @@ impl Answering {
     }
 
     fn take(&mut self, rank: Rank, from: u64) -> Option<Fetch> {
-        self.next().filter(|next| next.rank == rank && next.bytes.start == from)?;
+        self.next()
+            .filter(|next| next.rank == rank && next.bytes.start == from)?;
         self.questions.pop_front()
     }
 
@@ -105,8 +155,13 @@ impl Answering {
         !self.ready.is_empty() && self.share.is_due()
     }
 
-    /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or idle.
-    pub(in crate::session) fn poll(&mut self, now: Instant, over: bool) -> Option<(Rank, FetchedPiece)> {
+    /// Returns the next piece, if it may go: in its turn, or because the main stream is `over` or
+    /// idle.
+    pub(in crate::session) fn poll(
+        &mut self,
+        now: Instant,
+        over: bool,
+    ) -> Option<(Rank, FetchedPiece)> {
         if !(over || self.share.may_go(now)) {
             return None;
         }
@@ -144,7 +199,9 @@ pub(in crate::session) struct Asking {
 impl Asking {
     pub(in crate::session) fn new(now: Instant, wanted: &Range<u64>) -> Asking {
         let first = wanted.start;
-        let end = wanted.end.clamp(first, first.saturating_add(MAX_FETCH_BYTES));
+        let end = wanted
+            .end
+            .clamp(first, first.saturating_add(MAX_FETCH_BYTES));
         Asking {
             first,
             bytes: vec![0; (end - first) as usize],
@@ -192,10 +249,16 @@ impl Asking {
 
     pub(in crate::session) fn take(&mut self, now: Instant, piece: &FetchedPiece) {
         if piece.is_denial() {
-            self.denials += u32::from(self.lacking.first().is_some_and(|lacking| lacking.start == piece.from));
+            self.denials += u32::from(
+                self.lacking
+                    .first()
+                    .is_some_and(|lacking| lacking.start == piece.from),
+            );
             return;
         }
-        let Some(came) = piece.range().filter(|came| self.asked.start <= came.start && came.end <= self.asked.end)
+        let Some(came) = piece
+            .range()
+            .filter(|came| self.asked.start <= came.start && came.end <= self.asked.end)
         else {
             return;
         };
@@ -211,7 +274,11 @@ impl Asking {
             let here = (both.start - self.first) as usize..(both.end - self.first) as usize;
             let there = (both.start - came.start) as usize..(both.end - came.start) as usize;
             self.bytes[here].copy_from_slice(&piece.bytes[there]);
-            left.extend([lacking.start..both.start, both.end..lacking.end].into_iter().filter(|rest| !rest.is_empty()));
+            left.extend(
+                [lacking.start..both.start, both.end..lacking.end]
+                    .into_iter()
+                    .filter(|rest| !rest.is_empty()),
+            );
         }
         self.lacking = left;
         if new {
@@ -222,7 +289,9 @@ impl Asking {
     }
 
     pub(in crate::session) fn take_bytes(&mut self) -> Option<Vec<u8>> {
-        self.lacking.is_empty().then(|| std::mem::take(&mut self.bytes))
+        self.lacking
+            .is_empty()
+            .then(|| std::mem::take(&mut self.bytes))
     }
 }
 
@@ -232,12 +301,19 @@ mod tests {
     use std::time::Duration;
 
     fn question(rank: u16, bytes: Range<u64>) -> Fetch {
-        Fetch { rank: Rank(rank), bytes, attempt: 1, blamed: Rank::ROOT }
+        Fetch {
+            rank: Rank(rank),
+            bytes,
+            attempt: 1,
+            blamed: Rank::ROOT,
+        }
     }
 
     fn sent(answering: &mut Answering, now: Instant) -> Vec<(u16, u64, usize)> {
         let pieces = std::iter::from_fn(|| answering.poll(now, false));
-        pieces.map(|(rank, piece)| (rank.0, piece.from, piece.bytes.len())).collect()
+        pieces
+            .map(|(rank, piece)| (rank.0, piece.from, piece.bytes.len()))
+            .collect()
     }
 
     #[test]
@@ -249,16 +325,30 @@ mod tests {
         assert_eq!(answering.next(), Some(&question(1, 999..1099)));
         answering.supply(Rank(2), 50, &[0; 10], 40);
         answering.supply(Rank(1), 998, &[0; 100], 40);
-        assert_eq!(answering.poll(idle, true), None, "it was not what is to be answered next");
+        assert_eq!(
+            answering.poll(idle, true),
+            None,
+            "it was not what is to be answered next"
+        );
         answering.supply(Rank(1), 999, &[7; 100], 40);
         answering.request(&question(1, 1039..1099));
         assert_eq!(answering.next(), None, "one answer at a time");
-        assert_eq!(sent(&mut answering, idle), [(1, 999, 40), (1, 1039, 40), (1, 1079, 20)]);
+        assert_eq!(
+            sent(&mut answering, idle),
+            [(1, 999, 40), (1, 1039, 40), (1, 1079, 20)]
+        );
         answering.request(&question(1, 0..9));
-        assert_eq!(answering.next(), Some(&question(2, 50..60)), "whoever was answered stands at the end again");
+        assert_eq!(
+            answering.next(),
+            Some(&question(2, 50..60)),
+            "whoever was answered stands at the end again"
+        );
         assert_eq!(answering.wanted(), Some((Rank(2), 50..60)));
         answering.deny(Rank(2), 50);
-        assert_eq!(answering.poll(idle, false), Some((Rank(2), FetchedPiece::denial(50))));
+        assert_eq!(
+            answering.poll(idle, false),
+            Some((Rank(2), FetchedPiece::denial(50)))
+        );
         answering.retain(|rank| rank == Rank(2));
         assert_eq!(answering.next(), None);
     }
@@ -271,13 +361,20 @@ mod tests {
         (1..4).for_each(|rank| answering.request(&question(rank, 0..most)));
         let mut served = Vec::new();
         while let Some((rank, bytes)) = answering.wanted() {
-            answering.supply(rank, bytes.start, &vec![0; (bytes.end - bytes.start) as usize], 1 << 16);
+            answering.supply(
+                rank,
+                bytes.start,
+                &vec![0; (bytes.end - bytes.start) as usize],
+                1 << 16,
+            );
             // A repeated request gets no second reply.
             answering.request(&question(rank.0, bytes.start..most));
             served.extend(sent(&mut answering, idle));
         }
         let turns = |from: u64, bytes: u64| (1..4).map(move |rank| (rank, from, bytes as usize));
-        let all = turns(0, SHARE_BYTES).chain(turns(SHARE_BYTES, SHARE_BYTES)).chain(turns(2 * SHARE_BYTES, 10));
+        let all = turns(0, SHARE_BYTES)
+            .chain(turns(SHARE_BYTES, SHARE_BYTES))
+            .chain(turns(2 * SHARE_BYTES, 10));
         assert_eq!(served, all.collect::<Vec<_>>());
     }
 
@@ -296,7 +393,10 @@ mod tests {
                     length
                 })
                 .sum();
-            assert_eq!(round_bytes, ROUND_BYTES.max(u64::from(crowd) * MIN_SHARE_BYTES));
+            assert_eq!(
+                round_bytes,
+                ROUND_BYTES.max(u64::from(crowd) * MIN_SHARE_BYTES)
+            );
             answering.retain(|_| false);
         }
     }
@@ -306,7 +406,10 @@ mod tests {
         let mut answering = Answering::default();
         let most = u64::MAX - 2 * SHARE_BYTES;
         answering.request(&question(1, most..u64::MAX));
-        assert_eq!(answering.wanted(), Some((Rank(1), most..most + SHARE_BYTES)));
+        assert_eq!(
+            answering.wanted(),
+            Some((Rank(1), most..most + SHARE_BYTES))
+        );
         answering.request(&question(1, u64::MAX - 7..u64::MAX));
         assert_eq!(answering.wanted(), Some((Rank(1), u64::MAX - 7..u64::MAX)));
     }
@@ -335,35 +438,76 @@ mod asking_tests {
     use proptest::prelude::*;
 
     fn piece(bytes: Range<u64>, end: u64) -> FetchedPiece {
-        FetchedPiece { from: bytes.start, end, bytes: bytes.map(|at| at as u8).collect() }
+        FetchedPiece {
+            from: bytes.start,
+            end,
+            bytes: bytes.map(|at| at as u8).collect(),
+        }
     }
 
     #[test]
     fn a_detected_loss_is_requested_again_at_once_and_an_undetected_one_with_growing_pauses() {
         let at = |millis: u64| Instant::START + Duration::from_millis(millis);
         let mut asking = Asking::new(at(0), &(1000..1_000_000));
-        assert_eq!(asking.poll(at(0)), Some(1000..1000 + MAX_FETCH_BYTES), "so many at a time");
+        assert_eq!(
+            asking.poll(at(0)),
+            Some(1000..1000 + MAX_FETCH_BYTES),
+            "so many at a time"
+        );
         let mut asking = Asking::new(at(0), &(1000..2000));
-        let asked: Vec<u64> = (0..4000).filter(|&millis| asking.poll(at(millis)).is_some()).collect();
-        let evenly = (0..24).map(|time| 300 + 160 * time).filter(|&millis| millis < 4000);
-        assert_eq!(asked, [0, 20, 60, 140].into_iter().chain(evenly).collect::<Vec<u64>>(), "milliseconds");
+        let asked: Vec<u64> = (0..4000)
+            .filter(|&millis| asking.poll(at(millis)).is_some())
+            .collect();
+        let evenly = (0..24)
+            .map(|time| 300 + 160 * time)
+            .filter(|&millis| millis < 4000);
+        assert_eq!(
+            asked,
+            [0, 20, 60, 140]
+                .into_iter()
+                .chain(evenly)
+                .collect::<Vec<u64>>(),
+            "milliseconds"
+        );
         asking.take(at(4000), &piece(1000..1200, 2000));
         asking.take(at(4000), &piece(1500..2000, 2000));
-        assert_eq!(asking.poll(at(4000)), Some(1200..1500), "the last has come: nothing else is on its way");
-        assert_eq!((asking.poll(at(4019)), asking.silence(at(4019))), (None, Duration::from_millis(19)));
+        assert_eq!(
+            asking.poll(at(4000)),
+            Some(1200..1500),
+            "the last has come: nothing else is on its way"
+        );
+        assert_eq!(
+            (asking.poll(at(4019)), asking.silence(at(4019))),
+            (None, Duration::from_millis(19))
+        );
         asking.take(at(4020), &piece(1600..1700, 2000));
-        asking.take(at(4020), &FetchedPiece { bytes: vec![9; 500], ..piece(1200..1201, 2000) });
-        assert_eq!(asking.take_bytes(), None, "the one was there, the other is not what it says");
+        asking.take(
+            at(4020),
+            &FetchedPiece {
+                bytes: vec![9; 500],
+                ..piece(1200..1201, 2000)
+            },
+        );
+        assert_eq!(
+            asking.take_bytes(),
+            None,
+            "the one was there, the other is not what it says"
+        );
         asking.take(at(4020), &piece(1200..1500, 1500));
         assert_eq!((asking.poll(at(9000)), asking.again_at()), (None, None));
-        assert_eq!(asking.take_bytes(), Some((1000..2000).map(|at| at as u8).collect()));
+        assert_eq!(
+            asking.take_bytes(),
+            Some((1000..2000).map(|at| at as u8).collect())
+        );
     }
 
     #[test]
     fn a_refusal_counts_only_if_it_replies_to_a_request() {
         let mut asking = Asking::new(Instant::START, &(10..20));
         asking.poll(Instant::START);
-        [9, 10, 20].into_iter().for_each(|from| asking.take(Instant::START, &FetchedPiece::denial(from)));
+        [9, 10, 20]
+            .into_iter()
+            .for_each(|from| asking.take(Instant::START, &FetchedPiece::denial(from)));
         assert_eq!(asking.denials(), 1);
     }
 

@@ -31,12 +31,12 @@
 //! new [`View`] with the next number (epoch), from which all hosts derive their parents and
 //! children.
 //!
-//! **Accepted senders.** Frames of another session are ignored, and counted. The root accepts JOIN from
-//! any host, and other frames only from the interfaces in its view. A waiting receiver accepts an
-//! ANNOUNCE of its group from any host; after that it accepts only frames of the root of its join request,
-//! and of the other members of its view only the stream. The root checks a DONE against the stream
-//! it sent, and accepts an ORPHAN only from the child's parent. A receiver obeys a REFUSE only if
-//! it names the nonce of this run.
+//! **Accepted senders.** Frames of another session are ignored, and counted. The root accepts JOIN
+//! from any host, and other frames only from the interfaces in its view. A waiting receiver accepts
+//! an ANNOUNCE of its group from any host; after that it accepts only frames of the root of its
+//! join request, and of the other members of its view only the stream. The root checks a DONE
+//! against the stream it sent, and accepts an ORPHAN only from the child's parent. A receiver obeys
+//! a REFUSE only if it names the nonce of this run.
 //!
 //! **Timers.** Each phase has its own, so that none outlives it:
 //!
@@ -97,19 +97,19 @@ pub use keyring::{ReceiverKeys, RootKeys};
 #[doc(hidden)]
 pub use link_share::LinkShare;
 pub use live::{
-    Cancel, Error, Expected, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions, RunOptions,
-    SendOptions, SendReport, Session, Start, WireOptions,
+    Cancel, Error, Expected, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
+    RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
 };
 #[doc(hidden)]
 pub use live::{History, IncidentKind};
 pub use message::{
-    ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs, Outcome, Packing,
-    Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
+    ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs,
+    Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root, RootConfig, RootEvent, RootFailure,
-    Route, TurnedAway, Wanted,
+    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root, RootConfig,
+    RootEvent, RootFailure, Route, TurnedAway, Wanted,
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;

@@ -16,8 +16,8 @@ use std::time::Duration;
 /// Depth of the bucket: time at the limit's rate that may be sent at once after a pause.
 pub(super) const DEPTH: Duration = Duration::from_millis(8);
 
-/// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a handful of frames. The
-/// depth of the bucket makes up for it.
+/// Extra wait for the limit, after which several frames are sent: a wake-up costs as much as a
+/// handful of frames. The depth of the bucket makes up for it.
 const BATCH_TIME: Duration = Duration::from_micros(200);
 
 /// Interval at which a due event that cannot be sent is checked again.
@@ -32,7 +32,8 @@ pub(super) struct Throttle {
     low_priority: Option<LowPriority>,
     rate: Option<Rate>,
     bucket: TokenBucket,
-    /// Fraction of a nanosecond to be paid beyond the bucket, in units of one second divided by the rate.
+    /// Fraction of a nanosecond to be paid beyond the bucket, in units of one second divided by the
+    /// rate.
     rest: u64,
     refused: bool,
     handled: Instant,
@@ -56,7 +57,11 @@ impl Throttle {
     }
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if self.low_priority.as_mut().is_some_and(|low_priority| low_priority.on_frame(now, frame)) {
+        if self
+            .low_priority
+            .as_mut()
+            .is_some_and(|low_priority| low_priority.on_frame(now, frame))
+        {
             self.settle();
         }
     }
@@ -70,21 +75,28 @@ impl Throttle {
         }
     }
 
-    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) gives the time of the next check.
+    /// Whether data may leave. If not, [`deadline`](Throttle::deadline) gives the time of the next
+    /// check.
     pub(super) fn admits(&mut self, now: Instant) -> bool {
         self.refused = self.rate.is_some() && self.bucket.ready_at(now).is_some();
         !self.refused
     }
 
     pub(super) fn spend(&mut self, now: Instant, frame_bytes: usize) {
-        self.low_priority.iter_mut().for_each(|low_priority| low_priority.on_sent(frame_bytes));
+        self.low_priority
+            .iter_mut()
+            .for_each(|low_priority| low_priority.on_sent(frame_bytes));
         let Some(rate) = self.rate else { return };
         if self.bucket.paid_at() < now - DEPTH {
             self.rest = 0;
         }
         let bits = frame_bytes.max(MIN_FRAME_BYTES) as u128 * 8;
-        let (cost, rate) = (bits * 1_000_000_000 + u128::from(self.rest), u128::from(rate.bits_per_second()));
-        self.bucket.spend(now, Duration::from_nanos((cost / rate) as u64), DEPTH);
+        let (cost, rate) = (
+            bits * 1_000_000_000 + u128::from(self.rest),
+            u128::from(rate.bits_per_second()),
+        );
+        self.bucket
+            .spend(now, Duration::from_nanos((cost / rate) as u64), DEPTH);
         self.rest = (cost % rate) as u64;
     }
 
@@ -93,17 +105,26 @@ impl Throttle {
         self.refused &= self.leave_at() > now;
     }
 
-    /// Returns the deadline of the machine, whose own next one is `own`. An event that was due, has been handled and
-    /// remains can only wait for the limit.
+    /// Returns the deadline of the machine, whose own next one is `own`. An event that was due, has
+    /// been handled and remains can only wait for the limit.
     pub(super) fn deadline(&self, own: Option<Deadline>) -> Option<Deadline> {
         if !self.refused {
             return own;
         }
         let own = own.map(|own| Deadline {
-            at: if own.at > self.handled { own.at } else { self.handled + CHECK_INTERVAL },
+            at: if own.at > self.handled {
+                own.at
+            } else {
+                self.handled + CHECK_INTERVAL
+            },
             ..own
         });
-        own.into_iter().chain([Deadline { at: self.leave_at(), why: Timer::PACE }]).min()
+        own.into_iter()
+            .chain([Deadline {
+                at: self.leave_at(),
+                why: Timer::PACE,
+            }])
+            .min()
     }
 
     fn leave_at(&self) -> Instant {
@@ -161,7 +182,9 @@ impl LowPriority {
 
     pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
         let way = self.ways.entry(frame.header.rank).or_default();
-        let Some(trip) = way.trips.sample(now, frame) else { return false };
+        let Some(trip) = way.trips.sample(now, frame) else {
+            return false;
+        };
         way.base = Some(way.base.map_or(trip, |base| base.min(trip)));
         way.shortest = Some(way.shortest.map_or(trip, |shortest| shortest.min(trip)));
         way.answers += 1;
@@ -175,9 +198,16 @@ impl LowPriority {
     }
 
     fn conclude(&mut self, lasts: Duration) {
-        let waited = self.ways.values().filter_map(|way| Some(way.shortest? - way.base?)).max().unwrap_or_default();
+        let waited = self
+            .ways
+            .values()
+            .filter_map(|way| Some(way.shortest? - way.base?))
+            .max()
+            .unwrap_or_default();
         let bits = std::mem::take(&mut self.bits);
-        self.ways.values_mut().for_each(|way| (way.shortest, way.answers) = (None, 0));
+        self.ways
+            .values_mut()
+            .for_each(|way| (way.shortest, way.answers) = (None, 0));
         // The first acknowledgement ends no real period, and a pause is none either.
         if lasts >= MAX_PERIOD * 2 {
             return;
@@ -203,13 +233,15 @@ fn shrunk(rate: u64, waited: Duration) -> u64 {
 fn grown(rate: u64, waited: Duration) -> u64 {
     let left = TARGET.saturating_sub(waited).as_nanos() as u64;
     let more = (rate / INCREASE).saturating_mul(left) / TARGET.as_nanos() as u64;
-    rate.saturating_add(more).min(Rate::HIGHEST.bits_per_second())
+    rate.saturating_add(more)
+        .min(Rate::HIGHEST.bits_per_second())
 }
 
 /// Lowest limit, in bits per second: below it, control messages alone would fill the rate.
 const LOWEST_BITS_PER_SECOND: u64 = 1_000_000;
 
-/// Flag bit in the encoded rate: low-priority mode. The other bits are the limit; all set means no limit.
+/// Flag bit in the encoded rate: low-priority mode. The other bits are the limit; all set means no
+/// limit.
 const YIELDING: u64 = 1 << 63;
 
 /// Rate limit of each host of a session, and whether it uses low-priority rate control.
@@ -220,8 +252,9 @@ impl FromStr for Rate {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Rate, String> {
-        Rate::new(ethbcast_planning::parse_rate(text)?)
-            .ok_or_else(|| format!("`{text}` is too little: signs of life need some, give at least 1mbit"))
+        Rate::new(ethbcast_planning::parse_rate(text)?).ok_or_else(|| {
+            format!("`{text}` is too little: signs of life need some, give at least 1mbit")
+        })
     }
 }
 
@@ -282,10 +315,12 @@ impl Rate {
 /// Maximum number of unused turns that count later.
 const MAX_SAVED: u32 = 32;
 
-/// Time without main-stream frames after which another host must be the bottleneck, and the link counts as free.
+/// Time without main-stream frames after which another host must be the bottleneck, and the link
+/// counts as free.
 const IDLE: Duration = Duration::from_millis(5);
 
-/// Share of the traffic beside the main stream: one frame per `MAIN_FRAMES` of the main stream, while both have some.
+/// Share of the traffic beside the main stream: one frame per `MAIN_FRAMES` of the main stream,
+/// while both have some.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Share<const MAIN_FRAMES: u32> {
     saved: u32,
@@ -332,7 +367,11 @@ mod tests {
         fn at(rate: u64) -> Host {
             let mut throttle = Throttle::default();
             throttle.set(Rate::new(rate));
-            Host { throttle, now: Instant::from_nanos(5 * SECOND_NANOS), sent: Vec::new() }
+            Host {
+                throttle,
+                now: Instant::from_nanos(5 * SECOND_NANOS),
+                sent: Vec::new(),
+            }
         }
 
         fn poll(&mut self, frame_bytes: usize, most: usize) {
@@ -371,7 +410,10 @@ mod tests {
                 }
                 within -= bytes as u64 * 8;
             }
-            (found.iter().copied().max().unwrap_or(0), found.iter().copied().min().unwrap_or(0))
+            (
+                found.iter().copied().max().unwrap_or(0),
+                found.iter().copied().min().unwrap_or(0),
+            )
         }
     }
 
@@ -427,7 +469,12 @@ mod tests {
         let mut host = Host::at(1_000_000);
         host.poll(1514, usize::MAX);
         let leave = host.throttle.bucket.paid_at() + BATCH_TIME;
-        let own = |at| Some(Deadline { at, why: Timer::HEARTBEAT });
+        let own = |at| {
+            Some(Deadline {
+                at,
+                why: Timer::HEARTBEAT,
+            })
+        };
         assert_eq!(
             host.throttle.deadline(own(host.now)).map(|next| next.at),
             Some(leave.min(host.now + CHECK_INTERVAL))
@@ -446,9 +493,18 @@ mod low_priority_tests {
     #[test]
     fn a_rate_grows_the_slower_and_shrinks_the_faster_the_longer_frames_wait() {
         let micros = Duration::from_micros;
-        assert_eq!([0, 500, 1000].map(|waited| grown(800, micros(waited))), [900, 850, 800]);
-        assert_eq!([1000, 1250, 5000].map(|waited| shrunk(1000, micros(waited))), [1000, 800, 500]);
-        assert_eq!(grown(u64::MAX / 2, Duration::ZERO), Rate::HIGHEST.bits_per_second());
+        assert_eq!(
+            [0, 500, 1000].map(|waited| grown(800, micros(waited))),
+            [900, 850, 800]
+        );
+        assert_eq!(
+            [1000, 1250, 5000].map(|waited| shrunk(1000, micros(waited))),
+            [1000, 800, 500]
+        );
+        assert_eq!(
+            grown(u64::MAX / 2, Duration::ZERO),
+            Rate::HIGHEST.bits_per_second()
+        );
     }
 
     #[test]
@@ -456,7 +512,10 @@ mod low_priority_tests {
         let mut low_priority = LowPriority::default();
         let wait = |low_priority: &mut LowPriority, shortest: u64, bits: u64| {
             let way = low_priority.ways.entry(Rank(1)).or_default();
-            (way.base, way.shortest) = (Some(Duration::from_micros(100)), Some(Duration::from_micros(shortest)));
+            (way.base, way.shortest) = (
+                Some(Duration::from_micros(100)),
+                Some(Duration::from_micros(shortest)),
+            );
             low_priority.bits = bits;
             low_priority.conclude(PERIOD);
             low_priority.rate().map(Rate::bits_per_second)
@@ -465,7 +524,11 @@ mod low_priority_tests {
         // The rate is 100 Mbit/s, and frames waited for 2 ms.
         assert_eq!(wait(&mut low_priority, 2100, 2_000_000), Some(50_000_000));
         assert_eq!(wait(&mut low_priority, 100, 1_000_000), Some(56_250_000));
-        assert_eq!(wait(&mut low_priority, 100, 100_000), Some(56_250_000), "it has nothing to send");
+        assert_eq!(
+            wait(&mut low_priority, 100, 100_000),
+            Some(56_250_000),
+            "it has nothing to send"
+        );
         for _ in 0..20 {
             wait(&mut low_priority, 50_000, 1_000_000);
         }

@@ -64,7 +64,13 @@ impl Landed {
 
     /// Returns a message with advice if DEST is a mixture of old and new data.
     pub fn broken(&self) -> Option<String> {
-        if let Some(path) = self.bytes.remarks.broken.get().filter(|_| self.path().is_none()) {
+        if let Some(path) = self
+            .bytes
+            .remarks
+            .broken
+            .get()
+            .filter(|_| self.path().is_none())
+        {
             return Some(format!(
                 "the old file at DEST was partly overwritten: it is in {}, and the next recv to DEST completes it",
                 path.display()
@@ -99,20 +105,41 @@ impl Landed {
 }
 
 impl Arrival {
-    pub fn new(dest: impl Into<Arc<Dest>>, target: Target, handling: Handling) -> (Arrival, Landed) {
+    pub fn new(
+        dest: impl Into<Arc<Dest>>,
+        target: Target,
+        handling: Handling,
+    ) -> (Arrival, Landed) {
         let (dest, said) = (dest.into(), Arc::<ArrivalState>::default());
         let told = dest.warned_of();
         let bytes = Some(Bytes::new(Arc::clone(&dest), handling, Arc::clone(&said)));
         let unpacks = target.accept.unpack;
         let (tree, arrived) = TreeStorage::new(target, handling.read_back);
-        let arrival = Arrival { dest, bytes, unpacking: None, tree, unpacks, is_tree: false, held: None };
-        (arrival, Landed { bytes: said, tree: arrived, told })
+        let arrival = Arrival {
+            dest,
+            bytes,
+            unpacking: None,
+            tree,
+            unpacks,
+            is_tree: false,
+            held: None,
+        };
+        (
+            arrival,
+            Landed {
+                bytes: said,
+                tree: arrived,
+                told,
+            },
+        )
     }
 
     /// Looks up the content on this host through `held`. If it `resumes`, an earlier run's data is
     /// used too, and this run's data is left for a later one.
     pub fn holding(mut self, held: &Arc<Held>, resumes: bool) -> Arrival {
-        self.bytes.iter_mut().for_each(|bytes| bytes.holding(resumes));
+        self.bytes
+            .iter_mut()
+            .for_each(|bytes| bytes.holding(resumes));
         if resumes {
             self.tree.resuming();
         }
@@ -128,20 +155,36 @@ impl Arrival {
                 return Err(too_small(free, size));
             }
             let [size, free] = sizes(size, free);
-            let text = format!("no space: {size} to come, {free} free where DEST is: make room, or choose another");
+            let text = format!(
+                "no space: {size} to come, {free} free where DEST is: make room, or choose another"
+            );
             return Err(StorageError::new(Outcome::NoSpace, text));
         }
         Ok(())
     }
 
     fn storage(&mut self) -> &mut dyn Storage {
-        if self.is_tree { &mut self.tree } else { self.bytes.as_mut().expect("nothing unpacks into it") }
+        if self.is_tree {
+            &mut self.tree
+        } else {
+            self.bytes.as_mut().expect("nothing unpacks into it")
+        }
     }
 
-    fn unpack(&mut self, packing: Packing, attributes: FileAttributes, offered: &Offered) -> Result<(), StorageError> {
+    fn unpack(
+        &mut self,
+        packing: Packing,
+        attributes: FileAttributes,
+        offered: &Offered,
+    ) -> Result<(), StorageError> {
         let mut bytes = self.bytes.take().expect("nothing unpacks into it");
-        bytes.begin(&Offered { size: None, content: ContentKind::File(attributes), ..offered.clone() })?;
-        let unpacking = Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;
+        bytes.begin(&Offered {
+            size: None,
+            content: ContentKind::File(attributes),
+            ..offered.clone()
+        })?;
+        let unpacking =
+            Unpacking::start(packing, bytes).map_err(|error| crate::trouble("unpack it", error))?;
         self.unpacking = Some(unpacking);
         Ok(())
     }
@@ -152,7 +195,9 @@ impl Dest {
     pub fn offer_check(dest: &Arc<Dest>, target: &Target) -> OfferCheck {
         let (dest, target) = (Arc::clone(dest), target.clone());
         OfferCheck::new(move |offered| {
-            let refused = dest.check_offered(&target, offered).map_err(StorageError::into_parts);
+            let refused = dest
+                .check_offered(&target, offered)
+                .map_err(StorageError::into_parts);
             refused.map_err(|(outcome, text, _)| outcome.status_and_reason(&text).1.to_owned())
         })
     }
@@ -160,7 +205,10 @@ impl Dest {
     fn check_offered(&self, target: &Target, offered: &Offered) -> Result<(), StorageError> {
         self.check_kind(offered.content, target.accept.unpack)?;
         if offered.content != ContentKind::Tree {
-            return self.path(&offered.source).map(drop).map_err(StorageError::refused);
+            return self
+                .path(&offered.source)
+                .map(drop)
+                .map_err(StorageError::refused);
         }
         match &*offered.source {
             // Several sources, or one of that name; or a name that may have been escaped.
@@ -192,7 +240,9 @@ impl Dest {
                 "a directory comes, which no command takes: give DEST the name of a directory, or have an archive \
                  sent, `tar c DIR | ethbcast send -`",
             ),
-            Dest::Device { .. } => Some("a directory comes, which cannot go to a device: choose a directory as DEST"),
+            Dest::Device { .. } => {
+                Some("a directory comes, which cannot go to a device: choose a directory as DEST")
+            }
             Dest::File { .. } | Dest::Directory { .. } => None,
         }
     }
@@ -207,13 +257,21 @@ impl Storage for Arrival {
         }
         self.storage().begin(offered)?;
         if let Some(held) = &self.held {
-            held.opened(if self.is_tree { self.tree.left() } else { self.bytes.as_mut().and_then(Bytes::left) });
+            held.opened(if self.is_tree {
+                self.tree.left()
+            } else {
+                self.bytes.as_mut().and_then(Bytes::left)
+            });
         }
         Ok(())
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
-        if self.unpacking.is_some() { None } else { self.storage().kept() }
+        if self.unpacking.is_some() {
+            None
+        } else {
+            self.storage().kept()
+        }
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -231,14 +289,20 @@ impl Storage for Arrival {
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
-        let Some(mut unpacking) = self.unpacking.take() else { return self.storage().settle(trailer) };
+        let Some(mut unpacking) = self.unpacking.take() else {
+            return self.storage().settle(trailer);
+        };
         let Unpacked { bytes, content } = unpacking.finish()?;
         self.bytes.insert(bytes).settle(content)
     }
 
     fn syncs(&self) -> bool {
         // Compressed content is decompressed to a disk.
-        if self.is_tree { self.tree.syncs() } else { self.bytes.as_ref().is_none_or(Storage::syncs) }
+        if self.is_tree {
+            self.tree.syncs()
+        } else {
+            self.bytes.as_ref().is_none_or(Storage::syncs)
+        }
     }
 
     fn note(&self) -> String {
@@ -271,10 +335,20 @@ pub(super) struct Unpacked {
 impl Unpacking {
     pub(super) fn start(packing: Packing, bytes: Bytes) -> io::Result<Unpacking> {
         let (pieces, packed) = sync_channel(PIECES_WAITING);
-        let packed = Packed { pieces: packed, piece: Vec::new(), taken: 0, has_ended: false };
+        let packed = Packed {
+            pieces: packed,
+            piece: Vec::new(),
+            taken: 0,
+            has_ended: false,
+        };
         let work = move || work(packing, packed, bytes);
-        let thread = thread::Builder::new().name("unpack".to_owned()).spawn(work)?;
-        Ok(Unpacking { pieces: Some(pieces), thread: Some(thread) })
+        let thread = thread::Builder::new()
+            .name("unpack".to_owned())
+            .spawn(work)?;
+        Ok(Unpacking {
+            pieces: Some(pieces),
+            thread: Some(thread),
+        })
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -344,7 +418,8 @@ struct Packed {
 impl Read for Packed {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.taken == self.piece.len() && !self.has_ended {
-            let cut_off = |_| io::Error::new(io::ErrorKind::ConnectionAborted, "the rest does not come");
+            let cut_off =
+                |_| io::Error::new(io::ErrorKind::ConnectionAborted, "the rest does not come");
             self.piece = self.pieces.recv().map_err(cut_off)?;
             (self.taken, self.has_ended) = (0, self.piece.is_empty());
         }

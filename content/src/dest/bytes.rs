@@ -104,7 +104,8 @@ impl Bytes {
         self.left.take()
     }
 
-    /// Fails when unpacked data has almost filled the file system: its size is not known from the sender.
+    /// Fails when unpacked data has almost filled the file system: its size is not known from the
+    /// sender.
     pub(super) fn check_room(&self, unpacked_bytes: u64) -> Result<(), StorageError> {
         if !self.dest.is_nearly_full() {
             return Ok(());
@@ -120,11 +121,18 @@ impl Bytes {
     /// Decides whether to resume: only a file of known size that is large or is overwritten in
     /// place.
     fn resume(&self, offered: &Offered, over: Over) -> Resume {
-        let is_file = matches!(offered.content, ContentKind::File(_) | ContentKind::Sparse(_));
-        let Some(bytes) = offered.size.filter(|_| is_file) else { return Resume::Not };
+        let is_file = matches!(
+            offered.content,
+            ContentKind::File(_) | ContentKind::Sparse(_)
+        );
+        let Some(bytes) = offered.size.filter(|_| is_file) else {
+            return Resume::Not;
+        };
         match over {
             Over::InPlace => Resume::InPlace(Identity::of(offered, bytes)),
-            _ if self.resumes && bytes >= MIN_KEPT_BYTES => Resume::From(Identity::of(offered, bytes)),
+            _ if self.resumes && bytes >= MIN_KEPT_BYTES => {
+                Resume::From(Identity::of(offered, bytes))
+            }
             _ => Resume::Not,
         }
     }
@@ -133,25 +141,36 @@ impl Bytes {
         match &*self.dest {
             Dest::Stdout => {
                 let is_over = Arc::clone(&self.said.is_over);
-                return Ok(Box::new(PipeDest::Stdout { out: io::stdout(), is_over }));
+                return Ok(Box::new(PipeDest::Stdout {
+                    out: io::stdout(),
+                    is_over,
+                }));
             }
             Dest::Command(command) => {
-                let started = CommandInput::start(command, &offered.source, Arc::clone(&self.said.command));
-                let started = started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
+                let started =
+                    CommandInput::start(command, &offered.source, Arc::clone(&self.said.command));
+                let started =
+                    started.map_err(|error| trouble(&format!("run `{command}`"), error))?;
                 return Ok(Box::new(PipeDest::Command(started)));
             }
             Dest::Device { device, path } => {
                 // A device keeps its own mode.
                 self.attributes = None;
-                let again = device.writing(path).map_err(|error| trouble("open the device twice", error))?;
+                let again = device
+                    .writing(path)
+                    .map_err(|error| trouble("open the device twice", error))?;
                 return Ok(Box::new(again));
             }
             Dest::File { .. } | Dest::Directory { .. } => {}
         }
-        let path = self.dest.path(&offered.source).map_err(StorageError::refused)?;
+        let path = self
+            .dest
+            .path(&offered.source)
+            .map_err(StorageError::refused)?;
         let (path, over) = path.expect("it is a file");
         let directory = self.dest.directory().unwrap_or(Path::new("."));
-        let holder = Beneath::open(directory).map_err(|error| trouble("open the directory of DEST", error))?;
+        let holder = Beneath::open(directory)
+            .map_err(|error| trouble("open the directory of DEST", error))?;
         let place = DestPlace {
             holder: Arc::new(holder),
             holder_path: directory.to_owned(),
@@ -163,13 +182,18 @@ impl Bytes {
         let (resume, remarks) = (self.resume(offered, over), Arc::clone(&self.said.remarks));
         let file = FileDest::prepare(place, &resume, Pace::Every(SYNC_BYTES), remarks);
         let mut file = file.map_err(|error| trouble("begin a hidden file beside DEST", error))?;
-        file.reserve(room.unwrap_or(0)).map_err(|error| trouble("take the room for it", error))?;
+        file.reserve(room.unwrap_or(0))
+            .map_err(|error| trouble("take the room for it", error))?;
         Ok(Box::new(file))
     }
 
     fn open(&mut self, offered: &Offered) -> Result<Box<dyn Kind>, StorageError> {
         let mut kind = self.prepare(offered)?;
-        if self.is_held && kind.has_some().map_err(|error| trouble("read DEST", error))? {
+        if self.is_held
+            && kind
+                .has_some()
+                .map_err(|error| trouble("read DEST", error))?
+        {
             let there = kind.handle();
             self.left = match &mut self.sparse {
                 None => there,
@@ -177,7 +201,9 @@ impl Bytes {
                 Some(sparse) => {
                     sparse.left = Map::read(kind.prologue()).map(Arc::new);
                     let left = there.zip(sparse.left.clone());
-                    left.map(|(file, map)| Box::new(SparseStream::new(map, Handle(file))) as Box<dyn ReadAt>)
+                    left.map(|(file, map)| {
+                        Box::new(SparseStream::new(map, Handle(file))) as Box<dyn ReadAt>
+                    })
                 }
             };
         }
@@ -185,7 +211,10 @@ impl Bytes {
     }
 
     fn kind(&mut self) -> &mut dyn Kind {
-        &mut **self.kind.as_mut().expect("data comes when the session has begun")
+        &mut **self
+            .kind
+            .as_mut()
+            .expect("data comes when the session has begun")
     }
 
     fn limit(&self) -> Option<u64> {
@@ -239,7 +268,9 @@ impl Bytes {
         self.kind().keep_prologue(map.encoded());
         let sparse = self.sparse.as_mut().expect("its map has come");
         if let Some(file) = handle {
-            sparse.again.get_or_init(|| SparseStream::new(Arc::clone(&map), Handle(file)));
+            sparse
+                .again
+                .get_or_init(|| SparseStream::new(Arc::clone(&map), Handle(file)));
         }
         sparse.map = Some(Arc::clone(&map));
         Ok(map)
@@ -251,18 +282,31 @@ impl Bytes {
             Some(map) => map,
             None => {
                 let whole = bytes.len();
-                let (rest, map) = sparse.incoming.take(bytes).map_err(|error| damaged(error.to_string()))?;
+                let (rest, map) = sparse
+                    .incoming
+                    .take(bytes)
+                    .map_err(|error| damaged(error.to_string()))?;
                 sparse.came += (whole - rest.len()) as u64;
                 bytes = rest;
                 let Some(map) = map else { return Ok(()) };
                 self.take_map(map)?
             }
         };
-        let stand = stand && self.sparse.as_ref().is_some_and(|sparse| sparse.left.as_ref() == Some(&map));
+        let stand = stand
+            && self
+                .sparse
+                .as_ref()
+                .is_some_and(|sparse| sparse.left.as_ref() == Some(&map));
         while !bytes.is_empty() {
             let came = self.sparse.as_ref().map_or(0, |sparse| sparse.came);
-            let Some(Part::Data(Extent { offset, bytes: most })) = map.at(came) else {
-                return Err(damaged("more came than its map says: send again with the same build".to_owned()));
+            let Some(Part::Data(Extent {
+                offset,
+                bytes: most,
+            })) = map.at(came)
+            else {
+                return Err(damaged(
+                    "more came than its map says: send again with the same build".to_owned(),
+                ));
             };
             if offset > self.at {
                 self.skip_to(offset)?;
@@ -278,7 +322,8 @@ impl Bytes {
 
     /// Fails if the content is a compressed or qcow2 image about to be written raw to a device.
     fn check_image(&self, bytes: &[u8]) -> Result<(), StorageError> {
-        let packed = ImageFormat::of(bytes).filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
+        let packed = ImageFormat::of(bytes)
+            .filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
         let Some(format) = packed else { return Ok(()) };
         let text = format!(
             "the sender offers a {} file, not the image inside it: send it with --decompress root, or write it as it \
@@ -290,16 +335,30 @@ impl Bytes {
 
     /// Fails if the image's partition table is made for another sector size than the device's.
     fn check_sectors(&self, bytes: &[u8]) -> Result<(), StorageError> {
-        let sectors = self.kind.as_ref().and_then(|kind| kind.sector_bytes()).filter(|_| self.at == 0);
-        let (Some(own), Some(limit), false) = (sectors, self.limit(), self.handling.any_sectors) else { return Ok(()) };
-        let image_bytes = self.sparse.as_ref().and_then(|sparse| Some(sparse.map.as_ref()?.bytes()));
+        let sectors = self
+            .kind
+            .as_ref()
+            .and_then(|kind| kind.sector_bytes())
+            .filter(|_| self.at == 0);
+        let (Some(own), Some(limit), false) = (sectors, self.limit(), self.handling.any_sectors)
+        else {
+            return Ok(());
+        };
+        let image_bytes = self
+            .sparse
+            .as_ref()
+            .and_then(|sparse| Some(sparse.map.as_ref()?.bytes()));
         check_sectors(own, bytes, image_bytes.or(self.size).unwrap_or(limit))
     }
 
     fn compare(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         // A pipe cannot be read.
-        let Some(_) = self.kind().handle() else { return Ok(()) };
-        self.kind().forget().map_err(|error| trouble("read back what was written", error))?;
+        let Some(_) = self.kind().handle() else {
+            return Ok(());
+        };
+        self.kind()
+            .forget()
+            .map_err(|error| trouble("read back what was written", error))?;
         let written = self.kept().expect("it can be read");
         verify(trailer, |buffer, offset| written.read_at(buffer, offset))
     }
@@ -330,26 +389,44 @@ impl Storage for Bytes {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         self.check_image(bytes)?;
-        if self.sparse.is_some() { self.write_sparse(bytes, false) } else { self.put(bytes, false) }
+        if self.sparse.is_some() {
+            self.write_sparse(bytes, false)
+        } else {
+            self.put(bytes, false)
+        }
     }
 
     fn keep(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        if self.sparse.is_some() { self.write_sparse(bytes, true) } else { self.put(bytes, true) }
+        if self.sparse.is_some() {
+            self.write_sparse(bytes, true)
+        } else {
+            self.put(bytes, true)
+        }
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
         if let Some(sparse) = &self.sparse {
-            let map = sparse.map.clone().filter(|map| sparse.came == map.stream_bytes());
-            let map = map.ok_or_else(|| damaged("less came than its map says: send again".to_owned()))?;
+            let map = sparse
+                .map
+                .clone()
+                .filter(|map| sparse.came == map.stream_bytes());
+            let map =
+                map.ok_or_else(|| damaged("less came than its map says: send again".to_owned()))?;
             self.skip_to(map.bytes())?;
         }
         let attributes = self.attributes;
         self.kind().settle(attributes)?;
-        if self.handling.read_back { self.compare(trailer) } else { Ok(()) }
+        if self.handling.read_back {
+            self.compare(trailer)
+        } else {
+            Ok(())
+        }
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
-        let Some(mut kind) = self.kind.take() else { return Ok(()) };
+        let Some(mut kind) = self.kind.take() else {
+            return Ok(());
+        };
         let (path, put) = kind.put();
         if let Some(path) = path {
             self.said.path.get_or_init(|| path);
@@ -360,7 +437,8 @@ impl Storage for Bytes {
 
 pub(super) fn too_small(device_bytes: u64, bytes: u64) -> StorageError {
     let [holds, size] = sizes(device_bytes, bytes);
-    let text = format!("the device holds {holds}, the image has {size}: choose a larger one as DEST");
+    let text =
+        format!("the device holds {holds}, the image has {size}: choose a larger one as DEST");
     StorageError::new(Outcome::NoSpace, text)
 }
 
@@ -380,9 +458,16 @@ mod tests {
     const PART_BYTES: usize = 300_000;
 
     fn stream(hole_bytes: u64, seed: u8) -> (Vec<u8>, Vec<u8>) {
-        let parts: Vec<Vec<u8>> = (0..8).map(|part| vec![part * 16 + seed; PART_BYTES]).collect();
+        let parts: Vec<Vec<u8>> = (0..8)
+            .map(|part| vec![part * 16 + seed; PART_BYTES])
+            .collect();
         let place = |part: u64| hole_bytes + part * (hole_bytes + PART_BYTES as u64);
-        let extents = (0..8).map(|part| Extent { offset: place(part), bytes: PART_BYTES as u64 }).collect();
+        let extents = (0..8)
+            .map(|part| Extent {
+                offset: place(part),
+                bytes: PART_BYTES as u64,
+            })
+            .collect();
         let map = Map::new(place(8), extents).expect("sound");
         let mut file = vec![0; place(8) as usize];
         for (part, bytes) in parts.iter().enumerate() {
@@ -395,16 +480,29 @@ mod tests {
         let dest = Dest::resolve(directory.path().join("image").as_os_str(), false).expect("room");
         let mut bytes = Bytes::new(Arc::new(dest), Handling::default(), Arc::default());
         bytes.holding(true);
-        let attributes = FileAttributes { mode: 0o600, modified_seconds: 1, modified_nanoseconds: 0 };
+        let attributes = FileAttributes {
+            mode: 0o600,
+            modified_seconds: 1,
+            modified_nanoseconds: 0,
+        };
         let (size, content) = (Some(stream.len() as u64), ContentKind::Sparse(attributes));
-        bytes.begin(&Offered { source: "image".to_owned(), size, content, ..Offered::default() }).expect("room");
+        bytes
+            .begin(&Offered {
+                source: "image".to_owned(),
+                size,
+                content,
+                ..Offered::default()
+            })
+            .expect("room");
         bytes
     }
 
     fn cut_off(directory: &TempDir, stream: &[u8], came: usize) {
         let mut bytes = begin(directory, stream);
         assert!(bytes.left().is_none(), "nothing is there yet");
-        stream[..came].chunks(65_536).for_each(|piece| bytes.write(piece).expect("room"));
+        stream[..came]
+            .chunks(65_536)
+            .for_each(|piece| bytes.write(piece).expect("room"));
         let journal = || {
             fs::read_dir(directory.path())
                 .expect("readable")
@@ -412,7 +510,9 @@ mod tests {
                 .find(|entry| entry.file_name().to_string_lossy().ends_with(".journal"))
         };
         let deadline = Instant::now() + Duration::from_secs(30);
-        while journal().is_none_or(|entry| entry.metadata().is_ok_and(|journal| journal.len() < 200)) {
+        while journal()
+            .is_none_or(|entry| entry.metadata().is_ok_and(|journal| journal.len() < 200))
+        {
             assert!(Instant::now() < deadline, "the map is not kept");
             std::thread::yield_now();
         }
@@ -424,12 +524,19 @@ mod tests {
         let (mut sent, mut tally) = (0, Tally::default());
         for piece in stream.chunks(65_536) {
             let (mut buffer, mut read) = (vec![0; piece.len()], 0);
-            while let Ok(count @ 1..) = left.read_at(&mut buffer[read..], tally.bytes() + read as u64) {
+            while let Ok(count @ 1..) =
+                left.read_at(&mut buffer[read..], tally.bytes() + read as u64)
+            {
                 read += count;
             }
             let is_here = read == piece.len() && buffer == piece;
             sent += if is_here { 0 } else { piece.len() };
-            if is_here { bytes.keep(piece) } else { bytes.write(piece) }.expect("room");
+            if is_here {
+                bytes.keep(piece)
+            } else {
+                bytes.write(piece)
+            }
+            .expect("room");
             tally.add(piece);
         }
         bytes.settle(tally.trailer()).expect("room");
@@ -443,14 +550,26 @@ mod tests {
         let (stream, file) = stream(1 << 20, 1);
         cut_off(&directory, &stream, stream.len() / 2);
         let sent = go_on(&directory, &stream);
-        assert!(sent <= stream.len() / 2 + 65_536, "{sent} of {}", stream.len());
+        assert!(
+            sent <= stream.len() / 2 + 65_536,
+            "{sent} of {}",
+            stream.len()
+        );
         let image = fs::File::open(directory.path().join("image")).expect("there");
         let mut found = vec![1; file.len()];
         image.read_exact_at(&mut found, 0).expect("so long");
         assert!(found == file);
         let blocks = image.metadata().expect("open").blocks() * 512;
-        assert!(blocks < 3 << 20, "{blocks} bytes for {} of data: the holes are holes", 8 * PART_BYTES);
-        assert_eq!(fs::read_dir(directory.path()).expect("readable").count(), 1, "no journal is left");
+        assert!(
+            blocks < 3 << 20,
+            "{blocks} bytes for {} of data: the holes are holes",
+            8 * PART_BYTES
+        );
+        assert_eq!(
+            fs::read_dir(directory.path()).expect("readable").count(),
+            1,
+            "no journal is left"
+        );
     }
 
     #[test]

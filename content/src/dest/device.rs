@@ -30,7 +30,11 @@ impl Device {
     /// if it is in use, or if it is not writable.
     pub(super) fn open(path: &Path) -> std::result::Result<Device, DestError> {
         let name = path.display();
-        let opened = OpenOptions::new().read(true).write(true).custom_flags(libc::O_EXCL).open(path);
+        let opened = OpenOptions::new()
+            .read(true)
+            .write(true)
+            .custom_flags(libc::O_EXCL)
+            .open(path);
         free(path)?;
         let cannot = |error: Error| {
             let help = match error.kind() {
@@ -38,13 +42,21 @@ impl Device {
                 ErrorKind::ReadOnlyFilesystem => "it is read-only (`blockdev --setrw`)",
                 _ => "choose another DEST",
             };
-            DestError(format!("cannot write to the device {name}: {error}; {help}"))
+            DestError(format!(
+                "cannot write to the device {name}: {error}; {help}"
+            ))
         };
         let mut file = opened.map_err(cannot)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(cannot)?;
         file.rewind().map_err(cannot)?;
-        let sector_bytes = ioctl_blksszget(&file).map_err(|error| cannot(error.into()))?.into();
-        Ok(Device { file, bytes, sector_bytes })
+        let sector_bytes = ioctl_blksszget(&file)
+            .map_err(|error| cannot(error.into()))?
+            .into();
+        Ok(Device {
+            file,
+            bytes,
+            sector_bytes,
+        })
     }
 
     /// Checks a device given as DEST, and returns its size in bytes.
@@ -53,16 +65,28 @@ impl Device {
     /// If it is in use, with its users, or not writable.
     pub fn look(path: &Path) -> std::result::Result<u64, DestError> {
         free(path)?;
-        let cannot = |error: Error| DestError(format!("cannot read the device {}: {error}", path.display()));
-        File::open(path).and_then(|mut file| file.seek(SeekFrom::End(0))).map_err(cannot)
+        let cannot = |error: Error| {
+            DestError(format!(
+                "cannot read the device {}: {error}",
+                path.display()
+            ))
+        };
+        File::open(path)
+            .and_then(|mut file| file.seek(SeekFrom::End(0)))
+            .map_err(cannot)
     }
 
     /// Whether this is a whole disk with a partition table that the kernel may not have read yet.
     pub fn has_new_partitions(&self) -> bool {
         let mut head = [0; 520];
         let read = crate::journal::read_all(&self.file, &mut head, 0).unwrap_or(0);
-        let has_table = read == head.len() && (head[510..512] == [0x55, 0xaa] || &head[512..] == b"EFI PART");
-        has_table && self.file.metadata().is_ok_and(|there| takes_partitions(there.rdev()))
+        let has_table =
+            read == head.len() && (head[510..512] == [0x55, 0xaa] || &head[512..] == b"EFI PART");
+        has_table
+            && self
+                .file
+                .metadata()
+                .is_ok_and(|there| takes_partitions(there.rdev()))
     }
 
     pub fn bytes(&self) -> u64 {
@@ -71,16 +95,28 @@ impl Device {
 
     pub(super) fn writing(&self, path: &Path) -> Result<DeviceDest<File>> {
         let pace = Pace::Every(SYNC_BYTES);
-        DeviceDest::new(self.file.try_clone()?, self.bytes, self.sector_bytes, path.to_owned(), pace)
+        DeviceDest::new(
+            self.file.try_clone()?,
+            self.bytes,
+            self.sector_bytes,
+            path.to_owned(),
+            pace,
+        )
     }
 }
 
 fn free(path: &Path) -> std::result::Result<(), DestError> {
     let (name, users) = (path.display(), users(path));
     if !users.is_empty() {
-        return Err(DestError(format!("DEST {name} is {}", users.join("; it is "))));
+        return Err(DestError(format!(
+            "DEST {name} is {}",
+            users.join("; it is ")
+        )));
     }
-    if path.metadata().is_ok_and(|there| is_read_only(there.rdev())) {
+    if path
+        .metadata()
+        .is_ok_and(|there| is_read_only(there.rdev()))
+    {
         return Err(DestError(format!(
             "the device {name} is read-only: `blockdev --setrw {name}`, if it can be written, or choose another DEST"
         )));
@@ -100,14 +136,32 @@ pub(super) struct DeviceDest<F: DiskFile> {
 }
 
 impl<F: DiskFile> DeviceDest<F> {
-    fn new(file: F, bytes: u64, sector_bytes: u64, path: PathBuf, pace: Pace) -> Result<DeviceDest<F>> {
+    fn new(
+        file: F,
+        bytes: u64,
+        sector_bytes: u64,
+        path: PathBuf,
+        pace: Pace,
+    ) -> Result<DeviceDest<F>> {
         let (syncing, mut synced) = (file.try_clone()?, 0);
         let syncer = Syncer::start(pace, move || {
             syncing.sync_data()?;
             synced += SYNC_BYTES;
-            if synced > LARGE_BYTES { syncing.forget() } else { Ok(()) }
+            if synced > LARGE_BYTES {
+                syncing.forget()
+            } else {
+                Ok(())
+            }
         })?;
-        Ok(DeviceDest { file, bytes, sector_bytes, path, at: 0, present: Present::default(), syncer })
+        Ok(DeviceDest {
+            file,
+            bytes,
+            sector_bytes,
+            path,
+            at: 0,
+            present: Present::default(),
+            syncer,
+        })
     }
 
     /// Writes the next bytes, except for pieces that the device has already.
@@ -122,7 +176,10 @@ impl<F: DiskFile> DeviceDest<F> {
     fn skip_all(&mut self, bytes: u64) -> Result<()> {
         self.check_room(bytes)?;
         let end = self.at + bytes;
-        let (from, to) = (self.at.next_multiple_of(HOLE_BORDER), end / HOLE_BORDER * HOLE_BORDER);
+        let (from, to) = (
+            self.at.next_multiple_of(HOLE_BORDER),
+            end / HOLE_BORDER * HOLE_BORDER,
+        );
         if from < to && self.file.punch(from..to).is_ok() {
             self.write_zeros(from)?;
             self.at = to;
@@ -146,7 +203,12 @@ impl<F: DiskFile> DeviceDest<F> {
         Err(Error::new(ErrorKind::StorageFull, text))
     }
 
-    fn heed(&mut self, doing: &str, done: Result<()>, bytes: u64) -> std::result::Result<(), StorageError> {
+    fn heed(
+        &mut self,
+        doing: &str,
+        done: Result<()>,
+        bytes: u64,
+    ) -> std::result::Result<(), StorageError> {
         Ok(self.syncer.on_written(done, bytes).map_err(at(doing))?)
     }
 }
@@ -186,9 +248,16 @@ impl<F: DiskFile> Kind for DeviceDest<F> {
         self.heed("leave a hole", skipped, 0)
     }
 
-    fn settle(&mut self, _attributes: Option<FileAttributes>) -> std::result::Result<(), StorageError> {
+    fn settle(
+        &mut self,
+        _attributes: Option<FileAttributes>,
+    ) -> std::result::Result<(), StorageError> {
         // Permissions of a device are its administrator's decision.
-        log::info!("{} of {} bytes were there before", self.present.found_bytes, self.at);
+        log::info!(
+            "{} of {} bytes were there before",
+            self.present.found_bytes,
+            self.at
+        );
         let synced = self.syncer.finish().and_then(|()| self.file.sync());
         Ok(synced.map_err(at("sync"))?)
     }
@@ -212,7 +281,11 @@ const PROTECTIVE: u8 = 0xee;
 
 /// Fails if the partition table of the image that begins with `head` is made for other sectors than
 /// the device's, which have `own` bytes.
-pub(super) fn check_sectors(own: u64, head: &[u8], image_bytes: u64) -> std::result::Result<(), StorageError> {
+pub(super) fn check_sectors(
+    own: u64,
+    head: &[u8],
+    image_bytes: u64,
+) -> std::result::Result<(), StorageError> {
     match made_for(head, image_bytes) {
         Some(made) if made != own => Err(StorageError::refused(format!(
             "the image has a partition table for sectors of {made} bytes, but DEST has sectors of {own}: no machine \
@@ -239,10 +312,19 @@ fn made_for(head: &[u8], image_bytes: u64) -> Option<u64> {
     }
     let entries: Vec<&[u8]> = head[ENTRIES].chunks(ENTRY_BYTES).collect();
     // A file system's boot sector has the signature too, but program code at that offset.
-    let is_table = entries.iter().all(|entry| matches!(entry[0], 0 | 0x80) && entry[4] != PROTECTIVE);
-    let number = |entry: &[u8], at: usize| u64::from(u32::from_le_bytes([0, 1, 2, 3].map(|byte| entry[at + byte])));
+    let is_table = entries
+        .iter()
+        .all(|entry| matches!(entry[0], 0 | 0x80) && entry[4] != PROTECTIVE);
+    let number = |entry: &[u8], at: usize| {
+        u64::from(u32::from_le_bytes(
+            [0, 1, 2, 3].map(|byte| entry[at + byte]),
+        ))
+    };
     let used = entries.iter().filter(|entry| entry[4] != 0);
-    let end = used.map(|entry| number(entry, 8) + number(entry, 12)).max().filter(|_| is_table)?;
+    let end = used
+        .map(|entry| number(entry, 8) + number(entry, 12))
+        .max()
+        .filter(|_| is_table)?;
     (end * 512 <= image_bytes && end * 4096 > image_bytes).then_some(512)
 }
 
@@ -259,7 +341,8 @@ mod tests {
         file.write_all_at(&[3; 8 * PIECE_BYTES], 0).expect("room");
         let again = file.try_clone().expect("open");
         let (bytes, pace) = (8 * PIECE_BYTES as u64, Pace::Every(SYNC_BYTES));
-        let mut device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).expect("a thread");
+        let mut device =
+            DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).expect("a thread");
         device.write_all(&[7; 100]).expect("room");
         device.skip_all(5 * PIECE_BYTES as u64).expect("room");
         device.write_all(&[7; 100]).expect("room");
@@ -268,29 +351,59 @@ mod tests {
         let hole = 100..5 * PIECE_BYTES + 100;
         assert!(found[..100] == [7; 100] && found[hole.clone()].iter().all(|&byte| byte == 0));
         assert!(found[hole.end..hole.end + 100] == [7; 100]);
-        let error = device.write_all(&[5; 4 * PIECE_BYTES]).expect_err("too many");
-        assert!(error.kind() == ErrorKind::StorageFull && error.to_string().contains("holds 524288 bytes,"), "{error}");
+        let error = device
+            .write_all(&[5; 4 * PIECE_BYTES])
+            .expect_err("too many");
+        assert!(
+            error.kind() == ErrorKind::StorageFull
+                && error.to_string().contains("holds 524288 bytes,"),
+            "{error}"
+        );
     }
 
     #[test]
     fn room_is_said_in_the_unit_that_fits_it() {
-        for (bytes, shown) in [(1000, "1000 bytes"), (5 << 20, "5.00 MiB"), (3 << 30, "3072.00 MiB")] {
+        for (bytes, shown) in [
+            (1000, "1000 bytes"),
+            (5 << 20, "5.00 MiB"),
+            (3 << 30, "3072.00 MiB"),
+        ] {
             let file = tempfile::tempfile().expect("a file");
-            let device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), Pace::Every(SYNC_BYTES));
-            let error = device.expect("a thread").check_room(bytes + 1).expect_err("one byte more");
-            assert_eq!(error.to_string(), format!("the device holds {shown}, and more come"));
+            let device = DeviceDest::new(
+                file,
+                bytes,
+                512,
+                PathBuf::from("device"),
+                Pace::Every(SYNC_BYTES),
+            );
+            let error = device
+                .expect("a thread")
+                .check_room(bytes + 1)
+                .expect_err("one byte more");
+            assert_eq!(
+                error.to_string(),
+                format!("the device holds {shown}, and more come")
+            );
         }
     }
 
     /// Pieces of a device by what they are filled with.
     fn filled(pieces: &[u8]) -> Vec<u8> {
-        pieces.iter().flat_map(|&byte| vec![byte; PIECE_BYTES]).collect()
+        pieces
+            .iter()
+            .flat_map(|&byte| vec![byte; PIECE_BYTES])
+            .collect()
     }
 
     fn model(content: &[u8]) -> Model {
         let disk = Model::default();
-        let file = disk.root().create(Path::new("device"), COMMON_FILE).expect("a free name");
-        file.write_all_at(content, 0).and_then(|()| disk.root().sync_file_system()).expect("room");
+        let file = disk
+            .root()
+            .create(Path::new("device"), COMMON_FILE)
+            .expect("a free name");
+        file.write_all_at(content, 0)
+            .and_then(|()| disk.root().sync_file_system())
+            .expect("room");
         Model::of(disk.current())
     }
 
@@ -299,8 +412,12 @@ mod tests {
     fn receive(disk: &Model, image: &[u8], keeps: bool) -> std::result::Result<(), StorageError> {
         let failed = |error| crate::trouble("begin", error);
         let file = disk.root().file(Path::new("device")).map_err(failed)?;
-        let (bytes, pace) = (file.bytes().map_err(failed)?, Pace::AtOnce(2 * PIECE_BYTES as u64));
-        let mut device = DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).map_err(failed)?;
+        let (bytes, pace) = (
+            file.bytes().map_err(failed)?,
+            Pace::AtOnce(2 * PIECE_BYTES as u64),
+        );
+        let mut device =
+            DeviceDest::new(file, bytes, 512, PathBuf::from("device"), pace).map_err(failed)?;
         assert!(device.has_some().map_err(failed)?, "it may have a part");
         let there = device.handle().expect("it can be read");
         for (at, piece) in image.chunks(PIECE_BYTES).enumerate() {
@@ -316,7 +433,9 @@ mod tests {
         }
         device.settle(None)?;
         let mut read = vec![0; image.len()];
-        let again = device.forget().and_then(|()| crate::journal::read_all(&device.file, &mut read, 0));
+        let again = device
+            .forget()
+            .and_then(|()| crate::journal::read_all(&device.file, &mut read, 0));
         again.map_err(at("read back"))?;
         assert!(read == image, "what is on the disk is what was written");
         device.put().1
@@ -332,19 +451,32 @@ mod tests {
     }
 
     #[test]
-    fn whenever_the_machine_stops_or_a_call_fails_the_next_run_ends_right_and_the_rest_of_the_device_is_as_it_was() {
+    fn whenever_the_machine_stops_or_a_call_fails_the_next_run_ends_right_and_the_rest_of_the_device_is_as_it_was()
+     {
         let (old, image, new) = images();
         for keeps in [false, true] {
             let disk = model(&old).remembering();
             receive(&disk, &image, keeps).expect("it does not fail");
-            assert!(disk.durable().file("device") == Some(&new), "written, and not on the disk");
+            assert!(
+                disk.durable().file("device") == Some(&new),
+                "written, and not on the disk"
+            );
             for moment in disk.moments() {
                 for crashed in moment.crashes().into_iter().chain([moment.kill()]) {
                     let there = crashed.file("device").expect("there");
-                    assert!(there.len() == old.len() && there[image.len()..] == old[image.len()..], "{}", moment.after);
+                    assert!(
+                        there.len() == old.len() && there[image.len()..] == old[image.len()..],
+                        "{}",
+                        moment.after
+                    );
                     let again = Model::of(crashed);
-                    receive(&again, &image, keeps).unwrap_or_else(|error| panic!("after {}: {error}", moment.after));
-                    assert!(again.durable().file("device") == Some(&new), "after {}", moment.after);
+                    receive(&again, &image, keeps)
+                        .unwrap_or_else(|error| panic!("after {}: {error}", moment.after));
+                    assert!(
+                        again.durable().file("device") == Some(&new),
+                        "after {}",
+                        moment.after
+                    );
                 }
             }
             for errno in [libc::EIO, libc::ENOSPC, libc::EROFS] {
@@ -352,10 +484,17 @@ mod tests {
                     let when = format!("call {call} fails with {errno}");
                     let disk = model(&old).failing_at(call, errno);
                     if receive(&disk, &image, keeps).is_ok() {
-                        assert!(disk.durable().file("device") == Some(&new), "{when}: written, and not on the disk");
+                        assert!(
+                            disk.durable().file("device") == Some(&new),
+                            "{when}: written, and not on the disk"
+                        );
                     }
-                    receive(&disk, &image, keeps).unwrap_or_else(|error| panic!("{when}, then: {error}"));
-                    assert!(disk.durable().file("device") == Some(&new), "{when}: what memory had was believed");
+                    receive(&disk, &image, keeps)
+                        .unwrap_or_else(|error| panic!("{when}, then: {error}"));
+                    assert!(
+                        disk.durable().file("device") == Some(&new),
+                        "{when}: what memory had was believed"
+                    );
                 }
             }
         }
@@ -387,17 +526,31 @@ mod tests {
         }
 
         fn systems(&self) -> Vec<(String, Abilities)> {
-            let lacking = Abilities { no_holes: true, ..Abilities::default() };
-            vec![("all it should".to_owned(), Abilities::default()), ("no holes".to_owned(), lacking)]
+            let lacking = Abilities {
+                no_holes: true,
+                ..Abilities::default()
+            };
+            vec![
+                ("all it should".to_owned(), Abilities::default()),
+                ("no holes".to_owned(), lacking),
+            ]
         }
 
         fn receive(&self, disk: &Model) -> std::result::Result<bool, String> {
-            receive(disk, &images().1, self.keeps).map(|()| true).map_err(|error| error.to_string())
+            receive(disk, &images().1, self.keeps)
+                .map(|()| true)
+                .map_err(|error| error.to_string())
         }
 
         fn found(&self, there: &World, _abilities: &Abilities) -> Listing {
             let bytes = there.file("device").map(<[u8]>::to_vec).unwrap_or_default();
-            vec![("device".into(), Inode::File { bytes, attributes: String::new() })]
+            vec![(
+                "device".into(),
+                Inode::File {
+                    bytes,
+                    attributes: String::new(),
+                },
+            )]
         }
 
         /// Each half of a piece is old or new, and the rest of the device is as it was.
@@ -407,9 +560,14 @@ mod tests {
                 _ => Vec::new(),
             };
             let [there, old, new] = [there, old, new].map(bytes);
-            let halves =
-                there.chunks(PIECE_BYTES / 2).zip(old.chunks(PIECE_BYTES / 2)).zip(new.chunks(PIECE_BYTES / 2));
-            there.len() == old.len() && halves.into_iter().all(|((there, old), new)| there == old || there == new)
+            let halves = there
+                .chunks(PIECE_BYTES / 2)
+                .zip(old.chunks(PIECE_BYTES / 2))
+                .zip(new.chunks(PIECE_BYTES / 2));
+            there.len() == old.len()
+                && halves
+                    .into_iter()
+                    .all(|((there, old), new)| there == old || there == new)
         }
     }
 
@@ -418,7 +576,10 @@ mod tests {
         for keeps in [false, true] {
             let walked = walk(&DeviceWalk { keeps }, Errors::All);
             println!("{walked:?}");
-            assert!(walked.systems == 2 && walked.crashes >= 20 && walked.refusals > 300, "{walked:?}");
+            assert!(
+                walked.systems == 2 && walked.crashes >= 20 && walked.refusals > 300,
+                "{walked:?}"
+            );
         }
     }
 
@@ -442,12 +603,26 @@ mod tests {
         let mebibyte = 1 << 20;
         assert_eq!(made_for(&head(Some(512), None), mebibyte), Some(512));
         assert_eq!(made_for(&head(Some(4096), None), mebibyte), Some(4096));
-        assert_eq!(made_for(&head(None, Some((256, 1792))), mebibyte), Some(512));
-        assert_eq!(made_for(&head(None, Some((16, 64))), mebibyte), None, "it may be of both");
-        assert_eq!(made_for(&head(None, None), mebibyte), None, "nothing is in it");
+        assert_eq!(
+            made_for(&head(None, Some((256, 1792))), mebibyte),
+            Some(512)
+        );
+        assert_eq!(
+            made_for(&head(None, Some((16, 64))), mebibyte),
+            None,
+            "it may be of both"
+        );
+        assert_eq!(
+            made_for(&head(None, None), mebibyte),
+            None,
+            "nothing is in it"
+        );
         let mut boot_sector = head(None, Some((256, 1792)));
         boot_sector[446 + 16] = 0xe8;
         assert_eq!(made_for(&boot_sector, mebibyte), None, "it is a program");
-        assert_eq!((made_for(&[0; 8192], mebibyte), made_for(&[], mebibyte)), (None, None));
+        assert_eq!(
+            (made_for(&[0; 8192], mebibyte), made_for(&[], mebibyte)),
+            (None, None)
+        );
     }
 }

@@ -17,13 +17,17 @@ struct Kernel<'a> {
 
 impl Kernel<'static> {
     fn own() -> Kernel<'static> {
-        Kernel { sys: Path::new("/sys"), proc: Path::new("/proc") }
+        Kernel {
+            sys: Path::new("/sys"),
+            proc: Path::new("/proc"),
+        }
     }
 }
 
 impl Kernel<'_> {
     fn device(&self, number: u64) -> PathBuf {
-        self.sys.join(format!("dev/block/{}:{}", major(number), minor(number)))
+        self.sys
+            .join(format!("dev/block/{}:{}", major(number), minor(number)))
     }
 
     fn mounts(&self) -> PathBuf {
@@ -38,7 +42,11 @@ impl Kernel<'_> {
         while at < parts.len() {
             let above = self.above(parts[at].number);
             let is_new = |number: &u64| !parts.iter().any(|part| part.number == *number);
-            let new: Vec<PartInUse> = above.into_iter().filter(is_new).flat_map(|above| self.parts(above)).collect();
+            let new: Vec<PartInUse> = above
+                .into_iter()
+                .filter(is_new)
+                .flat_map(|above| self.parts(above))
+                .collect();
             parts.extend(new);
             at += 1;
         }
@@ -47,7 +55,11 @@ impl Kernel<'_> {
         if mounted.is_empty() && swaps.is_empty() {
             mounted.extend(self.elsewhere(&parts, is_writable));
         }
-        mounted.into_iter().map(|line| format!("{line}, or `mount -o remount,ro`")).chain(swaps).collect()
+        mounted
+            .into_iter()
+            .map(|line| format!("{line}, or `mount -o remount,ro`"))
+            .chain(swaps)
+            .collect()
     }
 
     /// Returns the devices of which this one is a part: device mapper (LVM, encryption, multipath),
@@ -56,19 +68,36 @@ impl Kernel<'_> {
         let holders = entries(&self.device(number).join("holders"));
         let is_behind = |looped: &PathBuf| {
             let file = fs::read_to_string(looped.join("loop/backing_file")).unwrap_or_default();
-            Path::new(file.trim_end()).metadata().is_ok_and(|file| file.rdev() == number)
+            Path::new(file.trim_end())
+                .metadata()
+                .is_ok_and(|file| file.rdev() == number)
         };
         let loops = entries(&self.sys.join("block")).filter(is_behind);
-        holders.chain(loops).filter_map(|above| number_in(&above)).collect()
+        holders
+            .chain(loops)
+            .filter_map(|above| number_in(&above))
+            .collect()
     }
 
     fn parts(&self, number: u64) -> Vec<PartInUse> {
         let at = self.device(number);
-        let own = at.canonicalize().ok().and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
-        let mapped = fs::read_to_string(at.join("dm/name")).ok().map(|name| name.trim().to_owned());
-        let mut parts = vec![PartInUse { number, name: mapped.or(own).unwrap_or_default() }];
+        let own = at
+            .canonicalize()
+            .ok()
+            .and_then(|at| Some(at.file_name()?.to_string_lossy().into_owned()));
+        let mapped = fs::read_to_string(at.join("dm/name"))
+            .ok()
+            .map(|name| name.trim().to_owned());
+        let mut parts = vec![PartInUse {
+            number,
+            name: mapped.or(own).unwrap_or_default(),
+        }];
         for part in entries(&at).filter(|part| part.join("partition").exists()) {
-            let name = part.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let name = part
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             parts.extend(number_in(&part).map(|number| PartInUse { number, name }));
         }
         parts
@@ -79,7 +108,10 @@ impl Kernel<'_> {
         let swap = |line: &str| {
             let path = unescaped(line.split_whitespace().next()?);
             let number = Path::new(&path).metadata().ok()?.rdev();
-            parts.iter().any(|part| part.number == number).then(|| format!("swap: end that, `swapoff {path}`"))
+            parts
+                .iter()
+                .any(|part| part.number == number)
+                .then(|| format!("swap: end that, `swapoff {path}`"))
         };
         text.lines().skip(1).filter_map(swap).collect()
     }
@@ -87,22 +119,37 @@ impl Kernel<'_> {
     /// Returns the devices on top of this one: device mapper (LVM, encryption, multipath) and md.
     fn holders(&self, number: u64) -> Vec<String> {
         let holder = |above: PathBuf| {
-            let own = above.file_name().unwrap_or_default().to_string_lossy().into_owned();
+            let own = above
+                .file_name()
+                .unwrap_or_default()
+                .to_string_lossy()
+                .into_owned();
             match fs::read_to_string(self.sys.join("block").join(&own).join("dm/name")) {
-                Ok(name) => format!("a part of {own}, {}: close it, `dmsetup remove {0}`", name.trim()),
-                Err(_) if own.starts_with("md") => format!("a part of {own}: stop it, `mdadm --stop /dev/{own}`"),
+                Ok(name) => format!(
+                    "a part of {own}, {}: close it, `dmsetup remove {0}`",
+                    name.trim()
+                ),
+                Err(_) if own.starts_with("md") => {
+                    format!("a part of {own}: stop it, `mdadm --stop /dev/{own}`")
+                }
                 Err(_) => format!("a part of {own}: close that"),
             }
         };
-        entries(&self.device(number).join("holders")).map(holder).collect()
+        entries(&self.device(number).join("holders"))
+            .map(holder)
+            .collect()
     }
 
     /// Returns a mount in another process's namespace, if this process does not see it.
     fn elsewhere(&self, parts: &[PartInUse], counts: fn(&str) -> bool) -> Option<String> {
         entries(self.proc).find_map(|entry| {
             let process = entry.file_name()?.to_str()?.parse::<u32>().ok()?;
-            let mounted = mounts_of(&entry.join("mountinfo"), parts, counts).into_iter().next()?;
-            Some(format!("{mounted} where process {process} is (`nsenter -m -t {process}`)"))
+            let mounted = mounts_of(&entry.join("mountinfo"), parts, counts)
+                .into_iter()
+                .next()?;
+            Some(format!(
+                "{mounted} where process {process} is (`nsenter -m -t {process}`)"
+            ))
         })
     }
 }
@@ -110,7 +157,9 @@ impl Kernel<'_> {
 /// Returns all users of a device or one of its partitions, each with advice, in words that follow
 /// "is".
 pub(super) fn users(device: &Path) -> Vec<String> {
-    let Ok(metadata) = device.metadata() else { return Vec::new() };
+    let Ok(metadata) = device.metadata() else {
+        return Vec::new();
+    };
     let kernel = Kernel::own();
     let parts = kernel.parts(metadata.rdev());
     let mut users = mounts_of(&kernel.mounts(), &parts, |_| true);
@@ -131,13 +180,17 @@ pub(super) fn is_read_only(number: u64) -> bool {
 /// with `partscan`.
 pub(super) fn takes_partitions(number: u64) -> bool {
     let at = Kernel::own().device(number);
-    let is_plain_loop = fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
+    let is_plain_loop =
+        fs::read_to_string(at.join("loop/partscan")).is_ok_and(|text| text.trim() == "0");
     at.exists() && !at.join("partition").exists() && !at.join("dm").exists() && !is_plain_loop
 }
 
 /// Returns the users that write to a device while it is read, in words that follow "is".
 pub(crate) fn written_at(device: &Path) -> Vec<String> {
-    device.metadata().map_or_else(|_| Vec::new(), |metadata| Kernel::own().writers(metadata.rdev()))
+    device.metadata().map_or_else(
+        |_| Vec::new(),
+        |metadata| Kernel::own().writers(metadata.rdev()),
+    )
 }
 
 fn is_writable(options: &str) -> bool {
@@ -150,7 +203,11 @@ struct PartInUse {
 }
 
 fn entries(of: &Path) -> impl Iterator<Item = PathBuf> + use<> {
-    fs::read_dir(of).into_iter().flatten().flatten().map(|entry| entry.path())
+    fs::read_dir(of)
+        .into_iter()
+        .flatten()
+        .flatten()
+        .map(|entry| entry.path())
 }
 
 fn number_in(directory: &Path) -> Option<u64> {
@@ -173,24 +230,38 @@ fn mounts_of(table: &Path, parts: &[PartInUse], counts: impl Fn(&str) -> bool) -
         }
         // Some file systems have a device number of their own; their source names the device.
         let source = Path::new(of_file_system.split(' ').nth(1)?);
-        let of_source = source.metadata().ok().filter(|_| source.is_absolute()).map(|source| source.rdev());
-        let part = parts.iter().find(|part| [read_number(number), of_source].contains(&Some(part.number)))?;
+        let of_source = source
+            .metadata()
+            .ok()
+            .filter(|_| source.is_absolute())
+            .map(|source| source.rdev());
+        let part = parts
+            .iter()
+            .find(|part| [read_number(number), of_source].contains(&Some(part.number)))?;
         let at = unescaped(at);
-        Some(format!("mounted at {at} ({}): unmount it, `umount {at}`", part.name))
+        Some(format!(
+            "mounted at {at} ({}): unmount it, `umount {at}`",
+            part.name
+        ))
     };
     text.lines().filter_map(mount).collect()
 }
 
 fn unescaped(text: &str) -> String {
-    mounts::unescaped(text.as_bytes()).to_string_lossy().into_owned()
+    mounts::unescaped(text.as_bytes())
+        .to_string_lossy()
+        .into_owned()
 }
 
 fn loops(device: &Path) -> Vec<String> {
-    let Ok(own) = device.canonicalize() else { return Vec::new() };
+    let Ok(own) = device.canonicalize() else {
+        return Vec::new();
+    };
     let looped = |entry: PathBuf| {
         let file = fs::read_to_string(entry.join("loop/backing_file")).ok()?;
         let name = entry.file_name()?.to_string_lossy().into_owned();
-        (Path::new(file.trim_end()) == own).then(|| format!("behind {name}: end that, `losetup -d /dev/{name}`"))
+        (Path::new(file.trim_end()) == own)
+            .then(|| format!("behind {name}: end that, `losetup -d /dev/{name}`"))
     };
     entries(Path::new(BY_NAME)).filter_map(looped).collect()
 }
@@ -205,14 +276,18 @@ const SECTOR_BYTES: u64 = 512;
 /// if it is elsewhere, or a device.
 pub fn lacking_device(dest: &Path) -> Option<String> {
     let there = dest.metadata();
-    let is_ordinary = there.as_ref().map_or(true, |there| there.is_file() || there.is_dir());
+    let is_ordinary = there
+        .as_ref()
+        .map_or(true, |there| there.is_file() || there.is_dir());
     let holder = holder(dest);
     if !is_ordinary || !is_among_devices(&holder) {
         return None;
     }
     let shown = dest.display();
     let what = match there {
-        Ok(there) if there.is_dir() => format!("DEST {shown} is a directory of devices, where a file"),
+        Ok(there) if there.is_dir() => {
+            format!("DEST {shown} is a directory of devices, where a file")
+        }
         Ok(_) => format!("DEST {shown} is no device but a file, which"),
         Err(_) => format!("there is no device {shown}, and a file of that name"),
     };
@@ -220,7 +295,10 @@ pub fn lacking_device(dest: &Path) -> Option<String> {
     let choose = if disks.is_empty() {
         format!("no disk is here (see {BY_NAME}): load its driver")
     } else {
-        format!("give DEST one of the disks that are here, {}, load the driver of another", disks.join(", "))
+        format!(
+            "give DEST one of the disks that are here, {}, load the driver of another",
+            disks.join(", ")
+        )
     };
     Some(format!(
         "{what} is in memory and on no disk; nothing was written: {choose}, or choose a DEST that is not below \
@@ -236,13 +314,18 @@ fn holder(dest: &Path) -> PathBuf {
         (Some(to), Some(beside)) => beside.join(to),
         _ => dest.to_owned(),
     };
-    let above = path.ancestors().find(|above| above.is_dir()).map(Path::to_owned);
+    let above = path
+        .ancestors()
+        .find(|above| above.is_dir())
+        .map(Path::to_owned);
     above.unwrap_or_else(|| PathBuf::from("."))
 }
 
 fn is_among_devices(holder: &Path) -> bool {
     let device = |path: &Path| place_of(path).map(|(major, minor, _)| (major, minor));
-    let Ok(holder) = holder.canonicalize() else { return false };
+    let Ok(holder) = holder.canonicalize() else {
+        return false;
+    };
     let (own, devices) = (device(&holder), device(Path::new(DEVICES)));
     // Without a mount there, /dev is part of the root file system.
     let is_mounted = devices != device(Path::new("/"));
@@ -252,9 +335,14 @@ fn is_among_devices(holder: &Path) -> bool {
 fn disks(of: &Path) -> Vec<String> {
     let disk = |entry: PathBuf| {
         let name = entry.file_name()?.to_string_lossy().replace('!', "/");
-        let sectors: u64 = fs::read_to_string(entry.join("size")).ok()?.trim().parse().ok()?;
+        let sectors: u64 = fs::read_to_string(entry.join("size"))
+            .ok()?
+            .trim()
+            .parse()
+            .ok()?;
         let is_memory = name.starts_with("ram") || name.starts_with("zram");
-        (sectors > 0 && !is_memory).then(|| format!("{DEVICES}/{name} ({})", size(sectors * SECTOR_BYTES)))
+        (sectors > 0 && !is_memory)
+            .then(|| format!("{DEVICES}/{name} ({})", size(sectors * SECTOR_BYTES)))
     };
     let mut disks: Vec<String> = entries(of).filter_map(disk).collect();
     disks.sort();
@@ -280,16 +368,26 @@ mod tests {
     #[test]
     fn a_mounted_disk_is_found_by_its_partition_by_its_source_and_with_a_space_in_its_path() {
         let file = tempfile::NamedTempFile::new().expect("a file");
-        let part = |number, name: &str| PartInUse { number, name: name.to_owned() };
+        let part = |number, name: &str| PartInUse {
+            number,
+            name: name.to_owned(),
+        };
         let parts = [part(makedev(8, 16), "sdb"), part(makedev(8, 17), "sdb1")];
         let table = "22 1 8:1 / / rw - ext4 /dev/sda1 rw\n\
                      40 22 8:17 / /mnt/my\\040disk rw,relatime shared:1 - ext4 /dev/sdb1 rw\n\
                      41 22 0:30 / /proc rw - proc proc rw\nnonsense\n";
         fs::write(file.path(), table).expect("room");
         let found = mounts_of(file.path(), &parts, |_| true);
-        assert_eq!(found, ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]);
+        assert_eq!(
+            found,
+            ["mounted at /mnt/my disk (sdb1): unmount it, `umount /mnt/my disk`"]
+        );
         assert_eq!(mounts_of(file.path(), &parts, is_writable), found);
-        fs::write(file.path(), table.replace("/dev/sdb1 rw", "/dev/sdb1 ro,errors=remount-ro")).expect("room");
+        fs::write(
+            file.path(),
+            table.replace("/dev/sdb1 rw", "/dev/sdb1 ro,errors=remount-ro"),
+        )
+        .expect("room");
         assert!(mounts_of(file.path(), &parts, is_writable).is_empty());
         assert!(!mounts_of(file.path(), &parts, |_| true).is_empty());
         assert!(users(Path::new("/nowhere")).is_empty());
@@ -302,7 +400,9 @@ mod tests {
         let root = tempfile::tempdir().expect("a directory");
         let (sys, proc) = (root.path().join("sys"), root.path().join("proc"));
         let put = |path: PathBuf, text: &str| {
-            fs::create_dir_all(path.parent().expect("below")).and_then(|()| fs::write(&path, text)).expect("room");
+            fs::create_dir_all(path.parent().expect("below"))
+                .and_then(|()| fs::write(&path, text))
+                .expect("room");
         };
         let at = |number: &str, path: &str| sys.join("dev/block").join(number).join(path);
         // A disk of one partition, which is a part of an array, which is encrypted.
@@ -315,32 +415,56 @@ mod tests {
         put(at("253:0", "dm/name"), "vault\n");
         // /dev/null stands for any existing device.
         put(at("8:32", "holders/dm-1/dev"), "1:3\n");
-        let kernel = Kernel { sys: &sys, proc: &proc };
+        let kernel = Kernel {
+            sys: &sys,
+            proc: &proc,
+        };
         let written = |number: u32, mounts: &str, swaps: &str| {
             put(proc.join("self/mountinfo"), mounts);
-            put(proc.join("swaps"), &format!("Filename Type Size Used Priority\n{swaps}"));
+            put(
+                proc.join("swaps"),
+                &format!("Filename Type Size Used Priority\n{swaps}"),
+            );
             kernel.writers(makedev(8, number))
         };
         let table = "22 1 253:0 / /home rw - ext4 /dev/mapper/vault rw\n";
-        let expected = ["mounted at /home (vault): unmount it, `umount /home`, or `mount -o remount,ro`"];
+        let expected =
+            ["mounted at /home (vault): unmount it, `umount /home`, or `mount -o remount,ro`"];
         assert_eq!(written(0, table, ""), expected);
         assert_eq!(written(1, table, ""), expected);
         assert!(written(0, &table.replace("vault rw", "vault ro"), "").is_empty());
         assert!(written(32, table, "").is_empty(), "another disk");
-        assert_eq!(written(32, "", "/dev/null partition 1 0 -2\n"), ["swap: end that, `swapoff /dev/null`"]);
+        assert_eq!(
+            written(32, "", "/dev/null partition 1 0 -2\n"),
+            ["swap: end that, `swapoff /dev/null`"]
+        );
     }
 
     #[test]
     fn a_path_below_dev_that_is_no_device_is_refused_by_any_spelling_and_others_are_not() {
-        for path in ["/dev/ethbcast-none", "/dev/../dev/ethbcast-none", "/dev/no/such/disk", "/dev", "/proc/../dev/x"] {
+        for path in [
+            "/dev/ethbcast-none",
+            "/dev/../dev/ethbcast-none",
+            "/dev/no/such/disk",
+            "/dev",
+            "/proc/../dev/x",
+        ] {
             let text = lacking_device(Path::new(path)).unwrap_or_else(|| panic!("{path} is taken"));
-            assert!(text.contains("in memory") && text.contains("nothing was written"), "{text}");
+            assert!(
+                text.contains("in memory") && text.contains("nothing was written"),
+                "{text}"
+            );
         }
         let directory = tempfile::tempdir().expect("a directory");
         let link = directory.path().join("link");
         std::os::unix::fs::symlink("/dev/ethbcast-none", &link).expect("room");
         assert!(lacking_device(&link).is_some(), "it leads there");
-        for path in [directory.path().join("file"), directory.path().to_owned(), "/dev/null".into(), "x".into()] {
+        for path in [
+            directory.path().join("file"),
+            directory.path().to_owned(),
+            "/dev/null".into(),
+            "x".into(),
+        ] {
             assert_eq!(lacking_device(&path), None, "{}", path.display());
         }
     }
@@ -348,10 +472,18 @@ mod tests {
     #[test]
     fn disks_are_named_with_their_sizes_and_what_has_none_is_not() {
         let sys = tempfile::tempdir().expect("a directory");
-        for (name, sectors) in [("sda", "1000215216"), ("cciss!c0d0", "2048"), ("loop3", "0"), ("zram0", "8")] {
+        for (name, sectors) in [
+            ("sda", "1000215216"),
+            ("cciss!c0d0", "2048"),
+            ("loop3", "0"),
+            ("zram0", "8"),
+        ] {
             fs::create_dir(sys.path().join(name)).expect("room");
             fs::write(sys.path().join(name).join("size"), format!("{sectors}\n")).expect("room");
         }
-        assert_eq!(disks(sys.path()), ["/dev/cciss/c0d0 (1.0 MB)", "/dev/sda (512.1 GB)"]);
+        assert_eq!(
+            disks(sys.path()),
+            ["/dev/cciss/c0d0 (1.0 MB)", "/dev/sda (512.1 GB)"]
+        );
     }
 }

@@ -72,7 +72,8 @@ impl<F: DiskFile> ReadAt for Open<F> {
     }
 }
 
-/// Path of the data while a file is overwritten, and the hidden file of another user in the place of this run's.
+/// Path of the data while a file is overwritten, and the hidden file of another user in the place
+/// of this run's.
 #[derive(Debug, Default)]
 pub(super) struct Remarks {
     pub broken: OnceLock<PathBuf>,
@@ -88,11 +89,21 @@ pub(super) struct DiskError {
 }
 
 pub(super) fn at(doing: &str) -> impl FnOnce(io::Error) -> DiskError {
-    move |error| DiskError { doing: doing.to_owned(), error, in_place: false }
+    move |error| DiskError {
+        doing: doing.to_owned(),
+        error,
+        in_place: false,
+    }
 }
 
 impl From<DiskError> for StorageError {
-    fn from(DiskError { doing, error, in_place }: DiskError) -> StorageError {
+    fn from(
+        DiskError {
+            doing,
+            error,
+            in_place,
+        }: DiskError,
+    ) -> StorageError {
         if in_place {
             let help = "; the file is in place and whole, but a crash may take its name away: sync the disk, or send \
                         again";
@@ -103,14 +114,19 @@ impl From<DiskError> for StorageError {
 }
 
 pub(super) enum PipeDest {
-    Stdout { out: io::Stdout, is_over: Arc<AtomicBool> },
+    Stdout {
+        out: io::Stdout,
+        is_over: Arc<AtomicBool>,
+    },
     Command(CommandInput),
 }
 
 impl PipeDest {
     fn flush(&mut self) -> Result<(), StorageError> {
         match self {
-            PipeDest::Stdout { out, .. } => out.flush().map_err(|error| trouble("write to stdout", error)),
+            PipeDest::Stdout { out, .. } => out
+                .flush()
+                .map_err(|error| trouble("write to stdout", error)),
             PipeDest::Command(command) => command.finish().map_err(command_trouble),
         }
     }
@@ -123,13 +139,18 @@ impl Kind for PipeDest {
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         match self {
-            PipeDest::Stdout { out, .. } => out.write_all(bytes).map_err(|error| trouble("write to stdout", error)),
+            PipeDest::Stdout { out, .. } => out
+                .write_all(bytes)
+                .map_err(|error| trouble("write to stdout", error)),
             PipeDest::Command(command) => command.write_all(bytes).map_err(command_trouble),
         }
     }
 
     fn keep(&mut self, _bytes: u64) -> Result<(), StorageError> {
-        Err(StorageError::new(Outcome::WriteFailed, "a pipe has nothing already"))
+        Err(StorageError::new(
+            Outcome::WriteFailed,
+            "a pipe has nothing already",
+        ))
     }
 
     fn skip(&mut self, bytes: u64) -> Result<(), StorageError> {
@@ -139,7 +160,10 @@ impl Kind for PipeDest {
             if let PipeDest::Stdout { is_over, .. } = self
                 && is_over.load(Ordering::Relaxed)
             {
-                return Err(StorageError::new(Outcome::WriteFailed, "the session is over"));
+                return Err(StorageError::new(
+                    Outcome::WriteFailed,
+                    "the session is over",
+                ));
             }
             let count = left.min(ZEROS.len() as u64);
             self.write(&ZEROS[..count as usize])?;
@@ -202,13 +226,20 @@ impl Present {
 
     fn is<F: DiskFile>(&mut self, file: &F, offset: u64, bytes: &[u8]) -> bool {
         let number = offset / PIECE_BYTES as u64;
-        if self.different >= Present::DIFFERENT_IN_A_ROW && !number.is_multiple_of(Present::THEN_ONE_IN) {
+        if self.different >= Present::DIFFERENT_IN_A_ROW
+            && !number.is_multiple_of(Present::THEN_ONE_IN)
+        {
             return false;
         }
         self.buffer.resize(bytes.len(), 0);
-        let is_same =
-            read_all(file, &mut self.buffer, offset).is_ok_and(|read| read == bytes.len()) && self.buffer == bytes;
-        self.different = if is_same { 0 } else { self.different.saturating_add(1) };
+        let is_same = read_all(file, &mut self.buffer, offset)
+            .is_ok_and(|read| read == bytes.len())
+            && self.buffer == bytes;
+        self.different = if is_same {
+            0
+        } else {
+            self.different.saturating_add(1)
+        };
         is_same
     }
 }
@@ -221,8 +252,14 @@ mod tests {
     #[test]
     fn a_hole_that_nobody_waits_for_is_not_written() {
         let is_over = Arc::new(AtomicBool::new(true));
-        let mut pipe = PipeDest::Stdout { out: io::stdout(), is_over };
-        assert!(pipe.skip(u64::MAX).is_err_and(|error| error.to_string().contains("over")));
+        let mut pipe = PipeDest::Stdout {
+            out: io::stdout(),
+            is_over,
+        };
+        assert!(
+            pipe.skip(u64::MAX)
+                .is_err_and(|error| error.to_string().contains("over"))
+        );
     }
 
     #[test]
@@ -230,15 +267,26 @@ mod tests {
         let (pieces, bytes) = (4, 4 * PIECE_BYTES);
         for taken in (0..=2 * bytes).step_by(PIECE_BYTES / 2) {
             let command = format!("head -c {taken} > /dev/null; cat > /dev/null || true");
-            let reads_all = CommandInput::start(&command, "image", Arc::default()).expect("a shell");
+            let reads_all =
+                CommandInput::start(&command, "image", Arc::default()).expect("a shell");
             let stops = format!("head -c {taken} > /dev/null");
             let stops = CommandInput::start(&stops, "image", Arc::default()).expect("a shell");
             for (input, is_whole) in [(reads_all, true), (stops, taken >= 2 * bytes)] {
                 let mut pipe = PipeDest::Command(input);
-                assert!(pipe.keep(1).is_err() && pipe.handle().is_none(), "nothing is there before");
-                let written = (0..pieces).try_for_each(|_| pipe.write(&ZEROS)).and_then(|()| pipe.skip(bytes as u64));
+                assert!(
+                    pipe.keep(1).is_err() && pipe.handle().is_none(),
+                    "nothing is there before"
+                );
+                let written = (0..pieces)
+                    .try_for_each(|_| pipe.write(&ZEROS))
+                    .and_then(|()| pipe.skip(bytes as u64));
                 let settled = written.and_then(|()| pipe.settle(None));
-                assert_eq!(settled.is_ok(), is_whole, "{taken} of {}: {settled:?}", 2 * bytes);
+                assert_eq!(
+                    settled.is_ok(),
+                    is_whole,
+                    "{taken} of {}: {settled:?}",
+                    2 * bytes
+                );
                 assert!(matches!(pipe.put(), (None, Ok(()))), "it gets no name");
             }
         }
@@ -281,12 +329,16 @@ mod tests {
         let mut present = Present::default();
         let old = file(&pattern(200 * PIECE_BYTES, 1));
         let other = pattern(PIECE_BYTES, 77);
-        let mut same = |number: u64, bytes: &[u8]| present.is(&old, number * PIECE_BYTES as u64, bytes);
+        let mut same =
+            |number: u64, bytes: &[u8]| present.is(&old, number * PIECE_BYTES as u64, bytes);
         assert!((0..64).all(|number| !same(number, &other)));
         let mut own = vec![0; PIECE_BYTES];
         read_all(&old, &mut own, 65 * PIECE_BYTES as u64).expect("so many");
         assert!(!same(65, &own), "it is not looked at");
         read_all(&old, &mut own, 80 * PIECE_BYTES as u64).expect("so many");
-        assert!(same(80, &own) && !same(81, &other), "one in sixteen is, and then all are");
+        assert!(
+            same(80, &own) && !same(81, &other),
+            "one in sixteen is, and then all are"
+        );
     }
 }

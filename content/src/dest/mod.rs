@@ -23,7 +23,9 @@ pub use in_use::lacking_device;
 pub(crate) use in_use::written_at;
 
 use crate::disk::{Accept, Beneath, Lack};
-use crate::hidden_names::{HiddenNames, allocated_bytes, bring_back, broken, has_left, left_bytes, remove_stale};
+use crate::hidden_names::{
+    HiddenNames, allocated_bytes, bring_back, broken, has_left, left_bytes, remove_stale,
+};
 use crate::journal::Identity;
 use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
 use crate::{mounts, name};
@@ -41,8 +43,8 @@ use std::path::{Path, PathBuf};
 #[error("{0}")]
 pub struct DestError(String);
 
-/// Whether the data is verified by reading it back from the disk, whether zeros become holes, and whether an image
-/// may be written to a device with another sector size than its partition table's.
+/// Whether the data is verified by reading it back from the disk, whether zeros become holes, and
+/// whether an image may be written to a device with another sector size than its partition table's.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Handling {
     pub read_back: bool,
@@ -78,11 +80,19 @@ pub enum Dest {
     /// The stdin of a shell command.
     Command(String),
     /// A file, which is new or may be changed as `over` says.
-    File { path: PathBuf, over: Over, lacks: BTreeSet<Lack> },
+    File {
+        path: PathBuf,
+        over: Over,
+        lacks: BTreeSet<Lack>,
+    },
     /// A block device, which is overwritten.
     Device { path: PathBuf, device: Device },
     /// An existing directory, in which the file keeps its own name.
-    Directory { path: PathBuf, over: Over, lacks: BTreeSet<Lack> },
+    Directory {
+        path: PathBuf,
+        over: Over,
+        lacks: BTreeSet<Lack>,
+    },
 }
 
 impl Dest {
@@ -109,39 +119,62 @@ impl Dest {
             return fail(text);
         }
         // A run that stopped within a replacement may have left no entry under the name.
-        if let Ok(beside) = path.parent().map_or_else(|| Beneath::open(&path), Beneath::open) {
+        if let Ok(beside) = path
+            .parent()
+            .map_or_else(|| Beneath::open(&path), Beneath::open)
+        {
             bring_back(&beside);
         }
         if !path.is_dir() && dest.as_encoded_bytes().ends_with(b"/") {
-            let text = format!("the directory DEST {} does not exist: make it with `mkdir -p {0}`", path.display());
+            let text = format!(
+                "the directory DEST {} does not exist: make it with `mkdir -p {0}`",
+                path.display()
+            );
             return fail(text);
         }
-        if path.metadata().is_ok_and(|there| there.file_type().is_block_device()) {
+        if path
+            .metadata()
+            .is_ok_and(|there| there.file_type().is_block_device())
+        {
             return Dest::device(path, overwrite);
         }
         let lacks = BTreeSet::new();
-        let mut resolved =
-            if path.is_dir() { Dest::Directory { path, over, lacks } } else { Dest::File { path, over, lacks } };
+        let mut resolved = if path.is_dir() {
+            Dest::Directory { path, over, lacks }
+        } else {
+            Dest::File { path, over, lacks }
+        };
         if let Dest::File { path, over, .. } = &resolved {
-            path.file_name().map_or(Ok(()), check_name).map_err(DestError)?;
+            path.file_name()
+                .map_or(Ok(()), check_name)
+                .map_err(DestError)?;
             check_replaceable(path, *over)?;
         }
         let directory = resolved.directory().unwrap_or(Path::new(".")).to_owned();
         if !directory.is_dir() {
-            let text =
-                format!("the directory {} of DEST does not exist: make it with `mkdir -p {0}`", directory.display());
+            let text = format!(
+                "the directory {} of DEST does not exist: make it with `mkdir -p {0}`",
+                directory.display()
+            );
             return fail(text);
         }
         match resolved.holders().map(|holder| remove_stale(&holder)).sum() {
             0 => {}
-            count => log::warn!("removed {count} unfinished files that dead receivers left where DEST is"),
+            count => log::warn!(
+                "removed {count} unfinished files that dead receivers left where DEST is"
+            ),
         }
         // Only an actual trial shows that the operations at the end will succeed.
-        let opened = Beneath::open(&directory).map_err(|error| Refused { doing: "open it".to_owned(), error });
+        let opened = Beneath::open(&directory).map_err(|error| Refused {
+            doing: "open it".to_owned(),
+            error,
+        });
         let tried = opened.and_then(|holder| try_place(&holder).map(|()| lacks_of(&holder)));
         let found = tried.map_err(|Refused { doing, error }| {
             let shown = directory.display();
-            DestError(format!("cannot write to {shown} ({doing}): {error}; choose another DEST"))
+            DestError(format!(
+                "cannot write to {shown} ({doing}): {error}; choose another DEST"
+            ))
         })?;
         if let Dest::File { lacks, .. } | Dest::Directory { lacks, .. } = &mut resolved {
             *lacks = found;
@@ -159,7 +192,10 @@ impl Dest {
             Lack::Modes | Lack::SymbolicLinks | Lack::HardLinks => true,
         });
         let mut warnings: Vec<String> = sentence(kind.as_deref(), &lacks).into_iter().collect();
-        for (path, holder) in self.paths().filter_map(|path| Beneath::open(&path).ok().map(|holder| (path, holder))) {
+        for (path, holder) in self
+            .paths()
+            .filter_map(|path| Beneath::open(&path).ok().map(|holder| (path, holder)))
+        {
             warnings.extend(broken(&holder).iter().map(|name| {
                 format!(
                     "{} is a file that `recv --in-place` left neither old nor new: the next recv to the same DEST \
@@ -182,7 +218,9 @@ impl Dest {
     fn device(path: PathBuf, overwrite: bool) -> Result<Dest, DestError> {
         let name = path.display();
         if !overwrite {
-            return fail(format!("DEST {name} is a block device: overwrite all it has with --force"));
+            return fail(format!(
+                "DEST {name} is a block device: overwrite all it has with --force"
+            ));
         }
         let device = Device::open(&path)?;
         Ok(Dest::Device { path, device })
@@ -196,9 +234,11 @@ impl Dest {
         match self {
             Dest::Stdout | Dest::Command(_) | Dest::Device { .. } => None,
             Dest::Directory { path, .. } => Some(path),
-            Dest::File { path, .. } => {
-                Some(path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")))
-            }
+            Dest::File { path, .. } => Some(
+                path.parent()
+                    .filter(|parent| !parent.as_os_str().is_empty())
+                    .unwrap_or(Path::new(".")),
+            ),
         }
     }
 
@@ -245,7 +285,9 @@ impl Dest {
     }
 
     fn paths(&self) -> impl Iterator<Item = PathBuf> + use<> {
-        [self.directory().map(Path::to_owned), path_beside(self)].into_iter().flatten()
+        [self.directory().map(Path::to_owned), path_beside(self)]
+            .into_iter()
+            .flatten()
     }
 
     /// Returns the maximum bytes of a content at DEST: the free space, and the data that earlier
@@ -261,13 +303,20 @@ impl Dest {
         if let Dest::Device { device, .. } = self {
             return device.bytes();
         }
-        let Some(Space { available, all }) = self.space() else { return u64::MAX };
+        let Some(Space { available, all }) = self.space() else {
+            return u64::MAX;
+        };
         match self {
             // Overwriting needs no new space.
-            Dest::File { path, over: Over::InPlace, .. } => {
-                available.saturating_add(path.metadata().map_or(0, |there| there.blocks() * 512))
-            }
-            Dest::Directory { over: Over::InPlace, .. } => all,
+            Dest::File {
+                path,
+                over: Over::InPlace,
+                ..
+            } => available.saturating_add(path.metadata().map_or(0, |there| there.blocks() * 512)),
+            Dest::Directory {
+                over: Over::InPlace,
+                ..
+            } => all,
             _ => available,
         }
     }
@@ -276,22 +325,36 @@ impl Dest {
     /// run left of it.
     fn room_for(&self, offered: &Offered) -> u64 {
         let names = match (&offered.content, self) {
-            (ContentKind::Tree, _) => HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0))),
-            (_, Dest::File { path, .. }) => HiddenNames::of(path.file_name().unwrap_or_default().as_encoded_bytes()),
-            _ => HiddenNames::of(Path::new(&offered.source).file_name().unwrap_or_default().as_encoded_bytes()),
+            (ContentKind::Tree, _) => {
+                HiddenNames::of_content(&Identity::of(offered, offered.size.unwrap_or(0)))
+            }
+            (_, Dest::File { path, .. }) => {
+                HiddenNames::of(path.file_name().unwrap_or_default().as_encoded_bytes())
+            }
+            _ => HiddenNames::of(
+                Path::new(&offered.source)
+                    .file_name()
+                    .unwrap_or_default()
+                    .as_encoded_bytes(),
+            ),
         };
-        let left: u64 = self.holders().map(|holder| allocated_bytes(&holder, &names)).sum();
+        let left: u64 = self
+            .holders()
+            .map(|holder| allocated_bytes(&holder, &names))
+            .sum();
         self.unused_bytes().saturating_add(left)
     }
 
     /// Whether less than a hundredth of its file system is free, and less than a GiB.
     fn is_nearly_full(&self) -> bool {
-        self.space().is_some_and(|Space { available, all }| available < (all / 100).min(1 << 30))
+        self.space()
+            .is_some_and(|Space { available, all }| available < (all / 100).min(1 << 30))
     }
 
     fn space(&self) -> Option<Space> {
         let stat = statvfs(self.directory()?).ok()?;
-        let [available, all] = [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));
+        let [available, all] =
+            [stat.f_bavail, stat.f_blocks].map(|blocks| blocks.saturating_mul(stat.f_frsize));
         Some(Space { available, all })
     }
 }
@@ -302,31 +365,46 @@ struct Space {
 }
 
 fn path_beside(dest: &Dest) -> Option<PathBuf> {
-    let Dest::Directory { path, .. } = dest else { return None };
+    let Dest::Directory { path, .. } = dest else {
+        return None;
+    };
     path.canonicalize().ok()?.parent().map(Path::to_owned)
 }
 
 fn check_name(name: &OsStr) -> Result<(), String> {
     let bytes = name.as_encoded_bytes();
-    name::check_at_dest(bytes)
-        .map_err(|error| format!("{} cannot be a name at DEST: it {error}; choose another", name::shown(bytes)))
+    name::check_at_dest(bytes).map_err(|error| {
+        format!(
+            "{} cannot be a name at DEST: it {error}; choose another",
+            name::shown(bytes)
+        )
+    })
 }
 
 fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
     let text = match path.symlink_metadata() {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(()),
-        Err(error) => format!("DEST {} cannot be a file: {error}; choose another", path.display()),
+        Err(error) => format!(
+            "DEST {} cannot be a file: {error}; choose another",
+            path.display()
+        ),
         Ok(there) if there.is_file() && mounts::is_mount_point(path) => format!(
             "DEST {} is a mount point, which no other file can take the place of; it is as it was: choose another, or \
              write into it from stdout, `recv - > {0}`",
             path.display()
         ),
         Ok(_) if over == Over::Nothing => {
-            format!("DEST {} exists: remove it, or replace it with --force", path.display())
+            format!(
+                "DEST {} exists: remove it, or replace it with --force",
+                path.display()
+            )
         }
         // Special files such as /dev/null must not be replaced.
         Ok(there) if !there.is_file() && !there.is_symlink() => {
-            format!("DEST {} is no ordinary file: choose another, or write to stdout with -", path.display())
+            format!(
+                "DEST {} is no ordinary file: choose another, or write to stdout with -",
+                path.display()
+            )
         }
         Ok(_) => return check_movable(path),
     };
@@ -335,11 +413,19 @@ fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
 
 /// Checks that the entry can be renamed, by a trial at its place.
 fn check_movable(path: &Path) -> Result<(), DestError> {
-    let (Some(name), shown) = (path.file_name(), path.display()) else { return Ok(()) };
-    let holder = path.parent().map_or_else(|| Beneath::open(Path::new("")), Beneath::open);
-    holder.and_then(|holder| try_replacing(&holder, Path::new(name))).map_err(|error| {
-        DestError(format!("DEST {shown} cannot be replaced: {error}; it is as it was: choose another DEST"))
-    })
+    let (Some(name), shown) = (path.file_name(), path.display()) else {
+        return Ok(());
+    };
+    let holder = path
+        .parent()
+        .map_or_else(|| Beneath::open(Path::new("")), Beneath::open);
+    holder
+        .and_then(|holder| try_replacing(&holder, Path::new(name)))
+        .map_err(|error| {
+            DestError(format!(
+                "DEST {shown} cannot be replaced: {error}; it is as it was: choose another DEST"
+            ))
+        })
 }
 
 #[cfg(test)]
@@ -355,13 +441,23 @@ mod tests {
         assert!(Dest::resolve(file.as_os_str(), false).is_err());
         assert!(Dest::resolve(file.as_os_str(), true).is_ok());
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
-        assert_eq!(dest.path("../../etc/passwd"), Ok(Some((directory.path().join("passwd"), Over::Nothing))));
+        assert_eq!(
+            dest.path("../../etc/passwd"),
+            Ok(Some((directory.path().join("passwd"), Over::Nothing)))
+        );
         assert!(dest.path("there").is_err() && dest.path("..").is_err());
-        assert!(dest.path(".ethbcast-1.part").is_err_and(|text| text.contains("hidden names")));
-        assert!(Dest::resolve(directory.path().join(".ethbcast-1.tree").as_os_str(), false).is_err());
+        assert!(
+            dest.path(".ethbcast-1.part")
+                .is_err_and(|text| text.contains("hidden names"))
+        );
+        assert!(
+            Dest::resolve(directory.path().join(".ethbcast-1.tree").as_os_str(), false).is_err()
+        );
         assert!(Dest::resolve(directory.path().join("no/such").as_os_str(), false).is_err());
         assert_eq!(
-            std::fs::read_dir(directory.path()).expect("readable").count(),
+            std::fs::read_dir(directory.path())
+                .expect("readable")
+                .count(),
             1,
             "the probe left something behind"
         );
@@ -370,7 +466,9 @@ mod tests {
     #[test]
     fn a_directory_in_which_no_file_can_be_made_is_known_before_anything_comes() {
         for (path, over) in [("/proc/self/dest", false), ("/proc/self/", true)] {
-            let refused = Dest::resolve(OsStr::new(path), over).expect_err(path).to_string();
+            let refused = Dest::resolve(OsStr::new(path), over)
+                .expect_err(path)
+                .to_string();
             assert!(refused.contains("cannot write to /proc/self"), "{refused}");
         }
     }
@@ -379,10 +477,20 @@ mod tests {
     fn leftovers_count_as_room_for_their_own_content_alone() {
         let directory = tempfile::tempdir().expect("a directory");
         let dest = Dest::resolve(directory.path().as_os_str(), false).expect("a directory");
-        let offered = |source: &str, content| Offered { source: source.to_owned(), content, ..Offered::default() };
-        let (file, tree) = (offered("a/file", ContentKind::Stream), offered("tree", ContentKind::Tree));
+        let offered = |source: &str, content| Offered {
+            source: source.to_owned(),
+            content,
+            ..Offered::default()
+        };
+        let (file, tree) = (
+            offered("a/file", ContentKind::Stream),
+            offered("tree", ContentKind::Tree),
+        );
         let mut left = Vec::new();
-        for names in [HiddenNames::of(b"file"), HiddenNames::of_content(&Identity::of(&tree, 0))] {
+        for names in [
+            HiddenNames::of(b"file"),
+            HiddenNames::of_content(&Identity::of(&tree, 0)),
+        ] {
             std::fs::write(directory.path().join(&names.part), vec![7; 3 << 20]).expect("room");
             std::fs::write(directory.path().join(&names.journal), b"").expect("room");
             left.push(names.part);
@@ -394,12 +502,17 @@ mod tests {
                 let (before, room) = (dest.unused_bytes(), room());
                 (before == dest.unused_bytes()).then(|| room - before)
             };
-            (0..10_000).find_map(|_| quiet()).expect("nobody writes for a moment")
+            (0..10_000)
+                .find_map(|_| quiet())
+                .expect("nobody writes for a moment")
         };
         let is_about = |bytes: u64, expected: u64| bytes.abs_diff(expected) < 1 << 20;
         for (own, other) in [(&file, "other"), (&tree, "file")] {
             assert!(is_about(leads(&|| dest.room_for(own)), 3 << 20), "{own:?}");
-            let other = Offered { source: other.to_owned(), ..own.clone() };
+            let other = Offered {
+                source: other.to_owned(),
+                ..own.clone()
+            };
             assert!(is_about(leads(&|| dest.room_for(&other)), 0), "{other:?}");
         }
         assert!(is_about(leads(&|| dest.free_bytes()), 6 << 20));
@@ -411,20 +524,34 @@ mod tests {
         let path = |suffix: &str| directory.path().join(format!(".ethbcast-1-2{suffix}"));
         std::fs::write(path(".part"), b"half").expect("room");
         let journal = std::fs::File::create_new(path(".journal")).expect("room");
-        Journal::begin_over(journal.try_clone().expect("one more"), &Identity::default(), true).expect("room");
+        Journal::begin_over(
+            journal.try_clone().expect("one more"),
+            &Identity::default(),
+            true,
+        )
+        .expect("room");
         let warned = || {
-            Dest::resolve(directory.path().join("dest").as_os_str(), false).expect("free").warnings(&Accept::default())
+            Dest::resolve(directory.path().join("dest").as_os_str(), false)
+                .expect("free")
+                .warnings(&Accept::default())
         };
         let is_named = || {
             let lines = warned();
-            lines.iter().any(|line| line.contains("1-2.part") && line.contains("neither old nor new"))
+            lines
+                .iter()
+                .any(|line| line.contains("1-2.part") && line.contains("neither old nor new"))
         };
         assert!(is_named());
         let week = std::time::Duration::from_secs(8 * 86_400);
-        journal.set_modified(std::time::SystemTime::now() - week).expect("mine");
+        journal
+            .set_modified(std::time::SystemTime::now() - week)
+            .expect("mine");
         assert!(is_named());
         let living = std::fs::File::open(path(".part")).expect("it is there");
-        assert!(crate::disk::DiskFile::try_lock(&living) && !is_named(), "a receiver completes it");
+        assert!(
+            crate::disk::DiskFile::try_lock(&living) && !is_named(),
+            "a receiver completes it"
+        );
         drop(living);
         assert!(path(".part").exists() && path(".journal").exists());
     }

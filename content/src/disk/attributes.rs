@@ -73,14 +73,25 @@ pub(super) struct Accepted<'a> {
 
 impl<'a> Given<'a> {
     pub(super) fn accepted(&self) -> Accepted<'a> {
-        let Given { setter, attributes, manifest } = *self;
+        let Given {
+            setter,
+            attributes,
+            manifest,
+        } = *self;
         let owner = if setter.accept.owners {
             setter.owner(attributes, manifest)
         } else {
-            attributes.owner.iter().for_each(|_| setter.leave_out(Privilege::Owner, ""));
+            attributes
+                .owner
+                .iter()
+                .for_each(|_| setter.leave_out(Privilege::Owner, ""));
             None
         };
-        let mode = if setter.accept.setid { attributes.mode } else { attributes.mode & !SETID };
+        let mode = if setter.accept.setid {
+            attributes.mode
+        } else {
+            attributes.mode & !SETID
+        };
         // The owner's bits without the owner give no privilege.
         if mode != attributes.mode && attributes.owner.is_some() {
             setter.leave_out(Privilege::SetId, "");
@@ -113,10 +124,19 @@ impl<'a> Given<'a> {
     }
 
     pub(super) fn set(&self, file: impl AsFd) -> io::Result<()> {
-        let (setter, Accepted { owner, mode: bits, modified, xattrs }) = (self.setter, self.accepted());
+        let (
+            setter,
+            Accepted {
+                owner,
+                mode: bits,
+                modified,
+                xattrs,
+            },
+        ) = (self.setter, self.accepted());
         let owned = match owner {
             Some((user, group)) => {
-                let owned = linux::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
+                let owned =
+                    linux::fchown(&file, Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
                 setter.heed_owner(owned)?
             }
             None => false,
@@ -129,9 +149,19 @@ impl<'a> Given<'a> {
         Ok(linux::futimens(&file, &times(modified))?)
     }
 
-    pub(super) fn set_at(&self, directory: impl AsFd, name: &Path, is_link: bool) -> io::Result<()> {
+    pub(super) fn set_at(
+        &self,
+        directory: impl AsFd,
+        name: &Path,
+        is_link: bool,
+    ) -> io::Result<()> {
         let (setter, flags) = (self.setter, AtFlags::SYMLINK_NOFOLLOW);
-        let Accepted { owner, mode: bits, modified, .. } = self.accepted();
+        let Accepted {
+            owner,
+            mode: bits,
+            modified,
+            ..
+        } = self.accepted();
         let owned = match owner {
             Some((user, group)) => {
                 let (user, group) = (Some(Uid::from_raw(user)), Some(Gid::from_raw(group)));
@@ -141,7 +171,12 @@ impl<'a> Given<'a> {
             None => false,
         };
         if !is_link {
-            setter.heed_mode(linux::chmodat(&directory, name, mode(bits, owned), AtFlags::empty()))?;
+            setter.heed_mode(linux::chmodat(
+                &directory,
+                name,
+                mode(bits, owned),
+                AtFlags::empty(),
+            ))?;
         }
         Ok(linux::utimensat(&directory, name, &times(modified), flags)?)
     }
@@ -150,7 +185,10 @@ impl<'a> Given<'a> {
 impl Setter {
     /// Creates a setter of the accepted attributes.
     pub fn new(accept: Accept) -> Setter {
-        Setter { accept, ..Setter::default() }
+        Setter {
+            accept,
+            ..Setter::default()
+        }
     }
 
     /// Whether an entry is made: a device node only if it is accepted.
@@ -169,13 +207,23 @@ impl Setter {
 
     /// Returns attributes to be set, for a file of `manifest`.
     pub fn gives<'a>(&'a self, attributes: &'a Attributes, manifest: &'a Manifest) -> Given<'a> {
-        Given { setter: self, attributes, manifest }
+        Given {
+            setter: self,
+            attributes,
+            manifest,
+        }
     }
 
     fn owner(&self, attributes: &Attributes, manifest: &Manifest) -> Option<(u32, u32)> {
         let place = attributes.owner?;
         let owner = manifest.owner_at(place)?;
-        Some(*self.owners.lock().entry(place).or_insert_with(|| known_here(owner)))
+        Some(
+            *self
+                .owners
+                .lock()
+                .entry(place)
+                .or_insert_with(|| known_here(owner)),
+        )
     }
 
     /// Counts a file that cannot keep an attribute.
@@ -191,12 +239,22 @@ impl Setter {
                 "the owners of {count} files and directories are not kept ({why}): only root may give files away, and \
                  not on every file system"
             ),
-            Lack::Modes => format!("the modes of {count} files and directories are not kept ({why})"),
-            Lack::Xattrs => format!("{count} extended attributes are not kept, the first of them {why}"),
+            Lack::Modes => {
+                format!("the modes of {count} files and directories are not kept ({why})")
+            }
+            Lack::Xattrs => {
+                format!("{count} extended attributes are not kept, the first of them {why}")
+            }
             Lack::SymbolicLinks => format!("{count} symbolic links are left out ({why})"),
-            Lack::HardLinks => format!("{count} hard links are copies, as the file system has no more links ({why})"),
+            Lack::HardLinks => format!(
+                "{count} hard links are copies, as the file system has no more links ({why})"
+            ),
         };
-        self.lacks.lock().iter().map(|(lack, (count, why))| (*lack, sentence(lack, count, why))).collect()
+        self.lacks
+            .lock()
+            .iter()
+            .map(|(lack, (count, why))| (*lack, sentence(lack, count, why)))
+            .collect()
     }
 
     /// Returns whether the owner was set. A failure for lack of rights or support is counted; any
@@ -206,14 +264,23 @@ impl Setter {
     }
 
     fn heed_mode(&self, result: rustix::io::Result<()>) -> io::Result<()> {
-        self.heed(Lack::Modes, result, |error| error.to_string()).map(drop)
+        self.heed(Lack::Modes, result, |error| error.to_string())
+            .map(drop)
     }
 
     fn heed_xattr(&self, result: rustix::io::Result<()>, name: &[u8]) -> io::Result<()> {
-        self.heed(Lack::Xattrs, result, |error| format!("{} ({error})", name::shown(name))).map(drop)
+        self.heed(Lack::Xattrs, result, |error| {
+            format!("{} ({error})", name::shown(name))
+        })
+        .map(drop)
     }
 
-    fn heed(&self, lack: Lack, result: rustix::io::Result<()>, why: impl Fn(Errno) -> String) -> io::Result<bool> {
+    fn heed(
+        &self,
+        lack: Lack,
+        result: rustix::io::Result<()>,
+        why: impl Fn(Errno) -> String,
+    ) -> io::Result<bool> {
         match result {
             Err(error) if is_impossible(error) => {
                 self.count(lack, &why(error));
@@ -227,14 +294,29 @@ impl Setter {
 fn is_impossible(error: Errno) -> bool {
     // EINVAL is returned for an owner outside the user namespace, E2BIG and ERANGE for long
     // attributes.
-    let errors = [Errno::PERM, Errno::NOTSUP, Errno::NOSYS, Errno::ACCESS, Errno::INVAL, Errno::TOOBIG, Errno::RANGE];
+    let errors = [
+        Errno::PERM,
+        Errno::NOTSUP,
+        Errno::NOSYS,
+        Errno::ACCESS,
+        Errno::INVAL,
+        Errno::TOOBIG,
+        Errno::RANGE,
+    ];
     errors.contains(&error)
 }
 
 /// Sets the mode, without set-user-id and set-group-id, and the time of a single file.
 pub(super) fn keep_attributes(file: &File, attributes: FileAttributes) -> io::Result<()> {
-    let FileAttributes { mode: bits, modified_seconds, modified_nanoseconds } = attributes;
-    let modified = Time { seconds: modified_seconds, nanoseconds: modified_nanoseconds };
+    let FileAttributes {
+        mode: bits,
+        modified_seconds,
+        modified_nanoseconds,
+    } = attributes;
+    let modified = Time {
+        seconds: modified_seconds,
+        nanoseconds: modified_nanoseconds,
+    };
     match linux::fchmod(file, mode(bits, false)) {
         Err(error) if is_impossible(error) => log::warn!("the mode is not kept: {error}"),
         set => set?,
@@ -252,7 +334,11 @@ pub(super) fn keeps(file: &File, lack: Lack) -> io::Result<bool> {
     let set = match lack {
         Lack::Modes => linux::fchmod(file, Mode::from_raw_mode(TRIED_MODE)),
         Lack::Owners if !may_give_away() => return Ok(true),
-        Lack::Owners => linux::fchown(file, Some(Uid::from_raw(TRIED_OWNER)), Some(Gid::from_raw(TRIED_OWNER))),
+        Lack::Owners => linux::fchown(
+            file,
+            Some(Uid::from_raw(TRIED_OWNER)),
+            Some(Gid::from_raw(TRIED_OWNER)),
+        ),
         Lack::Xattrs => {
             let set = |name: &str| linux::fsetxattr(file, name, b"1", XattrFlags::empty());
             set("user.ethbcast").or_else(|error| set("trusted.ethbcast").map_err(|_| error))
@@ -276,27 +362,50 @@ pub(super) fn keeps(file: &File, lack: Lack) -> io::Result<bool> {
 fn may_give_away() -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let effective = status.lines().find_map(|line| line.strip_prefix("CapEff:"));
-    effective.and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok()).is_some_and(|bits| bits & 1 == 1)
+    effective
+        .and_then(|bits| u64::from_str_radix(bits.trim(), 16).ok())
+        .is_some_and(|bits| bits & 1 == 1)
 }
 
 fn mode(bits: u16, owned: bool) -> Mode {
-    Mode::from_raw_mode(if owned { bits } else { bits & MODE_WITHOUT_OWNER }.into())
+    Mode::from_raw_mode(
+        if owned {
+            bits
+        } else {
+            bits & MODE_WITHOUT_OWNER
+        }
+        .into(),
+    )
 }
 
 fn times(time: Time) -> Timestamps {
     Timestamps {
-        last_access: Timespec { tv_sec: 0, tv_nsec: linux::UTIME_OMIT },
-        last_modification: Timespec { tv_sec: time.seconds, tv_nsec: time.nanoseconds.into() },
+        last_access: Timespec {
+            tv_sec: 0,
+            tv_nsec: linux::UTIME_OMIT,
+        },
+        last_modification: Timespec {
+            tv_sec: time.seconds,
+            tv_nsec: time.nanoseconds.into(),
+        },
     }
 }
 
 /// Returns the ids of the named user and group here, or the sender's ids for names that are not
 /// sent or not known.
 fn known_here(owner: &Owner) -> (u32, u32) {
-    let text = |name: &[u8]| std::str::from_utf8(name).ok().filter(|name| !name.is_empty()).map(str::to_owned);
+    let text = |name: &[u8]| {
+        std::str::from_utf8(name)
+            .ok()
+            .filter(|name| !name.is_empty())
+            .map(str::to_owned)
+    };
     let user = text(&owner.user_name).and_then(|name| User::from_name(&name).ok().flatten());
     let group = text(&owner.group_name).and_then(|name| Group::from_name(&name).ok().flatten());
-    (user.map_or(owner.user, |user| user.uid.as_raw()), group.map_or(owner.group, |group| group.gid.as_raw()))
+    (
+        user.map_or(owner.user, |user| user.uid.as_raw()),
+        group.map_or(owner.group, |group| group.gid.as_raw()),
+    )
 }
 
 /// Namespaces of extended attributes that give rights, or belong to the system: accepted by name
@@ -322,15 +431,33 @@ pub struct Accept {
 
 impl Accept {
     /// Acceptance of nothing.
-    pub const NONE: Accept =
-        Accept { owners: false, setid: false, devices: false, xattrs: false, named_xattrs: Vec::new(), unpack: false };
+    pub const NONE: Accept = Accept {
+        owners: false,
+        setid: false,
+        devices: false,
+        xattrs: false,
+        named_xattrs: Vec::new(),
+        unpack: false,
+    };
     /// Privileges at a receiver that runs as a daemon, to which any host may send.
-    pub const SERVED: Accept =
-        Accept { owners: false, setid: false, devices: false, xattrs: false, named_xattrs: Vec::new(), unpack: true };
+    pub const SERVED: Accept = Accept {
+        owners: false,
+        setid: false,
+        devices: false,
+        xattrs: false,
+        named_xattrs: Vec::new(),
+        unpack: true,
+    };
 
     pub(crate) fn takes_xattr(&self, xattr: &Xattr) -> bool {
-        let is_privileged = PRIVILEGED.iter().any(|namespace| xattr.name.starts_with(namespace));
-        self.xattrs && !is_privileged || self.named_xattrs.iter().any(|name| name.as_bytes() == &*xattr.name)
+        let is_privileged = PRIVILEGED
+            .iter()
+            .any(|namespace| xattr.name.starts_with(namespace));
+        self.xattrs && !is_privileged
+            || self
+                .named_xattrs
+                .iter()
+                .any(|name| name.as_bytes() == &*xattr.name)
     }
 
     pub(crate) fn takes_xattrs(&self) -> bool {
@@ -338,13 +465,21 @@ impl Accept {
     }
 
     pub(crate) fn takes_node(&self, node: &Node) -> bool {
-        self.devices || !matches!(node, Node::Special(Special::Character(..) | Special::Block(..)))
+        self.devices
+            || !matches!(
+                node,
+                Node::Special(Special::Character(..) | Special::Block(..))
+            )
     }
 }
 
 impl Default for Accept {
     fn default() -> Accept {
-        Accept { owners: true, setid: true, ..Accept::SERVED }
+        Accept {
+            owners: true,
+            setid: true,
+            ..Accept::SERVED
+        }
     }
 }
 
@@ -362,7 +497,12 @@ impl FromStr for Accept {
                 "unpack" => accept.unpack = true,
                 "all" => {
                     let named_xattrs = std::mem::take(&mut accept.named_xattrs);
-                    accept = Accept { devices: true, xattrs: true, named_xattrs, ..Accept::default() };
+                    accept = Accept {
+                        devices: true,
+                        xattrs: true,
+                        named_xattrs,
+                        ..Accept::default()
+                    };
                 }
                 "none" if list == "none" => {}
                 _ => match word.strip_prefix("xattrs=").filter(|name| !name.is_empty()) {
@@ -394,7 +534,12 @@ pub enum Privilege {
 }
 
 impl Privilege {
-    pub const ALL: [Privilege; 4] = [Privilege::Owner, Privilege::SetId, Privilege::Device, Privilege::Xattr];
+    pub const ALL: [Privilege; 4] = [
+        Privilege::Owner,
+        Privilege::SetId,
+        Privilege::Device,
+        Privilege::Xattr,
+    ];
 
     /// Returns the name used in a list of privileges.
     pub fn word(self) -> &'static str {
@@ -413,7 +558,10 @@ pub struct LeftOut(BTreeMap<Privilege, (u64, String)>);
 
 impl LeftOut {
     pub(crate) fn add(&mut self, privilege: Privilege, name: &str) {
-        self.0.entry(privilege).or_insert_with(|| (0, name.to_owned())).0 += 1;
+        self.0
+            .entry(privilege)
+            .or_insert_with(|| (0, name.to_owned()))
+            .0 += 1;
     }
 
     /// Returns the number of omissions of a kind.
@@ -425,14 +573,30 @@ impl LeftOut {
     pub fn sentences(&self) -> Vec<String> {
         let sentence = |(privilege, (count, name)): (&Privilege, &(u64, String))| {
             let (noun, nouns) = match privilege {
-                Privilege::Owner => ("owner of a file or directory", "owners of files and directories"),
-                Privilege::SetId => ("set-user-id or set-group-id mode", "set-user-id or set-group-id modes"),
+                Privilege::Owner => (
+                    "owner of a file or directory",
+                    "owners of files and directories",
+                ),
+                Privilege::SetId => (
+                    "set-user-id or set-group-id mode",
+                    "set-user-id or set-group-id modes",
+                ),
                 Privilege::Device => ("device node", "device nodes"),
                 Privilege::Xattr => ("extended attribute", "extended attributes"),
             };
-            let what = if *count == 1 { format!("1 {noun} was") } else { format!("{count} {nouns} were") };
-            let is_privileged = PRIVILEGED.iter().any(|namespace| name.as_bytes().starts_with(namespace));
-            let by_name = if is_privileged { format!("={name}") } else { String::new() };
+            let what = if *count == 1 {
+                format!("1 {noun} was")
+            } else {
+                format!("{count} {nouns} were")
+            };
+            let is_privileged = PRIVILEGED
+                .iter()
+                .any(|namespace| name.as_bytes().starts_with(namespace));
+            let by_name = if is_privileged {
+                format!("={name}")
+            } else {
+                String::new()
+            };
             format!("{what} left out: --accept {}{by_name}", privilege.word())
         };
         self.0.iter().map(sentence).collect()
@@ -445,22 +609,32 @@ mod tests {
 
     fn taken(list: &str) -> Vec<&'static str> {
         let accept: Accept = list.parse().expect("a list");
-        let xattr = |name: &str| Xattr { name: name.as_bytes().into(), value: Box::default() };
+        let xattr = |name: &str| Xattr {
+            name: name.as_bytes().into(),
+            value: Box::default(),
+        };
         let device = Node::Special(Special::Block(7, 0));
         let all = [
             (accept.owners, "owner"),
             (accept.setid, "setid"),
             (accept.takes_node(&device), "devices"),
             (accept.takes_xattr(&xattr("user.x")), "user"),
-            (accept.takes_xattr(&xattr("security.capability")), "capability"),
+            (
+                accept.takes_xattr(&xattr("security.capability")),
+                "capability",
+            ),
             (accept.takes_xattr(&xattr("security.selinux")), "selinux"),
             (accept.unpack, "unpack"),
         ];
-        all.into_iter().filter(|(is_taken, _)| *is_taken).map(|(_, word)| word).collect()
+        all.into_iter()
+            .filter(|(is_taken, _)| *is_taken)
+            .map(|(_, word)| word)
+            .collect()
     }
 
     #[test]
-    fn each_value_of_accept_allows_what_it_names_and_attributes_with_privileges_are_named_one_by_one() {
+    fn each_value_of_accept_allows_what_it_names_and_attributes_with_privileges_are_named_one_by_one()
+     {
         assert_eq!(taken("none"), [""; 0]);
         assert_eq!(taken("owner,devices"), ["owner", "devices"]);
         assert_eq!(taken("xattrs"), ["user"]);
@@ -468,11 +642,22 @@ mod tests {
             taken("xattrs=security.capability,all"),
             ["owner", "setid", "devices", "user", "capability", "unpack"]
         );
-        assert_eq!(taken("setid,xattrs=security.selinux,unpack"), ["setid", "selinux", "unpack"]);
+        assert_eq!(
+            taken("setid,xattrs=security.selinux,unpack"),
+            ["setid", "selinux", "unpack"]
+        );
         for wrong in ["", "owners", "xattrs=", "none,owner", "owner, setid"] {
-            assert!(wrong.parse::<Accept>().is_err_and(|text| text.contains("is no privilege")), "{wrong}");
+            assert!(
+                wrong
+                    .parse::<Accept>()
+                    .is_err_and(|text| text.contains("is no privilege")),
+                "{wrong}"
+            );
         }
-        assert!(Accept::default().takes_node(&Node::Special(Special::Fifo)), "a fifo gives no rights");
+        assert!(
+            Accept::default().takes_node(&Node::Special(Special::Fifo)),
+            "a fifo gives no rights"
+        );
     }
 
     #[test]

@@ -5,8 +5,8 @@ use super::{Directory, DiskFile, Kind, Lack, or_here};
 use crate::manifest::Special;
 use ethbcast_collectives::session::FileAttributes;
 use rustix::fs::{
-    self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags, RenameFlags, ResolveFlags,
-    Stat, StatxFlags, makedev, openat2,
+    self as linux, AtFlags, Dev, FallocateFlags, FileType, FlockOperation, Mode, OFlags,
+    RenameFlags, ResolveFlags, Stat, StatxFlags, makedev, openat2,
 };
 use rustix::io::Errno;
 use rustix::process::geteuid;
@@ -28,7 +28,9 @@ const STAY: ResolveFlags = ResolveFlags::BENEATH
 const TMPFS: u64 = 0x0102_1994;
 const PRIVATE_DIRECTORY: u32 = 0o700;
 const WRITABLE_BY_OTHERS: u32 = 0o022;
-const OWN_DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);
+const OWN_DIRECTORY: OFlags = OFlags::RDONLY
+    .union(OFlags::DIRECTORY)
+    .union(OFlags::CLOEXEC);
 const TAKEN_UP: OFlags = OFlags::RDWR.union(OFlags::NONBLOCK).union(OFlags::CLOEXEC);
 
 #[derive(Debug)]
@@ -40,7 +42,11 @@ impl Beneath {
     /// # Errors
     /// The system's error.
     pub fn open(path: &Path) -> io::Result<Beneath> {
-        Ok(Beneath(linux::open(or_here(path), OWN_DIRECTORY, Mode::empty())?))
+        Ok(Beneath(linux::open(
+            or_here(path),
+            OWN_DIRECTORY,
+            Mode::empty(),
+        )?))
     }
 
     pub(crate) fn own_path(&self) -> PathBuf {
@@ -62,16 +68,27 @@ impl Beneath {
     }
 }
 
-fn open_below(from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+fn open_below(
+    from: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
     match openat2(from, path, flags | OFlags::CLOEXEC, mode, STAY) {
-        // Linux before 5.6, and a service under systemd's RestrictSUIDSGID, which DynamicUser implies.
+        // Linux before 5.6, and a service under systemd's RestrictSUIDSGID, which DynamicUser
+        // implies.
         Err(Errno::NOSYS) => walk(from, path, flags, mode),
         opened => opened,
     }
 }
 
 /// Opens one component of a path after the other, where there is no `openat2`.
-fn walk(from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> rustix::io::Result<OwnedFd> {
+fn walk(
+    from: BorrowedFd<'_>,
+    path: &Path,
+    flags: OFlags,
+    mode: Mode,
+) -> rustix::io::Result<OwnedFd> {
     let mount = mount_id(from)?;
     let mut names = path.components().peekable();
     let mut reached: Option<OwnedFd> = None;
@@ -82,7 +99,11 @@ fn walk(from: BorrowedFd<'_>, path: &Path, flags: OFlags, mode: Mode) -> rustix:
             _ => return Err(Errno::XDEV),
         };
         let is_last = names.peek().is_none();
-        let how = if is_last { flags } else { OFlags::PATH | OFlags::DIRECTORY };
+        let how = if is_last {
+            flags
+        } else {
+            OFlags::PATH | OFlags::DIRECTORY
+        };
         let at = reached.as_ref().map_or(from, AsFd::as_fd);
         let next = linux::openat(at, name, how | OFlags::NOFOLLOW | OFlags::CLOEXEC, mode)?;
         if mount_id(next.as_fd())? != mount {
@@ -99,8 +120,11 @@ fn mount_id(file: BorrowedFd<'_>) -> rustix::io::Result<Option<u64>> {
     if StatxFlags::from_bits_retain(stat.stx_mask).contains(StatxFlags::MNT_ID) {
         return Ok(Some(stat.stx_mnt_id));
     }
-    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd())).unwrap_or_default();
-    Ok(text.lines().find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok()))
+    let text = std::fs::read_to_string(format!("/proc/self/fdinfo/{}", file.as_raw_fd()))
+        .unwrap_or_default();
+    Ok(text
+        .lines()
+        .find_map(|line| line.strip_prefix("mnt_id:")?.trim().parse().ok()))
 }
 
 fn shown(open: &impl AsRawFd) -> PathBuf {
@@ -112,7 +136,9 @@ fn is_private(stat: &Stat) -> bool {
 }
 
 fn same(one: rustix::io::Result<Stat>, other: rustix::io::Result<Stat>) -> bool {
-    one.is_ok_and(|one| other.is_ok_and(|other| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino)))
+    one.is_ok_and(|one| {
+        other.is_ok_and(|other| (one.st_dev, one.st_ino) == (other.st_dev, other.st_ino))
+    })
 }
 
 impl Directory for Beneath {
@@ -142,7 +168,13 @@ impl Directory for Beneath {
     }
 
     fn name(&self, file: &File, name: &Path) -> io::Result<()> {
-        Ok(linux::linkat(linux::CWD, shown(file), &self.0, name, AtFlags::SYMLINK_FOLLOW)?)
+        Ok(linux::linkat(
+            linux::CWD,
+            shown(file),
+            &self.0,
+            name,
+            AtFlags::SYMLINK_FOLLOW,
+        )?)
     }
 
     fn file(&self, path: &Path) -> io::Result<File> {
@@ -157,15 +189,25 @@ impl Directory for Beneath {
             }
             opened => opened?,
         };
-        if file.metadata()?.is_file() { Ok(file) } else { Err(io::Error::other("it is no regular file")) }
+        if file.metadata()?.is_file() {
+            Ok(file)
+        } else {
+            Err(io::Error::other("it is no regular file"))
+        }
     }
 
     fn is_named(&self, file: &File, name: &Path) -> bool {
-        same(linux::fstat(file), linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+        same(
+            linux::fstat(file),
+            linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW),
+        )
     }
 
     fn is_own(&self, directory: &Beneath, name: &Path) -> bool {
-        same(linux::fstat(&directory.0), linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW))
+        same(
+            linux::fstat(&directory.0),
+            linux::statat(&self.0, name, AtFlags::SYMLINK_NOFOLLOW),
+        )
     }
 
     fn is_private(&self) -> io::Result<bool> {
@@ -173,7 +215,11 @@ impl Directory for Beneath {
     }
 
     fn make_directory(&self, name: &Path) -> io::Result<()> {
-        Ok(linux::mkdirat(&self.0, name, Mode::from_raw_mode(PRIVATE_DIRECTORY))?)
+        Ok(linux::mkdirat(
+            &self.0,
+            name,
+            Mode::from_raw_mode(PRIVATE_DIRECTORY),
+        )?)
     }
 
     fn open_up(&self, name: &Path) -> io::Result<()> {
@@ -185,7 +231,13 @@ impl Directory for Beneath {
     }
 
     fn make_link(&self, name: &Path, other: &Beneath, of: &Path) -> io::Result<()> {
-        Ok(linux::linkat(&other.0, of, &self.0, name, AtFlags::empty())?)
+        Ok(linux::linkat(
+            &other.0,
+            of,
+            &self.0,
+            name,
+            AtFlags::empty(),
+        )?)
     }
 
     fn make_special(&self, name: &Path, special: Special) -> io::Result<()> {
@@ -195,7 +247,13 @@ impl Directory for Beneath {
             Special::Fifo => (FileType::Fifo, 0),
             Special::Socket => (FileType::Socket, 0),
         };
-        Ok(linux::mknodat(&self.0, name, kind, Mode::from_raw_mode(super::PRIVATE_FILE), device)?)
+        Ok(linux::mknodat(
+            &self.0,
+            name,
+            kind,
+            Mode::from_raw_mode(super::PRIVATE_FILE),
+            device,
+        )?)
     }
 
     fn kind(&self, name: &Path) -> io::Result<Option<Kind>> {
@@ -216,7 +274,12 @@ impl Directory for Beneath {
     }
 
     fn allocated_bytes(&self, name: &Path) -> io::Result<u64> {
-        let stat = linux::statx(&self.0, name, AtFlags::SYMLINK_NOFOLLOW, StatxFlags::BASIC_STATS)?;
+        let stat = linux::statx(
+            &self.0,
+            name,
+            AtFlags::SYMLINK_NOFOLLOW,
+            StatxFlags::BASIC_STATS,
+        )?;
         Ok(stat.stx_blocks.saturating_mul(512) / u64::from(stat.stx_nlink).max(1))
     }
 
@@ -225,7 +288,13 @@ impl Directory for Beneath {
     }
 
     fn exchange(&self, name: &Path, other: &Beneath, to: &Path) -> io::Result<()> {
-        Ok(linux::renameat_with(&self.0, name, &other.0, to, RenameFlags::EXCHANGE)?)
+        Ok(linux::renameat_with(
+            &self.0,
+            name,
+            &other.0,
+            to,
+            RenameFlags::EXCHANGE,
+        )?)
     }
 
     fn rename_to_free(&self, one: &Path, other: &Path) -> io::Result<()> {
@@ -235,7 +304,9 @@ impl Directory for Beneath {
         }
         match linux::renameat_with(&self.0, one, &self.0, other, RenameFlags::NOREPLACE) {
             // The file system cannot rename without replacing.
-            Err(rustix::io::Errno::INVAL) if self.kind(other)?.is_none() => self.rename(one, self, other),
+            Err(rustix::io::Errno::INVAL) if self.kind(other)?.is_none() => {
+                self.rename(one, self, other)
+            }
             Err(rustix::io::Errno::INVAL) => Err(rustix::io::Errno::EXIST.into()),
             result => Ok(result?),
         }
@@ -250,7 +321,9 @@ impl Directory for Beneath {
     }
 
     fn names(&self) -> io::Result<Vec<std::ffi::OsString>> {
-        std::fs::read_dir(self.own_path())?.map(|entry| Ok(entry?.file_name())).collect()
+        std::fs::read_dir(self.own_path())?
+            .map(|entry| Ok(entry?.file_name()))
+            .collect()
     }
 
     fn is_at(&self, path: &Path) -> bool {
@@ -300,7 +373,14 @@ impl DiskFile for File {
     }
 
     fn punch(&self, part: Range<u64>) -> io::Result<()> {
-        let make = |how| linux::fallocate(self, how | FallocateFlags::KEEP_SIZE, part.start, part.end - part.start);
+        let make = |how| {
+            linux::fallocate(
+                self,
+                how | FallocateFlags::KEEP_SIZE,
+                part.start,
+                part.end - part.start,
+            )
+        };
         // For a device that cannot discard, the kernel may write zeros.
         Ok(make(FallocateFlags::PUNCH_HOLE).or_else(|_| make(FallocateFlags::ZERO_RANGE))?)
     }
@@ -310,7 +390,12 @@ impl DiskFile for File {
             return Ok(());
         }
         match linux::fallocate(self, FallocateFlags::KEEP_SIZE, 0, bytes).map_err(io::Error::from) {
-            Err(error) if matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => {
+            Err(error)
+                if matches!(
+                    error.kind(),
+                    io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded
+                ) =>
+            {
                 Err(error)
             }
             _ => Ok(()),
@@ -374,10 +459,15 @@ mod tests {
     /// Opens by both methods; each returns the inode, or `None` if it refuses.
     fn both(from: &Path, path: &str, flags: OFlags) -> [Option<u64>; 2] {
         let from = Beneath::open(from).expect("a directory");
-        let mode = if flags.contains(OFlags::CREATE) { Mode::RUSR } else { Mode::empty() };
+        let mode = if flags.contains(OFlags::CREATE) {
+            Mode::RUSR
+        } else {
+            Mode::empty()
+        };
         let path = Path::new(path);
         let by_kernel = openat2(&from, path, flags | OFlags::CLOEXEC, mode, STAY);
-        [by_kernel, walk(from.as_fd(), path, flags, mode)].map(|opened| Some(linux::fstat(opened.ok()?).ok()?.st_ino))
+        [by_kernel, walk(from.as_fd(), path, flags, mode)]
+            .map(|opened| Some(linux::fstat(opened.ok()?).ok()?.st_ino))
     }
 
     #[test]
@@ -387,26 +477,59 @@ mod tests {
         std::fs::create_dir_all(top.join("a/b")).expect("made");
         std::fs::write(top.join("a/b/file"), "text").expect("written");
         std::fs::write(folder.path().join("outside"), "text").expect("written");
-        for (target, link) in [("a", "link"), ("b/file", "a/file"), ("../outside", "out"), ("..", "a/up")] {
+        for (target, link) in [
+            ("a", "link"),
+            ("b/file", "a/file"),
+            ("../outside", "out"),
+            ("..", "a/up"),
+        ] {
             symlink(target, top.join(link)).expect("made");
         }
         for path in ["a", "a/b", "a/b/file", ".", "./a/./b"] {
             let [one, other] = both(&top, path, OFlags::RDONLY | OFlags::NONBLOCK);
             assert!(one.is_some() && one == other, "{path}");
         }
-        let below = ["", "none", "a/none", "a/b/file/x", "link", "link/b", "a/file", "a/up/a", "a/../a/b/file/x"];
-        for path in below.into_iter().chain(["out", "..", "../top/a", "../outside", "/", "/etc"]) {
-            assert_eq!(both(&top, path, OFlags::RDONLY | OFlags::NONBLOCK), [None, None], "{path}");
+        let below = [
+            "",
+            "none",
+            "a/none",
+            "a/b/file/x",
+            "link",
+            "link/b",
+            "a/file",
+            "a/up/a",
+            "a/../a/b/file/x",
+        ];
+        for path in below
+            .into_iter()
+            .chain(["out", "..", "../top/a", "../outside", "/", "/etc"])
+        {
+            assert_eq!(
+                both(&top, path, OFlags::RDONLY | OFlags::NONBLOCK),
+                [None, None],
+                "{path}"
+            );
         }
         let [one, other] = both(&top, "link", OFlags::PATH | OFlags::NOFOLLOW);
         assert!(one.is_some() && one == other, "the link itself");
-        assert_eq!(both(&top, "a/b/file", OFlags::RDWR | OFlags::CREATE | OFlags::EXCL), [None, None], "it is there");
+        assert_eq!(
+            both(
+                &top,
+                "a/b/file",
+                OFlags::RDWR | OFlags::CREATE | OFlags::EXCL
+            ),
+            [None, None],
+            "it is there"
+        );
     }
 
     #[test]
     fn a_walk_enters_no_mount_point() {
         assert_eq!(both(Path::new("/"), "proc", OWN_DIRECTORY), [None, None]);
-        assert_eq!(both(Path::new("/"), "proc/self/status", OFlags::RDONLY), [None, None]);
+        assert_eq!(
+            both(Path::new("/"), "proc/self/status", OFlags::RDONLY),
+            [None, None]
+        );
     }
 
     #[test]
@@ -414,9 +537,17 @@ mod tests {
         let folder = tempfile::tempdir().expect("a directory");
         let top = Beneath::open(folder.path()).expect("a directory");
         let mode = Mode::from_raw_mode(0o640);
-        for (path, flags) in [("new", OFlags::CREATE | OFlags::EXCL), (".", OFlags::TMPFILE)] {
-            let made = walk(top.as_fd(), Path::new(path), OFlags::RDWR | flags, mode).expect("made");
-            assert_eq!(linux::fstat(&made).expect("open").st_mode & 0o777, 0o640, "{path}");
+        for (path, flags) in [
+            ("new", OFlags::CREATE | OFlags::EXCL),
+            (".", OFlags::TMPFILE),
+        ] {
+            let made =
+                walk(top.as_fd(), Path::new(path), OFlags::RDWR | flags, mode).expect("made");
+            assert_eq!(
+                linux::fstat(&made).expect("open").st_mode & 0o777,
+                0o640,
+                "{path}"
+            );
         }
         assert_eq!(std::fs::read_dir(folder.path()).expect("there").count(), 1);
     }

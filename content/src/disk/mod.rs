@@ -1,4 +1,5 @@
-//! Interface of a receiver's file operations, implemented by the real disk and by a simulated disk for crash tests.
+//! Interface of a receiver's file operations, implemented by the real disk and by a simulated disk
+//! for crash tests.
 //!
 //! All writes go through [`Directory`] and [`DiskFile`]. They are implemented by the host's
 //! directories ([`Beneath`]), and in tests by a model that loses what was not synced and can fail
@@ -218,11 +219,18 @@ pub trait Directory: std::fmt::Debug + Send + Sync + Sized + 'static {
 const READ_BYTES: usize = 1 << 20;
 
 /// Verifies a written content by reading it back; `read` is like [`DiskFile::read_at`].
-pub(crate) fn verify(trailer: Trailer, read: impl Fn(&mut [u8], u64) -> io::Result<usize>) -> Result<(), StorageError> {
+pub(crate) fn verify(
+    trailer: Trailer,
+    read: impl Fn(&mut [u8], u64) -> io::Result<usize>,
+) -> Result<(), StorageError> {
     let (mut tally, mut buffer) = (Tally::default(), vec![0; READ_BYTES]);
     while tally.bytes() < trailer.bytes {
-        let most = usize::try_from(trailer.bytes - tally.bytes()).unwrap_or(usize::MAX).min(READ_BYTES);
-        match read(&mut buffer[..most], tally.bytes()).map_err(|error| trouble("read back what was written", error))? {
+        let most = usize::try_from(trailer.bytes - tally.bytes())
+            .unwrap_or(usize::MAX)
+            .min(READ_BYTES);
+        match read(&mut buffer[..most], tally.bytes())
+            .map_err(|error| trouble("read back what was written", error))?
+        {
             0 => break,
             count => tally.add(&buffer[..count]),
         }
@@ -245,14 +253,22 @@ pub(crate) fn one(name: &OsStr) -> &Path {
 }
 
 fn or_here(path: &Path) -> PathBuf {
-    if path.as_os_str().is_empty() { PathBuf::from(".") } else { path.to_owned() }
+    if path.as_os_str().is_empty() {
+        PathBuf::from(".")
+    } else {
+        path.to_owned()
+    }
 }
 
 /// Returns the error of `doing` something at DEST, with advice for the user.
 pub fn trouble(doing: &str, error: io::Error) -> StorageError {
     let help = match error.kind() {
-        ErrorKind::QuotaExceeded => "; the quota is used up: make room, ask for more, or choose another DEST",
-        ErrorKind::FileTooLarge => "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size",
+        ErrorKind::QuotaExceeded => {
+            "; the quota is used up: make room, ask for more, or choose another DEST"
+        }
+        ErrorKind::FileTooLarge => {
+            "; raise the limit (`ulimit -f`), or choose a DEST whose file system takes the size"
+        }
         _ if is_full(&error) => "; make room or choose another DEST",
         ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
         ErrorKind::CrossesDevices => {
@@ -260,9 +276,15 @@ pub fn trouble(doing: &str, error: io::Error) -> StorageError {
         }
         ErrorKind::PermissionDenied => "; let this user write there, or choose another DEST",
         ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
-        ErrorKind::IsADirectory => "; a directory took its place meanwhile: remove it, or choose another DEST",
-        ErrorKind::ReadOnlyFilesystem => "; the disk may have failed (see `dmesg`): choose another DEST",
-        _ if error.raw_os_error() == Some(libc::EIO) => "; the disk is failing (see `dmesg`): choose another DEST",
+        ErrorKind::IsADirectory => {
+            "; a directory took its place meanwhile: remove it, or choose another DEST"
+        }
+        ErrorKind::ReadOnlyFilesystem => {
+            "; the disk may have failed (see `dmesg`): choose another DEST"
+        }
+        _ if error.raw_os_error() == Some(libc::EIO) => {
+            "; the disk is failing (see `dmesg`): choose another DEST"
+        }
         _ => "",
     };
     StorageError::system(doing, error, help)
@@ -272,14 +294,20 @@ fn remove_all<D: Directory>(holder: &D, name: &Path) -> io::Result<()> {
     if !holder.has_directory(name)? {
         return holder.remove(name);
     }
-    let below = holder.directory(name).and_then(|directory| remove_below(&directory));
+    let below = holder
+        .directory(name)
+        .and_then(|directory| remove_below(&directory));
     below.and_then(|()| holder.remove_directory(name))
 }
 
 fn remove_below<D: Directory>(directory: &D) -> io::Result<()> {
     let removed = |name: OsString| remove_all(directory, one(&name));
     // Tries all entries before returning the first error.
-    directory.names()?.into_iter().map(removed).fold(Ok(()), io::Result::and)
+    directory
+        .names()?
+        .into_iter()
+        .map(removed)
+        .fold(Ok(()), io::Result::and)
 }
 
 #[cfg(test)]

@@ -2,8 +2,9 @@
 //! searched for where an earlier run left it, and in older versions (bases): at the same offset, or
 //! anywhere by content-defined chunks.
 //!
-//! All of it is verified. A chunk counts as present only if its hash is the one in the hash list when it is looked
-//! up, and it is verified again when it is used. A wrong journal or a basis that changes costs only the chunk.
+//! All of it is verified. A chunk counts as present only if its hash is the one in the hash list
+//! when it is looked up, and it is verified again when it is used. A wrong journal or a basis that
+//! changes costs only the chunk.
 
 #[cfg(test)]
 mod tests;
@@ -14,8 +15,8 @@ use ethbcast_collectives::lock::{Mutex, RwLock};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::ReadAt;
 use ethbcast_collectives::session::verified::{
-    ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchHashes, StretchPlace,
-    fragment_name,
+    ChunkSet, ChunkSize, Cut, Cutter, Fragment, HaveSet, HeldContent, Origin, StretchHashes,
+    StretchPlace, fragment_name,
 };
 use std::collections::BTreeMap;
 use std::fmt::{self, Debug, Formatter};
@@ -43,7 +44,10 @@ struct InPlace(Option<Box<dyn ReadAt>>);
 
 impl Debug for InPlace {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.debug_tuple("InPlace").field(&self.0.is_some()).finish()
+        formatter
+            .debug_tuple("InPlace")
+            .field(&self.0.is_some())
+            .finish()
     }
 }
 
@@ -55,7 +59,12 @@ impl Held {
     /// If a path cannot be a basis.
     pub fn new(bases: &[PathBuf], dest: Option<PathBuf>) -> Result<Held, BasisError> {
         Ok(Held {
-            bases: RwLock::new(bases.iter().map(|path| Basis::open(path)).collect::<Result<_, _>>()?),
+            bases: RwLock::new(
+                bases
+                    .iter()
+                    .map(|path| Basis::open(path))
+                    .collect::<Result<_, _>>()?,
+            ),
             dest: dest.filter(|_| bases.is_empty()),
             place: Mutex::default(),
             index: Mutex::default(),
@@ -65,10 +74,21 @@ impl Held {
 
     fn open_dest(&self, dest: &Path, offer: &HeldContent) {
         let is_tree = offer.content == ContentKind::Tree;
-        let named = Path::new(&offer.source).file_name().map(|name| dest.join(name));
-        let like = [named, Some(dest.to_owned())].into_iter().flatten().find(|path| {
-            path.symlink_metadata().is_ok_and(|there| if is_tree { there.is_dir() } else { there.is_file() })
-        });
+        let named = Path::new(&offer.source)
+            .file_name()
+            .map(|name| dest.join(name));
+        let like = [named, Some(dest.to_owned())]
+            .into_iter()
+            .flatten()
+            .find(|path| {
+                path.symlink_metadata().is_ok_and(|there| {
+                    if is_tree {
+                        there.is_dir()
+                    } else {
+                        there.is_file()
+                    }
+                })
+            });
         let basis = like.map(|path| Basis::open(&path).inspect_err(|error| log::warn!("{error}")));
         *self.bases.write() = basis.and_then(Result::ok).into_iter().collect();
     }
@@ -89,10 +109,16 @@ impl Held {
     fn is_in_place(&self, hash_list: &StretchHashes, chunk: usize, buffer: &mut [u8]) -> bool {
         let place = self.place.lock();
         let Some(there) = &place.0 else { return false };
-        read_exactly(&**there, hash_list.chunk_offset(chunk), buffer) && hash_list.matches(chunk, buffer)
+        read_exactly(&**there, hash_list.chunk_offset(chunk), buffer)
+            && hash_list.matches(chunk, buffer)
     }
 
-    fn at_its_offset(&self, hash_list: &StretchHashes, chunk: usize, buffer: &mut Vec<u8>) -> Found {
+    fn at_its_offset(
+        &self,
+        hash_list: &StretchHashes,
+        chunk: usize,
+        buffer: &mut Vec<u8>,
+    ) -> Found {
         let bases = self.bases.read();
         let offset = hash_list.chunk_offset(chunk);
         buffer.resize(hash_list.chunk_bytes(chunk), 0);
@@ -100,9 +126,22 @@ impl Held {
             return Found::InPlace;
         }
         let end = offset + buffer.len() as u64;
-        for (number, basis) in bases.iter().enumerate().filter(|(_, basis)| end <= basis.bytes()) {
+        for (number, basis) in bases
+            .iter()
+            .enumerate()
+            .filter(|(_, basis)| end <= basis.bytes())
+        {
             if basis.read(offset, buffer) && hash_list.matches(chunk, buffer) {
-                return Found::Parts([FoundPart::whole(ChunkPlace { basis: number, offset }, buffer.len())].into());
+                return Found::Parts(
+                    [FoundPart::whole(
+                        ChunkPlace {
+                            basis: number,
+                            offset,
+                        },
+                        buffer.len(),
+                    )]
+                    .into(),
+                );
             }
         }
         Found::Nowhere
@@ -115,14 +154,23 @@ impl Held {
         }
         let mut index = self.index.lock();
         let cut = cut_of(hash_list);
-        if index.as_ref().is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut) {
+        if index
+            .as_ref()
+            .is_none_or(|index| cut == Cut::ContentDefined && index.cut() != cut)
+        {
             *index = Some(Index::of(&bases, cut, hash_list.place().chunk_size()));
         }
         let located = Located::find(hash_list, index.as_ref().expect("it was just made"), &bases);
-        for (chunk, found) in found.iter_mut().enumerate().filter(|(_, found)| **found == Found::Nowhere) {
+        for (chunk, found) in found
+            .iter_mut()
+            .enumerate()
+            .filter(|(_, found)| **found == Found::Nowhere)
+        {
             let bytes = hash_list.chunk_bytes(chunk);
             let begin = hash_list.chunk_offset(chunk);
-            let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else { continue };
+            let Some(parts) = located.parts(&(begin..begin + bytes as u64)) else {
+                continue;
+            };
             buffer.resize(bytes, 0);
             if read(&parts, &bases, buffer) && hash_list.matches(chunk, buffer) {
                 *found = Found::Parts(parts);
@@ -133,7 +181,11 @@ impl Held {
 
 fn cut_of(hash_list: &StretchHashes) -> Cut {
     let chunk_bytes = hash_list.place().chunk_size().bytes() as u64;
-    if hash_list.fragments().iter().all(|fragment| fragment.offset.is_multiple_of(chunk_bytes)) {
+    if hash_list
+        .fragments()
+        .iter()
+        .all(|fragment| fragment.offset.is_multiple_of(chunk_bytes))
+    {
         Cut::Fixed
     } else {
         Cut::ContentDefined
@@ -146,7 +198,10 @@ impl HaveSet for Held {
             self.open_dest(dest, offer);
         }
         if let ContentKind::Sparse(_) = offer.content {
-            self.bases.write().iter_mut().for_each(Basis::leave_out_holes);
+            self.bases
+                .write()
+                .iter_mut()
+                .for_each(Basis::leave_out_holes);
         }
         self.found.lock().clear();
         *self.index.lock() = None;
@@ -154,11 +209,16 @@ impl HaveSet for Held {
 
     fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
         let mut buffer = Vec::with_capacity(hash_list.place().chunk_size().bytes());
-        let mut found: Vec<Found> =
-            (0..hash_list.chunks()).map(|chunk| self.at_its_offset(hash_list, chunk, &mut buffer)).collect();
+        let mut found: Vec<Found> = (0..hash_list.chunks())
+            .map(|chunk| self.at_its_offset(hash_list, chunk, &mut buffer))
+            .collect();
         self.look_elsewhere(hash_list, &mut found, &mut buffer);
-        let here = (0..found.len()).filter(|chunk| found[*chunk] != Found::Nowhere).collect();
-        self.found.lock().insert(hash_list.number(), (*hash_list.place(), found));
+        let here = (0..found.len())
+            .filter(|chunk| found[*chunk] != Found::Nowhere)
+            .collect();
+        self.found
+            .lock()
+            .insert(hash_list.number(), (*hash_list.place(), found));
         here
     }
 
@@ -175,7 +235,9 @@ impl HaveSet for Held {
                 let there = place.0.as_ref()?;
                 read_exactly(&**there, offset, to).then_some(Origin::InPlace)
             }
-            Found::Parts(parts) => read(&parts, &self.bases.read(), to).then_some(Origin::Elsewhere),
+            Found::Parts(parts) => {
+                read(&parts, &self.bases.read(), to).then_some(Origin::Elsewhere)
+            }
         }
     }
 
@@ -213,10 +275,15 @@ impl Index {
     }
 
     fn with_room(bases: &[Basis], (cut, chunk): (Cut, ChunkSize), most_fragments: usize) -> Index {
-        let mut index = Index { cut, places: Vec::with_capacity(most_fragments + 1), left_out: 0 };
+        let mut index = Index {
+            cut,
+            places: Vec::with_capacity(most_fragments + 1),
+            left_out: 0,
+        };
         for (number, basis) in bases.iter().enumerate() {
             let mut cutter = Cutter::new(cut, chunk);
-            let mut found = |fragment: Fragment, _: &[u8]| index.add(number, &fragment, most_fragments);
+            let mut found =
+                |fragment: Fragment, _: &[u8]| index.add(number, &fragment, most_fragments);
             basis.read_through(READ_BYTES, |bytes| cutter.feed(bytes, &mut found));
             cutter.finish(&mut found);
         }
@@ -230,7 +297,8 @@ impl Index {
         if name & self.left_out != 0 {
             return;
         }
-        self.places.push((name, (basis as u64) << OFFSET_BITS | fragment.offset));
+        self.places
+            .push((name, (basis as u64) << OFFSET_BITS | fragment.offset));
         if self.places.len() > most_fragments {
             // Repeated chunks, of which images have many, are kept once.
             self.places.sort_unstable();
@@ -252,10 +320,16 @@ impl Index {
 
     fn find(&self, name: [u8; 8]) -> Option<ChunkPlace> {
         let name = u64::from_be_bytes(name);
-        let at = self.places.binary_search_by_key(&name, |(name, _)| *name).ok()?;
+        let at = self
+            .places
+            .binary_search_by_key(&name, |(name, _)| *name)
+            .ok()?;
         let place = self.places[at].1;
         let basis = (place >> OFFSET_BITS) as usize;
-        Some(ChunkPlace { basis, offset: place & ((1 << OFFSET_BITS) - 1) })
+        Some(ChunkPlace {
+            basis,
+            offset: place & ((1 << OFFSET_BITS) - 1),
+        })
     }
 }
 
@@ -280,34 +354,54 @@ struct Basis {
 
 impl Debug for Basis {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("Basis").field("bytes", &self.bytes).finish_non_exhaustive()
+        formatter
+            .debug_struct("Basis")
+            .field("bytes", &self.bytes)
+            .finish_non_exhaustive()
     }
 }
 
 impl Basis {
     fn open(path: &Path) -> Result<Basis, BasisError> {
-        let unreadable = |error| BasisError::Unreadable { path: path.to_owned(), error };
+        let unreadable = |error| BasisError::Unreadable {
+            path: path.to_owned(),
+            error,
+        };
         let kind = path.metadata().map_err(unreadable)?.file_type();
         if kind.is_dir() {
             // Listed as a sender would list it, so that equal data is at equal or nearby offsets.
-            let selection = Selection { one_file_system: true, ..Selection::default() };
+            let selection = Selection {
+                one_file_system: true,
+                ..Selection::default()
+            };
             let tree = Tree::list(&[path.join("")], &selection)
                 .map_err(|error| unreadable(io::Error::other(error.to_string())))?;
-            return Ok(Basis { bytes: tree.bytes(), content: Box::new(tree.again()), file: None });
+            return Ok(Basis {
+                bytes: tree.bytes(),
+                content: Box::new(tree.again()),
+                file: None,
+            });
         }
         if !kind.is_file() && !kind.is_block_device() {
-            return Err(BasisError::NoPositions { path: path.to_owned() });
+            return Err(BasisError::NoPositions {
+                path: path.to_owned(),
+            });
         }
         let mut file = File::open(path).map_err(unreadable)?;
         let bytes = file.seek(SeekFrom::End(0)).map_err(unreadable)?;
         let again = file.try_clone().ok().filter(|_| kind.is_file());
-        Ok(Basis { bytes, content: Box::new(file), file: again })
+        Ok(Basis {
+            bytes,
+            content: Box::new(file),
+            file: again,
+        })
     }
 
     /// Presents a file with holes as a sender would send it, for an incoming file with holes.
     fn leave_out_holes(&mut self) {
         let Some(file) = self.file.take() else { return };
-        let map = extents_of(&file, self.bytes).and_then(|extents| Map::new(self.bytes, extents).ok());
+        let map =
+            extents_of(&file, self.bytes).and_then(|extents| Map::new(self.bytes, extents).ok());
         if let Some(map) = map {
             self.bytes = map.stream_bytes();
             self.content = Box::new(SparseStream::new(Arc::new(map), file));
@@ -335,7 +429,9 @@ impl Basis {
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => {
-                    log::warn!("a basis cannot be read from byte {at} on ({error}): what is behind is not used");
+                    log::warn!(
+                        "a basis cannot be read from byte {at} on ({error}): what is behind is not used"
+                    );
                     break;
                 }
             }
@@ -379,7 +475,9 @@ impl FoundPart {
 fn read(parts: &[FoundPart], bases: &[Basis], to: &mut [u8]) -> bool {
     let mut rest = to;
     for part in parts {
-        let Some((now, later)) = rest.split_at_mut_checked(part.bytes) else { return false };
+        let Some((now, later)) = rest.split_at_mut_checked(part.bytes) else {
+            return false;
+        };
         if !bases[part.place.basis].read(part.place.offset, now) {
             return false;
         }
@@ -395,8 +493,11 @@ struct Located(Vec<(Fragment, ChunkPlace)>);
 
 impl Located {
     fn find(hash_list: &StretchHashes, index: &Index, bases: &[Basis]) -> Located {
-        let mut places: Vec<Option<ChunkPlace>> =
-            hash_list.fragments().iter().map(|fragment| index.find(fragment.name)).collect();
+        let mut places: Vec<Option<ChunkPlace>> = hash_list
+            .fragments()
+            .iter()
+            .map(|fragment| index.find(fragment.name))
+            .collect();
         if index.is_partial() {
             try_neighbours(hash_list.fragments(), &mut places, bases);
         }
@@ -412,15 +513,23 @@ impl Located {
 
     fn parts(&self, content: &Range<u64>) -> Option<Box<[FoundPart]>> {
         let end_of = |fragment: &Fragment| fragment.offset + u64::from(fragment.bytes);
-        let first = self.0.partition_point(|(fragment, _)| end_of(fragment) <= content.start);
+        let first = self
+            .0
+            .partition_point(|(fragment, _)| end_of(fragment) <= content.start);
         let (mut at, mut parts) = (content.start, Vec::new());
         for (fragment, place) in &self.0[first..] {
             if fragment.offset > at || at == content.end {
                 break;
             }
             let end = end_of(fragment).min(content.end);
-            let place = ChunkPlace { offset: place.offset + (at - fragment.offset), ..*place };
-            parts.push(FoundPart { place, bytes: (end - at) as usize });
+            let place = ChunkPlace {
+                offset: place.offset + (at - fragment.offset),
+                ..*place
+            };
+            parts.push(FoundPart {
+                place,
+                bytes: (end - at) as usize,
+            });
             at = end;
         }
         (at == content.end).then(|| parts.into())
@@ -433,16 +542,26 @@ fn try_neighbours(fragments: &[Fragment], places: &mut [Option<ChunkPlace>], bas
     let mut buffer = Vec::new();
     let mut is_at = |fragment: &Fragment, place: ChunkPlace| {
         buffer.resize(fragment.bytes as usize, 0);
-        bases[place.basis].read(place.offset, &mut buffer) && fragment_name(&buffer) == fragment.name
+        bases[place.basis].read(place.offset, &mut buffer)
+            && fragment_name(&buffer) == fragment.name
     };
     for at in 1..fragments.len() {
-        let Some(before) = places[at - 1].filter(|_| places[at].is_none()) else { continue };
-        let place = ChunkPlace { offset: before.offset + u64::from(fragments[at - 1].bytes), ..before };
+        let Some(before) = places[at - 1].filter(|_| places[at].is_none()) else {
+            continue;
+        };
+        let place = ChunkPlace {
+            offset: before.offset + u64::from(fragments[at - 1].bytes),
+            ..before
+        };
         places[at] = Some(place).filter(|place| is_at(&fragments[at], *place));
     }
     for at in (1..fragments.len()).rev() {
-        let Some(behind) = places[at].filter(|_| places[at - 1].is_none()) else { continue };
-        let offset = behind.offset.checked_sub(u64::from(fragments[at - 1].bytes));
+        let Some(behind) = places[at].filter(|_| places[at - 1].is_none()) else {
+            continue;
+        };
+        let offset = behind
+            .offset
+            .checked_sub(u64::from(fragments[at - 1].bytes));
         let place = offset.map(|offset| ChunkPlace { offset, ..behind });
         places[at - 1] = place.filter(|place| is_at(&fragments[at - 1], *place));
     }

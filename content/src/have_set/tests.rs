@@ -1,14 +1,19 @@
 //! Tests of finding data that a receiver already has: results, wrong hints, bounds on memory.
 
 use super::*;
-use ethbcast_collectives::session::verified::{CHUNK_BYTES, ChunkSize, Cutter, Fragment, STRETCH_CHUNKS, StretchPlace};
+use ethbcast_collectives::session::verified::{
+    CHUNK_BYTES, ChunkSize, Cutter, Fragment, STRETCH_CHUNKS, StretchPlace,
+};
 use std::fs;
 use std::path::Path;
 use tempfile::TempDir;
 
 fn noise(seed: u64, bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
-    blake3::Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut content);
+    blake3::Hasher::new()
+        .update(&seed.to_be_bytes())
+        .finalize_xof()
+        .fill(&mut content);
     content
 }
 
@@ -23,7 +28,9 @@ fn chunked(chunk: ChunkSize, content: &[u8], cut: Cut) -> Vec<StretchHashes> {
     let places = (0..).map_while(|number| StretchPlace::of(chunk, number, content.len() as u64));
     let hash_list = |place: StretchPlace| {
         let (begin, end) = (place.begin(), place.begin() + place.bytes());
-        let ends_in = |fragment: &&Fragment| (begin + 1..=end).contains(&(fragment.offset + u64::from(fragment.bytes)));
+        let ends_in = |fragment: &&Fragment| {
+            (begin + 1..=end).contains(&(fragment.offset + u64::from(fragment.bytes)))
+        };
         let own: Vec<Fragment> = fragments.iter().filter(ends_in).copied().collect();
         StretchHashes::of(place, &content[begin as usize..end as usize], &own)
     };
@@ -36,14 +43,23 @@ fn here(held: &Held, content: &[u8], cut: Cut) -> (Vec<u64>, usize) {
     for hash_list in hash_lists(content, cut) {
         for chunk in held.have(&hash_list).iter() {
             let mut buffer = vec![0; hash_list.chunk_bytes(chunk)];
-            let origin = held.read(hash_list.number(), chunk, &mut buffer).expect("it was there");
+            let origin = held
+                .read(hash_list.number(), chunk, &mut buffer)
+                .expect("it was there");
             let begin = hash_list.chunk_offset(chunk) as usize;
-            assert!(buffer == content[begin..begin + buffer.len()], "chunk {chunk}");
+            assert!(
+                buffer == content[begin..begin + buffer.len()],
+                "chunk {chunk}"
+            );
             in_place += usize::from(origin == Origin::InPlace);
             here.push(hash_list.number() * STRETCH_CHUNKS as u64 + chunk as u64);
         }
         held.forget_below(hash_list.number() + 1);
-        assert_eq!(held.read(hash_list.number(), 0, &mut [0; 1]), None, "it is forgotten");
+        assert_eq!(
+            held.read(hash_list.number(), 0, &mut [0; 1]),
+            None,
+            "it is forgotten"
+        );
     }
     (here, in_place)
 }
@@ -56,7 +72,9 @@ fn with(directory: &TempDir, name: &str, content: &[u8]) -> PathBuf {
 
 fn held(bases: &[PathBuf], in_place: Option<&Path>) -> Held {
     let held = Held::new(bases, None).expect("they are files");
-    held.opened(in_place.map(|path| Box::new(fs::File::open(path).expect("there")) as Box<dyn ReadAt>));
+    held.opened(
+        in_place.map(|path| Box::new(fs::File::open(path).expect("there")) as Box<dyn ReadAt>),
+    );
     held
 }
 
@@ -72,7 +90,12 @@ fn equal_chunks_at_their_offset_count_as_present_and_changed_ones_do_not() {
     }
     let basis = with(&directory, "old", &old);
     let (chunks, in_place) = here(&held(&[basis], None), &content, Cut::None);
-    assert_eq!(chunks, (0..48).filter(|chunk| ![0, 3, 48].contains(chunk)).collect::<Vec<_>>());
+    assert_eq!(
+        chunks,
+        (0..48)
+            .filter(|chunk| ![0, 3, 48].contains(chunk))
+            .collect::<Vec<_>>()
+    );
     assert_eq!(in_place, 0);
 }
 
@@ -83,7 +106,11 @@ fn data_of_an_earlier_run_is_in_place_and_comes_before_similar_data() {
     let part = with(&directory, "part", &content[..MEBIBYTE + 1000]);
     let basis = with(&directory, "old", &content[..MEBIBYTE + 300_000]);
     let (chunks, in_place) = here(&held(&[basis], Some(&part)), &content, Cut::None);
-    assert_eq!((chunks, in_place), ((0..20).collect(), 16), "300 000 bytes are four chunks and a part of one");
+    assert_eq!(
+        (chunks, in_place),
+        ((0..20).collect(), 16),
+        "300 000 bytes are four chunks and a part of one"
+    );
 }
 
 #[test]
@@ -94,7 +121,17 @@ fn data_moved_by_whole_chunks_is_found_by_fixed_fragments() {
     chunks.reverse();
     let moved = with(&directory, "moved", &chunks[1..].concat());
     let last = with(&directory, "last", &[chunks[0], &[7; 1000]].concat());
-    assert!(here(&held(&[moved.clone(), last.clone()], None), &content, Cut::None).0.len() <= 1, "only at its offset");
+    assert!(
+        here(
+            &held(&[moved.clone(), last.clone()], None),
+            &content,
+            Cut::None
+        )
+        .0
+        .len()
+            <= 1,
+        "only at its offset"
+    );
     let found = here(&held(&[moved, last], None), &content, Cut::Fixed).0;
     assert_eq!(
         found,
@@ -107,13 +144,31 @@ fn data_moved_by_whole_chunks_is_found_by_fixed_fragments() {
 fn data_moved_by_any_number_of_bytes_is_found_by_content_defined_chunks() {
     let directory = tempfile::tempdir().expect("a directory");
     let content = noise(4, 8 * MEBIBYTE);
-    let old = [&content[..MEBIBYTE], b"seventeen bytes  ", &content[MEBIBYTE..5 * MEBIBYTE], &content[6 * MEBIBYTE..]]
-        .concat();
+    let old = [
+        &content[..MEBIBYTE],
+        b"seventeen bytes  ",
+        &content[MEBIBYTE..5 * MEBIBYTE],
+        &content[6 * MEBIBYTE..],
+    ]
+    .concat();
     let basis = with(&directory, "old", &old);
-    let found = here(&held(std::slice::from_ref(&basis), None), &content, Cut::ContentDefined).0;
+    let found = here(
+        &held(std::slice::from_ref(&basis), None),
+        &content,
+        Cut::ContentDefined,
+    )
+    .0;
     let lacks: Vec<u64> = (0..128).filter(|chunk| !found.contains(chunk)).collect();
-    assert!((16..=22).contains(&lacks.len()), "one mebibyte is new, and what is around the cuts: {lacks:?}");
-    assert!(lacks.iter().all(|chunk| (78..=98).contains(chunk) || (14..=18).contains(chunk)), "{lacks:?}");
+    assert!(
+        (16..=22).contains(&lacks.len()),
+        "one mebibyte is new, and what is around the cuts: {lacks:?}"
+    );
+    assert!(
+        lacks
+            .iter()
+            .all(|chunk| (78..=98).contains(chunk) || (14..=18).contains(chunk)),
+        "{lacks:?}"
+    );
 }
 
 #[test]
@@ -123,8 +178,15 @@ fn a_piece_that_reaches_into_the_next_stretch_is_found_there() {
     let content = noise(5, stretch + MEBIBYTE);
     let basis = with(&directory, "old", &[b"moved", &content[..]].concat());
     let found = here(&held(&[basis], None), &content, Cut::ContentDefined).0;
-    let lacks: Vec<u64> = (0..STRETCH_CHUNKS as u64 + 16).filter(|chunk| !found.contains(chunk)).collect();
-    assert!(lacks.iter().all(|chunk| [0, STRETCH_CHUNKS as u64 - 1].contains(chunk)), "{lacks:?}");
+    let lacks: Vec<u64> = (0..STRETCH_CHUNKS as u64 + 16)
+        .filter(|chunk| !found.contains(chunk))
+        .collect();
+    assert!(
+        lacks
+            .iter()
+            .all(|chunk| [0, STRETCH_CHUNKS as u64 - 1].contains(chunk)),
+        "{lacks:?}"
+    );
 }
 
 #[test]
@@ -133,11 +195,14 @@ fn a_directory_is_a_basis_for_one_like_it() {
     let (old, new) = (directory.path().join("old"), directory.path().join("new"));
     for at in [&old, &new] {
         fs::create_dir(at).expect("room");
-        (0..40).for_each(|number| fs::write(at.join(format!("f{number:02}")), noise(number, 100_000)).expect("room"));
+        (0..40).for_each(|number| {
+            fs::write(at.join(format!("f{number:02}")), noise(number, 100_000)).expect("room")
+        });
     }
     fs::write(new.join("a new one"), noise(99, 70_001)).expect("room");
     let mut content = Vec::new();
-    let tree = crate::source::Tree::list(&[new.join("")], &crate::source::Selection::default()).expect("readable");
+    let tree = crate::source::Tree::list(&[new.join("")], &crate::source::Selection::default())
+        .expect("readable");
     std::io::Read::read_to_end(&mut tree.reader(), &mut content).expect("readable");
     let found = here(&held(&[old], None), &content, Cut::ContentDefined).0;
     let chunks = content.len().div_ceil(CHUNK_BYTES);
@@ -170,14 +235,24 @@ fn chunks_beyond_the_index_are_found_beside_their_neighbours() {
     let index = Index::with_room(&bases, (Cut::ContentDefined, ChunkSize::DEFAULT), 100);
     assert!(index.is_partial());
     let hash_list = hash_lists(&content, Cut::ContentDefined).remove(0);
-    let known = hash_list.fragments().iter().filter(|fragment| index.find(fragment.name).is_some()).count();
+    let known = hash_list
+        .fragments()
+        .iter()
+        .filter(|fragment| index.find(fragment.name).is_some())
+        .count();
     assert!(
         (10..=100).contains(&known) && hash_list.fragments().len() > 300,
         "{known} of {}",
         hash_list.fragments().len()
     );
     let located = Located::find(&hash_list, &index, &bases);
-    let found = (2..128).filter(|chunk| located.parts(&(chunk * 65_536..(chunk + 1) * 65_536)).is_some()).count();
+    let found = (2..128)
+        .filter(|chunk| {
+            located
+                .parts(&(chunk * 65_536..(chunk + 1) * 65_536))
+                .is_some()
+        })
+        .count();
     assert_eq!(found, 126);
 }
 
@@ -185,8 +260,16 @@ fn chunks_beyond_the_index_are_found_beside_their_neighbours() {
 fn an_unusable_basis_is_named_with_the_remedy() {
     let directory = tempfile::tempdir().expect("a directory");
     let missing = directory.path().join("missing");
-    for (path, words) in [(missing, "leave it out"), ("/dev/null".into(), "no file, block device or directory")] {
-        let text = Held::new(std::slice::from_ref(&path), None).expect_err("it cannot").to_string();
-        assert!(text.contains(words) && text.contains(path.to_str().expect("ours")), "{text}");
+    for (path, words) in [
+        (missing, "leave it out"),
+        ("/dev/null".into(), "no file, block device or directory"),
+    ] {
+        let text = Held::new(std::slice::from_ref(&path), None)
+            .expect_err("it cannot")
+            .to_string();
+        assert!(
+            text.contains(words) && text.contains(path.to_str().expect("ours")),
+            "{text}"
+        );
     }
 }

@@ -1,8 +1,8 @@
 //! Encoding of a directory's manifest, and of the header before it in the stream.
 
 use super::{
-    Attributes, Builder, Entry, Extent, Fault, FileData, MAX_BYTES, MAX_ENTRIES, Manifest, ManifestError, Node, Owner,
-    Special, Time, Xattr,
+    Attributes, Builder, Entry, Extent, Fault, FileData, MAX_BYTES, MAX_ENTRIES, Manifest,
+    ManifestError, Node, Owner, Special, Time, Xattr,
 };
 
 const MAGIC: [u8; 6] = *b"EBTREE";
@@ -49,7 +49,10 @@ impl Head {
             if bytes > MAX_BYTES {
                 return Err(Fault::Long(bytes));
             }
-            Ok(Head { bytes, digest: from.array()? })
+            Ok(Head {
+                bytes,
+                digest: from.array()?,
+            })
         };
         read(&mut from).map_err(ManifestError::whole)
     }
@@ -64,14 +67,29 @@ impl Manifest {
     pub fn encode(&self) -> Vec<u8> {
         let mut out = Writer::default();
         out.u16(self.owners.len() as u16);
-        for Owner { user, group, user_name, group_name } in &self.owners {
-            out.u32(*user).u32(*group).short(user_name).short(group_name);
+        for Owner {
+            user,
+            group,
+            user_name,
+            group_name,
+        } in &self.owners
+        {
+            out.u32(*user)
+                .u32(*group)
+                .short(user_name)
+                .short(group_name);
         }
         out.u32(self.entries.len() as u32);
-        self.entries.iter().for_each(|entry| write_entry(&mut out, entry));
+        self.entries
+            .iter()
+            .for_each(|entry| write_entry(&mut out, entry));
         let body = out.into_bytes();
         let mut out = Writer::default();
-        out.bytes(&MAGIC).u16(VERSION).u64(body.len() as u64).bytes(blake3::hash(&body).as_bytes()).bytes(&body);
+        out.bytes(&MAGIC)
+            .u16(VERSION)
+            .u64(body.len() as u64)
+            .bytes(blake3::hash(&body).as_bytes())
+            .bytes(&body);
         out.into_bytes()
     }
 
@@ -87,7 +105,8 @@ impl Manifest {
         let mut builder = Builder::default();
         let count = read_owners(&mut from, &mut builder).map_err(ManifestError::whole)?;
         for at in 0..count {
-            let entry = read_entry(&mut from).map_err(|fault| ManifestError::at(at, String::new(), fault))?;
+            let entry = read_entry(&mut from)
+                .map_err(|fault| ManifestError::at(at, String::new(), fault))?;
             builder.add(entry)?;
         }
         if !from.0.is_empty() {
@@ -100,7 +119,12 @@ impl Manifest {
 fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fault> {
     for _ in 0..from.u16()? {
         let (user, group) = (from.u32()?, from.u32()?);
-        let owner = Owner { user, group, user_name: from.short()?, group_name: from.short()? };
+        let owner = Owner {
+            user,
+            group,
+            user_name: from.short()?,
+            group_name: from.short()?,
+        };
         builder.add_owner(owner).map_err(|error| error.fault())?;
     }
     let count = from.u32()? as usize;
@@ -111,14 +135,29 @@ fn read_owners(from: &mut Reader<'_>, builder: &mut Builder) -> Result<usize, Fa
 }
 
 fn write_entry(out: &mut Writer, entry: &Entry) {
-    let Entry { parent, name, attributes, node } = entry;
-    out.u8(kind(node)).u32(parent.unwrap_or(NO_PARENT)).short(name);
+    let Entry {
+        parent,
+        name,
+        attributes,
+        node,
+    } = entry;
+    out.u8(kind(node))
+        .u32(parent.unwrap_or(NO_PARENT))
+        .short(name);
     if let Node::HardLink(to) = node {
         out.u32(*to);
         return;
     }
-    let Attributes { mode, modified, owner, xattrs } = attributes;
-    out.u16(*mode).u64(modified.seconds as u64).u32(modified.nanoseconds).u16(owner.unwrap_or(NO_OWNER));
+    let Attributes {
+        mode,
+        modified,
+        owner,
+        xattrs,
+    } = attributes;
+    out.u16(*mode)
+        .u64(modified.seconds as u64)
+        .u32(modified.nanoseconds)
+        .u16(owner.unwrap_or(NO_OWNER));
     out.u16(xattrs.len() as u16);
     for Xattr { name, value } in xattrs {
         out.short(name).u32(value.len() as u32).bytes(value);
@@ -161,7 +200,12 @@ fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Fault> {
     let (kind, parent, name) = (from.u8()?, from.u32()?, from.short()?);
     let parent = Some(parent).filter(|&parent| parent != NO_PARENT);
     if kind == HARD_LINK {
-        return Ok(Entry { parent, name, attributes: Attributes::default(), node: Node::HardLink(from.u32()?) });
+        return Ok(Entry {
+            parent,
+            name,
+            attributes: Attributes::default(),
+            node: Node::HardLink(from.u32()?),
+        });
     }
     let attributes = read_attributes(from)?;
     let node = match kind {
@@ -178,26 +222,47 @@ fn read_entry(from: &mut Reader<'_>) -> Result<Entry, Fault> {
         SOCKET => Node::Special(Special::Socket),
         other => return Err(Fault::Kind(other)),
     };
-    Ok(Entry { parent, name, attributes, node })
+    Ok(Entry {
+        parent,
+        name,
+        attributes,
+        node,
+    })
 }
 
 fn read_attributes(from: &mut Reader<'_>) -> Result<Attributes, Fault> {
     let mode = from.u16()?;
-    let modified = Time { seconds: from.u64()? as i64, nanoseconds: from.u32()? };
+    let modified = Time {
+        seconds: from.u64()? as i64,
+        nanoseconds: from.u32()?,
+    };
     let owner = Some(from.u16()?).filter(|&owner| owner != NO_OWNER);
     let mut xattrs = Vec::new();
     for _ in 0..from.u16()? {
         let (name, bytes) = (from.short()?, from.u32()?);
-        xattrs.push(Xattr { name, value: from.bytes(bytes as usize)?.into() });
+        xattrs.push(Xattr {
+            name,
+            value: from.bytes(bytes as usize)?.into(),
+        });
     }
-    Ok(Attributes { mode, modified, owner, xattrs: xattrs.into() })
+    Ok(Attributes {
+        mode,
+        modified,
+        owner,
+        xattrs: xattrs.into(),
+    })
 }
 
 fn read_sparse(from: &mut Reader<'_>) -> Result<FileData, Fault> {
     let (bytes, count) = (from.u64()?, from.u32()? as usize);
     // The bytes are taken before memory is reserved, so that a forged count reserves none.
     let mut extents = Reader(from.bytes(count.checked_mul(16).ok_or(Fault::Short)?)?);
-    let all = (0..count).map(|_| Ok(Extent { offset: extents.u64()?, bytes: extents.u64()? }));
+    let all = (0..count).map(|_| {
+        Ok(Extent {
+            offset: extents.u64()?,
+            bytes: extents.u64()?,
+        })
+    });
     FileData::sparse(bytes, all.collect::<Result<Vec<_>, Fault>>()?)
 }
 
@@ -228,7 +293,8 @@ impl Writer {
 
     /// Appends a string, whose length of at most 255 bytes has been checked before.
     pub(super) fn short(&mut self, bytes: &[u8]) -> &mut Self {
-        self.u8(u8::try_from(bytes.len()).expect("names are checked")).bytes(bytes)
+        self.u8(u8::try_from(bytes.len()).expect("names are checked"))
+            .bytes(bytes)
     }
 
     pub(super) fn into_bytes(self) -> Vec<u8> {

@@ -67,9 +67,9 @@ impl Manifest {
         names.join(&b'/')
     }
 
-    /// Sorts the entries by these ranks, one for each entry; equal ones keep their order. Returns the new index of each
-    /// entry. Ranks are lowest for directories and for files with further names, so that these stay before what refers
-    /// to them.
+    /// Sorts the entries by these ranks, one for each entry; equal ones keep their order. Returns
+    /// the new index of each entry. Ranks are lowest for directories and for files with further
+    /// names, so that these stay before what refers to them.
     pub fn sort_by_ranks(&mut self, ranks: &[usize]) -> Vec<u32> {
         let mut order: Vec<usize> = (0..self.entries.len()).collect();
         order.sort_by_key(|&entry| ranks[entry]);
@@ -92,10 +92,13 @@ impl Manifest {
 
     /// Returns the regular files in the order in which their data is sent.
     pub fn files(&self) -> impl Iterator<Item = (usize, &FileData)> {
-        self.entries.iter().enumerate().filter_map(|(at, entry)| match &entry.node {
-            Node::File(data) => Some((at, data)),
-            _ => None,
-        })
+        self.entries
+            .iter()
+            .enumerate()
+            .filter_map(|(at, entry)| match &entry.node {
+                Node::File(data) => Some((at, data)),
+                _ => None,
+            })
     }
 }
 
@@ -185,7 +188,11 @@ impl Entry {
     fn check(&self) -> Result<(), Fault> {
         // Only the root may have an empty name; the builder checks that.
         if self.parent.is_some() || !self.name.is_empty() {
-            let check = if self.parent.is_some() { name::check } else { name::check_at_dest };
+            let check = if self.parent.is_some() {
+                name::check
+            } else {
+                name::check_at_dest
+            };
             check(&self.name).map_err(Fault::Name)?;
         }
         self.attributes.check()?;
@@ -208,8 +215,14 @@ impl Attributes {
         if self.modified.nanoseconds >= 1_000_000_000 {
             return Err(Fault::Time);
         }
-        let sound = |xattr: &Xattr| (1..=MAX_XATTR_NAME_BYTES).contains(&xattr.name.len()) && !xattr.name.contains(&0);
-        if self.xattrs.iter().all(sound) { Ok(()) } else { Err(Fault::Xattr) }
+        let sound = |xattr: &Xattr| {
+            (1..=MAX_XATTR_NAME_BYTES).contains(&xattr.name.len()) && !xattr.name.contains(&0)
+        };
+        if self.xattrs.iter().all(sound) {
+            Ok(())
+        } else {
+            Err(Fault::Xattr)
+        }
     }
 }
 
@@ -238,7 +251,10 @@ pub struct FileData {
 impl FileData {
     /// Creates the data of a file without holes.
     pub fn dense(bytes: u64) -> FileData {
-        FileData { bytes, extents: None }
+        FileData {
+            bytes,
+            extents: None,
+        }
     }
 
     /// Creates the data of a file of `bytes` bytes that is zero outside `extents`.
@@ -246,17 +262,26 @@ impl FileData {
     /// # Errors
     /// If an extent is empty, begins before the end of the one before it, or ends behind the end of
     /// the file.
-    pub fn sparse(bytes: u64, extents: impl IntoIterator<Item = Extent>) -> Result<FileData, Fault> {
+    pub fn sparse(
+        bytes: u64,
+        extents: impl IntoIterator<Item = Extent>,
+    ) -> Result<FileData, Fault> {
         let (mut placed, mut at, mut end) = (Vec::new(), 0, 0);
         for extent in extents {
-            let after = extent.offset.checked_add(extent.bytes).ok_or(Fault::Extents)?;
+            let after = extent
+                .offset
+                .checked_add(extent.bytes)
+                .ok_or(Fault::Extents)?;
             if extent.bytes == 0 || extent.offset < end || after > bytes {
                 return Err(Fault::Extents);
             }
             placed.push(Placed { at, extent });
             (at, end) = (at + extent.bytes, after);
         }
-        Ok(FileData { bytes, extents: Some(placed.into()) })
+        Ok(FileData {
+            bytes,
+            extents: Some(placed.into()),
+        })
     }
 
     /// The length of the file, in bytes.
@@ -281,12 +306,29 @@ impl FileData {
     /// behind the end.
     pub fn at(&self, position: u64) -> Option<Extent> {
         let placed = match &self.extents {
-            None => Placed { at: 0, extent: Extent { offset: 0, bytes: self.bytes } },
-            Some(extents) => extents[extents.partition_point(|placed| placed.at <= position).checked_sub(1)?],
+            None => Placed {
+                at: 0,
+                extent: Extent {
+                    offset: 0,
+                    bytes: self.bytes,
+                },
+            },
+            Some(extents) => {
+                extents[extents
+                    .partition_point(|placed| placed.at <= position)
+                    .checked_sub(1)?]
+            }
         };
         let into = position - placed.at;
-        let bytes = placed.extent.bytes.checked_sub(into).filter(|&bytes| bytes > 0)?;
-        Some(Extent { offset: placed.extent.offset + into, bytes })
+        let bytes = placed
+            .extent
+            .bytes
+            .checked_sub(into)
+            .filter(|&bytes| bytes > 0)?;
+        Some(Extent {
+            offset: placed.extent.offset + into,
+            bytes,
+        })
     }
 }
 
@@ -310,7 +352,9 @@ impl Builder {
     /// # Errors
     /// If there are too many owners.
     pub fn add_owner(&mut self, owner: Owner) -> Result<u16, ManifestError> {
-        let place = u16::try_from(self.owners.len()).ok().filter(|&place| place != u16::MAX);
+        let place = u16::try_from(self.owners.len())
+            .ok()
+            .filter(|&place| place != u16::MAX);
         let place = place.ok_or_else(|| ManifestError::whole(Fault::Owners))?;
         self.owners.push(owner);
         Ok(place)
@@ -329,7 +373,8 @@ impl Builder {
                 self.xattr_bytes += xattr_bytes(&entry.attributes);
                 if let Some(parent) = entry.parent {
                     let last = std::mem::replace(&mut self.places[parent as usize].0, at as u32);
-                    self.is_unsorted |= last != NONE && self.entries[last as usize].name >= entry.name;
+                    self.is_unsorted |=
+                        last != NONE && self.entries[last as usize].name >= entry.name;
                 }
                 self.places.push((NONE, path_bytes));
                 self.entries.push(entry);
@@ -348,17 +393,32 @@ impl Builder {
             return Err(ManifestError::whole(Fault::Root));
         }
         if let Some(twice) = self.twice() {
-            return Err(ManifestError::at(twice, name::shown(&self.entries[twice].name), Fault::Twice));
+            return Err(ManifestError::at(
+                twice,
+                name::shown(&self.entries[twice].name),
+                Fault::Twice,
+            ));
         }
-        Ok(Manifest { entries: self.entries, owners: self.owners })
+        Ok(Manifest {
+            entries: self.entries,
+            owners: self.owners,
+        })
     }
 
-    /// Returns an entry whose parent and name are those of an earlier one. There is none if all names are in order.
+    /// Returns an entry whose parent and name are those of an earlier one. There is none if all
+    /// names are in order.
     fn twice(&self) -> Option<usize> {
         let place = |at: usize| (self.entries[at].parent, &self.entries[at].name);
-        let mut order: Vec<usize> = if self.is_unsorted { (0..self.entries.len()).collect() } else { Vec::new() };
+        let mut order: Vec<usize> = if self.is_unsorted {
+            (0..self.entries.len()).collect()
+        } else {
+            Vec::new()
+        };
         order.sort_unstable_by(|&one, &other| place(one).cmp(&place(other)));
-        order.windows(2).find(|pair| place(pair[0]) == place(pair[1])).map(|pair| pair[0].max(pair[1]))
+        order
+            .windows(2)
+            .find(|pair| place(pair[0]) == place(pair[1]))
+            .map(|pair| pair[0].max(pair[1]))
     }
 
     fn check(&self, entry: &Entry) -> Result<(u16, u64), Fault> {
@@ -374,34 +434,57 @@ impl Builder {
         if self.xattr_bytes + xattr_bytes(&entry.attributes) > MAX_XATTR_BYTES {
             return Err(Fault::Xattrs);
         }
-        if entry.attributes.owner.is_some_and(|owner| usize::from(owner) >= self.owners.len()) {
+        if entry
+            .attributes
+            .owner
+            .is_some_and(|owner| usize::from(owner) >= self.owners.len())
+        {
             return Err(Fault::Owner);
         }
         let data_bytes = match &entry.node {
             // The verdict byte of the file is included.
-            Node::File(data) => data.data_bytes().checked_add(1).and_then(|more| self.data_bytes.checked_add(more)),
+            Node::File(data) => data
+                .data_bytes()
+                .checked_add(1)
+                .and_then(|more| self.data_bytes.checked_add(more)),
             Node::HardLink(to) => {
-                let file = self.entries.get(*to as usize).filter(|file| matches!(file.node, Node::File(_)));
+                let file = self
+                    .entries
+                    .get(*to as usize)
+                    .filter(|file| matches!(file.node, Node::File(_)));
                 file.map(|_| Some(self.data_bytes)).ok_or(Fault::Link)?
             }
             _ => Some(self.data_bytes),
         };
         // Leaves room for hash lists and manifest within the limit of a stream.
-        let total = data_bytes.filter(|&bytes| bytes < 1 << 62).ok_or(Fault::Total)?;
+        let total = data_bytes
+            .filter(|&bytes| bytes < 1 << 62)
+            .ok_or(Fault::Total)?;
         Ok((path_bytes, total))
     }
 
     fn check_place(&self, entry: &Entry, parent: usize) -> Result<u16, Fault> {
-        let directory = self.entries.get(parent).filter(|directory| directory.is_directory()).ok_or(Fault::Parent)?;
+        let directory = self
+            .entries
+            .get(parent)
+            .filter(|directory| directory.is_directory())
+            .ok_or(Fault::Parent)?;
         let (_, parent_bytes) = self.places[parent];
         let slash = usize::from(directory.parent.is_some());
         let path_bytes = usize::from(parent_bytes) + slash + entry.name.len();
-        u16::try_from(path_bytes).ok().filter(|_| path_bytes <= MAX_PATH_BYTES).ok_or(Fault::Path(path_bytes))
+        u16::try_from(path_bytes)
+            .ok()
+            .filter(|_| path_bytes <= MAX_PATH_BYTES)
+            .ok_or(Fault::Path(path_bytes))
     }
 }
 
 fn xattr_bytes(attributes: &Attributes) -> usize {
-    attributes.xattrs.iter().map(|xattr| XATTR_OVERHEAD_BYTES + xattr.name.len() + xattr.value.len()).sum()
+    attributes
+        .xattrs
+        .iter()
+        .map(|xattr| XATTR_OVERHEAD_BYTES + xattr.name.len() + xattr.value.len())
+        .sum()
 }
 
 /// Reason why an entry or the whole manifest is refused.
@@ -410,12 +493,16 @@ fn xattr_bytes(attributes: &Attributes) -> usize {
 pub enum Fault {
     #[error("it is none")]
     NoManifest,
-    #[error("it has version {0}, which this build cannot read: install the same build on all hosts")]
+    #[error(
+        "it has version {0}, which this build cannot read: install the same build on all hosts"
+    )]
     Version(u16),
     #[error("it has {0} bytes, at most {MAX_BYTES} can be")]
     Long(u64),
     /// More than [`MAX_ENTRIES`] entries, or more than its bytes can hold.
-    #[error("it has {0} entries, at most {MAX_ENTRIES} can be: send parts of the directory one after the other")]
+    #[error(
+        "it has {0} entries, at most {MAX_ENTRIES} can be: send parts of the directory one after the other"
+    )]
     Entries(usize),
     /// The BLAKE3 hash does not match the one in the head.
     #[error("it is damaged")]
@@ -480,7 +567,10 @@ impl ManifestError {
     }
 
     fn at(entry: usize, name: String, fault: Fault) -> ManifestError {
-        ManifestError { fault, entry: Some((entry, name)) }
+        ManifestError {
+            fault,
+            entry: Some((entry, name)),
+        }
     }
 
     pub fn fault(&self) -> Fault {
@@ -490,7 +580,10 @@ impl ManifestError {
     fn sentence(&self) -> String {
         match &self.entry {
             None => format!("the list of files cannot be used: {}", self.fault),
-            Some((entry, name)) => format!("entry {entry} of the list of files, {name:?}, {}", self.fault),
+            Some((entry, name)) => format!(
+                "entry {entry} of the list of files, {name:?}, {}",
+                self.fault
+            ),
         }
     }
 }

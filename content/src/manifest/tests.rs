@@ -6,7 +6,12 @@ use proptest::prelude::*;
 use std::collections::HashSet;
 
 fn entry(parent: impl Into<Option<u32>>, name: &[u8], node: Node) -> Entry {
-    Entry { parent: parent.into(), name: name.into(), attributes: Attributes::default(), node }
+    Entry {
+        parent: parent.into(),
+        name: name.into(),
+        attributes: Attributes::default(),
+        node,
+    }
 }
 
 fn root() -> Entry {
@@ -18,7 +23,13 @@ fn file(parent: u32, name: &[u8]) -> Entry {
 }
 
 fn received(entries: Vec<Entry>) -> Result<Manifest, ManifestError> {
-    decode(&Manifest { entries, owners: Vec::new() }.encode())
+    decode(
+        &Manifest {
+            entries,
+            owners: Vec::new(),
+        }
+        .encode(),
+    )
 }
 
 fn decode(stream: &[u8]) -> Result<Manifest, ManifestError> {
@@ -44,8 +55,14 @@ fn a_name_that_leads_out_of_its_directory_is_refused() {
     ] {
         assert_refused(vec![root(), file(0, name)], Fault::Name(why));
     }
-    assert_refused(vec![entry(None, b"..", Node::Directory)], Fault::Name(NameError::Dots));
-    assert_refused(vec![entry(None, b"/", Node::Directory)], Fault::Name(NameError::Path));
+    assert_refused(
+        vec![entry(None, b"..", Node::Directory)],
+        Fault::Name(NameError::Dots),
+    );
+    assert_refused(
+        vec![entry(None, b"/", Node::Directory)],
+        Fault::Name(NameError::Path),
+    );
 }
 
 #[test]
@@ -62,20 +79,42 @@ fn a_name_of_300_bytes_cannot_even_be_written_and_one_of_no_utf8_is_taken_as_it_
 #[test]
 fn two_entries_of_one_name_are_refused_wherever_they_stand() {
     assert_refused(vec![root(), file(0, b"a"), file(0, b"a")], Fault::Twice);
-    assert_refused(vec![root(), file(0, b"b"), file(0, b"a"), file(0, b"b")], Fault::Twice);
-    let between = vec![root(), entry(0, b"a", Node::Directory), file(1, b"x"), file(0, b"a")];
+    assert_refused(
+        vec![root(), file(0, b"b"), file(0, b"a"), file(0, b"b")],
+        Fault::Twice,
+    );
+    let between = vec![
+        root(),
+        entry(0, b"a", Node::Directory),
+        file(1, b"x"),
+        file(0, b"a"),
+    ];
     assert_refused(between, Fault::Twice);
     // Equal names in two directories, and names that differ in case only, are different files.
-    let fine = [entry(0, b"A", Node::Directory), file(1, b"x"), entry(0, b"a", Node::Directory), file(3, b"x")];
+    let fine = [
+        entry(0, b"A", Node::Directory),
+        file(1, b"x"),
+        entry(0, b"a", Node::Directory),
+        file(3, b"x"),
+    ];
     received([vec![root()], fine.to_vec()].concat()).expect("four names");
 }
 
 #[test]
 fn names_may_come_in_any_order() {
-    let mixed =
-        vec![root(), entry(0, b"d", Node::Directory), file(1, b"z"), file(0, b"a"), file(1, b"b"), file(0, b"c")];
+    let mixed = vec![
+        root(),
+        entry(0, b"d", Node::Directory),
+        file(1, b"z"),
+        file(0, b"a"),
+        file(1, b"b"),
+        file(0, b"c"),
+    ];
     let manifest = received(mixed).expect("five names");
-    let files: Vec<String> = manifest.files().map(|(entry, _)| manifest.shown(entry)).collect();
+    let files: Vec<String> = manifest
+        .files()
+        .map(|(entry, _)| manifest.shown(entry))
+        .collect();
     assert_eq!(files, ["d/z", "a", "d/b", "c"]);
 }
 
@@ -84,19 +123,27 @@ fn no_entry_is_below_a_symlink_a_file_or_a_later_entry() {
     let link = entry(0, b"a", Node::Symlink(b"/etc"[..].into()));
     assert_refused(vec![root(), link, file(1, b"passwd")], Fault::Parent);
     assert_refused(vec![root(), file(0, b"a"), file(1, b"b")], Fault::Parent);
-    assert_refused(vec![root(), file(2, b"a"), entry(0, b"d", Node::Directory)], Fault::Parent);
+    assert_refused(
+        vec![root(), file(2, b"a"), entry(0, b"d", Node::Directory)],
+        Fault::Parent,
+    );
     assert_refused(vec![root(), file(1, b"own")], Fault::Parent);
     assert_refused(vec![root(), file(77, b"a")], Fault::Parent);
     assert_refused(vec![file(0, b"a")], Fault::Parent);
     assert_refused(vec![root(), root()], Fault::Root);
-    assert_refused(vec![entry(None, b"top", Node::File(FileData::dense(0)))], Fault::Root);
+    assert_refused(
+        vec![entry(None, b"top", Node::File(FileData::dense(0)))],
+        Fault::Root,
+    );
     assert_refused(Vec::new(), Fault::Root);
 }
 
 #[test]
 fn a_path_longer_than_the_system_takes_is_refused() {
     let directory = |at: u32| entry(at, &[b'd'; 255], Node::Directory);
-    let deep: Vec<Entry> = std::iter::once(root()).chain((0..17).map(directory)).collect();
+    let deep: Vec<Entry> = std::iter::once(root())
+        .chain((0..17).map(directory))
+        .collect();
     assert_refused(deep[..].to_vec(), Fault::Path(17 * 256 - 1));
     received(deep[..17].to_vec()).expect("16 of them fit");
 }
@@ -108,33 +155,75 @@ fn numbers_that_cannot_be_are_refused() {
         change(&mut one);
         vec![root(), one]
     };
-    assert_refused(with(|one| one.attributes.mode = 0o10644), Fault::Mode(0o10644));
-    assert_refused(with(|one| one.attributes.modified.nanoseconds = 1_000_000_000), Fault::Time);
+    assert_refused(
+        with(|one| one.attributes.mode = 0o10644),
+        Fault::Mode(0o10644),
+    );
+    assert_refused(
+        with(|one| one.attributes.modified.nanoseconds = 1_000_000_000),
+        Fault::Time,
+    );
     assert_refused(with(|one| one.attributes.owner = Some(0)), Fault::Owner);
-    assert_refused(with(|one| one.node = Node::File(FileData::dense(1 << 63))), Fault::Size(1 << 63));
-    assert_refused(with(|one| one.node = Node::Symlink(Box::default())), Fault::Target);
-    assert_refused(with(|one| one.node = Node::Symlink(b"a\0b"[..].into())), Fault::Target);
-    assert_refused(with(|one| one.node = Node::Symlink(vec![b'a'; 4096].into())), Fault::Target);
+    assert_refused(
+        with(|one| one.node = Node::File(FileData::dense(1 << 63))),
+        Fault::Size(1 << 63),
+    );
+    assert_refused(
+        with(|one| one.node = Node::Symlink(Box::default())),
+        Fault::Target,
+    );
+    assert_refused(
+        with(|one| one.node = Node::Symlink(b"a\0b"[..].into())),
+        Fault::Target,
+    );
+    assert_refused(
+        with(|one| one.node = Node::Symlink(vec![b'a'; 4096].into())),
+        Fault::Target,
+    );
     for to in [0, 1, 2, u32::MAX] {
         let mut entries = with(|_| {});
         entries.insert(1, entry(0, b"0", Node::HardLink(to)));
         assert_refused(entries, Fault::Link);
     }
     let huge = || Node::File(FileData::dense(i64::MAX as u64));
-    assert_refused(vec![root(), entry(0, b"a", huge()), entry(0, b"b", huge())], Fault::Total);
+    assert_refused(
+        vec![root(), entry(0, b"a", huge()), entry(0, b"b", huge())],
+        Fault::Total,
+    );
 }
 
 #[test]
 fn extents_lie_in_the_file_in_order_and_do_not_touch_twice() {
-    let extents =
-        |list: &[(u64, u64)]| FileData::sparse(100, list.iter().map(|&(offset, bytes)| Extent { offset, bytes }));
-    for bad in [&[(0, 0)][..], &[(50, 51)], &[(u64::MAX, 2)], &[(10, 10), (19, 1)], &[(10, 10), (5, 1)]] {
+    let extents = |list: &[(u64, u64)]| {
+        FileData::sparse(
+            100,
+            list.iter().map(|&(offset, bytes)| Extent { offset, bytes }),
+        )
+    };
+    for bad in [
+        &[(0, 0)][..],
+        &[(50, 51)],
+        &[(u64::MAX, 2)],
+        &[(10, 10), (19, 1)],
+        &[(10, 10), (5, 1)],
+    ] {
         assert_eq!(extents(bad), Err(Fault::Extents), "{bad:?}");
     }
     let data = extents(&[(10, 10), (20, 5), (99, 1)]).expect("in order");
     assert_eq!((data.bytes(), data.data_bytes()), (100, 16));
-    let at: Vec<_> = [0, 9, 10, 15, 16].map(|at| data.at(at).map(|one| (one.offset, one.bytes))).into();
-    assert_eq!(at, [Some((10, 10)), Some((19, 1)), Some((20, 5)), Some((99, 1)), None]);
+    let at: Vec<_> = [0, 9, 10, 15, 16]
+        .map(|at| data.at(at).map(|one| (one.offset, one.bytes)))
+        .into();
+    assert_eq!(
+        at,
+        [
+            Some((10, 10)),
+            Some((19, 1)),
+            Some((20, 5)),
+            Some((99, 1)),
+            None
+        ]
+    );
     assert_eq!(extents(&[]).expect("a hole").at(0), None);
 }
 
@@ -145,14 +234,26 @@ fn a_number_alone_reserves_no_memory() {
         stream[HEAD_BYTES + 2..][..4].copy_from_slice(&count.to_be_bytes());
         let digest = *blake3::hash(&stream[HEAD_BYTES..]).as_bytes();
         stream[HEAD_BYTES - 32..HEAD_BYTES].copy_from_slice(&digest);
-        assert_eq!(decode(&stream).expect_err("a lie").fault(), Fault::Entries(is_refused_for));
+        assert_eq!(
+            decode(&stream).expect_err("a lie").fault(),
+            Fault::Entries(is_refused_for)
+        );
     }
     let mut head: [u8; HEAD_BYTES] = stream[..HEAD_BYTES].try_into().expect("so long");
     head[8..16].copy_from_slice(&(MAX_BYTES + 1).to_be_bytes());
-    assert_eq!(Head::read(&head).expect_err("too long").fault(), Fault::Long(MAX_BYTES + 1));
+    assert_eq!(
+        Head::read(&head).expect_err("too long").fault(),
+        Fault::Long(MAX_BYTES + 1)
+    );
     head[7] = 9;
-    assert_eq!(Head::read(&head).expect_err("from the future").fault(), Fault::Version(9));
-    assert_eq!(Head::read(&[7; HEAD_BYTES]).expect_err("noise").fault(), Fault::NoManifest);
+    assert_eq!(
+        Head::read(&head).expect_err("from the future").fault(),
+        Fault::Version(9)
+    );
+    assert_eq!(
+        Head::read(&[7; HEAD_BYTES]).expect_err("noise").fault(),
+        Fault::NoManifest
+    );
 }
 
 #[test]
@@ -160,7 +261,9 @@ fn a_million_entries_are_taken_and_one_more_than_can_be_is_not() {
     let mut builder = Builder::default();
     builder.add(root()).expect("a directory");
     for number in 1..MAX_ENTRIES {
-        builder.add(file(0, format!("{number:07}").as_bytes())).expect("there is room");
+        builder
+            .add(file(0, format!("{number:07}").as_bytes()))
+            .expect("there is room");
     }
     let more = builder.add(file(0, b"9999999")).expect_err("full");
     assert_eq!(more.fault(), Fault::Entries(MAX_ENTRIES + 1));
@@ -171,11 +274,30 @@ fn a_million_entries_are_taken_and_one_more_than_can_be_is_not() {
 }
 
 fn attributes() -> impl Strategy<Value = Attributes> {
-    let xattr = (prop::collection::vec(1_u8.., 1..9), prop::collection::vec(any::<u8>(), 0..9))
-        .prop_map(|(name, value)| Xattr { name: name.into(), value: value.into() });
-    let time = (any::<i64>(), 0..1_000_000_000_u32).prop_map(|(seconds, nanoseconds)| Time { seconds, nanoseconds });
-    (0..0o10000_u16, time, prop::option::of(0..2_u16), prop::collection::vec(xattr, 0..3))
-        .prop_map(|(mode, modified, owner, xattrs)| Attributes { mode, modified, owner, xattrs: xattrs.into() })
+    let xattr = (
+        prop::collection::vec(1_u8.., 1..9),
+        prop::collection::vec(any::<u8>(), 0..9),
+    )
+        .prop_map(|(name, value)| Xattr {
+            name: name.into(),
+            value: value.into(),
+        });
+    let time = (any::<i64>(), 0..1_000_000_000_u32).prop_map(|(seconds, nanoseconds)| Time {
+        seconds,
+        nanoseconds,
+    });
+    (
+        0..0o10000_u16,
+        time,
+        prop::option::of(0..2_u16),
+        prop::collection::vec(xattr, 0..3),
+    )
+        .prop_map(|(mode, modified, owner, xattrs)| Attributes {
+            mode,
+            modified,
+            owner,
+            xattrs: xattrs.into(),
+        })
 }
 
 fn node() -> impl Strategy<Value = Node> {
@@ -206,8 +328,15 @@ fn manifest() -> impl Strategy<Value = Manifest> {
     let one = (any::<prop::sample::Index>(), name, attributes(), node());
     prop::collection::vec(one, 0..40).prop_map(|list| {
         let mut builder = Builder::default();
-        let owner = |user| Owner { user, group: 1, user_name: b"ann"[..].into(), group_name: Box::default() };
-        [0, 1].into_iter().for_each(|user| assert!(builder.add_owner(owner(user)).is_ok()));
+        let owner = |user| Owner {
+            user,
+            group: 1,
+            user_name: b"ann"[..].into(),
+            group_name: Box::default(),
+        };
+        [0, 1]
+            .into_iter()
+            .for_each(|user| assert!(builder.add_owner(owner(user)).is_ok()));
         builder.add(root()).expect("a directory");
         let mut directories = vec![0];
         let mut names = HashSet::new();
@@ -218,7 +347,12 @@ fn manifest() -> impl Strategy<Value = Manifest> {
             }
             let is_directory = node == Node::Directory;
             // Links to nothing are skipped.
-            let added = builder.add(Entry { parent: Some(parent), name: name.into(), attributes, node });
+            let added = builder.add(Entry {
+                parent: Some(parent),
+                name: name.into(),
+                attributes,
+                node,
+            });
             directories.extend(added.ok().filter(|_| is_directory));
         }
         builder.finish().expect("a directory")
@@ -256,20 +390,44 @@ proptest! {
 
 #[test]
 fn attributes_are_counted_by_the_memory_that_they_take() {
-    let short: Vec<Xattr> = (0..65_535).map(|_| Xattr { name: (*b"n").into(), value: Box::default() }).collect();
-    let attributes = Attributes { mode: 0o755, xattrs: short.into(), ..Attributes::default() };
+    let short: Vec<Xattr> = (0..65_535)
+        .map(|_| Xattr {
+            name: (*b"n").into(),
+            value: Box::default(),
+        })
+        .collect();
+    let attributes = Attributes {
+        mode: 0o755,
+        xattrs: short.into(),
+        ..Attributes::default()
+    };
     let mut builder = Builder::default();
     let mut entries = 0_u32;
     let refused = loop {
-        let (parent, name) = if entries == 0 { (None, String::new()) } else { (Some(0), format!("{entries:03}")) };
+        let (parent, name) = if entries == 0 {
+            (None, String::new())
+        } else {
+            (Some(0), format!("{entries:03}"))
+        };
         let (attributes, name) = (attributes.clone(), name.into_bytes().into());
-        match builder.add(Entry { parent, name, attributes, node: Node::Directory }) {
+        match builder.add(Entry {
+            parent,
+            name,
+            attributes,
+            node: Node::Directory,
+        }) {
             Ok(_) => entries += 1,
             Err(error) => break error.fault(),
         }
     };
     let each = 65_535 * (1 + XATTR_OVERHEAD_BYTES);
-    assert_eq!((refused, entries as usize), (Fault::Xattrs, MAX_XATTR_BYTES / each));
+    assert_eq!(
+        (refused, entries as usize),
+        (Fault::Xattrs, MAX_XATTR_BYTES / each)
+    );
     let body = builder.finish().expect("a directory").encode().len() - HEAD_BYTES;
-    assert!(body * 10 < MAX_XATTR_BYTES, "{body} bytes would be a tenth of what they take");
+    assert!(
+        body * 10 < MAX_XATTR_BYTES,
+        "{body} bytes would be a tenth of what they take"
+    );
 }

@@ -4,7 +4,8 @@ use super::reader::{self, Stamp};
 use super::{Losses, Selection, SourceError};
 use crate::hidden_names::is_hidden;
 use crate::manifest::{
-    Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special, Time, Xattr,
+    Attributes, Builder, Entry, Extent, FileData, Manifest, ManifestError, Node, Owner, Special,
+    Time, Xattr,
 };
 use crate::{mounts, name};
 use nix::unistd::{Gid, Group, Uid, User};
@@ -41,8 +42,12 @@ pub(super) struct Listed {
 impl Listed {
     pub(super) fn sort_by_ranks(&mut self, ranks: &[usize]) {
         let places = self.manifest.sort_by_ranks(ranks);
-        self.bases.iter_mut().for_each(|(entry, _)| *entry = places[*entry as usize]);
-        self.stamps.iter_mut().for_each(|(entry, _)| *entry = places[*entry as usize]);
+        self.bases
+            .iter_mut()
+            .for_each(|(entry, _)| *entry = places[*entry as usize]);
+        self.stamps
+            .iter_mut()
+            .for_each(|(entry, _)| *entry = places[*entry as usize]);
         self.stamps.sort_unstable_by_key(|(entry, _)| *entry);
     }
 }
@@ -73,16 +78,32 @@ impl<'a> Listing<'a> {
             [directory] if directory.is_dir() => self.list_directory(directory)?,
             several => self.list_several(several)?,
         }
-        Ok(Listed { manifest: self.builder.finish()?, bases: self.bases, stamps: self.stamps, losses: self.losses })
+        Ok(Listed {
+            manifest: self.builder.finish()?,
+            bases: self.bases,
+            stamps: self.stamps,
+            losses: self.losses,
+        })
     }
 
     fn list_directory(&mut self, path: &Path) -> Result<(), SourceError> {
-        let no_source = |cause| SourceError::NoSource { path: path.to_owned(), cause };
+        let no_source = |cause| SourceError::NoSource {
+            path: path.to_owned(),
+            cause,
+        };
         let bytes = path.as_os_str().as_bytes();
         let contents = bytes.ends_with(b"/") || bytes.ends_with(b"/.");
-        let own = path.file_name().filter(|_| !contents).map_or(Box::default(), |name| name.as_bytes().into());
+        let own = path
+            .file_name()
+            .filter(|_| !contents)
+            .map_or(Box::default(), |name| name.as_bytes().into());
         let attributes = self.attributes(path, &path.metadata().map_err(no_source)?)?;
-        let entry = self.builder.add(Entry { parent: None, name: own, attributes, node: Node::Directory })?;
+        let entry = self.builder.add(Entry {
+            parent: None,
+            name: own,
+            attributes,
+            node: Node::Directory,
+        })?;
         self.bases.push((entry, path.to_owned()));
         self.list_below(entry, path, Path::new(""))
     }
@@ -91,23 +112,49 @@ impl<'a> Listing<'a> {
     fn list_several(&mut self, sources: &[PathBuf]) -> Result<(), SourceError> {
         let mut named = Vec::new();
         for path in sources {
-            let name = path.file_name().ok_or_else(|| SourceError::NoName { path: path.clone() })?;
+            let name = path
+                .file_name()
+                .ok_or_else(|| SourceError::NoName { path: path.clone() })?;
             named.push((name.to_owned(), path));
         }
         named.sort();
         if let Some(twice) = named.windows(2).find(|pair| pair[0].0 == pair[1].0) {
-            return Err(SourceError::Twice { name: name::shown(twice[0].0.as_bytes()) });
+            return Err(SourceError::Twice {
+                name: name::shown(twice[0].0.as_bytes()),
+            });
         }
-        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        let modified = Time { seconds: since.as_secs() as i64, nanoseconds: since.subsec_nanos() };
-        let attributes = Attributes { mode: 0o755, modified, ..Attributes::default() };
-        self.builder.add(Entry { parent: None, name: Box::default(), attributes, node: Node::Directory })?;
+        let since = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .unwrap_or_default();
+        let modified = Time {
+            seconds: since.as_secs() as i64,
+            nanoseconds: since.subsec_nanos(),
+        };
+        let attributes = Attributes {
+            mode: 0o755,
+            modified,
+            ..Attributes::default()
+        };
+        self.builder.add(Entry {
+            parent: None,
+            name: Box::default(),
+            attributes,
+            node: Node::Directory,
+        })?;
         for (name, path) in named {
             // A SOURCE that is a link stands for its target, as when it is sent alone.
-            let no_source = |cause| SourceError::NoSource { path: path.clone(), cause };
+            let no_source = |cause| SourceError::NoSource {
+                path: path.clone(),
+                cause,
+            };
             let true_path = path.canonicalize().map_err(no_source)?;
-            let (metadata, below) = (true_path.symlink_metadata().map_err(no_source)?, PathBuf::from(&name));
-            let Some(entry) = self.add(0, name.as_bytes(), &true_path, &below, &metadata)? else { continue };
+            let (metadata, below) = (
+                true_path.symlink_metadata().map_err(no_source)?,
+                PathBuf::from(&name),
+            );
+            let Some(entry) = self.add(0, name.as_bytes(), &true_path, &below, &metadata)? else {
+                continue;
+            };
             if metadata.is_dir() {
                 self.list_below(entry, &true_path, &below)?;
             }
@@ -125,19 +172,31 @@ impl<'a> Listing<'a> {
                 open.pop();
                 continue;
             };
-            let (mut path, below, parent) = (directory.path.join(&name), directory.below.join(&name), directory.entry);
+            let (mut path, below, parent) = (
+                directory.path.join(&name),
+                directory.below.join(&name),
+                directory.entry,
+            );
             let mut metadata = match path.symlink_metadata() {
                 Err(error) if error.kind() == ErrorKind::NotFound => continue,
-                metadata => metadata.map_err(|cause| SourceError::Read { path: path.clone(), cause })?,
+                metadata => metadata.map_err(|cause| SourceError::Read {
+                    path: path.clone(),
+                    cause,
+                })?,
             };
-            let followed = if metadata.is_symlink() { self.follow(&path, (root, &below), &open)? } else { None };
+            let followed = if metadata.is_symlink() {
+                self.follow(&path, (root, &below), &open)?
+            } else {
+                None
+            };
             let is_followed = followed.is_some();
             (path, metadata) = followed.unwrap_or((path, metadata));
             let added = self.add(parent, name.as_bytes(), &path, &below, &metadata)?;
             if let Some(entry) = added.filter(|_| is_followed) {
                 self.bases.push((entry, path.clone()));
             }
-            let is_entered = || is_followed || file_system.is_none() || mounts::place_of(&path) == file_system;
+            let is_entered =
+                || is_followed || file_system.is_none() || mounts::place_of(&path) == file_system;
             if let Some(entry) = added.filter(|_| metadata.is_dir() && is_entered()) {
                 open.push(Open::new(entry, path, below)?);
             }
@@ -153,19 +212,34 @@ impl<'a> Listing<'a> {
         (root, below): (&Path, &Path),
         open: &[Open],
     ) -> Result<Option<(PathBuf, Metadata)>, SourceError> {
-        let cannot = |cause| SourceError::Read { path: path.to_owned(), cause };
+        let cannot = |cause| SourceError::Read {
+            path: path.to_owned(),
+            cause,
+        };
         let target = fs::read_link(path).map_err(cannot)?;
         if self.selection.exclusion.leaves_out(below, false) || !leads_out(&target, root, below) {
             return Ok(None);
         }
-        let true_path = self.selection.follow.then(|| path.canonicalize()).and_then(Result::ok);
+        let true_path = self
+            .selection
+            .follow
+            .then(|| path.canonicalize())
+            .and_then(Result::ok);
         let Some(true_path) = true_path else {
             self.losses.links_out.note((below.to_owned(), target));
             return Ok(None);
         };
-        let is_in = |directory: &Open| directory.path.canonicalize().is_ok_and(|path| path.starts_with(&true_path));
+        let is_in = |directory: &Open| {
+            directory
+                .path
+                .canonicalize()
+                .is_ok_and(|path| path.starts_with(&true_path))
+        };
         if open.iter().any(is_in) {
-            return Err(SourceError::Loop { path: path.to_owned(), target: true_path });
+            return Err(SourceError::Loop {
+                path: path.to_owned(),
+                target: true_path,
+            });
         }
         let metadata = true_path.symlink_metadata().map_err(cannot)?;
         Ok(Some((true_path, metadata)))
@@ -179,11 +253,17 @@ impl<'a> Listing<'a> {
         below: &Path,
         metadata: &Metadata,
     ) -> Result<Option<u32>, SourceError> {
-        if self.selection.exclusion.leaves_out(below, metadata.is_dir()) {
+        if self
+            .selection
+            .exclusion
+            .leaves_out(below, metadata.is_dir())
+        {
             return Ok(None);
         }
         if parent == 0 && is_hidden(OsStr::from_bytes(name)) {
-            return Err(SourceError::Hidden { path: path.to_owned() });
+            return Err(SourceError::Hidden {
+                path: path.to_owned(),
+            });
         }
         let node = self.node(path, metadata)?;
         let is_file = matches!(node, Node::File(_));
@@ -194,7 +274,12 @@ impl<'a> Listing<'a> {
             Node::HardLink(_) => Attributes::default(),
             _ => self.attributes(path, metadata)?,
         };
-        let entry = self.builder.add(Entry { parent: Some(parent), name: name.into(), attributes, node })?;
+        let entry = self.builder.add(Entry {
+            parent: Some(parent),
+            name: name.into(),
+            attributes,
+            node,
+        })?;
         if is_file {
             self.stamps.push((entry, Stamp::of(metadata)));
             if metadata.nlink() > 1 {
@@ -205,7 +290,10 @@ impl<'a> Listing<'a> {
     }
 
     fn node(&self, path: &Path, metadata: &Metadata) -> Result<Node, SourceError> {
-        let cannot = |cause| SourceError::Read { path: path.to_owned(), cause };
+        let cannot = |cause| SourceError::Read {
+            path: path.to_owned(),
+            cause,
+        };
         let kind = metadata.file_type();
         if kind.is_dir() {
             return Ok(Node::Directory);
@@ -222,7 +310,10 @@ impl<'a> Listing<'a> {
         }
         let (special, words) = special(kind, metadata.rdev());
         if !self.selection.devices {
-            return Err(SourceError::Special { path: path.to_owned(), kind: words });
+            return Err(SourceError::Special {
+                path: path.to_owned(),
+                kind: words,
+            });
         }
         Ok(Node::Special(special))
     }
@@ -264,10 +355,19 @@ fn leads_out(target: &Path, root: &Path, below: &Path) -> bool {
 
 impl Open {
     fn new(entry: u32, path: PathBuf, below: PathBuf) -> Result<Open, SourceError> {
-        let read = fs::read_dir(&path).and_then(|names| names.map(|name| Ok(name?.file_name())).collect());
-        let mut names: Vec<OsString> = read.map_err(|cause| SourceError::Read { path: path.clone(), cause })?;
+        let read =
+            fs::read_dir(&path).and_then(|names| names.map(|name| Ok(name?.file_name())).collect());
+        let mut names: Vec<OsString> = read.map_err(|cause| SourceError::Read {
+            path: path.clone(),
+            cause,
+        })?;
         names.sort_unstable_by(|one, other| other.as_bytes().cmp(one.as_bytes()));
-        Ok(Open { entry, path, below, names })
+        Ok(Open {
+            entry,
+            path,
+            below,
+            names,
+        })
     }
 }
 
@@ -279,7 +379,10 @@ fn special(kind: FileType, device: u64) -> (Special, &'static str) {
     } else if kind.is_block_device() {
         (Special::Block(major(device), minor(device)), "block device")
     } else {
-        (Special::Character(major(device), minor(device)), "character device")
+        (
+            Special::Character(major(device), minor(device)),
+            "character device",
+        )
     }
 }
 
@@ -289,7 +392,9 @@ fn data_of(path: &Path, metadata: &Metadata) -> io::Result<FileData> {
     if metadata.blocks() * BLOCK_BYTES >= bytes {
         return Ok(FileData::dense(bytes));
     }
-    let Some(extents) = extents_of(&reader::open(path)?, bytes) else { return Ok(FileData::dense(bytes)) };
+    let Some(extents) = extents_of(&reader::open(path)?, bytes) else {
+        return Ok(FileData::dense(bytes));
+    };
     // A file that changed in between is detected when it is read.
     Ok(FileData::sparse(bytes, extents).unwrap_or_else(|_| FileData::dense(bytes)))
 }
@@ -304,8 +409,13 @@ pub(crate) fn extents_of(file: &File, bytes: u64) -> Option<Vec<Extent>> {
             Ok(_) | Err(rustix::io::Errno::NXIO) => break,
             Err(_) => return None,
         };
-        let end = seek(file, SeekFrom::Hole(begin)).unwrap_or(bytes).min(bytes);
-        extents.push(Extent { offset: begin, bytes: end - begin });
+        let end = seek(file, SeekFrom::Hole(begin))
+            .unwrap_or(bytes)
+            .min(bytes);
+        extents.push(Extent {
+            offset: begin,
+            bytes: end - begin,
+        });
         at = end;
     }
     Some(extents)
@@ -342,35 +452,63 @@ impl OwnerTable {
             let known = Group::from_gid(Gid::from_raw(group)).ok().flatten();
             group_name = known.map_or(Box::default(), |known| short(known.name));
         }
-        let place = builder.add_owner(Owner { user, group, user_name, group_name })?;
+        let place = builder.add_owner(Owner {
+            user,
+            group,
+            user_name,
+            group_name,
+        })?;
         self.places.insert((user, group), place);
         Ok(place)
     }
 }
 
 fn short(name: String) -> Box<[u8]> {
-    if name.len() > 255 { Box::default() } else { name.into_bytes().into() }
+    if name.len() > 255 {
+        Box::default()
+    } else {
+        name.into_bytes().into()
+    }
 }
 
 pub(super) fn of(file: &Metadata) -> Attributes {
-    let modified = Time { seconds: file.mtime(), nanoseconds: file.mtime_nsec() as u32 };
-    Attributes { mode: (file.mode() & 0o7777) as u16, modified, owner: None, xattrs: Box::default() }
+    let modified = Time {
+        seconds: file.mtime(),
+        nanoseconds: file.mtime_nsec() as u32,
+    };
+    Attributes {
+        mode: (file.mode() & 0o7777) as u16,
+        modified,
+        owner: None,
+        xattrs: Box::default(),
+    }
 }
 
 /// Reads all extended attributes of `path`, which must not be a symbolic link.
 pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
-    let cannot = |cause: io::Error| SourceError::Read { path: path.to_owned(), cause };
+    let cannot = |cause: io::Error| SourceError::Read {
+        path: path.to_owned(),
+        cause,
+    };
     let names = match grown(|buffer| llistxattr(path, buffer)) {
         // File systems without extended attributes.
         Err(error) if error == rustix::io::Errno::NOTSUP => return Ok(Box::default()),
         names => names.map_err(|error| cannot(error.into()))?,
     };
     let mut found = Vec::new();
-    for name in names.split(|&byte| byte == 0).filter(|name| !name.is_empty()) {
+    for name in names
+        .split(|&byte| byte == 0)
+        .filter(|name| !name.is_empty())
+    {
         match grown(|buffer| lgetxattr(path, name, buffer)) {
-            Ok(value) => found.push(Xattr { name: name.into(), value: value.into() }),
+            Ok(value) => found.push(Xattr {
+                name: name.into(),
+                value: value.into(),
+            }),
             // Removed meanwhile, or not readable for this user.
-            Err(rustix::io::Errno::NODATA | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM) => {}
+            Err(
+                rustix::io::Errno::NODATA | rustix::io::Errno::ACCESS | rustix::io::Errno::PERM,
+            ) => {}
             Err(error) => return Err(cannot(error.into())),
         }
     }
@@ -379,23 +517,44 @@ pub(super) fn xattrs(path: &Path) -> Result<Box<[Xattr]>, SourceError> {
 
 /// Whether a file has extended attributes, which are sent only with a directory.
 pub fn has_xattrs(path: &Path) -> bool {
-    path.canonicalize().is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
+    path.canonicalize()
+        .is_ok_and(|path| xattrs(&path).is_ok_and(|found| !found.is_empty()))
 }
 
 /// Whether a file has capabilities or access lists, which are sent only as extended attributes.
 pub fn has_rights(path: &Path) -> bool {
     let names = grown(|buffer| llistxattr(path, buffer)).unwrap_or_default();
-    let is_right = |name: &[u8]| name == b"security.capability" || name.starts_with(b"system.posix_acl_");
+    let is_right =
+        |name: &[u8]| name == b"security.capability" || name.starts_with(b"system.posix_acl_");
     names.split(|&byte| byte == 0).any(is_right)
 }
 
-/// Returns the mode of a file that is sent without its access list. With a list, the mode's bits of the group are the
-/// most that anybody in the list may do, and the list has those of the group itself.
+/// Returns the mode of a file that is sent without its access list. With a list, the mode's bits of
+/// the group are the most that anybody in the list may do, and the list has those of the group
+/// itself.
 pub(super) fn mode_alone(path: &Path, mode: u16) -> u16 {
-    let list = grown(|buffer| lgetxattr(path, "system.posix_acl_access", buffer)).unwrap_or_default();
-    let entry = |entry: &[u8; 8]| (u16::from_le_bytes([entry[0], entry[1]]), u16::from_le_bytes([entry[2], entry[3]]));
-    let entries: Vec<_> = list.get(4..).unwrap_or_default().as_chunks::<8>().0.iter().map(entry).collect();
-    let of = |tag: u16| entries.iter().find(|(of, _)| *of == tag).map(|(_, may)| may & 7);
+    let list =
+        grown(|buffer| lgetxattr(path, "system.posix_acl_access", buffer)).unwrap_or_default();
+    let entry = |entry: &[u8; 8]| {
+        (
+            u16::from_le_bytes([entry[0], entry[1]]),
+            u16::from_le_bytes([entry[2], entry[3]]),
+        )
+    };
+    let entries: Vec<_> = list
+        .get(4..)
+        .unwrap_or_default()
+        .as_chunks::<8>()
+        .0
+        .iter()
+        .map(entry)
+        .collect();
+    let of = |tag: u16| {
+        entries
+            .iter()
+            .find(|(of, _)| *of == tag)
+            .map(|(_, may)| may & 7)
+    };
     match (of(ACL_GROUP_OBJ), of(ACL_MASK)) {
         (Some(group), Some(mask)) => mode & !0o070 | (group & mask) << 3,
         _ => mode,
@@ -413,7 +572,9 @@ fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
                 buffer.truncate(count);
                 return Ok(buffer);
             }
-            Err(rustix::io::Errno::RANGE) if buffer.len() < 1 << 17 => buffer.resize(buffer.len() * 8, 0),
+            Err(rustix::io::Errno::RANGE) if buffer.len() < 1 << 17 => {
+                buffer.resize(buffer.len() * 8, 0)
+            }
             Err(error) => return Err(error),
         }
     }
@@ -423,27 +584,47 @@ fn grown(read: impl Fn(&mut [u8]) -> rustix::io::Result<usize>) -> rustix::io::R
 mod tests {
     use super::*;
 
-    /// Regression: without its access list a file gave its group what the list gave to somebody else.
+    /// Regression: without its access list a file gave its group what the list gave to somebody
+    /// else.
     #[test]
     fn without_its_access_list_a_file_gives_its_group_no_more_than_with_it() {
         let directory = tempfile::tempdir().expect("a directory");
         let path = directory.path().join("file");
         fs::write(&path, "text").expect("room");
         // The owner, user 12, the group, the mask and others.
-        let list = [(1, 6, u32::MAX), (2, 7, 12), (4, 4, u32::MAX), (16, 7, u32::MAX), (32, 0, u32::MAX)];
+        let list = [
+            (1, 6, u32::MAX),
+            (2, 7, 12),
+            (4, 4, u32::MAX),
+            (16, 7, u32::MAX),
+            (32, 0, u32::MAX),
+        ];
         let mut value = 2_u32.to_le_bytes().to_vec();
         for (tag, may, who) in list {
             value.extend([u16::to_le_bytes(tag), u16::to_le_bytes(may)].concat());
             value.extend(u32::to_le_bytes(who));
         }
-        rustix::fs::setxattr(&path, "system.posix_acl_access", &value, rustix::fs::XattrFlags::empty()).expect("kept");
+        rustix::fs::setxattr(
+            &path,
+            "system.posix_acl_access",
+            &value,
+            rustix::fs::XattrFlags::empty(),
+        )
+        .expect("kept");
         let stat = path.symlink_metadata().expect("there");
         assert_eq!(stat.mode() & 0o777, 0o670, "the mask");
         assert_eq!(mode_alone(&path, 0o4670), 0o4640);
         assert_eq!(mode_alone(directory.path(), 0o750), 0o750, "no list");
-        let tree = crate::source::Tree::list(&[directory.path().to_owned()], &Selection::default()).expect("readable");
-        let modes: Vec<u16> =
-            tree.layout.manifest().entries().iter().skip(1).map(|entry| entry.attributes.mode).collect();
+        let tree = crate::source::Tree::list(&[directory.path().to_owned()], &Selection::default())
+            .expect("readable");
+        let modes: Vec<u16> = tree
+            .layout
+            .manifest()
+            .entries()
+            .iter()
+            .skip(1)
+            .map(|entry| entry.attributes.mode)
+            .collect();
         assert_eq!(modes, [0o640]);
     }
 }

@@ -39,8 +39,8 @@ pub struct Selection {
     pub order: Order,
 }
 
-/// Properties of the directory that are lost on the way: links that lead out of it and are sent as links, by path and
-/// target, and capabilities and access lists that are not sent.
+/// Properties of the directory that are lost on the way: links that lead out of it and are sent as
+/// links, by path and target, and capabilities and access lists that are not sent.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Losses {
     pub links_out: Counted<(PathBuf, PathBuf)>,
@@ -56,7 +56,10 @@ pub struct Counted<T> {
 
 impl<T> Default for Counted<T> {
     fn default() -> Counted<T> {
-        Counted { count: 0, first: None }
+        Counted {
+            count: 0,
+            first: None,
+        }
     }
 }
 
@@ -93,7 +96,14 @@ impl Tree {
         let layout = Arc::new(Layout::new(listed.manifest, encoded.len() as u64));
         let files = SourceFiles::new(listed.bases, Arc::clone(&layout), listed.stamps);
         let (troubles, allow_changing) = (Troubles::default(), selection.allow_changing);
-        Ok(Tree { layout, encoded, files, troubles, allow_changing, losses: listed.losses })
+        Ok(Tree {
+            layout,
+            encoded,
+            files,
+            troubles,
+            allow_changing,
+            losses: listed.losses,
+        })
     }
 
     /// Returns the directory's own name for display, empty if only its contents are sent.
@@ -116,15 +126,23 @@ impl Tree {
 
     pub fn reader(&self) -> TreeReader {
         let files = self.files.clone();
-        let (layout, encoded, troubles) =
-            (Arc::clone(&self.layout), Arc::clone(&self.encoded), Arc::clone(&self.troubles));
+        let (layout, encoded, troubles) = (
+            Arc::clone(&self.layout),
+            Arc::clone(&self.encoded),
+            Arc::clone(&self.troubles),
+        );
         TreeReader::new(layout, encoded, files, troubles, self.allow_changing)
     }
 
     /// Returns the stream for random access.
     pub fn again(&self) -> Replay<SourceFiles> {
         let (layout, encoded) = (Arc::clone(&self.layout), Arc::clone(&self.encoded));
-        Replay::new(layout, encoded, Arc::clone(&self.troubles), self.files.clone())
+        Replay::new(
+            layout,
+            encoded,
+            Arc::clone(&self.troubles),
+            self.files.clone(),
+        )
     }
 
     /// Returns the files that receivers omit, with the reason: they changed, vanished, or could not
@@ -141,7 +159,9 @@ impl Tree {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
-    #[error("cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it")]
+    #[error(
+        "cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it"
+    )]
     Read {
         path: PathBuf,
         #[source]
@@ -162,9 +182,13 @@ pub enum SourceError {
     #[error("{path} is a {kind}: leave it out with --exclude, or send it as such with --devices")]
     Special { path: PathBuf, kind: &'static str },
     /// An entry at the top of a directory, which no receiver takes.
-    #[error("{path} is named as data of transfers that were broken off: remove it, or leave it out with --exclude")]
+    #[error(
+        "{path} is named as data of transfers that were broken off: remove it, or leave it out with --exclude"
+    )]
     Hidden { path: PathBuf },
-    #[error("two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both")]
+    #[error(
+        "two SOURCEs are called {name:?}: send them one after the other, or from a directory that holds both"
+    )]
     Twice { name: String },
     #[error("SOURCE {path} does not end in a name for DEST: give its whole path, or send it alone")]
     NoName { path: PathBuf },
@@ -183,11 +207,17 @@ pub enum SourceError {
 impl SourceError {
     /// Whether the caller's arguments are the cause, and not the system.
     pub fn is_usage(&self) -> bool {
-        !matches!(self, SourceError::Read { .. } | SourceError::NoSource { .. } | SourceError::Unreadable { .. })
+        !matches!(
+            self,
+            SourceError::Read { .. }
+                | SourceError::NoSource { .. }
+                | SourceError::Unreadable { .. }
+        )
     }
 }
 
-/// Patterns of files that are sent first: those of the first pattern, then those of the second, and so on.
+/// Patterns of files that are sent first: those of the first pattern, then those of the second, and
+/// so on.
 #[derive(Clone, Debug, Default)]
 pub struct Order(Vec<Exclusion>);
 
@@ -197,7 +227,11 @@ impl Order {
     /// # Errors
     /// The invalid pattern and the reason.
     pub fn new<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Order, String> {
-        patterns.into_iter().map(|pattern| Exclusion::new([pattern])).collect::<Result<_, _>>().map(Order)
+        patterns
+            .into_iter()
+            .map(|pattern| Exclusion::new([pattern]))
+            .collect::<Result<_, _>>()
+            .map(Order)
     }
 
     /// Returns the rank of each entry, lowest first; none without a pattern.
@@ -209,7 +243,10 @@ impl Order {
         let mut ranks = vec![self.0.len(); entries.len()];
         for (at, entry) in entries.iter().enumerate().skip(1) {
             let path = manifest.path(at);
-            let own = self.0.iter().position(|pattern| pattern.leaves_out(&path, entry.is_directory()));
+            let own = self
+                .0
+                .iter()
+                .position(|pattern| pattern.leaves_out(&path, entry.is_directory()));
             // What is in a directory is sent with it.
             let inherited = ranks[entry.parent.unwrap_or(0) as usize];
             ranks[at] = own.unwrap_or(inherited).min(inherited);
@@ -257,12 +294,16 @@ mod tests {
 
     fn paths(tree: &Tree) -> Vec<String> {
         let manifest = tree.layout.manifest();
-        (1..manifest.entries().len()).map(|entry| manifest.shown(entry)).collect()
+        (1..manifest.entries().len())
+            .map(|entry| manifest.shown(entry))
+            .collect()
     }
 
     fn stream(tree: &Tree) -> Vec<u8> {
         let mut bytes = Vec::new();
-        tree.reader().read_to_end(&mut bytes).expect("it never fails");
+        tree.reader()
+            .read_to_end(&mut bytes)
+            .expect("it never fails");
         assert_eq!(bytes.len() as u64, tree.bytes());
         let (again, mut at) = (tree.again(), 0);
         let mut buffer = [0; 1237];
@@ -281,22 +322,48 @@ mod tests {
 
     #[test]
     fn data_of_a_transfer_that_was_broken_off_is_named_before_anything_is_sent() {
-        let directory = directory(&[(".ethbcast-1-2.part", b"half"), (".ethbcast-notes", b"a user's")]);
+        let directory = directory(&[
+            (".ethbcast-1-2.part", b"half"),
+            (".ethbcast-notes", b"a user's"),
+        ]);
         let all = Tree::list(&[directory.path().to_owned()], &Selection::default());
-        let refused = all.err().map(|error| error.to_string()).expect("no receiver takes it");
-        assert!([".ethbcast-1-2.part", "--exclude"].iter().all(|word| refused.contains(word)), "{refused}");
+        let refused = all
+            .err()
+            .map(|error| error.to_string())
+            .expect("no receiver takes it");
+        assert!(
+            [".ethbcast-1-2.part", "--exclude"]
+                .iter()
+                .all(|word| refused.contains(word)),
+            "{refused}"
+        );
         let exclusion = Exclusion::new(["*.part"]).expect("a pattern");
-        let tree = list(directory.path(), &Selection { exclusion, ..Selection::default() });
+        let tree = list(
+            directory.path(),
+            &Selection {
+                exclusion,
+                ..Selection::default()
+            },
+        );
         assert_eq!(paths(&tree), [".ethbcast-notes"]);
     }
 
     #[test]
     fn files_follow_each_other_in_the_order_of_their_names() {
-        let directory = directory(&[("b/2", b"two"), ("b/1", b"one"), ("a", b""), ("c", b"three")]);
+        let directory = directory(&[
+            ("b/2", b"two"),
+            ("b/1", b"one"),
+            ("a", b""),
+            ("c", b"three"),
+        ]);
         let tree = list(directory.path(), &Selection::default());
         assert_eq!(paths(&tree), ["a", "b", "b/1", "b/2", "c"]);
         let stream = stream(&tree);
-        assert!(stream.ends_with(b"\0one\0two\0three\0"), "{:?}", String::from_utf8_lossy(&stream));
+        assert!(
+            stream.ends_with(b"\0one\0two\0three\0"),
+            "{:?}",
+            String::from_utf8_lossy(&stream)
+        );
         assert!(tree.left_out().is_empty());
     }
 
@@ -317,7 +384,13 @@ mod tests {
         fs::hard_link(at("other/x"), at("zz.json")).expect("room");
         let patterns = ["*.json", "*.safetensors", "/sub/"];
         let order = Order::new(patterns).expect("patterns");
-        let tree = list(directory.path(), &Selection { order, ..Selection::default() });
+        let tree = list(
+            directory.path(),
+            &Selection {
+                order,
+                ..Selection::default()
+            },
+        );
         let sorted = [
             "a.json",
             "other",
@@ -333,14 +406,28 @@ mod tests {
         ];
         assert_eq!(paths(&tree), sorted);
         assert!(stream(&tree).ends_with(b"a\0x\0t\0M1\0M2\0M\0r\0"));
-        assert!(tree.left_out().is_empty(), "each file is compared with its own listing: {:?}", tree.left_out());
+        assert!(
+            tree.left_out().is_empty(),
+            "each file is compared with its own listing: {:?}",
+            tree.left_out()
+        );
         let manifest = tree.layout.manifest();
-        assert_eq!(manifest.entries()[5].node, crate::manifest::Node::HardLink(3));
+        assert_eq!(
+            manifest.entries()[5].node,
+            crate::manifest::Node::HardLink(3)
+        );
         let encoded = manifest.encode();
         let (head, body) = encoded.split_at(crate::manifest::HEAD_BYTES);
         let head = crate::manifest::Head::read(head.try_into().expect("so long")).expect("ours");
-        assert_eq!(crate::manifest::Manifest::decode(&head, body).as_ref(), Ok(manifest));
-        assert!(Order::new(["[z-a]"]).expect_err("no range").contains("[z-a]"));
+        assert_eq!(
+            crate::manifest::Manifest::decode(&head, body).as_ref(),
+            Ok(manifest)
+        );
+        assert!(
+            Order::new(["[z-a]"])
+                .expect_err("no range")
+                .contains("[z-a]")
+        );
     }
 
     #[test]
@@ -349,11 +436,22 @@ mod tests {
         let sub = directory.path().join("sub");
         assert_eq!(list(&sub, &Selection::default()).name(), "sub");
         for contents in [sub.join(""), sub.join(".")] {
-            assert_eq!(list(&contents, &Selection::default()).name(), "", "{}", contents.display());
-            let opened = Opened::tree(std::slice::from_ref(&contents), &Selection::default()).expect("a directory");
+            assert_eq!(
+                list(&contents, &Selection::default()).name(),
+                "",
+                "{}",
+                contents.display()
+            );
+            let opened = Opened::tree(std::slice::from_ref(&contents), &Selection::default())
+                .expect("a directory");
             let mut options = SendOptions::new();
             opened.content.describe(&mut options);
-            assert_eq!(options.source, "the content of sub/", "{}", contents.display());
+            assert_eq!(
+                options.source,
+                "the content of sub/",
+                "{}",
+                contents.display()
+            );
         }
     }
 
@@ -366,20 +464,46 @@ mod tests {
         let tree = Tree::list(&several, &Selection::default()).expect("four names");
         assert_eq!(
             (paths(&tree), tree.name()),
-            (["a", "a/x", "b", "b/x", "file", "link"].map(str::to_owned).into(), String::new())
+            (
+                ["a", "a/x", "b", "b/x", "file", "link"]
+                    .map(str::to_owned)
+                    .into(),
+                String::new()
+            )
         );
-        assert!(stream(&tree).ends_with(b"1\x002\x003\x003\0"), "a SOURCE that is a link is the file");
+        assert!(
+            stream(&tree).ends_with(b"1\x002\x003\x003\0"),
+            "a SOURCE that is a link is the file"
+        );
         let twice = Tree::list(&[at("a/x"), at("b/x")], &Selection::default()).expect_err("two x");
-        assert!(twice.to_string().contains("\"x\"") && twice.is_usage(), "{twice}");
-        let missing = Tree::list(&[at("a"), at("no")], &Selection::default()).expect_err("it is not there");
-        assert!(missing.to_string().contains("no: No such file") && !missing.is_usage(), "{missing}");
+        assert!(
+            twice.to_string().contains("\"x\"") && twice.is_usage(),
+            "{twice}"
+        );
+        let missing =
+            Tree::list(&[at("a"), at("no")], &Selection::default()).expect_err("it is not there");
+        assert!(
+            missing.to_string().contains("no: No such file") && !missing.is_usage(),
+            "{missing}"
+        );
     }
 
     #[test]
     fn excluded_directories_are_not_entered() {
-        let directory = directory(&[("keep/x.o", b"1"), ("keep/y", b"2"), ("drop/z", b"3"), ("w.o", b"4")]);
+        let directory = directory(&[
+            ("keep/x.o", b"1"),
+            ("keep/y", b"2"),
+            ("drop/z", b"3"),
+            ("w.o", b"4"),
+        ]);
         let exclusion = Exclusion::new(["*.o", "/drop/", "!/w.o"]).expect("patterns");
-        let tree = list(directory.path(), &Selection { exclusion, ..Selection::default() });
+        let tree = list(
+            directory.path(),
+            &Selection {
+                exclusion,
+                ..Selection::default()
+            },
+        );
         assert_eq!(paths(&tree), ["keep", "keep/y", "w.o"]);
     }
 
@@ -389,7 +513,8 @@ mod tests {
     #[test]
     fn a_file_that_vanishes_shrinks_or_changes_is_named_and_the_rest_is_read() {
         let large = vec![7; LARGE];
-        let files = ["1-gone", "2-shrinks", "3-changes", "4-late", "5-whole"].map(|name| (name, &large[..]));
+        let files = ["1-gone", "2-shrinks", "3-changes", "4-late", "5-whole"]
+            .map(|name| (name, &large[..]));
         let directory = directory(&files);
         let at = |name: &str| directory.path().join(name);
         let tree = list(directory.path(), &Selection::default());
@@ -403,17 +528,31 @@ mod tests {
         fs::write(at("2-shrinks"), &large[..SHORTER]).expect("ours");
         fs::write(at("3-changes"), vec![8; LARGE]).expect("ours");
         reader.read_to_end(&mut bytes).expect("it never fails");
-        let verdicts: Vec<_> = (1..=5).map(|file| Verdict::of(bytes[begin + file * (LARGE + 1) - 1])).collect();
+        let verdicts: Vec<_> = (1..=5)
+            .map(|file| Verdict::of(bytes[begin + file * (LARGE + 1) - 1]))
+            .collect();
         let (lost, changed, whole) = (Verdict::Lost, Verdict::Changed, Verdict::Whole);
         assert_eq!(verdicts, [lost, changed, changed, whole, whole]);
         let second = &bytes[begin + (LARGE + 1)..][..LARGE];
-        assert!(second[..SHORTER].iter().all(|&byte| byte == 7) && second[SHORTER..].iter().all(|&byte| byte == 0));
+        assert!(
+            second[..SHORTER].iter().all(|&byte| byte == 7)
+                && second[SHORTER..].iter().all(|&byte| byte == 0)
+        );
         let left_out = tree.left_out();
         assert_eq!(left_out.len(), 3, "{left_out:?}");
-        assert!(left_out[0].contains("1-gone: No such file") && left_out[1].contains("shorter"), "{left_out:?}");
+        assert!(
+            left_out[0].contains("1-gone: No such file") && left_out[1].contains("shorter"),
+            "{left_out:?}"
+        );
         // Retransmission reads the same bytes.
         let (again, mut rest) = (tree.again(), vec![0; 1]);
-        for at in [begin, begin + LARGE, begin + LARGE * 17 / 10, begin + 2 * LARGE + 1, bytes.len() - 1] {
+        for at in [
+            begin,
+            begin + LARGE,
+            begin + LARGE * 17 / 10,
+            begin + 2 * LARGE + 1,
+            bytes.len() - 1,
+        ] {
             assert_eq!(again.read_at(&mut rest, at as u64).expect("there"), 1);
             assert_eq!(rest[0], bytes[at], "at {at}");
         }
@@ -421,9 +560,13 @@ mod tests {
 
     #[test]
     fn small_files_are_read_before_their_turn_and_those_that_changed_are_named() {
-        let small: Vec<(String, Vec<u8>)> =
-            (0..300_u32).map(|at| (format!("{at:03}"), vec![at as u8; at as usize])).collect();
-        let files: Vec<(&str, &[u8])> = small.iter().map(|(name, bytes)| (&**name, &**bytes)).collect();
+        let small: Vec<(String, Vec<u8>)> = (0..300_u32)
+            .map(|at| (format!("{at:03}"), vec![at as u8; at as usize]))
+            .collect();
+        let files: Vec<(&str, &[u8])> = small
+            .iter()
+            .map(|(name, bytes)| (&**name, &**bytes))
+            .collect();
         let directory = directory(&files);
         let at = |name: &str| directory.path().join(name);
         let tree = list(directory.path(), &Selection::default());
@@ -436,24 +579,52 @@ mod tests {
                 "200" => Verdict::Changed,
                 _ => Verdict::Whole,
             };
-            expected.extend(bytes.iter().map(|&byte| if verdict == Verdict::Whole { byte } else { 0 }));
+            expected.extend(
+                bytes
+                    .iter()
+                    .map(|&byte| if verdict == Verdict::Whole { byte } else { 0 }),
+            );
             expected.push(verdict.byte());
         }
         assert!(stream(&tree).ends_with(&expected));
         let left_out = tree.left_out();
-        assert!(left_out.len() == 2 && left_out[0].contains("No such file"), "{left_out:?}");
+        assert!(
+            left_out.len() == 2 && left_out[0].contains("No such file"),
+            "{left_out:?}"
+        );
         // A reader that stops early leaves no thread behind.
-        tree.reader().read_exact(&mut vec![0; expected.len() / 2]).expect("it never fails");
+        tree.reader()
+            .read_exact(&mut vec![0; expected.len() / 2])
+            .expect("it never fails");
     }
 
     #[test]
     fn a_fifo_is_refused_by_name_unless_it_may_be_sent() {
         let directory = directory(&[("a", b"1")]);
-        mknodat(CWD, directory.path().join("pipe"), FileType::Fifo, Mode::RWXU, 0).expect("room");
-        let refused = Tree::list(&[directory.path().to_owned()], &Selection::default()).expect_err("a fifo");
+        mknodat(
+            CWD,
+            directory.path().join("pipe"),
+            FileType::Fifo,
+            Mode::RWXU,
+            0,
+        )
+        .expect("room");
+        let refused =
+            Tree::list(&[directory.path().to_owned()], &Selection::default()).expect_err("a fifo");
         let text = refused.to_string();
-        assert!(text.contains("pipe is a fifo") && text.contains("--devices") && text.contains("--exclude"), "{text}");
-        let tree = list(directory.path(), &Selection { devices: true, ..Selection::default() });
+        assert!(
+            text.contains("pipe is a fifo")
+                && text.contains("--devices")
+                && text.contains("--exclude"),
+            "{text}"
+        );
+        let tree = list(
+            directory.path(),
+            &Selection {
+                devices: true,
+                ..Selection::default()
+            },
+        );
         assert_eq!(paths(&tree), ["a", "pipe"]);
     }
 
@@ -473,7 +644,11 @@ mod tests {
 
     #[test]
     fn links_that_lead_out_are_counted_or_followed_and_a_loop_is_named() {
-        let hub = directory(&[("blobs/aa", b"model"), ("blobs/dir/x", b"x"), ("snap/own", b"own")]);
+        let hub = directory(&[
+            ("blobs/aa", b"model"),
+            ("blobs/dir/x", b"x"),
+            ("snap/own", b"own"),
+        ]);
         let snap = hub.path().join("snap");
         symlink("../blobs/aa", snap.join("model")).expect("made");
         symlink("../blobs/dir", snap.join("tree")).expect("made");
@@ -482,24 +657,56 @@ mod tests {
         let tree = list(&snap, &Selection::default());
         let losses = tree.losses();
         assert_eq!(losses.links_out.count, 3);
-        assert_eq!(losses.links_out.first, Some(("model".into(), "../blobs/aa".into())));
-        let follow = Selection { follow: true, ..Selection::default() };
-        let tree = list(&snap, &follow);
-        assert_eq!(paths(&tree), ["inside", "model", "own", "tree", "tree/x", "zz"]);
         assert_eq!(
-            (tree.losses().links_out.count, tree.losses().links_out.first.clone().map(|(at, _)| at)),
+            losses.links_out.first,
+            Some(("model".into(), "../blobs/aa".into()))
+        );
+        let follow = Selection {
+            follow: true,
+            ..Selection::default()
+        };
+        let tree = list(&snap, &follow);
+        assert_eq!(
+            paths(&tree),
+            ["inside", "model", "own", "tree", "tree/x", "zz"]
+        );
+        assert_eq!(
+            (
+                tree.losses().links_out.count,
+                tree.losses().links_out.first.clone().map(|(at, _)| at)
+            ),
             (1, Some("zz".into()))
         );
-        assert!(stream(&tree).ends_with(b"model\0own\0x\0"), "{:?}", String::from_utf8_lossy(&stream(&tree)));
+        assert!(
+            stream(&tree).ends_with(b"model\0own\0x\0"),
+            "{:?}",
+            String::from_utf8_lossy(&stream(&tree))
+        );
         assert!(tree.left_out().is_empty());
         // The links of a whole system lead nowhere else.
-        assert_eq!(list(hub.path(), &Selection::default()).losses().links_out.count, 1, "only /no/such/file");
+        assert_eq!(
+            list(hub.path(), &Selection::default())
+                .losses()
+                .links_out
+                .count,
+            1,
+            "only /no/such/file"
+        );
         symlink("..", hub.path().join("blobs/dir/up")).expect("made");
-        assert_eq!(list(hub.path(), &follow).losses().links_out.count, 1, "it stays inside");
+        assert_eq!(
+            list(hub.path(), &follow).losses().links_out.count,
+            1,
+            "it stays inside"
+        );
         symlink(hub.path(), hub.path().join("blobs/dir/home")).expect("made");
         let error = Tree::list(&[hub.path().to_owned()], &follow).expect_err("a loop");
-        assert!(error.is_usage() && error.to_string().contains("which it is in"), "{error}");
-        let error = Tree::list(&[snap], &follow).map(|tree| paths(&tree)).expect_err("a loop through what is followed");
+        assert!(
+            error.is_usage() && error.to_string().contains("which it is in"),
+            "{error}"
+        );
+        let error = Tree::list(&[snap], &follow)
+            .map(|tree| paths(&tree))
+            .expect_err("a loop through what is followed");
         assert!(error.to_string().contains("home leads to"), "{error}");
     }
 
@@ -507,6 +714,9 @@ mod tests {
     fn a_root_s_absolute_links_stay_inside() {
         let root = directory(&[("etc/alternatives/awk", b""), ("usr/bin/x", b"")]);
         symlink("/etc/alternatives/awk", root.path().join("usr/bin/awk")).expect("made");
-        assert_eq!(list(root.path(), &Selection::default()).losses(), &Losses::default());
+        assert_eq!(
+            list(root.path(), &Selection::default()).losses(),
+            &Losses::default()
+        );
     }
 }

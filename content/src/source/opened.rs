@@ -23,7 +23,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Polling interval of a fifo without a writer: 100 ms.
-const POLL_INTERVAL: Timespec = Timespec { tv_sec: 0, tv_nsec: 100_000_000 };
+const POLL_INTERVAL: Timespec = Timespec {
+    tv_sec: 0,
+    tv_nsec: 100_000_000,
+};
 /// Divisor of the size: a file is sent as a sparse stream if more than this fraction of it is
 /// holes. With fewer holes it is sent as it is, and the digest is that of its bytes.
 const HOLES_COUNT_FROM: u64 = 16;
@@ -35,8 +38,8 @@ pub enum Unpack {
     Receivers,
 }
 
-/// Whether the file may change while it is read, which is an error otherwise, what decompresses it, if anything, and
-/// the longest wait for a writer of a fifo; none: without limit.
+/// Whether the file may change while it is read, which is an error otherwise, what decompresses it,
+/// if anything, and the longest wait for a writer of a fifo; none: without limit.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Opening {
     pub allow_changing: bool,
@@ -67,19 +70,44 @@ impl Opened {
     /// If it cannot be read, or is not packed in a known way and should be unpacked.
     pub fn file(path: &Path, opening: Opening) -> Result<Opened, SourceError> {
         let what = format!("SOURCE {}", path.display());
-        let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
+        let unreadable = |cause| SourceError::Unreadable {
+            what: what.clone(),
+            cause,
+        };
         let kind = path.metadata().map_err(unreadable)?.file_type();
-        let uses = if kind.is_block_device() && !opening.allow_changing { written_at(path) } else { Vec::new() };
+        let uses = if kind.is_block_device() && !opening.allow_changing {
+            written_at(path)
+        } else {
+            Vec::new()
+        };
         if let Some(written) = uses.first() {
             let text = format!("{what} is {written}; as it comes with --allow-changing");
             return Err(SourceError::Refused(text));
         }
-        let file = if kind.is_fifo() { open_fifo(path, opening.patience) } else { File::open(path) };
+        let file = if kind.is_fifo() {
+            open_fifo(path, opening.patience)
+        } else {
+            File::open(path)
+        };
         let file = file.map_err(unreadable)?;
         let metadata = file.metadata().map_err(unreadable)?;
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        let content = Source { path, file, metadata, what: what.clone(), name, opening }.content();
-        content.map(|content| Opened { content, tree: None })
+        let name = path
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+            .unwrap_or_default();
+        let content = Source {
+            path,
+            file,
+            metadata,
+            what: what.clone(),
+            name,
+            opening,
+        }
+        .content();
+        content.map(|content| Opened {
+            content,
+            tree: None,
+        })
     }
 
     /// Opens stdin, whose length `size` is announced if it is given.
@@ -88,25 +116,52 @@ impl Opened {
     /// The errors of a file.
     pub fn stdin(size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
         let what = "SOURCE -";
-        let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
+        let unreadable = |cause| SourceError::Unreadable {
+            what: what.to_owned(),
+            cause,
+        };
         // Bypasses the standard library's buffer, so that the file position is the true one.
-        let file = File::from(io::stdin().as_fd().try_clone_to_owned().map_err(unreadable)?);
+        let file = File::from(
+            io::stdin()
+                .as_fd()
+                .try_clone_to_owned()
+                .map_err(unreadable)?,
+        );
         let rest = boxed(RestOfFile::of(&file));
         let content = stream(file, rest, opening, "stdin", what)?;
-        Ok(Opened { content: content.sized(size), tree: None })
+        Ok(Opened {
+            content: content.sized(size),
+            tree: None,
+        })
     }
 
     /// Starts a command and sends its output, whose length `size` is announced if it is given.
     ///
     /// # Errors
     /// If it cannot be started, or as for a file.
-    pub fn command(command: &str, size: Option<u64>, opening: Opening) -> Result<Opened, SourceError> {
+    pub fn command(
+        command: &str,
+        size: Option<u64>,
+        opening: Opening,
+    ) -> Result<Opened, SourceError> {
         let what = format!("the output of `{command}`");
-        let unreadable = |cause| SourceError::Unreadable { what: what.clone(), cause };
+        let unreadable = |cause| SourceError::Unreadable {
+            what: what.clone(),
+            cause,
+        };
         let output = CommandOutput::start(command).map_err(unreadable)?;
         // A pipe cannot be re-read.
-        let content = stream(output, Err(ErrorKind::NotSeekable.into()), opening, "stdout", &what)?;
-        Ok(Opened { content: content.sized(size), tree: None })
+        let content = stream(
+            output,
+            Err(ErrorKind::NotSeekable.into()),
+            opening,
+            "stdout",
+            &what,
+        )?;
+        Ok(Opened {
+            content: content.sized(size),
+            tree: None,
+        })
     }
 
     /// Lists a directory, or several files and directories.
@@ -115,14 +170,29 @@ impl Opened {
     /// The errors of [`Tree::list`].
     pub fn tree(sources: &[PathBuf], selection: &Selection) -> Result<Opened, SourceError> {
         let tree = Tree::list(sources, selection)?;
-        let names: Vec<String> = sources.iter().map(|source| source.display().to_string()).collect();
+        let names: Vec<String> = sources
+            .iter()
+            .map(|source| source.display().to_string())
+            .collect();
         let what = format!("SOURCE {}", names.join(" "));
         log::info!("{what}: {} entries, {} bytes", tree.entries(), tree.bytes());
-        let name = Some(tree.name()).filter(|name| !name.is_empty()).unwrap_or_else(|| without_name(sources));
-        let again = if selection.allow_changing { Err(may_change()) } else { Ok(Box::new(tree.again()) as _) };
+        let name = Some(tree.name())
+            .filter(|name| !name.is_empty())
+            .unwrap_or_else(|| without_name(sources));
+        let again = if selection.allow_changing {
+            Err(may_change())
+        } else {
+            Ok(Box::new(tree.again()) as _)
+        };
         let content = Content::of(tree.reader()).again_from(again);
-        let content = content.named(&name, &what).sized(Some(tree.bytes())).kind(ContentKind::Tree);
-        Ok(Opened { content, tree: Some(tree) })
+        let content = content
+            .named(&name, &what)
+            .sized(Some(tree.bytes()))
+            .kind(ContentKind::Tree);
+        Ok(Opened {
+            content,
+            tree: Some(tree),
+        })
     }
 }
 
@@ -130,15 +200,22 @@ pub(crate) const SEVERAL: &str = "files";
 
 /// A name, for people, of what arrives under no name of its own.
 fn without_name(sources: &[PathBuf]) -> String {
-    let [source] = sources else { return SEVERAL.to_owned() };
+    let [source] = sources else {
+        return SEVERAL.to_owned();
+    };
     let directory = source.canonicalize().unwrap_or_else(|_| source.clone());
-    let own = directory.file_name().map(|own| name::shown(own.as_bytes())).unwrap_or_default();
+    let own = directory
+        .file_name()
+        .map(|own| name::shown(own.as_bytes()))
+        .unwrap_or_default();
     format!("the content of {own}/")
 }
 
 impl Source<'_> {
     fn content(self) -> Result<Content<'static>, SourceError> {
-        let Some(by) = self.opening.unpack else { return self.plain() };
+        let Some(by) = self.opening.unpack else {
+            return self.plain();
+        };
         match (by, self.format()?) {
             (Unpack::Root, ImageFormat::Qcow2) => self.qcow2(),
             (Unpack::Receivers, ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
@@ -151,12 +228,16 @@ impl Source<'_> {
     }
 
     fn unreadable(&self, cause: io::Error) -> SourceError {
-        SourceError::Unreadable { what: self.what.clone(), cause }
+        SourceError::Unreadable {
+            what: self.what.clone(),
+            cause,
+        }
     }
 
     fn format(&self) -> Result<ImageFormat, SourceError> {
         let mut magic = [0; MAGIC_BYTES];
-        let count = FileExt::read_at(&self.file, &mut magic, 0).map_err(|cause| self.unreadable(cause))?;
+        let count =
+            FileExt::read_at(&self.file, &mut magic, 0).map_err(|cause| self.unreadable(cause))?;
         ImageFormat::of(&magic[..count]).ok_or_else(|| not_packed(&self.what))
     }
 
@@ -186,16 +267,23 @@ impl Source<'_> {
         if self.metadata.is_file() && self.opening.allow_changing {
             return Err(may_change());
         }
-        Ok(Box::new(UnchangedAt::new(RestOfFile::of(&self.file)?, self.watched()?)))
+        Ok(Box::new(UnchangedAt::new(
+            RestOfFile::of(&self.file)?,
+            self.watched()?,
+        )))
     }
 
     fn watched(&self) -> io::Result<Option<(File, Unchanged)>> {
-        self.unchanged().map(|unchanged| Ok((self.file.try_clone()?, unchanged))).transpose()
+        self.unchanged()
+            .map(|unchanged| Ok((self.file.try_clone()?, unchanged)))
+            .transpose()
     }
 
     fn reader(self, size: Option<u64>) -> Box<dyn Read + Send> {
         match (size, self.unchanged()) {
-            (Some(size), Some(unchanged)) => Box::new(WholeFile::new(Passing::new(self.file, 0, size), unchanged)),
+            (Some(size), Some(unchanged)) => {
+                Box::new(WholeFile::new(Passing::new(self.file, 0, size), unchanged))
+            }
             (Some(size), None) => Box::new(Passing::new(self.file, 0, size).take(size)),
             (None, _) => Box::new(self.file),
         }
@@ -206,40 +294,72 @@ impl Source<'_> {
         let attributes = self.attributes();
         if let (Some(attributes), Some(size)) = (attributes, size)
             && let Some(extents) = extents_of(&self.file, size)
-            && size - extents.iter().map(|extent| extent.bytes).sum::<u64>() > size / HOLES_COUNT_FROM
+            && size - extents.iter().map(|extent| extent.bytes).sum::<u64>()
+                > size / HOLES_COUNT_FROM
             && let Ok(map) = Map::new(size, extents)
         {
-            let file = self.file.try_clone().map_err(|cause| self.unreadable(cause))?;
+            let file = self
+                .file
+                .try_clone()
+                .map_err(|cause| self.unreadable(cause))?;
             return self.sparse(map, file, attributes);
         }
         (&self.file).rewind().ok();
         let rest = self.again();
         let (name, what) = (self.name.clone(), self.what.clone());
         let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
-        Ok(Content::of(self.reader(size)).again_from(rest).named(&name, &what).sized(size).kind(kind))
+        Ok(Content::of(self.reader(size))
+            .again_from(rest)
+            .named(&name, &what)
+            .sized(size)
+            .kind(kind))
     }
 
-    fn sparse(self, map: Map, file: impl ReadAt, attributes: FileAttributes) -> Result<Content<'static>, SourceError> {
+    fn sparse(
+        self,
+        map: Map,
+        file: impl ReadAt,
+        attributes: FileAttributes,
+    ) -> Result<Content<'static>, SourceError> {
         let watched = self.watched().map_err(|cause| self.unreadable(cause))?;
         let (map, unchanged) = (Arc::new(map), self.unchanged());
         let size = map.stream_bytes();
         let stream = Arc::new(SparseStream::new(map, file));
         let again: io::Result<Box<dyn ReadAt>> = match self.opening.allow_changing {
             true => Err(may_change()),
-            false => Ok(Box::new(UnchangedAt::new(Shared(Arc::clone(&stream)), watched))),
+            false => Ok(Box::new(UnchangedAt::new(
+                Shared(Arc::clone(&stream)),
+                watched,
+            ))),
         };
-        let reader = SparseReader { stream, at: 0, unchanged: unchanged.map(|unchanged| (self.file, unchanged)) };
-        let content = Content::of(reader).again_from(again).named(&self.name, &self.what);
-        Ok(content.sized(Some(size)).kind(ContentKind::Sparse(attributes)))
+        let reader = SparseReader {
+            stream,
+            at: 0,
+            unchanged: unchanged.map(|unchanged| (self.file, unchanged)),
+        };
+        let content = Content::of(reader)
+            .again_from(again)
+            .named(&self.name, &self.what);
+        Ok(content
+            .sized(Some(size))
+            .kind(ContentKind::Sparse(attributes)))
     }
 
     fn qcow2(mut self) -> Result<Content<'static>, SourceError> {
-        let file = self.file.try_clone().map_err(|cause| self.unreadable(cause))?;
+        let file = self
+            .file
+            .try_clone()
+            .map_err(|cause| self.unreadable(cause))?;
         let refused = |error| SourceError::Refused(format!("cannot unpack {}: {error}", self.what));
         let image = Qcow2::open(file).map_err(refused)?;
         let extents = image.extents().map_err(|cause| self.unreadable(cause))?;
-        let map = Map::new(image.bytes(), extents).map_err(|fault| SourceError::Refused(fault.to_string()))?;
-        let nothing = FileAttributes { mode: 0o644, modified_seconds: 0, modified_nanoseconds: 0 };
+        let map = Map::new(image.bytes(), extents)
+            .map_err(|fault| SourceError::Refused(fault.to_string()))?;
+        let nothing = FileAttributes {
+            mode: 0o644,
+            modified_seconds: 0,
+            modified_nanoseconds: 0,
+        };
         let attributes = self.attributes().unwrap_or(nothing);
         self.name = ImageFormat::Qcow2.unpacked_name(&self.name).to_owned();
         self.sparse(map, image, attributes)
@@ -250,7 +370,8 @@ impl Source<'_> {
         let (rest, attributes) = (self.again(), self.attributes());
         let (name, what) = (self.name.clone(), self.what.clone());
         let reader = self.reader(size);
-        let content = packed(by, packing, reader, rest, attributes).sized(size.filter(|_| by == Unpack::Receivers));
+        let content = packed(by, packing, reader, rest, attributes)
+            .sized(size.filter(|_| by == Unpack::Receivers));
         Ok(content.named(ImageFormat::Packed(packing).unpacked_name(&name), &what))
     }
 }
@@ -266,10 +387,16 @@ fn packed(
         // The decompressed bytes cannot be re-read.
         Unpack::Root => {
             let kind = attributes.map_or(ContentKind::Stream, ContentKind::File);
-            Content::of(unpack(packing, reader)).again_from(Err(ErrorKind::NotSeekable.into())).kind(kind)
+            Content::of(unpack(packing, reader))
+                .again_from(Err(ErrorKind::NotSeekable.into()))
+                .kind(kind)
         }
         Unpack::Receivers => {
-            let ours = FileAttributes { mode: 0o644, modified_seconds: 0, modified_nanoseconds: 0 };
+            let ours = FileAttributes {
+                mode: 0o644,
+                modified_seconds: 0,
+                modified_nanoseconds: 0,
+            };
             let kind = ContentKind::Packed(packing, attributes.unwrap_or(ours));
             Content::of(reader).again_from(rest).kind(kind)
         }
@@ -283,10 +410,18 @@ fn stream(
     name: &str,
     what: &str,
 ) -> Result<Content<'static>, SourceError> {
-    let Some(by) = opening.unpack else { return Ok(Content::of(reader).again_from(rest).named(name, what)) };
+    let Some(by) = opening.unpack else {
+        return Ok(Content::of(reader).again_from(rest).named(name, what));
+    };
     let mut magic = Vec::new();
-    let unreadable = |cause| SourceError::Unreadable { what: what.to_owned(), cause };
-    (&mut reader).take(MAGIC_BYTES as u64).read_to_end(&mut magic).map_err(unreadable)?;
+    let unreadable = |cause| SourceError::Unreadable {
+        what: what.to_owned(),
+        cause,
+    };
+    (&mut reader)
+        .take(MAGIC_BYTES as u64)
+        .read_to_end(&mut magic)
+        .map_err(unreadable)?;
     match ImageFormat::of(&magic) {
         Some(ImageFormat::Packed(packing)) => {
             let all = Cursor::new(magic).chain(reader);
@@ -300,12 +435,22 @@ fn stream(
 }
 
 fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
-    let file = OpenOptions::new().read(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
+    let file = OpenOptions::new()
+        .read(true)
+        .custom_flags(OFlags::NONBLOCK.bits() as i32)
+        .open(path)?;
     let began = Instant::now();
     // Poll reports nothing before a first writer, even one that has closed since.
-    while poll(&mut [PollFd::new(&file, PollFlags::IN)], Some(&POLL_INTERVAL))? == 0 {
+    while poll(
+        &mut [PollFd::new(&file, PollFlags::IN)],
+        Some(&POLL_INTERVAL),
+    )? == 0
+    {
         if let Some(patience) = patience.filter(|&patience| began.elapsed() >= patience) {
-            let text = format!("nobody has written to it within {} s", patience.as_secs_f64());
+            let text = format!(
+                "nobody has written to it within {} s",
+                patience.as_secs_f64()
+            );
             return Err(io::Error::new(ErrorKind::TimedOut, text));
         }
     }
@@ -314,7 +459,9 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
 }
 
 fn not_packed(what: &str) -> SourceError {
-    SourceError::Refused(format!("{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"))
+    SourceError::Refused(format!(
+        "{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"
+    ))
 }
 
 /// Returns the error of a second reading of a file that may change: it could differ from the digest

@@ -37,7 +37,16 @@ impl TreeReader {
         troubles: Troubles,
         allow_changing: bool,
     ) -> TreeReader {
-        TreeReader { layout, encoded, files, troubles, allow_changing, position: 0, open: None, ahead: None }
+        TreeReader {
+            layout,
+            encoded,
+            files,
+            troubles,
+            allow_changing,
+            position: 0,
+            open: None,
+            ahead: None,
+        }
     }
 
     fn ahead(&mut self, entry: usize) -> Option<&[u8]> {
@@ -61,14 +70,27 @@ impl TreeReader {
         buffer.len()
     }
 
-    fn try_read(&mut self, entry: usize, offset: u64, buffer: &mut [u8]) -> Result<usize, (Verdict, String)> {
+    fn try_read(
+        &mut self,
+        entry: usize,
+        offset: u64,
+        buffer: &mut [u8],
+    ) -> Result<usize, (Verdict, String)> {
         if self.open.as_ref().is_none_or(|(open, _)| *open != entry) {
-            self.open = Some((entry, self.files.open_unchanged(entry, self.allow_changing)?));
+            self.open = Some((
+                entry,
+                self.files.open_unchanged(entry, self.allow_changing)?,
+            ));
         }
         let (_, file) = self.open.as_ref().expect("it was just opened");
         loop {
             match FileExt::read_at(file, buffer, offset) {
-                Ok(0) => return Err((Verdict::Changed, format!("it has become shorter, {offset} bytes"))),
+                Ok(0) => {
+                    return Err((
+                        Verdict::Changed,
+                        format!("it has become shorter, {offset} bytes"),
+                    ));
+                }
                 Ok(count) => return Ok(count),
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(error) => return Err((Verdict::Lost, error.to_string())),
@@ -80,7 +102,11 @@ impl TreeReader {
         if self.ahead(entry).is_some() {
             return Verdict::Whole;
         }
-        let file = self.open.take().filter(|(open, _)| *open == entry).map(|(_, file)| file);
+        let file = self
+            .open
+            .take()
+            .filter(|(open, _)| *open == entry)
+            .map(|(_, file)| file);
         if let Some(trouble) = self.troubles.lock().get(&entry) {
             return trouble.verdict;
         }
@@ -97,8 +123,19 @@ impl TreeReader {
     }
 
     fn note(&mut self, entry: usize, zeros_from: u64, verdict: Verdict, why: String) {
-        log::warn!("{} {}: {why}", self.files.path(entry).display(), verdict.text());
-        self.troubles.lock().insert(entry, Trouble { zeros_from, verdict, why });
+        log::warn!(
+            "{} {}: {why}",
+            self.files.path(entry).display(),
+            verdict.text()
+        );
+        self.troubles.lock().insert(
+            entry,
+            Trouble {
+                zeros_from,
+                verdict,
+                why,
+            },
+        );
     }
 }
 
@@ -107,7 +144,11 @@ impl Read for TreeReader {
         if buffer.is_empty() {
             return Ok(0);
         }
-        let fits = |bytes: u64| usize::try_from(bytes).unwrap_or(usize::MAX).min(buffer.len());
+        let fits = |bytes: u64| {
+            usize::try_from(bytes)
+                .unwrap_or(usize::MAX)
+                .min(buffer.len())
+        };
         let count = match self.layout.at(self.position) {
             None => 0,
             Some(Piece::Manifest { at, bytes }) => {
@@ -115,7 +156,11 @@ impl Read for TreeReader {
                 buffer[..count].copy_from_slice(&self.encoded[at..at + count]);
                 count
             }
-            Some(Piece::Data { entry, offset, bytes }) => {
+            Some(Piece::Data {
+                entry,
+                offset,
+                bytes,
+            }) => {
                 let count = fits(bytes);
                 self.read_data(entry, offset, &mut buffer[..count])
             }
@@ -142,20 +187,35 @@ struct OpenedEntry {
 }
 
 impl SourceFiles {
-    pub(super) fn new(bases: Vec<(u32, PathBuf)>, layout: Arc<Layout>, stamps: Vec<(u32, Stamp)>) -> SourceFiles {
-        SourceFiles(Arc::new(OpenedEntry { bases, layout, stamps }))
+    pub(super) fn new(
+        bases: Vec<(u32, PathBuf)>,
+        layout: Arc<Layout>,
+        stamps: Vec<(u32, Stamp)>,
+    ) -> SourceFiles {
+        SourceFiles(Arc::new(OpenedEntry {
+            bases,
+            layout,
+            stamps,
+        }))
     }
 
     pub(super) fn path(&self, entry: usize) -> PathBuf {
         let OpenedEntry { bases, layout, .. } = &*self.0;
         let entries = layout.manifest().entries();
-        let base = |at: usize| bases.iter().find(|(of, _)| *of as usize == at).map(|(_, path)| path);
+        let base = |at: usize| {
+            bases
+                .iter()
+                .find(|(of, _)| *of as usize == at)
+                .map(|(_, path)| path)
+        };
         let (mut names, mut at) = (Vec::new(), entry);
         let mut path = loop {
             if let Some(base) = base(at) {
                 break base.clone();
             }
-            let Some(parent) = entries[at].parent else { break PathBuf::new() };
+            let Some(parent) = entries[at].parent else {
+                break PathBuf::new();
+            };
             names.push(crate::name::path(&entries[at].name));
             at = parent as usize;
         };
@@ -165,7 +225,11 @@ impl SourceFiles {
 
     /// Opens the file of an entry if it is unchanged, or returns the verdict for receivers and the
     /// reason in words.
-    pub(super) fn open_unchanged(&self, entry: usize, allow_changing: bool) -> Result<File, (Verdict, String)> {
+    pub(super) fn open_unchanged(
+        &self,
+        entry: usize,
+        allow_changing: bool,
+    ) -> Result<File, (Verdict, String)> {
         let lost = |error: io::Error| (Verdict::Lost, error.to_string());
         let file = open(&self.path(entry)).map_err(lost)?;
         let metadata = file.metadata().map_err(lost)?;
@@ -173,7 +237,11 @@ impl SourceFiles {
         if !metadata.is_file() {
             return Err((Verdict::Lost, "it is no file any more".to_owned()));
         }
-        match self.stamp(entry).difference(&Stamp::of(&metadata)).filter(|_| !allow_changing) {
+        match self
+            .stamp(entry)
+            .difference(&Stamp::of(&metadata))
+            .filter(|_| !allow_changing)
+        {
             Some(difference) => Err((Verdict::Changed, difference)),
             None => Ok(file),
         }
@@ -187,13 +255,18 @@ impl SourceFiles {
         let (path, before) = (self.path(entry), self.stamp(entry));
         let named = path.symlink_metadata().map_err(lost)?;
         let open = file.map(File::metadata).transpose().map_err(lost)?;
-        let differs = [Some(named), open].into_iter().flatten().find_map(|after| before.difference(&Stamp::of(&after)));
+        let differs = [Some(named), open]
+            .into_iter()
+            .flatten()
+            .find_map(|after| before.difference(&Stamp::of(&after)));
         differs.map_or(Ok(()), |difference| Err((Verdict::Changed, difference)))
     }
 
     fn stamp(&self, entry: usize) -> Stamp {
         let stamps = &self.0.stamps;
-        let at = stamps.binary_search_by_key(&(entry as u32), |(of, _)| *of).expect("every file has one");
+        let at = stamps
+            .binary_search_by_key(&(entry as u32), |(of, _)| *of)
+            .expect("every file has one");
         stamps[at].1
     }
 }
@@ -209,7 +282,10 @@ impl OpenEntry for SourceFiles {
 /// Opens a file without following a symbolic link and without blocking on a fifo.
 pub(super) fn open(path: &Path) -> io::Result<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits();
-    OpenOptions::new().read(true).custom_flags(flags as i32).open(path)
+    OpenOptions::new()
+        .read(true)
+        .custom_flags(flags as i32)
+        .open(path)
 }
 
 const SMALL_BYTES: u64 = 256 << 10;
@@ -261,7 +337,11 @@ pub(super) fn is_small(data: &FileData) -> bool {
 impl FilesAhead {
     /// Starts at the first file. If no thread can be started, each file is read when its bytes are
     /// due.
-    pub(super) fn begin(layout: &Arc<Layout>, files: &SourceFiles, allow_changing: bool) -> FilesAhead {
+    pub(super) fn begin(
+        layout: &Arc<Layout>,
+        files: &SourceFiles,
+        allow_changing: bool,
+    ) -> FilesAhead {
         let shared = Arc::new(AheadQueue {
             layout: Arc::clone(layout),
             files: files.clone(),
@@ -272,20 +352,40 @@ impl FilesAhead {
         });
         let thread = |_| {
             let shared = Arc::clone(&shared);
-            std::thread::Builder::new().name("files".to_owned()).spawn(move || while shared.read_batch() {}).ok()
+            std::thread::Builder::new()
+                .name("files".to_owned())
+                .spawn(move || while shared.read_batch() {})
+                .ok()
         };
         let threads = (0..THREADS).filter_map(thread).collect();
-        FilesAhead { shared, threads, batch: Batch::default(), passed: 0 }
+        FilesAhead {
+            shared,
+            threads,
+            batch: Batch::default(),
+            passed: 0,
+        }
     }
 
     /// Returns the bytes of a small file that is due, and drops those before it. None if the file
     /// could not be read ahead or has changed, so that it must be read now.
     pub(super) fn bytes(&mut self, entry: usize) -> Option<&[u8]> {
-        while self.batch.files.last().is_none_or(|(last, _)| *last < entry) {
+        while self
+            .batch
+            .files
+            .last()
+            .is_none_or(|(last, _)| *last < entry)
+        {
             self.batch = self.next_batch()?;
         }
-        let at = self.batch.files.binary_search_by_key(&entry, |(of, _)| *of).ok()?;
-        self.batch.files[at].1.clone().map(|range| &self.batch.bytes[range])
+        let at = self
+            .batch
+            .files
+            .binary_search_by_key(&entry, |(of, _)| *of)
+            .ok()?;
+        self.batch.files[at]
+            .1
+            .clone()
+            .map(|range| &self.batch.bytes[range])
     }
 
     fn next_batch(&mut self) -> Option<Batch> {
@@ -328,14 +428,18 @@ struct Taken<'a> {
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         let mut turns = self.shared.turns.lock();
-        turns.read.insert(self.number, std::mem::take(&mut self.batch));
+        turns
+            .read
+            .insert(self.number, std::mem::take(&mut self.batch));
         self.shared.read.notify_all();
     }
 }
 
 impl AheadQueue {
     fn read_batch(&self) -> bool {
-        let Some(mut taken) = self.take() else { return false };
+        let Some(mut taken) = self.take() else {
+            return false;
+        };
         let entries: Vec<usize> = taken.batch.files.iter().map(|(entry, _)| *entry).collect();
         let open = |&entry: &usize| {
             let file = self.files.open_unchanged(entry, self.allow_changing).ok()?;
@@ -346,11 +450,17 @@ impl AheadQueue {
         let open: Vec<Option<File>> = entries.iter().map(open).collect();
         for (number, file) in open.into_iter().enumerate() {
             let begin = taken.batch.bytes.len();
-            let end = begin + self.layout.data(entries[number]).map_or(0, |data| data.bytes() as usize);
+            let end = begin
+                + self
+                    .layout
+                    .data(entries[number])
+                    .map_or(0, |data| data.bytes() as usize);
             taken.batch.bytes.resize(end, 0);
             let is_whole = file.is_some_and(|file| {
-                file.read_exact_at(&mut taken.batch.bytes[begin..end], 0).is_ok()
-                    && (self.allow_changing || self.files.check(entries[number], Some(&file)).is_ok())
+                file.read_exact_at(&mut taken.batch.bytes[begin..end], 0)
+                    .is_ok()
+                    && (self.allow_changing
+                        || self.files.check(entries[number], Some(&file)).is_ok())
             });
             taken.batch.files[number].1 = is_whole.then_some(begin..end);
         }
@@ -364,7 +474,9 @@ impl AheadQueue {
         }
         let (mut batch, mut bytes) = (Batch::default(), 0);
         while !turns.is_over && batch.files.len() < BATCH_FILES && bytes < BATCH_BYTES {
-            let Some(entry) = self.layout.file(turns.next_file) else { break };
+            let Some(entry) = self.layout.file(turns.next_file) else {
+                break;
+            };
             turns.next_file += 1;
             if let Some(data) = self.layout.data(entry).filter(|data| is_small(data)) {
                 bytes += data.bytes();
@@ -378,7 +490,11 @@ impl AheadQueue {
         }
         let number = turns.next_batch;
         turns.next_batch += 1;
-        Some(Taken { shared: self, number, batch })
+        Some(Taken {
+            shared: self,
+            number,
+            batch,
+        })
     }
 }
 
@@ -416,7 +532,9 @@ impl Stamp {
             after if (after.device, after.inode) != (self.device, self.inode) => {
                 "another file has taken its place".to_owned()
             }
-            after if after.bytes != self.bytes => format!("{} bytes at first, {} in the end", self.bytes, after.bytes),
+            after if after.bytes != self.bytes => {
+                format!("{} bytes at first, {} in the end", self.bytes, after.bytes)
+            }
             after if after.modified != self.modified => "it was written to".to_owned(),
             after if after.changed != self.changed => "its state has changed (ctime)".to_owned(),
             _ => return None,
@@ -426,7 +544,10 @@ impl Stamp {
 
 impl Unchanged {
     pub fn new(path: &Path, opened: &Metadata) -> Unchanged {
-        Unchanged { path: path.to_owned(), before: Stamp::of(opened) }
+        Unchanged {
+            path: path.to_owned(),
+            before: Stamp::of(opened),
+        }
     }
 
     /// Checks that the open file, and the file under its name, are unchanged.
@@ -434,7 +555,10 @@ impl Unchanged {
     /// # Errors
     /// The difference, in words.
     pub fn check(&self, file: &File) -> io::Result<()> {
-        let difference = match (self.before.difference(&Stamp::of(&file.metadata()?)), self.path.metadata()) {
+        let difference = match (
+            self.before.difference(&Stamp::of(&file.metadata()?)),
+            self.path.metadata(),
+        ) {
             (Some(difference), _) => difference,
             (None, Ok(named)) => match self.before.difference(&Stamp::of(&named)) {
                 Some(difference) => difference,
@@ -443,7 +567,9 @@ impl Unchanged {
             (None, Err(error)) => format!("it is no longer under its name ({error})"),
         };
         let help = "send it again when it is at rest, or as it comes with --allow-changing";
-        Err(io::Error::other(format!("it changed while it was sent: {difference}; {help}")))
+        Err(io::Error::other(format!(
+            "it changed while it was sent: {difference}; {help}"
+        )))
     }
 }
 
@@ -511,7 +637,9 @@ mod tests {
         // The kernel's file timestamps advance every few milliseconds only.
         std::thread::sleep(Duration::from_millis(20));
         change(&path);
-        whole.read_to_end(&mut Vec::new()).map_err(|error| error.to_string())
+        whole
+            .read_to_end(&mut Vec::new())
+            .map_err(|error| error.to_string())
     }
 
     #[test]
@@ -519,14 +647,24 @@ mod tests {
         assert_eq!(read_while(|_| {}), Ok(50_000));
         let told = |change: fn(&Path)| read_while(change).expect_err("it changed");
         let same_size = told(|path| fs::write(path, [8; 100_000]).expect("room"));
-        assert!(same_size.contains("written to") && same_size.contains("--allow-changing"), "{same_size}");
         assert!(
-            told(|path| fs::write(path, [8; 100]).expect("room")).contains("100000 bytes at first, 100 in the end")
+            same_size.contains("written to") && same_size.contains("--allow-changing"),
+            "{same_size}"
+        );
+        assert!(
+            told(|path| fs::write(path, [8; 100]).expect("room"))
+                .contains("100000 bytes at first, 100 in the end")
         );
         let set_back = told(|path| {
-            let before = fs::metadata(path).and_then(|file| file.modified()).expect("a time");
+            let before = fs::metadata(path)
+                .and_then(|file| file.modified())
+                .expect("a time");
             fs::write(path, [8; 100_000]).expect("room");
-            File::options().write(true).open(path).and_then(|file| file.set_modified(before)).expect("ours");
+            File::options()
+                .write(true)
+                .open(path)
+                .and_then(|file| file.set_modified(before))
+                .expect("ours");
         });
         assert!(set_back.contains("ctime"), "{set_back}");
         assert!(told(|path| fs::remove_file(path).expect("ours")).contains("ctime"));

@@ -1,7 +1,9 @@
 //! Creation of a received directory's files from its stream, as the bytes come.
 
 use super::makers::{Failed, Makers, Orders, Putting, SMALL_BYTES};
-use crate::disk::{Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one};
+use crate::disk::{
+    Directory, DiskFile, Kind, Lack, PRIVATE_FILE, Privilege, Setter, is_taken, one,
+};
 use crate::hidden_names::{HiddenNames, is_hidden};
 use crate::journal::{Runs, read_all};
 use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
@@ -74,7 +76,11 @@ impl<D: Directory> Building<D> {
     /// Puts each file into the existing directory `dest` once it is whole. Files that are equal
     /// there are left alone.
     pub(super) fn put_into(&mut self, dest: D) {
-        self.putting = Some(Putting::new(dest, Arc::clone(&self.root), Arc::clone(&self.layout)));
+        self.putting = Some(Putting::new(
+            dest,
+            Arc::clone(&self.root),
+            Arc::clone(&self.layout),
+        ));
     }
 
     pub(super) fn putting(&self) -> Option<&Putting<D>> {
@@ -89,7 +95,9 @@ impl<D: Directory> Building<D> {
     }
 
     pub(super) fn orders(&self) -> Option<Arc<Orders<D>>> {
-        self.makers.as_ref().map(|makers| Arc::clone(makers.orders()))
+        self.makers
+            .as_ref()
+            .map(|makers| Arc::clone(makers.orders()))
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -112,16 +120,25 @@ impl<D: Directory> Building<D> {
     fn take_all(&mut self, bytes: &mut &[u8], is_new: bool) -> Result<(), StorageError> {
         while !bytes.is_empty() {
             let piece = self.layout.at(self.at);
-            if let Some(taken) = piece.filter(|_| is_new).and_then(|piece| self.small(piece, bytes)) {
+            if let Some(taken) = piece
+                .filter(|_| is_new)
+                .and_then(|piece| self.small(piece, bytes))
+            {
                 self.order(taken, bytes)?;
                 *bytes = &bytes[taken.bytes + 1..];
                 continue;
             }
             let taken = match piece {
-                Some(Piece::Data { entry, offset, bytes: most }) => {
+                Some(Piece::Data {
+                    entry,
+                    offset,
+                    bytes: most,
+                }) => {
                     let count = usize::try_from(most).unwrap_or(usize::MAX).min(bytes.len());
                     self.make_until(entry)?;
-                    let done = self.with_room(|building| building.put_data(entry, &bytes[..count], offset, is_new));
+                    let done = self.with_room(|building| {
+                        building.put_data(entry, &bytes[..count], offset, is_new)
+                    });
                     done.map_err(|error| self.failed("write", entry, error))?;
                     count
                 }
@@ -147,7 +164,11 @@ impl<D: Directory> Building<D> {
     /// small files.
     fn small(&self, piece: Piece, bytes: &[u8]) -> Option<SmallFile> {
         let (entry, here) = match piece {
-            Piece::Data { entry, offset: 0, bytes } => (entry, bytes),
+            Piece::Data {
+                entry,
+                offset: 0,
+                bytes,
+            } => (entry, bytes),
             Piece::Verdict { entry } => (entry, 0),
             _ => return None,
         };
@@ -155,18 +176,27 @@ impl<D: Directory> Building<D> {
         let is_all = self.next <= entry && data.extents().is_none() && data.bytes() == here;
         let verdict = bytes.get(usize::try_from(here).ok()?)?;
         let is_small = here <= SMALL_BYTES && Verdict::of(*verdict) == Verdict::Whole;
-        (self.makers.is_some() && is_all && is_small).then_some(SmallFile { entry, bytes: here as usize })
+        (self.makers.is_some() && is_all && is_small).then_some(SmallFile {
+            entry,
+            bytes: here as usize,
+        })
     }
 
     fn order(&mut self, file: SmallFile, bytes: &[u8]) -> Result<(), StorageError> {
-        let SmallFile { entry, bytes: count } = file;
+        let SmallFile {
+            entry,
+            bytes: count,
+        } = file;
         self.make_until(entry - 1)?;
         self.next = entry + 1;
         let parent = self.layout.manifest().entries()[entry].parent;
         if let Err(error) = self.enter(parent) {
             return Err(self.failed("make", entry, error));
         }
-        let directory = self.directory.as_ref().map(|(_, directory)| Arc::clone(directory));
+        let directory = self
+            .directory
+            .as_ref()
+            .map(|(_, directory)| Arc::clone(directory));
         let end = self.at + count as u64 + 1;
         if let (Some(makers), Some(directory)) = (&mut self.makers, directory) {
             makers.make(entry, directory, &bytes[..count], self.at..end);
@@ -177,8 +207,16 @@ impl<D: Directory> Building<D> {
 
     fn heed_makers(&self) -> Result<(), StorageError> {
         match self.makers.as_ref().and_then(Makers::take_failed) {
-            Some(Failed { entry, doing: "make", error }) if is_taken(&error) => Err(self.collision(entry)),
-            Some(Failed { entry, doing, error }) => Err(self.failed(doing, entry, error)),
+            Some(Failed {
+                entry,
+                doing: "make",
+                error,
+            }) if is_taken(&error) => Err(self.collision(entry)),
+            Some(Failed {
+                entry,
+                doing,
+                error,
+            }) => Err(self.failed(doing, entry, error)),
             None => Ok(()),
         }
     }
@@ -198,20 +236,29 @@ impl<D: Directory> Building<D> {
         if self.is_taken_up {
             let removed = remove_others(&*self.root, layout.manifest());
             // In place, entries that are still in use stay hidden, and are listed at the end.
-            let in_use = |in_use: Remains| in_use.into_iter().next().filter(|_| self.putting.is_none());
-            let removed = removed.and_then(|those| in_use(those).map_or(Ok(()), |(_, error)| Err(error)));
+            let in_use =
+                |in_use: Remains| in_use.into_iter().next().filter(|_| self.putting.is_none());
+            let removed =
+                removed.and_then(|those| in_use(those).map_or(Ok(()), |(_, error)| Err(error)));
             removed.map_err(|error| trouble("remove what an earlier run left", error))?;
         }
         let lost: Vec<usize> = self.troubles.lock().keys().copied().collect();
         for entry in lost {
-            let removed =
-                self.enter(entries[entry].parent).and_then(|directory| directory.remove(&entries[entry].own_path()));
+            let removed = self
+                .enter(entries[entry].parent)
+                .and_then(|directory| directory.remove(&entries[entry].own_path()));
             match removed {
                 Err(error) if error.kind() == ErrorKind::NotFound => {}
                 removed => removed.map_err(|error| self.failed("remove", entry, error))?,
             }
         }
-        for (at, entry) in entries.iter().enumerate().skip(1).rev().filter(|(_, entry)| entry.is_directory()) {
+        for (at, entry) in entries
+            .iter()
+            .enumerate()
+            .skip(1)
+            .rev()
+            .filter(|(_, entry)| entry.is_directory())
+        {
             let opened = self.root.directory(&layout.manifest().path(at));
             let set = opened.and_then(|directory| {
                 directory.set_attributes(self.setter.gives(&entry.attributes, layout.manifest()))
@@ -225,8 +272,11 @@ impl<D: Directory> Building<D> {
     /// it, so that a later run may resume it.
     pub(super) fn set_own_attributes(&self) -> Result<(), StorageError> {
         let manifest = self.layout.manifest();
-        let set = self.root.set_attributes(self.setter.gives(&manifest.root().attributes, manifest));
-        set.and_then(|()| self.root.sync_names()).map_err(|error| self.failed("set the attributes of", 0, error))
+        let set = self
+            .root
+            .set_attributes(self.setter.gives(&manifest.root().attributes, manifest));
+        set.and_then(|()| self.root.sync_names())
+            .map_err(|error| self.failed("set the attributes of", 0, error))
     }
 
     fn make_until(&mut self, last: usize) -> Result<(), StorageError> {
@@ -256,7 +306,10 @@ impl<D: Directory> Building<D> {
         match &entry.node {
             Node::Directory => self.enter(entry.parent)?.make_directory(&own),
             Node::File(_) => {
-                let there = self.putting.as_ref().and_then(|putting| putting.there(self.next - 1));
+                let there = self
+                    .putting
+                    .as_ref()
+                    .and_then(|putting| putting.there(self.next - 1));
                 self.file = Some(match there {
                     Some(there) => Current::Same(there),
                     None => Current::New(self.enter(entry.parent)?.create(&own, PRIVATE_FILE)?),
@@ -267,10 +320,14 @@ impl<D: Directory> Building<D> {
                 Err(error) if has_none(&error) => self.leave_out("symbolic links", &error),
                 made => made.and_then(|()| self.set_at(entry, &own, true)),
             },
-            Node::Special(special) => match self.enter(entry.parent)?.make_special(&own, *special) {
-                Err(error) if has_none(&error) => self.leave_out("device nodes, fifos and sockets", &error),
-                made => made.and_then(|()| self.set_at(entry, &own, false)),
-            },
+            Node::Special(special) => {
+                match self.enter(entry.parent)?.make_special(&own, *special) {
+                    Err(error) if has_none(&error) => {
+                        self.leave_out("device nodes, fifos and sockets", &error)
+                    }
+                    made => made.and_then(|()| self.set_at(entry, &own, false)),
+                }
+            }
             Node::HardLink(of) => {
                 let first = *of as usize;
                 if let Some(makers) = &mut self.makers {
@@ -286,13 +343,23 @@ impl<D: Directory> Building<D> {
                     return Ok(());
                 }
                 // With `in_place` the file may be in DEST by now, or have been there before.
-                let putting = self.putting.as_ref().filter(|putting| putting.done().contains(&first));
+                let putting = self
+                    .putting
+                    .as_ref()
+                    .filter(|putting| putting.done().contains(&first));
                 let first = &manifest.entries()[first];
                 let path = manifest.path(first.parent.unwrap_or(0) as usize);
-                let other =
-                    putting.map_or_else(|| self.root.directory(&path), |putting| putting.dest.directory(&path))?;
-                match self.enter(entry.parent)?.make_link(&own, &other, &first.own_path()) {
-                    Err(error) if has_none(&error) => self.copy_other(&other, first, entry.parent, &own, &error),
+                let other = putting.map_or_else(
+                    || self.root.directory(&path),
+                    |putting| putting.dest.directory(&path),
+                )?;
+                match self
+                    .enter(entry.parent)?
+                    .make_link(&own, &other, &first.own_path())
+                {
+                    Err(error) if has_none(&error) => {
+                        self.copy_other(&other, first, entry.parent, &own, &error)
+                    }
                     made => made,
                 }
             }
@@ -301,7 +368,11 @@ impl<D: Directory> Building<D> {
 
     fn leave_out(&self, kind: &str, error: &io::Error) -> io::Result<()> {
         let why = format!("this file system, or user, can make no {kind} ({error})");
-        let trouble = Trouble { zeros_from: u64::MAX, verdict: Verdict::Whole, why };
+        let trouble = Trouble {
+            zeros_from: u64::MAX,
+            verdict: Verdict::Whole,
+            why,
+        };
         self.troubles.lock().insert(self.next - 1, trouble);
         Ok(())
     }
@@ -334,12 +405,20 @@ impl<D: Directory> Building<D> {
     fn set_at(&mut self, entry: &Entry, own: &Path, is_link: bool) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let directory = self.enter(entry.parent)?.try_clone()?;
-        directory.set_attributes_at(own, self.setter.gives(&entry.attributes, layout.manifest()), is_link)
+        directory.set_attributes_at(
+            own,
+            self.setter.gives(&entry.attributes, layout.manifest()),
+            is_link,
+        )
     }
 
     pub(super) fn enter(&mut self, parent: Option<u32>) -> io::Result<&D> {
         let parent = parent.unwrap_or(0);
-        if self.directory.as_ref().is_none_or(|(open, _)| *open != parent) {
+        if self
+            .directory
+            .as_ref()
+            .is_none_or(|(open, _)| *open != parent)
+        {
             let path = self.layout.manifest().path(parent as usize);
             self.directory = Some((parent, Arc::new(self.root.directory(&path)?)));
         }
@@ -347,7 +426,10 @@ impl<D: Directory> Building<D> {
     }
 
     pub(super) fn failed(&self, doing: &str, entry: usize, error: io::Error) -> StorageError {
-        trouble(&format!("{doing} {}", self.layout.manifest().shown(entry)), error)
+        trouble(
+            &format!("{doing} {}", self.layout.manifest().shown(entry)),
+            error,
+        )
     }
 
     fn collision(&self, entry: usize) -> StorageError {
@@ -365,16 +447,26 @@ pub(super) type Remains = Vec<(PathBuf, io::Error)>;
 /// Whether an entry cannot be removed because a file in it, or the entry itself, is open: NFS and
 /// FUSE keep such a file under another name.
 fn is_in_use(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::ResourceBusy | ErrorKind::DirectoryNotEmpty)
+    matches!(
+        error.kind(),
+        ErrorKind::ResourceBusy | ErrorKind::DirectoryNotEmpty
+    )
 }
 
 /// Removes the entries that the manifest does not list, and returns those that are still in use.
 pub(super) fn remove_others<D: Directory>(root: &D, manifest: &Manifest) -> io::Result<Remains> {
     let mut in_use = Vec::new();
     let entries = manifest.entries();
-    let known: HashSet<(u32, &[u8])> =
-        entries.iter().skip(1).map(|entry| (entry.parent.unwrap_or(0), &*entry.name)).collect();
-    for (at, _) in entries.iter().enumerate().filter(|(_, entry)| entry.node == Node::Directory) {
+    let known: HashSet<(u32, &[u8])> = entries
+        .iter()
+        .skip(1)
+        .map(|entry| (entry.parent.unwrap_or(0), &*entry.name))
+        .collect();
+    for (at, _) in entries
+        .iter()
+        .enumerate()
+        .filter(|(_, entry)| entry.node == Node::Directory)
+    {
         let directory = match root.directory(&manifest.path(at)) {
             // Mount points are left alone; the first is `root` itself.
             Err(error) if at > 0 && error.kind() == ErrorKind::CrossesDevices => continue,
@@ -401,9 +493,18 @@ const COPY_BYTES: usize = 256 << 10;
 impl<D: Directory> Building<D> {
     /// Runs `work`. If the disk is full, the waiting files are put in place first, which frees what
     /// they replace.
-    pub(super) fn with_room(&mut self, mut work: impl FnMut(&mut Building<D>) -> io::Result<()>) -> io::Result<()> {
+    pub(super) fn with_room(
+        &mut self,
+        mut work: impl FnMut(&mut Building<D>) -> io::Result<()>,
+    ) -> io::Result<()> {
         match work(self) {
-            Err(error) if is_full(&error) && self.putting.as_ref().is_some_and(|putting| putting.waiting() > 0) => {
+            Err(error)
+                if is_full(&error)
+                    && self
+                        .putting
+                        .as_ref()
+                        .is_some_and(|putting| putting.waiting() > 0) =>
+            {
                 self.putting.as_mut().map_or(Ok(()), Putting::flush)?;
                 work(self)
             }
@@ -411,13 +512,21 @@ impl<D: Directory> Building<D> {
         }
     }
 
-    pub(super) fn put_data(&mut self, entry: usize, bytes: &[u8], offset: u64, is_new: bool) -> io::Result<()> {
+    pub(super) fn put_data(
+        &mut self,
+        entry: usize,
+        bytes: &[u8],
+        offset: u64,
+        is_new: bool,
+    ) -> io::Result<()> {
         match self.file.as_ref().expect("it was just made") {
             Current::New(_) if !is_new => return Ok(()),
             Current::New(file) => return file.write_all_at(bytes, offset),
             Current::Same(there) => {
                 let mut found = vec![0; bytes.len()];
-                if read_all(there, &mut found, offset).is_ok_and(|read| read == bytes.len()) && found == bytes {
+                if read_all(there, &mut found, offset).is_ok_and(|read| read == bytes.len())
+                    && found == bytes
+                {
                     return Ok(());
                 }
             }
@@ -429,7 +538,9 @@ impl<D: Directory> Building<D> {
     fn renew(&mut self, entry: usize, until: u64) -> io::Result<()> {
         let layout = Arc::clone(&self.layout);
         let own = &layout.manifest().entries()[entry];
-        let to = self.enter(own.parent)?.create(&own.own_path(), PRIVATE_FILE)?;
+        let to = self
+            .enter(own.parent)?
+            .create(&own.own_path(), PRIVATE_FILE)?;
         if let Some(Current::Same(from)) = &self.file
             && let Err(error) = copy(from, &to, until)
         {
@@ -457,23 +568,33 @@ impl<D: Directory> Building<D> {
         to.set_attributes(self.setter.gives(&first.attributes, layout.manifest()))
     }
 
-    pub(super) fn finish_file(&mut self, entry: usize, verdict: Verdict) -> Result<(), StorageError> {
+    pub(super) fn finish_file(
+        &mut self,
+        entry: usize,
+        verdict: Verdict,
+    ) -> Result<(), StorageError> {
         let layout = Arc::clone(&self.layout);
         let file = self.file.take().expect("its entry was made");
         let own = &layout.manifest().entries()[entry];
         if verdict != Verdict::Whole {
-            let trouble = Trouble { zeros_from: u64::MAX, verdict, why: verdict.text().to_owned() };
+            let trouble = Trouble {
+                zeros_from: u64::MAX,
+                verdict,
+                why: verdict.text().to_owned(),
+            };
             self.troubles.lock().insert(entry, trouble);
             return Ok(());
         }
-        let Node::File(data) = &own.node else { return Ok(()) };
+        let Node::File(data) = &own.node else {
+            return Ok(());
+        };
         let given = self.setter.gives(&own.attributes, layout.manifest());
         let set = match &file {
             Current::Same(there) => there.set_attributes(given),
             // A hole at the end is not written.
-            Current::New(file) if data.extents().is_some() || self.is_taken_up => {
-                file.set_bytes(data.bytes()).and_then(|()| file.set_attributes(given))
-            }
+            Current::New(file) if data.extents().is_some() || self.is_taken_up => file
+                .set_bytes(data.bytes())
+                .and_then(|()| file.set_attributes(given)),
             Current::New(file) => file.set_attributes(given),
         };
         set.map_err(|error| self.failed("set the attributes of", entry, error))?;
@@ -492,8 +613,12 @@ impl<D: Directory> Building<D> {
 fn copy<F: DiskFile>(from: &F, to: &F, until: u64) -> io::Result<()> {
     let (mut buffer, mut at) = (vec![0; COPY_BYTES], 0);
     while at < until {
-        let most = usize::try_from(until - at).unwrap_or(usize::MAX).min(COPY_BYTES);
-        let count @ 1.. = from.read_at(&mut buffer[..most], at)? else { break };
+        let most = usize::try_from(until - at)
+            .unwrap_or(usize::MAX)
+            .min(COPY_BYTES);
+        let count @ 1.. = from.read_at(&mut buffer[..most], at)? else {
+            break;
+        };
         if buffer[..count].iter().any(|byte| *byte != 0) {
             to.write_all_at(&buffer[..count], at)?;
         }
@@ -520,7 +645,12 @@ pub(super) struct BuiltFiles<D: Directory> {
 
 impl<D: Directory> BuiltFiles<D> {
     pub(super) fn new(layout: &Arc<Layout>, root: &Arc<D>, moved: Option<D>) -> BuiltFiles<D> {
-        BuiltFiles { layout: Arc::clone(layout), root: Arc::clone(root), moved, orders: None }
+        BuiltFiles {
+            layout: Arc::clone(layout),
+            root: Arc::clone(root),
+            moved,
+            orders: None,
+        }
     }
 
     pub(super) fn made_by(self, orders: Option<Arc<Orders<D>>>) -> BuiltFiles<D> {

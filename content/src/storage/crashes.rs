@@ -20,8 +20,18 @@ pub(super) const DEST: &str = "dest";
 pub(super) fn stream(seed: u8) -> Vec<u8> {
     let mut builder = Builder::default();
     let mut add = |parent: Option<u32>, name: &[u8], mode, node| {
-        let attributes = Attributes { mode, ..Attributes::default() };
-        builder.add(Entry { parent, name: name.into(), attributes, node }).expect("it can be");
+        let attributes = Attributes {
+            mode,
+            ..Attributes::default()
+        };
+        builder
+            .add(Entry {
+                parent,
+                name: name.into(),
+                attributes,
+                node,
+            })
+            .expect("it can be");
     };
     let files: [u64; 4] = [300, 0, 500, 70];
     let file = |number: usize| Node::File(FileData::dense(files[number]));
@@ -46,7 +56,10 @@ pub(super) fn stream(seed: u8) -> Vec<u8> {
 pub(super) fn manifest(stream: &[u8]) -> (Manifest, usize) {
     let head = Head::read(stream.first_chunk().expect("so long")).expect("a head");
     let end = HEAD_BYTES + head.manifest_bytes();
-    (Manifest::decode(&head, &stream[HEAD_BYTES..end]).expect("a manifest"), end)
+    (
+        Manifest::decode(&head, &stream[HEAD_BYTES..end]).expect("a manifest"),
+        end,
+    )
 }
 
 pub(super) fn old_world() -> World {
@@ -68,8 +81,15 @@ pub(super) fn receive(disk: &Model, stream: &[u8]) -> Result<usize, StorageError
     Ok(sent)
 }
 
-pub(super) fn build(disk: &Model, stream: &[u8]) -> Result<(Work<ModelDirectory>, usize), StorageError> {
-    let target = Target { dest: DEST.into(), replace: true, ..Target::default() };
+pub(super) fn build(
+    disk: &Model,
+    stream: &[u8],
+) -> Result<(Work<ModelDirectory>, usize), StorageError> {
+    let target = Target {
+        dest: DEST.into(),
+        replace: true,
+        ..Target::default()
+    };
     build_in(disk.root(), Some(DEST.into()), target, stream)
 }
 
@@ -91,17 +111,34 @@ pub(super) fn build_in(
     let is_here = |at: usize, chunk: &[u8]| {
         let (mut buffer, mut read) = (vec![0; chunk.len()], 0);
         while let Some(replay) = &replay
-            && let Ok(count @ 1..) = replay.read_at(&mut buffer[read..], (at * CHUNK_BYTES + read) as u64)
+            && let Ok(count @ 1..) =
+                replay.read_at(&mut buffer[read..], (at * CHUNK_BYTES + read) as u64)
         {
             read += count;
         }
         buffer[..read] == *chunk
     };
-    let here: Vec<bool> = stream.chunks(CHUNK_BYTES).enumerate().map(|(at, chunk)| is_here(at, chunk)).collect();
+    let here: Vec<bool> = stream
+        .chunks(CHUNK_BYTES)
+        .enumerate()
+        .map(|(at, chunk)| is_here(at, chunk))
+        .collect();
     let (manifest, manifest_end) = manifest(stream);
-    let place = Place::named(root.try_clone().map_err(failed)?, PathBuf::from("/"), name, target);
+    let place = Place::named(
+        root.try_clone().map_err(failed)?,
+        PathBuf::from("/"),
+        name,
+        target,
+    );
     let encoded = &stream[..manifest_end];
-    let work = Work::begin_at(Pace::AtOnce(SYNC_BYTES), place, manifest, encoded, Some(&identity), leftover);
+    let work = Work::begin_at(
+        Pace::AtOnce(SYNC_BYTES),
+        place,
+        manifest,
+        encoded,
+        Some(&identity),
+        leftover,
+    );
     let mut work = work.map_err(failed)?;
     let (mut at, mut sent) = (0, 0);
     for (chunk, here) in stream.chunks(CHUNK_BYTES).zip(here) {
@@ -115,12 +152,21 @@ pub(super) fn build_in(
 }
 
 pub(super) fn dest(world: &World) -> Vec<(PathBuf, Inode)> {
-    world.find(ROOT, Path::new(DEST)).map(|dest| world.listing(dest)).unwrap_or_default()
+    world
+        .find(ROOT, Path::new(DEST))
+        .map(|dest| world.listing(dest))
+        .unwrap_or_default()
 }
 
 /// Crashes at each moment of a run on this world, and runs again on each state. `deeper` is the
 /// number of further crashes in the second run.
-fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>, points: &mut usize) {
+fn enumerate(
+    start: &World,
+    stream: &[u8],
+    deeper: u32,
+    seen: &mut HashSet<u64>,
+    points: &mut usize,
+) {
     let disk = Model::of(start.clone()).remembering();
     receive(&disk, stream).expect("it does not fail");
     let (old, new) = (dest(&old_world()), dest(&disk.durable()));
@@ -140,7 +186,10 @@ fn enumerate(start: &World, stream: &[u8], deeper: u32, seen: &mut HashSet<u64>,
             }
             let again = Model::of(crashed);
             receive(&again, stream).unwrap_or_else(|error| panic!("{when}: {error}"));
-            assert!(dest(&again.durable()) == new, "{when}: delivered, and not on the disk");
+            assert!(
+                dest(&again.durable()) == new,
+                "{when}: delivered, and not on the disk"
+            );
             assert_eq!(again.root().names().expect("readable"), [DEST], "{when}");
         }
     }
@@ -151,7 +200,11 @@ fn whenever_the_machine_stops_dest_is_old_or_new_and_the_next_run_ends_right() {
     let (mut seen, mut points) = (HashSet::new(), 0);
     enumerate(&old_world(), &stream(3), 1, &mut seen, &mut points);
     println!("{points} crashes, {} different worlds", seen.len());
-    assert!(points >= 10_000, "{} different worlds after {points} crashes", seen.len());
+    assert!(
+        points >= 10_000,
+        "{} different worlds after {points} crashes",
+        seen.len()
+    );
 }
 
 #[test]
@@ -162,12 +215,22 @@ fn who_is_killed_alone_is_sent_only_what_had_not_been_written() {
     assert_eq!(all, stream.len());
     let new = dest(&disk.durable());
     let mut costs = Vec::new();
-    for moment in disk.moments().iter().filter(|moment| dest(&moment.kill()) != new) {
+    for moment in disk
+        .moments()
+        .iter()
+        .filter(|moment| dest(&moment.kill()) != new)
+    {
         let again = Model::of(moment.kill());
         costs.push(receive(&again, &stream).expect("it does not fail"));
         assert!(dest(&again.durable()) == new, "{}", moment.after);
     }
-    assert!(costs.contains(&all) && costs.windows(2).all(|pair| pair[1] <= pair[0] || pair[1] == all), "{costs:?}");
+    assert!(
+        costs.contains(&all)
+            && costs
+                .windows(2)
+                .all(|pair| pair[1] <= pair[0] || pair[1] == all),
+        "{costs:?}"
+    );
     // At the last moments everything is present, so that nothing is sent.
     assert!(costs.contains(&0), "{costs:?}");
 }
@@ -183,7 +246,10 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
             let when = format!("call {call} fails with {errno}");
             let disk = Model::of(old_world()).failing_at(call, errno).remembering();
             if receive(&disk, &stream).is_ok() {
-                assert!(dest(&disk.durable()) == new, "{when}: delivered, and not on the disk");
+                assert!(
+                    dest(&disk.durable()) == new,
+                    "{when}: delivered, and not on the disk"
+                );
             }
             for left in disk.moments().iter().map(|moment| moment.kill()) {
                 let there = dest(&left);
@@ -191,7 +257,10 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
             }
             // The machine continues, with its lost pages marked clean.
             receive(&disk, &stream).unwrap_or_else(|error| panic!("{when}, then: {error}"));
-            assert!(dest(&disk.durable()) == new, "{when}: what memory had was believed");
+            assert!(
+                dest(&disk.durable()) == new,
+                "{when}: what memory had was believed"
+            );
         }
     }
 }
@@ -200,11 +269,17 @@ fn whichever_call_fails_nothing_is_delivered_that_is_not_durable_and_the_next_ru
 fn hidden_entries_of_somebody_else_stay_as_they_are_and_what_comes_is_built_under_another_name() {
     let stream = stream(9);
     let content = *blake3::hash(&stream).as_bytes();
-    let names = HiddenNames::of_content(&Identity { bytes: 0, chunk_bytes: 0, content });
+    let names = HiddenNames::of_content(&Identity {
+        bytes: 0,
+        chunk_bytes: 0,
+        content,
+    });
     for (tree, journal) in [(true, false), (false, true), (true, true)] {
         let disk = Model::of(old_world());
         let root = disk.root();
-        let theirs = [(tree, &names.tree), (journal, &names.journal)].into_iter().filter(|(is_there, _)| *is_there);
+        let theirs = [(tree, &names.tree), (journal, &names.journal)]
+            .into_iter()
+            .filter(|(is_there, _)| *is_there);
         let theirs: Vec<&PathBuf> = theirs.map(|(_, name)| name).collect();
         if tree {
             root.make_directory(&names.tree).expect("room");
@@ -214,18 +289,34 @@ fn hidden_entries_of_somebody_else_stay_as_they_are_and_what_comes_is_built_unde
         }
         root.sync_file_system().expect("room");
         let inode = |world: &World, name: &Path| world.find(ROOT, name).ok();
-        let foreign = theirs.iter().filter_map(|name| inode(&disk.current(), name)).collect();
-        let abilities = Abilities { foreign, ..Abilities::default() };
+        let foreign = theirs
+            .iter()
+            .filter_map(|name| inode(&disk.current(), name))
+            .collect();
+        let abilities = Abilities {
+            foreign,
+            ..Abilities::default()
+        };
         let start = disk.current();
         let disk = Model::of(start.clone()).with(&abilities).remembering();
         receive(&disk, &stream).expect("it does not fail");
         let new = dest(&disk.durable());
-        assert_eq!((new.len(), disk.root().names().expect("readable").len()), (7, 1 + theirs.len()), "{theirs:?}");
+        assert_eq!(
+            (new.len(), disk.root().names().expect("readable").len()),
+            (7, 1 + theirs.len()),
+            "{theirs:?}"
+        );
         let own = inode(&disk.current(), Path::new(DEST)).expect("there");
         assert!(!abilities.foreign.contains(&own), "{theirs:?}");
         for moment in disk.moments() {
             let killed = moment.kill();
-            assert!(theirs.iter().all(|name| inode(&killed, name) == inode(&start, name)), "{}", moment.after);
+            assert!(
+                theirs
+                    .iter()
+                    .all(|name| inode(&killed, name) == inode(&start, name)),
+                "{}",
+                moment.after
+            );
             let again = Model::of(killed).with(&abilities);
             receive(&again, &stream).unwrap_or_else(|error| panic!("{}: {error}", moment.after));
             assert!(dest(&again.durable()) == new, "{}", moment.after);

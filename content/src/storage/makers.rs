@@ -77,7 +77,11 @@ struct Small<D: Directory> {
 
 impl<D: Directory> Job<D> {
     fn empty() -> Job<D> {
-        Job { files: Vec::new(), bytes: Vec::new(), run: 0..0 }
+        Job {
+            files: Vec::new(),
+            bytes: Vec::new(),
+            run: 0..0,
+        }
     }
 
     fn entries(&self) -> Option<RangeInclusive<usize>> {
@@ -88,9 +92,18 @@ impl<D: Directory> Job<D> {
 impl<D: Directory> Makers<D> {
     /// Starts threads for the files of `layout`, which add finished ranges to `written`; none if no
     /// thread can be started.
-    pub(super) fn start(layout: &Arc<Layout>, setter: &Arc<Setter>, written: &Arc<Mutex<Runs>>) -> Option<Makers<D>> {
-        let queue =
-            Queue { waiting: VecDeque::new(), unmade: Vec::new(), has_failed: false, failed: None, is_over: false };
+    pub(super) fn start(
+        layout: &Arc<Layout>,
+        setter: &Arc<Setter>,
+        written: &Arc<Mutex<Runs>>,
+    ) -> Option<Makers<D>> {
+        let queue = Queue {
+            waiting: VecDeque::new(),
+            unmade: Vec::new(),
+            has_failed: false,
+            failed: None,
+            is_over: false,
+        };
         let orders = Arc::new(Orders {
             layout: Arc::clone(layout),
             setter: Arc::clone(setter),
@@ -101,11 +114,19 @@ impl<D: Directory> Makers<D> {
         });
         let thread = |_| {
             let orders = Arc::clone(&orders);
-            std::thread::Builder::new().name("files".to_owned()).spawn(move || while orders.make_next() {}).ok()
+            std::thread::Builder::new()
+                .name("files".to_owned())
+                .spawn(move || while orders.make_next() {})
+                .ok()
         };
-        let most = std::thread::available_parallelism().map_or(MAX_THREADS, |cores| cores.get().min(MAX_THREADS));
+        let most = std::thread::available_parallelism()
+            .map_or(MAX_THREADS, |cores| cores.get().min(MAX_THREADS));
         let threads: Vec<JoinHandle<()>> = (0..most.max(2)).filter_map(thread).collect();
-        (!threads.is_empty()).then_some(Makers { orders, threads, next: Job::empty() })
+        (!threads.is_empty()).then_some(Makers {
+            orders,
+            threads,
+            next: Job::empty(),
+        })
     }
 
     pub(super) fn orders(&self) -> &Arc<Orders<D>> {
@@ -119,14 +140,22 @@ impl<D: Directory> Makers<D> {
         if self.next.run.end != run.start {
             self.flush();
         }
-        let Job { files, bytes, run: whole } = &mut self.next;
+        let Job {
+            files,
+            bytes,
+            run: whole,
+        } = &mut self.next;
         if files.is_empty() {
             whole.start = run.start;
         }
         whole.end = run.end;
         let begin = bytes.len();
         bytes.extend_from_slice(data);
-        files.push(Small { entry, directory, data: begin..bytes.len() });
+        files.push(Small {
+            entry,
+            directory,
+            data: begin..bytes.len(),
+        });
         if files.len() >= JOB_FILES || bytes.len() >= JOB_BYTES {
             self.flush();
         }
@@ -192,8 +221,17 @@ impl<D: Directory> Orders<D> {
             }
         };
         // Waiters are released even if the thread panics.
-        let _done = Done { orders: self, entries: job.entries() };
-        let made = if has_failed { Ok(()) } else { job.files.iter().try_for_each(|file| self.make(file, &job.bytes)) };
+        let _done = Done {
+            orders: self,
+            entries: job.entries(),
+        };
+        let made = if has_failed {
+            Ok(())
+        } else {
+            job.files
+                .iter()
+                .try_for_each(|file| self.make(file, &job.bytes))
+        };
         match made {
             Ok(()) if !has_failed => self.written.lock().insert(job.run.clone()),
             Ok(()) => {}
@@ -205,10 +243,21 @@ impl<D: Directory> Orders<D> {
     fn make(&self, file: &Small<D>, bytes: &[u8]) -> Result<(), Failed> {
         let manifest = self.layout.manifest();
         let own = &manifest.entries()[file.entry];
-        let failed = |doing| move |error| Failed { entry: file.entry, doing, error };
-        let made = file.directory.create(&own.own_path(), PRIVATE_FILE).map_err(failed("make"))?;
-        made.write_all_at(&bytes[file.data.clone()], 0).map_err(failed("write"))?;
-        made.set_attributes(self.setter.gives(&own.attributes, manifest)).map_err(failed("set the attributes of"))
+        let failed = |doing| {
+            move |error| Failed {
+                entry: file.entry,
+                doing,
+                error,
+            }
+        };
+        let made = file
+            .directory
+            .create(&own.own_path(), PRIVATE_FILE)
+            .map_err(failed("make"))?;
+        made.write_all_at(&bytes[file.data.clone()], 0)
+            .map_err(failed("write"))?;
+        made.set_attributes(self.setter.gives(&own.attributes, manifest))
+            .map_err(failed("set the attributes of"))
     }
 }
 
@@ -223,9 +272,15 @@ impl<D: Directory> Drop for Done<'_, D> {
         if std::thread::panicking() {
             let error = io::Error::other("the thread that made it panicked");
             let entry = self.entries.as_ref().map_or(0, |entries| *entries.start());
-            queue.fail(Failed { entry, doing: "make", error });
+            queue.fail(Failed {
+                entry,
+                doing: "make",
+                error,
+            });
         }
-        queue.unmade.retain(|entries| Some(entries) != self.entries.as_ref());
+        queue
+            .unmade
+            .retain(|entries| Some(entries) != self.entries.as_ref());
         self.orders.made.notify_all();
     }
 }
@@ -248,18 +303,31 @@ pub(super) struct Putting<D: Directory> {
 impl<D: Directory> Putting<D> {
     pub(super) fn new(dest: D, root: Arc<D>, layout: Arc<Layout>) -> Putting<D> {
         let (waiting, done) = (Vec::new(), HashSet::new());
-        Putting { dest, root, layout, waiting, waiting_bytes: 0, done, has_changed: false }
+        Putting {
+            dest,
+            root,
+            layout,
+            waiting,
+            waiting_bytes: 0,
+            done,
+            has_changed: false,
+        }
     }
 
     pub(super) fn there(&self, entry: usize) -> Option<D::File> {
         let manifest = self.layout.manifest();
         let own = &manifest.entries()[entry];
-        let Node::File(data) = &own.node else { return None };
+        let Node::File(data) = &own.node else {
+            return None;
+        };
         // Holes are not sent, so that the bytes in them could not be compared.
         if data.extents().is_some() {
             return None;
         }
-        let directory = self.dest.directory(&manifest.path(own.parent? as usize)).ok()?;
+        let directory = self
+            .dest
+            .directory(&manifest.path(own.parent? as usize))
+            .ok()?;
         if directory.kind(&own.own_path()).ok()? != Some(Kind::File) {
             return None;
         }
@@ -275,7 +343,11 @@ impl<D: Directory> Putting<D> {
     pub(super) fn put(&mut self, entry: usize, bytes: u64) -> io::Result<()> {
         self.waiting.push(entry);
         self.waiting_bytes += bytes;
-        if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES { self.flush() } else { Ok(()) }
+        if self.waiting.len() >= TOGETHER_FILES || self.waiting_bytes >= TOGETHER_BYTES {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn flush(&mut self) -> io::Result<()> {
@@ -288,7 +360,10 @@ impl<D: Directory> Putting<D> {
         self.waiting_bytes = 0;
         for entry in std::mem::take(&mut self.waiting) {
             let own = &manifest.entries()[entry];
-            let (parent, name) = (manifest.path(own.parent.unwrap_or(0) as usize), own.own_path());
+            let (parent, name) = (
+                manifest.path(own.parent.unwrap_or(0) as usize),
+                own.own_path(),
+            );
             // Entries that are in the way, or whose directory is missing, wait for the end.
             if self.can_take(&parent, &name) {
                 let (from, to) = (self.root.directory(&parent)?, self.dest.directory(&parent)?);
@@ -301,7 +376,10 @@ impl<D: Directory> Putting<D> {
     }
 
     fn can_take(&self, parent: &Path, name: &Path) -> bool {
-        self.dest.directory(parent).and_then(|to| to.has_directory(name)).is_ok_and(|in_the_way| !in_the_way)
+        self.dest
+            .directory(parent)
+            .and_then(|to| to.has_directory(name))
+            .is_ok_and(|in_the_way| !in_the_way)
     }
 
     pub(super) fn waiting(&self) -> usize {

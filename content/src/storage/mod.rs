@@ -83,13 +83,22 @@ impl Arrived {
     /// before the content came.
     pub(crate) fn lacks_beside(&self, told: &BTreeSet<Lack>) -> Vec<String> {
         let lacks = self.lacks.lock();
-        lacks.iter().filter(|(lack, _)| !told.contains(lack)).map(|(_, sentence)| sentence.clone()).collect()
+        lacks
+            .iter()
+            .filter(|(lack, _)| !told.contains(lack))
+            .map(|(_, sentence)| sentence.clone())
+            .collect()
     }
 
     /// Returns the replaced entries that could not be removed, and hidden entries of other users
     /// that were left alone: path, reason and advice.
     pub fn remains(&self) -> Vec<String> {
-        self.remains.lock().iter().cloned().chain(self.foreign.get().map(|path| foreign(path))).collect()
+        self.remains
+            .lock()
+            .iter()
+            .cloned()
+            .chain(self.foreign.get().map(|path| foreign(path)))
+            .collect()
     }
 }
 
@@ -136,11 +145,16 @@ impl TreeStorage {
 
     /// Returns the part of the stream that an earlier run left.
     pub fn left(&self) -> Option<Box<dyn ReadAt>> {
-        self.leftover.as_ref().map(|leftover| Box::new(leftover.replay()) as Box<dyn ReadAt>)
+        self.leftover
+            .as_ref()
+            .map(|leftover| Box::new(leftover.replay()) as Box<dyn ReadAt>)
     }
 
     fn find_leftover(&mut self, offered: &Offered) -> io::Result<()> {
-        let Some(bytes) = offered.size.filter(|&bytes| self.resumes && bytes >= MIN_KEPT_BYTES) else {
+        let Some(bytes) = offered
+            .size
+            .filter(|&bytes| self.resumes && bytes >= MIN_KEPT_BYTES)
+        else {
             return Ok(());
         };
         let identity = Identity::of(offered, bytes);
@@ -167,10 +181,18 @@ impl TreeStorage {
         place.check_names(&manifest)?;
         let cannot = |error| trouble("make a directory for the received data", error);
         let encoded = std::mem::take(&mut *self.encoded.write());
-        let work = Work::begin(place, manifest, &encoded, self.identity.as_ref(), self.leftover.take());
+        let work = Work::begin(
+            place,
+            manifest,
+            &encoded,
+            self.identity.as_ref(),
+            self.leftover.take(),
+        );
         let work = work.map_err(cannot)?;
         self.arrived.building.get_or_init(|| ());
-        self.built.set(work.replay(encoded).map_err(cannot)?).expect("there is one manifest");
+        self.built
+            .set(work.replay(encoded).map_err(cannot)?)
+            .expect("there is one manifest");
         self.work = Some(work);
         Ok(())
     }
@@ -178,7 +200,10 @@ impl TreeStorage {
     fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
         let mut rest = bytes;
         if self.work.is_none() {
-            rest = self.incoming.take(bytes, &self.encoded).map_err(|error| damaged(error.to_string()))?;
+            rest = self
+                .incoming
+                .take(bytes, &self.encoded)
+                .map_err(|error| damaged(error.to_string()))?;
             if !self.incoming.is_whole() {
                 return Ok(());
             }
@@ -200,7 +225,10 @@ impl Storage for TreeStorage {
     }
 
     fn kept(&mut self) -> Option<Box<dyn ReadAt>> {
-        Some(Box::new(KeptTree { encoded: Arc::clone(&self.encoded), built: Arc::clone(&self.built) }))
+        Some(Box::new(KeptTree {
+            encoded: Arc::clone(&self.encoded),
+            built: Arc::clone(&self.built),
+        }))
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
@@ -212,7 +240,8 @@ impl Storage for TreeStorage {
     }
 
     fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
-        let no_manifest = || damaged("the list of files did not come: send again with the same build".to_owned());
+        let no_manifest =
+            || damaged("the list of files did not come: send again with the same build".to_owned());
         let work = self.work.as_mut().ok_or_else(no_manifest)?;
         work.settle()?;
         // Omitted files cannot be read back.
@@ -225,15 +254,30 @@ impl Storage for TreeStorage {
 
     fn note(&self) -> String {
         let lost = self.arrived.lost.lock();
-        let left_out = lost.first().map(|first| format!("{} left out, the first {first}", lost.len()));
+        let left_out = lost
+            .first()
+            .map(|first| format!("{} left out, the first {first}", lost.len()));
         let not_accepted = self.arrived.not_accepted().sentences();
-        let all = self.arrived.lacks().into_iter().chain(not_accepted).chain(left_out);
+        let all = self
+            .arrived
+            .lacks()
+            .into_iter()
+            .chain(not_accepted)
+            .chain(left_out);
         all.collect::<Vec<_>>().join("; ")
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
-        let Some(work) = self.work.take() else { return Ok(()) };
-        let Published { path, lost, remains, lacks, left_out } = work.publish()?;
+        let Some(work) = self.work.take() else {
+            return Ok(());
+        };
+        let Published {
+            path,
+            lost,
+            remains,
+            lacks,
+            left_out,
+        } = work.publish()?;
         *self.arrived.not_accepted.lock() = left_out;
         *self.arrived.lacks.lock() = lacks;
         *self.arrived.lost.lock() = lost;
@@ -255,9 +299,12 @@ impl ReadAt for KeptTree {
             return built.read_at(buffer, offset);
         }
         let encoded = self.encoded.read();
+        let rest = usize::try_from(offset)
+            .ok()
+            .and_then(|offset| encoded.get(offset..))
+            .filter(|rest| !rest.is_empty());
         let rest =
-            usize::try_from(offset).ok().and_then(|offset| encoded.get(offset..)).filter(|rest| !rest.is_empty());
-        let rest = rest.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "it has not come here"))?;
+            rest.ok_or_else(|| io::Error::new(ErrorKind::NotFound, "it has not come here"))?;
         let count = rest.len().min(buffer.len());
         buffer[..count].copy_from_slice(&rest[..count]);
         Ok(count)

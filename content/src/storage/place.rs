@@ -15,8 +15,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// DEST of a directory, and the permitted changes to it: an existing entry may be replaced as a whole, or each file
-/// put into the existing directory, and entries that the sender does not have removed there.
+/// DEST of a directory, and the permitted changes to it: an existing entry may be replaced as a
+/// whole, or each file put into the existing directory, and entries that the sender does not have
+/// removed there.
 #[derive(Clone, Debug, Default)]
 pub struct Target {
     /// The path that the user gave: the directory itself, or an existing one that will contain it.
@@ -42,14 +43,21 @@ impl Place<Beneath> {
     /// Opens the directories in which something may be built for this target; the manifest decides
     /// which one is used.
     pub(super) fn holders(target: &Target) -> Vec<Beneath> {
-        let dest = target.dest.canonicalize().unwrap_or_else(|_| target.dest.clone());
+        let dest = target
+            .dest
+            .canonicalize()
+            .unwrap_or_else(|_| target.dest.clone());
         let beside = dest.parent().unwrap_or(Path::new("/")).to_owned();
         let inside = Some(dest).filter(|dest| dest.is_dir());
-        [Some(beside), inside].into_iter().flatten().filter_map(|path| Beneath::open(&path).ok()).collect()
+        [Some(beside), inside]
+            .into_iter()
+            .flatten()
+            .filter_map(|path| Beneath::open(&path).ok())
+            .collect()
     }
 
-    /// Finds the place for a directory of this name (empty: for its content alone), and checks that it may be used.
-    /// Before the manifest has come, the entries are not checked.
+    /// Finds the place for a directory of this name (empty: for its content alone), and checks that
+    /// it may be used. Before the manifest has come, the entries are not checked.
     pub(super) fn find(
         target: &Target,
         own: &[u8],
@@ -64,12 +72,23 @@ impl Place<Beneath> {
             dest.canonicalize().unwrap_or_else(|_| dest.clone())
         };
         let is_directory = path.symlink_metadata().is_ok_and(|there| there.is_dir());
-        let cannot = |error| crate::trouble(&format!("open the directory of DEST {}", path.display()), error);
+        let cannot = |error| {
+            crate::trouble(
+                &format!("open the directory of DEST {}", path.display()),
+                error,
+            )
+        };
         if target.in_place && is_directory {
-            let check = |manifest| mounts::check_in_place(&path, manifest, target.delete).map_err(refused);
+            let check =
+                |manifest| mounts::check_in_place(&path, manifest, target.delete).map_err(refused);
             manifest.map_or(Ok(()), check)?;
             let holder = Beneath::open(&path).map_err(cannot)?;
-            return Ok(Place { holder, holder_path: path, name: None, target: target.clone() });
+            return Ok(Place {
+                holder,
+                holder_path: path,
+                name: None,
+                target: target.clone(),
+            });
         }
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         if target.stays && own.is_empty() {
@@ -86,7 +105,12 @@ impl Place<Beneath> {
             )));
         };
         let holder = Beneath::open(&parent).map_err(cannot)?;
-        let place = Place { holder, holder_path: parent, name: Some(own), target: target.clone() };
+        let place = Place {
+            holder,
+            holder_path: parent,
+            name: Some(own),
+            target: target.clone(),
+        };
         place.check_free(&path, is_directory)?;
         Ok(place)
     }
@@ -97,28 +121,41 @@ impl Place<Beneath> {
             return Ok(());
         }
         if !is_directory {
-            return Err(refused(format!("DEST {shown} is no directory: remove it, or choose another")));
+            return Err(refused(format!(
+                "DEST {shown} is no directory: remove it, or choose another"
+            )));
         }
         mounts::check_replaced(path).map_err(refused)?;
         let is_empty = std::fs::read_dir(path).is_ok_and(|mut names| names.next().is_none());
         if self.target.replace || is_empty {
             return self.check_replaceable(path);
         }
-        Err(refused(format!("DEST {shown} exists: replace it with --force, or put into it with --in-place")))
+        Err(refused(format!(
+            "DEST {shown} exists: replace it with --force, or put into it with --in-place"
+        )))
     }
 }
 
-/// Refuses entries that have hidden names: among the built ones, they would be taken for the remains of a run that was
-/// cut off, which are kept.
+/// Refuses entries that have hidden names: among the built ones, they would be taken for the
+/// remains of a run that was cut off, which are kept.
 fn check_tops(manifest: &Manifest) -> Result<(), StorageError> {
-    let mut tops = manifest.entries().iter().filter(|entry| entry.parent == Some(0));
-    let Some(entry) = tops.find(|entry| is_hidden(OsStr::from_bytes(&entry.name))) else { return Ok(()) };
+    let mut tops = manifest
+        .entries()
+        .iter()
+        .filter(|entry| entry.parent == Some(0));
+    let Some(entry) = tops.find(|entry| is_hidden(OsStr::from_bytes(&entry.name))) else {
+        return Ok(());
+    };
     let text = "the sender's directory has an entry that is named as data of a transfer that was broken off";
-    Err(refused(format!("{text}, {}: leave it out", name::shown(&entry.name))))
+    Err(refused(format!(
+        "{text}, {}: leave it out",
+        name::shown(&entry.name)
+    )))
 }
 
 impl Target {
-    /// Fails if a directory of this name (empty: for its content alone) cannot be put here, as far as the name shows.
+    /// Fails if a directory of this name (empty: for its content alone) cannot be put here, as far
+    /// as the name shows.
     pub(crate) fn check(&self, own: &[u8]) -> Result<(), StorageError> {
         Place::find(self, own, None).map(drop)
     }
@@ -127,7 +164,9 @@ impl Target {
 impl<D: Directory> Place<D> {
     /// Fails if the entry at `path` cannot be replaced. It is left unchanged.
     fn check_replaceable(&self, path: &Path) -> Result<(), StorageError> {
-        let Some(name) = &self.name else { return Ok(()) };
+        let Some(name) = &self.name else {
+            return Ok(());
+        };
         let shown = path.display();
         trial::try_replacing(&self.holder, name).map_err(|error| match error.kind() {
             ErrorKind::CrossesDevices => refused(format!(
@@ -140,8 +179,11 @@ impl<D: Directory> Place<D> {
 
     pub(super) fn check_names(&self, manifest: &Manifest) -> Result<(), StorageError> {
         let found = trial::refused_name(&self.holder, manifest);
-        let found = found.map_err(|error| crate::trouble("try the names of the sender's files", error))?;
-        let Some((path, error)) = found else { return Ok(()) };
+        let found =
+            found.map_err(|error| crate::trouble("try the names of the sender's files", error))?;
+        let Some((path, error)) = found else {
+            return Ok(());
+        };
         Err(refused(format!(
             "{} cannot be a name on the file system of DEST ({error}); nothing was written: rename it, leave it out \
              with `send --exclude`, or choose another DEST",
@@ -150,8 +192,18 @@ impl<D: Directory> Place<D> {
     }
 
     #[cfg(test)]
-    pub(super) fn named(holder: D, holder_path: PathBuf, name: Option<PathBuf>, target: Target) -> Place<D> {
-        Place { holder, holder_path, name, target }
+    pub(super) fn named(
+        holder: D,
+        holder_path: PathBuf,
+        name: Option<PathBuf>,
+        target: Target,
+    ) -> Place<D> {
+        Place {
+            holder,
+            holder_path,
+            name,
+            target,
+        }
     }
 
     pub(super) fn is_in_place(&self) -> bool {
@@ -163,7 +215,10 @@ impl<D: Directory> Place<D> {
     }
 
     pub(super) fn path(&self) -> PathBuf {
-        self.name.as_ref().map_or_else(|| self.holder_path.clone(), |name| self.holder_path.join(name))
+        self.name.as_ref().map_or_else(
+            || self.holder_path.clone(),
+            |name| self.holder_path.join(name),
+        )
     }
 
     /// Publishes the built directory, except for the entries that are `done`.
@@ -184,7 +239,9 @@ impl<D: Directory> Place<D> {
             Some(name) => self.show_whole(hidden, name).map(Shown::Whole),
             None => self.merge(hidden, manifest, done).map(Shown::Merged),
         };
-        let shown = shown.map_err(|error| crate::trouble(&format!("put it at {}", self.path().display()), error))?;
+        let shown = shown.map_err(|error| {
+            crate::trouble(&format!("put it at {}", self.path().display()), error)
+        })?;
         self.holder.sync_names().map_err(|error| {
             // The replaced entry stays until the successor is durable.
             hidden.keep();
@@ -212,11 +269,15 @@ impl<D: Directory> Place<D> {
                 }
                 renamed => return renamed.map(|()| None),
             }
-            return self.holder.rename_to_free(hidden.name(), name).map(|()| None);
+            return self
+                .holder
+                .rename_to_free(hidden.name(), name)
+                .map(|()| None);
         }
         if !cannot_exchange(&self.holder) {
             // The hidden name then belongs to the replaced entry, which must not be resumed.
-            match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name)) {
+            match hidden.without_journal(|| self.holder.exchange(hidden.name(), &self.holder, name))
+            {
                 Err(error) if is_refused(&error) => {}
                 exchanged => return exchanged.map(|()| None),
             }
@@ -230,19 +291,36 @@ impl<D: Directory> Place<D> {
     }
 
     fn is_empty(&self, name: &Path) -> bool {
-        self.holder.directory(name).and_then(|there| there.names()).is_ok_and(|names| names.is_empty())
+        self.holder
+            .directory(name)
+            .and_then(|there| there.names())
+            .is_ok_and(|names| names.is_empty())
     }
 
     /// Puts the built entries into the existing directory. Returns what `delete` could not remove.
-    fn merge(&self, hidden: &HiddenTree<D>, manifest: &Manifest, done: &HashSet<usize>) -> io::Result<Remains> {
+    fn merge(
+        &self,
+        hidden: &HiddenTree<D>,
+        manifest: &Manifest,
+        done: &HashSet<usize>,
+    ) -> io::Result<Remains> {
         let setter = Setter::new(self.target.accept.clone());
         let entries = manifest.entries();
         let mut open: Option<(u32, D, D)> = None;
-        for (at, entry) in entries.iter().enumerate().skip(1).filter(|(at, _)| !done.contains(at)) {
+        for (at, entry) in entries
+            .iter()
+            .enumerate()
+            .skip(1)
+            .filter(|(at, _)| !done.contains(at))
+        {
             let (parent, own) = (entry.parent.unwrap_or(0), entry.own_path());
             if open.as_ref().is_none_or(|(of, ..)| *of != parent) {
                 let path = manifest.path(parent as usize);
-                open = Some((parent, hidden.root().directory(&path)?, self.holder.directory(&path)?));
+                open = Some((
+                    parent,
+                    hidden.root().directory(&path)?,
+                    self.holder.directory(&path)?,
+                ));
             }
             let (_, from, to) = open.as_ref().expect("it was just opened");
             let mut displaced = None;
@@ -251,8 +329,10 @@ impl<D: Directory> Place<D> {
             // An entry of another kind is in the way.
             if there && is_directory != was_directory {
                 if was_directory && !self.target.delete {
-                    let text =
-                        format!("{} is a directory here: remove it, or receive with --delete", manifest.shown(at));
+                    let text = format!(
+                        "{} is a directory here: remove it, or receive with --delete",
+                        manifest.shown(at)
+                    );
                     return Err(io::Error::other(text));
                 }
                 if was_directory {
@@ -265,8 +345,10 @@ impl<D: Directory> Place<D> {
                         }
                     }
                 }
-                displaced =
-                    Some(Displaced::put(&**hidden.root(), to, &own).map_err(|error| named(manifest, at, &error))?);
+                displaced = Some(
+                    Displaced::put(&**hidden.root(), to, &own)
+                        .map_err(|error| named(manifest, at, &error))?,
+                );
             }
             let put = match is_directory {
                 true if !was_directory => to.make_directory(&own),
@@ -282,11 +364,19 @@ impl<D: Directory> Place<D> {
         }
         // The root directory keeps its attributes if only its contents were sent.
         let own = usize::from(manifest.root().name.is_empty());
-        for (at, entry) in entries.iter().enumerate().skip(own).rev().filter(|(_, entry)| entry.is_directory()) {
+        for (at, entry) in entries
+            .iter()
+            .enumerate()
+            .skip(own)
+            .rev()
+            .filter(|(_, entry)| entry.is_directory())
+        {
             match self.holder.directory(&manifest.path(at)) {
                 // Mount points keep their attributes; nothing is put into them.
                 Err(error) if error.kind() == ErrorKind::CrossesDevices => {}
-                directory => directory?.set_attributes(setter.gives(&entry.attributes, manifest))?,
+                directory => {
+                    directory?.set_attributes(setter.gives(&entry.attributes, manifest))?
+                }
             }
         }
         self.holder.sync_file_system().map(|()| remains)
@@ -304,7 +394,10 @@ pub(super) enum Shown<D: Directory> {
 impl<D: Directory> Shown<D> {
     pub(super) fn remove(self) -> Remains {
         match self {
-            Shown::Whole(aside) => aside.and_then(|aside| aside.remove().err()).into_iter().collect(),
+            Shown::Whole(aside) => aside
+                .and_then(|aside| aside.remove().err())
+                .into_iter()
+                .collect(),
             Shown::Merged(remains) => remains,
         }
     }
@@ -338,9 +431,17 @@ pub(super) struct Aside<D: Directory> {
 impl<D: Directory> Aside<D> {
     pub(super) fn put(holder: &D, names: &HiddenNames, name: &Path) -> io::Result<Aside<D>> {
         let (names, root) = make(holder, names)?;
-        let aside = Aside { holder: holder.try_clone()?, names, root, name: name.to_owned() };
+        let aside = Aside {
+            holder: holder.try_clone()?,
+            names,
+            root,
+            name: name.to_owned(),
+        };
         // The new place must be durable before the entry moves.
-        if let Err(error) = holder.sync_names().and_then(|()| holder.rename(name, &aside.root, name)) {
+        if let Err(error) = holder
+            .sync_names()
+            .and_then(|()| holder.rename(name, &aside.root, name))
+        {
             drop(holder.remove_directory(&aside.names.old()));
             return Err(error);
         }
@@ -351,7 +452,11 @@ impl<D: Directory> Aside<D> {
     }
 
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
-        match self.root.rename(&self.name, &self.holder, &self.name).and_then(|()| self.holder.sync_names()) {
+        match self
+            .root
+            .rename(&self.name, &self.holder, &self.name)
+            .and_then(|()| self.holder.sync_names())
+        {
             Ok(()) => {
                 drop(self.holder.remove_directory(&self.names.old()));
                 why
@@ -367,12 +472,14 @@ impl<D: Directory> Aside<D> {
     /// Removes the entry once its successor is durable. Returns the path and error of what cannot
     /// be removed.
     pub(super) fn remove(self) -> Result<(), (PathBuf, io::Error)> {
-        // After the rename no receiver moves the old entry back. A run with a journal of the same content, which could
-        // not be removed, must not take it for its own build.
+        // After the rename no receiver moves the old entry back. A run with a journal of the same
+        // content, which could not be removed, must not take it for its own build.
         let (old, tree) = (self.names.old(), HiddenNames::fleeting().tree);
         let renamed = self.holder.rename(&old, &self.holder, &tree);
         let hidden = if renamed.is_ok() { tree } else { old };
-        self.holder.remove_all(&hidden).map_err(|error| (hidden, error))
+        self.holder
+            .remove_all(&hidden)
+            .map_err(|error| (hidden, error))
     }
 }
 
@@ -390,11 +497,16 @@ impl<'a, D: Directory> Displaced<'a, D> {
     pub(super) fn put(built: &'a D, holder: &'a D, name: &'a Path) -> io::Result<Displaced<'a, D>> {
         let hidden = HiddenNames::fleeting().old();
         holder.rename(name, built, &hidden)?;
-        Ok(Displaced { built, hidden, holder, name })
+        Ok(Displaced {
+            built,
+            hidden,
+            holder,
+            name,
+        })
     }
 
-    /// Gives the entry the name of one that may be removed with the built ones, or brings it back if its successor
-    /// was not put.
+    /// Gives the entry the name of one that may be removed with the built ones, or brings it back
+    /// if its successor was not put.
     pub(super) fn end(displaced: Option<Displaced<'_, D>>, put: io::Result<()>) -> io::Result<()> {
         match (put, displaced) {
             (put, None) => put,
@@ -409,7 +521,9 @@ impl<'a, D: Directory> Displaced<'a, D> {
     pub(super) fn bring_back(self, why: io::Error) -> io::Error {
         match self.built.rename(&self.hidden, self.holder, self.name) {
             Ok(()) => why,
-            Err(error) => io::Error::other(format!("{why}; the old content cannot be brought back ({error})")),
+            Err(error) => io::Error::other(format!(
+                "{why}; the old content cannot be brought back ({error})"
+            )),
         }
     }
 }
@@ -430,13 +544,18 @@ fn make<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<(HiddenName
         }
         names = HiddenNames::fleeting();
     }
-    Err(io::Error::new(ErrorKind::AlreadyExists, "directories for what is set aside are removed as they are made"))
+    Err(io::Error::new(
+        ErrorKind::AlreadyExists,
+        "directories for what is set aside are removed as they are made",
+    ))
 }
 
 /// Whether the file system refuses to exchange two names, tested with two empty directories.
 pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
     let (one, other) = (HiddenNames::fleeting().old(), HiddenNames::fleeting().old());
-    let made = holder.make_directory(&one).and_then(|()| holder.make_directory(&other));
+    let made = holder
+        .make_directory(&one)
+        .and_then(|()| holder.make_directory(&other));
     let exchanged = made.and_then(|()| holder.exchange(&one, holder, &other));
     for name in [one, other] {
         drop(holder.remove_directory(&name));
@@ -446,7 +565,10 @@ pub(super) fn cannot_exchange<D: Directory>(holder: &D) -> bool {
 
 pub(super) fn is_refused(error: &io::Error) -> bool {
     // ENOSYS and EOPNOTSUPP map to `Unsupported`.
-    matches!(error.kind(), ErrorKind::InvalidInput | ErrorKind::Unsupported)
+    matches!(
+        error.kind(),
+        ErrorKind::InvalidInput | ErrorKind::Unsupported
+    )
 }
 
 /// Attempts to make a hidden directory, which another receiver may remove as a leftover.
@@ -473,13 +595,23 @@ impl<D: Directory> HiddenTree<D> {
                 return Ok(hidden);
             }
         }
-        Err(io::Error::new(ErrorKind::AlreadyExists, "temporary directories are removed as they are made"))
+        Err(io::Error::new(
+            ErrorKind::AlreadyExists,
+            "temporary directories are removed as they are made",
+        ))
     }
 
     pub(super) fn create_named(holder: &D, names: &HiddenNames) -> io::Result<HiddenTree<D>> {
         holder.make_directory(&names.tree)?;
-        let taken = || io::Error::new(ErrorKind::AlreadyExists, "another process receives the same");
-        HiddenTree::open_new(holder, names.clone())?.own().ok_or_else(taken)
+        let taken = || {
+            io::Error::new(
+                ErrorKind::AlreadyExists,
+                "another process receives the same",
+            )
+        };
+        HiddenTree::open_new(holder, names.clone())?
+            .own()
+            .ok_or_else(taken)
     }
 
     /// Opens a directory that was just made. If no modes are kept, any user may write to it as to
@@ -487,7 +619,9 @@ impl<D: Directory> HiddenTree<D> {
     fn open_new(holder: &D, names: HiddenNames) -> io::Result<TakenUp<HiddenTree<D>>> {
         match HiddenTree::open(holder, names.clone())? {
             TakenUp::Foreign(name) if trial::lacks(holder).contains(&Lack::Modes) => {
-                let found = holder.directory(&name).and_then(|root| lock_tree(holder, root, &name))?;
+                let found = holder
+                    .directory(&name)
+                    .and_then(|root| lock_tree(holder, root, &name))?;
                 HiddenTree::around(holder, names, found)
             }
             found => Ok(found),
@@ -499,14 +633,23 @@ impl<D: Directory> HiddenTree<D> {
         HiddenTree::around(holder, names, found)
     }
 
-    fn around(holder: &D, names: HiddenNames, found: TakenUp<D>) -> io::Result<TakenUp<HiddenTree<D>>> {
+    fn around(
+        holder: &D,
+        names: HiddenNames,
+        found: TakenUp<D>,
+    ) -> io::Result<TakenUp<HiddenTree<D>>> {
         let root = Arc::new(match found {
             TakenUp::Own(root) => root,
             TakenUp::Nothing => return Ok(TakenUp::Nothing),
             TakenUp::Busy => return Ok(TakenUp::Busy),
             TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
         });
-        Ok(TakenUp::Own(HiddenTree { holder: holder.try_clone()?, names, root, is_kept: AtomicBool::new(false) }))
+        Ok(TakenUp::Own(HiddenTree {
+            holder: holder.try_clone()?,
+            names,
+            root,
+            is_kept: AtomicBool::new(false),
+        }))
     }
 
     pub(super) fn name(&self) -> &Path {
@@ -536,9 +679,11 @@ impl<D: Directory> HiddenTree<D> {
             return work();
         }
         let elsewhere = HiddenNames::fleeting().journal;
-        self.holder.rename(&self.names.journal, &self.holder, &elsewhere)?;
+        self.holder
+            .rename(&self.names.journal, &self.holder, &elsewhere)?;
         if let Err(error) = self.holder.sync_names().and_then(|()| work()) {
-            self.holder.rename(&elsewhere, &self.holder, &self.names.journal)?;
+            self.holder
+                .rename(&elsewhere, &self.holder, &self.names.journal)?;
             return Err(error);
         }
         self.is_kept.store(false, Ordering::Relaxed);
@@ -559,7 +704,8 @@ impl<D: Directory> HiddenTree<D> {
     pub(super) fn give_up(&mut self) -> io::Result<()> {
         let names = HiddenNames::fleeting();
         self.forget_journal()?;
-        self.holder.rename(&self.names.tree, &self.holder, &names.tree)?;
+        self.holder
+            .rename(&self.names.tree, &self.holder, &names.tree)?;
         self.names = names;
         Ok(())
     }

@@ -60,19 +60,35 @@ impl<D: Directory> Site<D> {
         let mut old = None;
         if let Some(leftover) = leftover {
             if *leftover.encoded == encoded && leftover.is_in(place.holder()) {
-                let Leftover { hidden, journal, .. } = leftover;
-                return Ok(Site { hidden, journal: Some(journal), leftover: None, is_taken_up: true });
+                let Leftover {
+                    hidden, journal, ..
+                } = leftover;
+                return Ok(Site {
+                    hidden,
+                    journal: Some(journal),
+                    leftover: None,
+                    is_taken_up: true,
+                });
             }
             let mut hidden = leftover.hidden;
             hidden.give_up()?;
             old = Some(hidden);
         }
-        let new = |hidden, journal| Site { hidden, journal, leftover: old, is_taken_up: false };
-        let Some(identity) = identity else { return Ok(new(HiddenTree::create(place.holder())?, None)) };
+        let new = |hidden, journal| Site {
+            hidden,
+            journal,
+            leftover: old,
+            is_taken_up: false,
+        };
+        let Some(identity) = identity else {
+            return Ok(new(HiddenTree::create(place.holder())?, None));
+        };
         let names = HiddenNames::of_content(identity);
         let hidden = match HiddenTree::create_named(place.holder(), &names) {
             // Another process receives this content, or the name is taken.
-            Err(error) if is_taken(&error) => return Ok(new(HiddenTree::create(place.holder())?, None)),
+            Err(error) if is_taken(&error) => {
+                return Ok(new(HiddenTree::create(place.holder())?, None));
+            }
             created => created?,
         };
         drop(place.holder().remove(hidden.journal()));
@@ -97,7 +113,14 @@ impl<D: Directory> Work<D> {
         identity: Option<&Identity>,
         leftover: Option<Leftover<D>>,
     ) -> io::Result<Work<D>> {
-        let mut work = Work::begin_at(Pace::Every(SYNC_BYTES), place, manifest, encoded, identity, leftover)?;
+        let mut work = Work::begin_at(
+            Pace::Every(SYNC_BYTES),
+            place,
+            manifest,
+            encoded,
+            identity,
+            leftover,
+        )?;
         work.building.start_makers();
         Ok(work)
     }
@@ -110,26 +133,51 @@ impl<D: Directory> Work<D> {
         identity: Option<&Identity>,
         leftover: Option<Leftover<D>>,
     ) -> io::Result<Work<D>> {
-        let Site { hidden, journal, leftover: _leftover, is_taken_up } =
-            Site::find(&place, encoded, identity, leftover)?;
+        let Site {
+            hidden,
+            journal,
+            leftover: _leftover,
+            is_taken_up,
+        } = Site::find(&place, encoded, identity, leftover)?;
         let layout = Arc::new(Layout::new(manifest, encoded.len() as u64));
         let troubles = Troubles::default();
         let root = Arc::clone(hidden.root());
         let (written, begin) = (Arc::<Mutex<Runs>>::default(), encoded.len() as u64);
         let syncer = Syncer::start(pace, syncing(&*root, &written, journal)?)?;
         let setter = Setter::new(place.target.accept.clone());
-        let mut building =
-            Building::new(root, Arc::clone(&layout), setter, begin, Arc::clone(&troubles), written, is_taken_up);
+        let mut building = Building::new(
+            root,
+            Arc::clone(&layout),
+            setter,
+            begin,
+            Arc::clone(&troubles),
+            written,
+            is_taken_up,
+        );
         if place.is_in_place() {
             building.put_into(place.holder().try_clone()?);
         }
-        Ok(Work { building, syncer, layout, troubles, hidden, _leftover, place })
+        Ok(Work {
+            building,
+            syncer,
+            layout,
+            troubles,
+            hidden,
+            _leftover,
+            place,
+        })
     }
 
     pub(super) fn replay(&self, encoded: Vec<u8>) -> io::Result<Replay<BuiltFiles<D>>> {
         let moved = Some(self.place.holder().try_clone()?);
-        let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved).made_by(self.building.orders());
-        Ok(Replay::new(Arc::clone(&self.layout), Arc::new(encoded), Arc::clone(&self.troubles), files))
+        let files = BuiltFiles::new(&self.layout, self.hidden.root(), moved)
+            .made_by(self.building.orders());
+        Ok(Replay::new(
+            Arc::clone(&self.layout),
+            Arc::new(encoded),
+            Arc::clone(&self.troubles),
+            files,
+        ))
     }
 
     pub(super) fn take(&mut self, bytes: &[u8], are_here: bool) -> Result<(), StorageError> {
@@ -138,17 +186,25 @@ impl<D: Directory> Work<D> {
         } else {
             self.building.write(bytes)?
         }
-        self.syncer.on_written(Ok(()), bytes.len() as u64).map_err(|error| trouble("sync", error))
+        self.syncer
+            .on_written(Ok(()), bytes.len() as u64)
+            .map_err(|error| trouble("sync", error))
     }
 
     pub(super) fn settle(&mut self) -> Result<(), StorageError> {
         self.building.finish()?;
-        let synced = self.syncer.finish().and_then(|()| self.hidden.root().sync_file_system());
+        let synced = self
+            .syncer
+            .finish()
+            .and_then(|()| self.hidden.root().sync_file_system());
         synced.map_err(|error| trouble("sync", error))
     }
 
     pub(super) fn is_whole(&self) -> bool {
-        self.troubles.lock().values().all(|trouble| trouble.verdict == Verdict::Whole)
+        self.troubles
+            .lock()
+            .values()
+            .all(|trouble| trouble.verdict == Verdict::Whole)
     }
 
     pub(super) fn path(&self) -> PathBuf {
@@ -163,24 +219,50 @@ impl<D: Directory> Work<D> {
         let manifest = self.layout.manifest();
         let lost: HashSet<usize> = self.troubles.lock().keys().copied().collect();
         let nodes = manifest.entries().iter().enumerate();
-        let not_made = nodes.filter(|(_, entry)| !self.building.setter.takes_node(&entry.node)).map(|(at, _)| at);
+        let not_made = nodes
+            .filter(|(_, entry)| !self.building.setter.takes_node(&entry.node))
+            .map(|(at, _)| at);
         let not_made: HashSet<usize> = not_made.chain(lost.iter().copied()).collect();
-        let done = self.building.putting().map(|putting| putting.done() | &not_made);
+        let done = self
+            .building
+            .putting()
+            .map(|putting| putting.done() | &not_made);
         if done.is_none() {
             self.building.set_own_attributes()?;
         }
-        let shown = self.place.publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
+        let shown = self
+            .place
+            .publish(&self.hidden, manifest, done.as_ref().unwrap_or(&lost))?;
         // The hidden name no longer needs a journal.
         drop(self.hidden.forget_journal());
-        let hidden = self.hidden.remove().err().map(|error| (self.hidden.name().to_owned(), error));
+        let hidden = self
+            .hidden
+            .remove()
+            .err()
+            .map(|error| (self.hidden.name().to_owned(), error));
         let remains = hidden.into_iter().chain(shown.remove());
         let remains = remains.map(|(name, error)| self.place.remains(&name, &error));
-        let line = |entry: usize| format!("{}: {}", manifest.shown(entry), self.troubles.lock()[&entry].why);
+        let line = |entry: usize| {
+            format!(
+                "{}: {}",
+                manifest.shown(entry),
+                self.troubles.lock()[&entry].why
+            )
+        };
         let mut entries: Vec<usize> = lost.into_iter().collect();
         entries.sort_unstable();
         let lost = entries.into_iter().map(line).collect();
-        let (lacks, left_out) = (self.building.setter.lacks(), self.building.setter.left_out());
-        Ok(Published { path: self.place.path(), lost, remains: remains.collect(), lacks, left_out })
+        let (lacks, left_out) = (
+            self.building.setter.lacks(),
+            self.building.setter.left_out(),
+        );
+        Ok(Published {
+            path: self.place.path(),
+            lost,
+            remains: remains.collect(),
+            lacks,
+            left_out,
+        })
     }
 }
 
@@ -195,7 +277,9 @@ fn syncing<D: Directory>(
         // Data written from now on may be synced, too, but the journal must not claim it yet.
         let runs = std::mem::take(&mut *written.lock());
         root.sync_file_system()?;
-        let noted = journal.as_mut().map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
+        let noted = journal
+            .as_mut()
+            .map(|journal| runs.iter().try_for_each(|run| journal.claim(run)));
         if let Some(Err(error)) = noted {
             log::warn!("the journal cannot be written ({error}): less of this run can be resumed");
             journal = None;
@@ -222,7 +306,11 @@ impl<D: Directory> Leftover<D> {
             TakenUp::Foreign(name) => return Ok(TakenUp::Foreign(name)),
             TakenUp::Nothing | TakenUp::Busy => {
                 let found = take_up_tree(holder, &names.tree)?;
-                return Ok(if let TakenUp::Foreign(name) = found { TakenUp::Foreign(name) } else { TakenUp::Nothing });
+                return Ok(if let TakenUp::Foreign(name) = found {
+                    TakenUp::Foreign(name)
+                } else {
+                    TakenUp::Nothing
+                });
             }
         };
         let hidden = match HiddenTree::open(holder, names)? {
@@ -246,15 +334,26 @@ impl<D: Directory> Leftover<D> {
                 return Err(error);
             }
         };
-        let manifest = Leftover::<D>::manifest(&recovered.prologue).filter(|_| recovered.identity.is_of_same(identity));
-        let Some(manifest) = manifest else { return Ok(TakenUp::Nothing) };
+        let manifest = Leftover::<D>::manifest(&recovered.prologue)
+            .filter(|_| recovered.identity.is_of_same(identity));
+        let Some(manifest) = manifest else {
+            return Ok(TakenUp::Nothing);
+        };
         hidden.keep();
         // The page cache may hold bytes that the disk does not.
         hidden.root().sync_file_system()?;
         let layout = Arc::new(Layout::new(manifest, recovered.prologue.len() as u64));
-        log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
+        log::info!(
+            "an earlier run left {} bytes of it here: they are checked",
+            recovered.durable.bytes()
+        );
         let encoded = Arc::new(recovered.prologue);
-        Ok(TakenUp::Own(Leftover { hidden, journal, encoded, layout }))
+        Ok(TakenUp::Own(Leftover {
+            hidden,
+            journal,
+            encoded,
+            layout,
+        }))
     }
 
     fn manifest(encoded: &[u8]) -> Option<Manifest> {
@@ -264,7 +363,12 @@ impl<D: Directory> Leftover<D> {
 
     pub(super) fn replay(&self) -> Replay<BuiltFiles<D>> {
         let files = BuiltFiles::new(&self.layout, self.hidden.root(), None);
-        Replay::new(Arc::clone(&self.layout), Arc::clone(&self.encoded), Troubles::default(), files)
+        Replay::new(
+            Arc::clone(&self.layout),
+            Arc::clone(&self.encoded),
+            Troubles::default(),
+            files,
+        )
     }
 
     pub(super) fn is_in(&self, holder: &D) -> bool {

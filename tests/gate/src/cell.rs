@@ -1,8 +1,9 @@
 //! Isolated environment in which the test runner runs one test, so that it leaves nothing behind.
 //!
-//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own. When its first
-//! process ends, the kernel ends all its processes, and with them its network namespaces, mounts and files in memory.
-//! Without root it is a process group that is killed as a whole.
+//! A cell with root has process ids, mounts, `/run/netns`, `/dev/shm` and `target/tmp` of its own.
+//! When its first process ends, the kernel ends all its processes, and with them its network
+//! namespaces, mounts and files in memory. Without root it is a process group that is killed as a
+//! whole.
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::signal::{Signal, killpg};
@@ -48,9 +49,19 @@ pub struct Cell {
 
 impl Cell {
     /// Starts a test; its output goes to a file.
-    pub fn start(test: &Test, logs: &Path, deadline: Duration, environment: &[(&str, &str)]) -> anyhow::Result<Self> {
+    pub fn start(
+        test: &Test,
+        logs: &Path,
+        deadline: Duration,
+        environment: &[(&str, &str)],
+    ) -> anyhow::Result<Self> {
         let log = logs.join(format!("{}.log", test.name.replace("::", ".")));
-        let file = File::options().create(true).truncate(true).read(true).write(true).open(log)?;
+        let file = File::options()
+            .create(true)
+            .truncate(true)
+            .read(true)
+            .write(true)
+            .open(log)?;
         let own = std::env::current_exe()?;
         let is_root = Uid::effective().is_root() && test.kind.is_lab();
         let mut command = if is_root {
@@ -63,12 +74,27 @@ impl Cell {
             Command::new(own)
         };
         // A pipe without input: it closes at the end of this process, and the cell then ends, too.
-        command.arg(ENTER).args(&test.command).current_dir(&test.directory).stdin(Stdio::piped());
-        command.stdout(file.try_clone()?).stderr(file.try_clone()?).process_group(0);
-        command.envs(environment.iter().copied()).env("CARGO_MANIFEST_DIR", &test.directory);
+        command
+            .arg(ENTER)
+            .args(&test.command)
+            .current_dir(&test.directory)
+            .stdin(Stdio::piped());
+        command
+            .stdout(file.try_clone()?)
+            .stderr(file.try_clone()?)
+            .process_group(0);
+        command
+            .envs(environment.iter().copied())
+            .env("CARGO_MANIFEST_DIR", &test.directory);
         // Cargo's directory for the files of tests, `target/tmp`.
         command.env(FILES, logs.join("../../tmp"));
-        Ok(Self { child: command.spawn()?, log: file, begun: Instant::now(), deadline, is_root })
+        Ok(Self {
+            child: command.spawn()?,
+            log: file,
+            begun: Instant::now(),
+            deadline,
+            is_root,
+        })
     }
 
     /// Waits for the test's end, up to the deadline.
@@ -85,9 +111,19 @@ impl Cell {
         self.log.rewind()?;
         self.log.read_to_end(&mut said)?;
         let mut said = String::from_utf8_lossy(&said).into_owned();
-        let code = status.map(|status| status.code().unwrap_or(128 + status.signal().unwrap_or_default()));
+        let code = status.map(|status| {
+            status
+                .code()
+                .unwrap_or(128 + status.signal().unwrap_or_default())
+        });
         let (processors, memory_bytes) = used(&mut said).unwrap_or_default();
-        Ok(Ended { code, said, took: self.begun.elapsed(), processors, memory_bytes })
+        Ok(Ended {
+            code,
+            said,
+            took: self.begun.elapsed(),
+            processors,
+            memory_bytes,
+        })
     }
 
     fn clear(&mut self) {
@@ -105,8 +141,14 @@ impl Cell {
 fn used(said: &mut String) -> Option<(Duration, u64)> {
     let at = said.rfind(USED)?;
     let text = said.split_off(at);
-    let mut numbers = text.strip_prefix(USED)?.split_whitespace().map(|number| number.parse::<u64>().ok());
-    Some((Duration::from_millis(numbers.next()??), numbers.next()?? << 10))
+    let mut numbers = text
+        .strip_prefix(USED)?
+        .split_whitespace()
+        .map(|number| number.parse::<u64>().ok());
+    Some((
+        Duration::from_millis(numbers.next()??),
+        numbers.next()?? << 10,
+    ))
 }
 
 /// Acts as a cell's first process if this process was started as one: starts the test, and reaps
@@ -134,15 +176,29 @@ fn first_process(mut arguments: impl Iterator<Item = String>) -> anyhow::Result<
     std::thread::spawn(end_with_the_runner);
     if std::process::id() == 1 {
         let files = std::env::var(FILES).unwrap_or_default();
-        let furnished = Command::new("sh").args(["-c", FURNISH, "sh"]).args(OWN).arg(files).status()?;
-        anyhow::ensure!(furnished.success(), "mounts for the test alone cannot be made");
+        let furnished = Command::new("sh")
+            .args(["-c", FURNISH, "sh"])
+            .args(OWN)
+            .arg(files)
+            .status()?;
+        anyhow::ensure!(
+            furnished.success(),
+            "mounts for the test alone cannot be made"
+        );
     }
-    let program = arguments.next().ok_or_else(|| anyhow::anyhow!("no program"))?;
-    let test = Command::new(program).args(arguments).stdin(Stdio::null()).spawn()?;
+    let program = arguments
+        .next()
+        .ok_or_else(|| anyhow::anyhow!("no program"))?;
+    let test = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .spawn()?;
     let code = loop {
         match waitpid(None, None)? {
             WaitStatus::Exited(pid, code) if pid.as_raw() as u32 == test.id() => break code,
-            WaitStatus::Signaled(pid, signal, _) if pid.as_raw() as u32 == test.id() => break 128 + signal as i32,
+            WaitStatus::Signaled(pid, signal, _) if pid.as_raw() as u32 == test.id() => {
+                break 128 + signal as i32;
+            }
             _ => {}
         }
     };

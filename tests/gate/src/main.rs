@@ -1,8 +1,8 @@
 //! The test runner behind `./test`: runs each test in a process of its own.
 //!
-//! The runner runs each test of the programs that cargo has built in a process of its own, and ends with
-//! one table. Tests are of two kinds by the possible causes of a failure: *deterministic* ones (no
-//! clock, no root, no program beside cargo's), and *labs* (targets called `lab_*`: real frames
+//! The runner runs each test of the programs that cargo has built in a process of its own, and ends
+//! with one table. Tests are of two kinds by the possible causes of a failure: *deterministic* ones
+//! (no clock, no root, no program beside cargo's), and *labs* (targets called `lab_*`: real frames
 //! between network namespaces). A lab test that fails is run once more, alone; if it passes then it
 //! is listed as "passed alone". A deterministic test is never run again.
 
@@ -54,8 +54,15 @@ fn run() -> anyhow::Result<bool> {
     let mut tests = list(&targets, &arguments.filters)?;
     let with_labs = !arguments.deterministic && arguments.without_labs.is_none();
     tests.retain(|test| with_labs || !test.kind.is_lab());
-    let long: Vec<_> = tests.extract_if(.., |test| test.is_long() && !arguments.full).map(|test| test.name).collect();
-    anyhow::ensure!(!tests.is_empty(), "no test is called so: {}", arguments.filters.join(", "));
+    let long: Vec<_> = tests
+        .extract_if(.., |test| test.is_long() && !arguments.full)
+        .map(|test| test.name)
+        .collect();
+    anyhow::ensure!(
+        !tests.is_empty(),
+        "no test is called so: {}",
+        arguments.filters.join(", ")
+    );
     let settings = schedule::Settings {
         jobs: arguments.jobs.into(),
         full: arguments.full,
@@ -63,7 +70,10 @@ fn run() -> anyhow::Result<bool> {
         logs: std::path::absolute(arguments.targets.with_file_name("logs"))?,
     };
     let done = schedule::run(tests, &settings, &mut clock)?;
-    let not_run = outcome::NotRun { labs: arguments.without_labs.as_deref(), long: &long };
+    let not_run = outcome::NotRun {
+        labs: arguments.without_labs.as_deref(),
+        long: &long,
+    };
     Ok(outcome::print(&done, &clock, &not_run))
 }
 
@@ -123,10 +133,13 @@ impl Test {
 
 /// Returns the test programs that cargo has built, from its messages (`--message-format=json`).
 fn targets(messages: &Path) -> anyhow::Result<Vec<Target>> {
-    let text = fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
+    let text =
+        fs::read_to_string(messages).with_context(|| format!("reading {}", messages.display()))?;
     let mut targets = Vec::new();
     for line in text.lines() {
-        targets.extend(target(&serde_json::from_str(line).context("a message of cargo's")?));
+        targets.extend(target(
+            &serde_json::from_str(line).context("a message of cargo's")?,
+        ));
     }
     targets.sort_by(|one: &Target, other| one.name.cmp(&other.name));
     Ok(targets)
@@ -136,8 +149,13 @@ fn target(message: &Value) -> Option<Target> {
     let is_test = message["reason"] == "compiler-artifact" && message["profile"]["test"] == true;
     let program = message["executable"].as_str().filter(|_| is_test)?;
     let target = message["target"]["name"].as_str()?;
-    let package = PathBuf::from(message["manifest_path"].as_str()?).parent()?.to_owned();
-    let crate_name = message["package_id"].as_str()?.rsplit(['/', '#']).find(|part| !part.starts_with('0'))?;
+    let package = PathBuf::from(message["manifest_path"].as_str()?)
+        .parent()?
+        .to_owned();
+    let crate_name = message["package_id"]
+        .as_str()?
+        .rsplit(['/', '#'])
+        .find(|part| !part.starts_with('0'))?;
     let crate_name = crate_name.split('@').next()?;
     let is_bin = message["target"]["kind"][0] == "bin";
     let name = match (is_bin, target.replace('_', "-") == crate_name) {
@@ -145,8 +163,17 @@ fn target(message: &Value) -> Option<Target> {
         (false, true) => crate_name.to_owned(),
         (false, false) => format!("{crate_name}::{target}"),
     };
-    let kind = if target.starts_with("lab_") { Kind::Lab } else { Kind::Deterministic };
-    Some(Target { name, program: program.into(), package, kind })
+    let kind = if target.starts_with("lab_") {
+        Kind::Lab
+    } else {
+        Kind::Deterministic
+    };
+    Some(Target {
+        name,
+        program: program.into(),
+        package,
+        kind,
+    })
 }
 
 /// Lists the tests in these programs, and the examples in the documentation as one test, that match
@@ -154,10 +181,16 @@ fn target(message: &Value) -> Option<Target> {
 fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
     let mut tests = vec![documentation()?];
     for target in targets {
-        let output = Command::new(&target.program).args(["--list", "--format", "terse"]).output();
+        let output = Command::new(&target.program)
+            .args(["--list", "--format", "terse"])
+            .output();
         let output = output.with_context(|| format!("starting {}", target.program.display()))?;
         if !output.status.success() {
-            bail!("{} does not list its tests:\n{}", target.name, String::from_utf8_lossy(&output.stderr));
+            bail!(
+                "{} does not list its tests:\n{}",
+                target.name,
+                String::from_utf8_lossy(&output.stderr)
+            );
         }
         let text = String::from_utf8(output.stdout).context("names of tests")?;
         let names = text.lines().filter_map(|line| line.strip_suffix(": test"));
@@ -174,7 +207,9 @@ fn list(targets: &[Target], filters: &[String]) -> anyhow::Result<Vec<Test>> {
             directory: target.package.clone(),
         }));
     }
-    tests.retain(|test| filters.is_empty() || filters.iter().any(|filter| test.name.contains(filter)));
+    tests.retain(|test| {
+        filters.is_empty() || filters.iter().any(|filter| test.name.contains(filter))
+    });
     Ok(tests)
 }
 

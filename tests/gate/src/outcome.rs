@@ -32,13 +32,24 @@ pub struct Outcome {
 
 impl Outcome {
     pub fn of(test: &Test, ended: &Ended, deadline: Duration, is_full: bool) -> Self {
-        let why = reason(ended, deadline, is_full).map(|reason| format!("{reason}\n{}", ended.said.trim_end()));
+        let why = reason(ended, deadline, is_full)
+            .map(|reason| format!("{reason}\n{}", ended.said.trim_end()));
         Self {
             name: test.name.clone(),
             kind: test.kind,
-            verdict: if why.is_none() { Verdict::Passed } else { Verdict::Failed },
+            verdict: if why.is_none() {
+                Verdict::Passed
+            } else {
+                Verdict::Failed
+            },
             why: why.unwrap_or_default(),
-            unchecked: ended.said.lines().map(own_words).filter(|line| is_loud(line)).map(str::to_owned).collect(),
+            unchecked: ended
+                .said
+                .lines()
+                .map(own_words)
+                .filter(|line| is_loud(line))
+                .map(str::to_owned)
+                .collect(),
             took: ended.took,
             processors: ended.processors,
             memory_bytes: ended.memory_bytes,
@@ -59,23 +70,35 @@ impl Outcome {
 }
 
 fn own_words(line: &str) -> &str {
-    line.strip_prefix("test ").and_then(|rest| rest.split_once(" ... ")).map_or(line, |(_, said)| said)
+    line.strip_prefix("test ")
+        .and_then(|rest| rest.split_once(" ... "))
+        .map_or(line, |(_, said)| said)
 }
 
 fn is_loud(line: &str) -> bool {
     let mut words = line.split_whitespace();
-    let mut next =
-        || words.next().is_some_and(|word| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase()));
+    let mut next = || {
+        words.next().is_some_and(|word| {
+            word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+        })
+    };
     next() && next()
 }
 
 fn reason(ended: &Ended, deadline: Duration, is_full: bool) -> Option<String> {
     match ended.code {
-        None => Some(format!("it had not ended after {} s, the deadline of its kind", deadline.as_secs())),
-        Some(0) if ended.memory_bytes > MAX_MEMORY_BYTES && !is_full => {
-            Some(format!("one of its processes took {} MiB of memory, 2048 are allowed", ended.memory_bytes >> 20))
-        }
-        Some(0) if !ended.said.contains("test result: ok. 1 passed") && ended.said.contains("running 0 tests") => {
+        None => Some(format!(
+            "it had not ended after {} s, the deadline of its kind",
+            deadline.as_secs()
+        )),
+        Some(0) if ended.memory_bytes > MAX_MEMORY_BYTES && !is_full => Some(format!(
+            "one of its processes took {} MiB of memory, 2048 are allowed",
+            ended.memory_bytes >> 20
+        )),
+        Some(0)
+            if !ended.said.contains("test result: ok. 1 passed")
+                && ended.said.contains("running 0 tests") =>
+        {
             Some("there was no such test".into())
         }
         Some(0) => None,
@@ -94,7 +117,10 @@ pub struct Clock {
 
 impl Clock {
     pub fn start(building: Duration) -> Self {
-        Self { last: Instant::now(), steps: vec![("looking for programs, and building", building)] }
+        Self {
+            last: Instant::now(),
+            steps: vec![("looking for programs, and building", building)],
+        }
     }
 
     pub fn step(&mut self, name: &'static str) {
@@ -114,7 +140,9 @@ pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
     longest(done);
     let alone: Vec<_> = of(done, Verdict::PassedAlone);
     if !alone.is_empty() {
-        println!("\nPassed alone, failed beside others (tests/flaky.md keeps the tally). What they said first:");
+        println!(
+            "\nPassed alone, failed beside others (tests/flaky.md keeps the tally). What they said first:"
+        );
         alone.iter().for_each(|outcome| notify(outcome));
     }
     let failed: Vec<_> = of(done, Verdict::Failed);
@@ -122,38 +150,65 @@ pub fn print(done: &[Outcome], clock: &Clock, not_run: &NotRun<'_>) -> bool {
         println!("\nFailed:");
         failed.iter().for_each(|outcome| notify(outcome));
     }
-    println!("\n{:16} {:>7} {:>13} {:>7} {:>10}", "tests", "passed", "passed alone", "failed", "processor");
+    println!(
+        "\n{:16} {:>7} {:>13} {:>7} {:>10}",
+        "tests", "passed", "passed alone", "failed", "processor"
+    );
     for (kind, name) in [(Kind::Deterministic, "deterministic"), (Kind::Lab, "labs")] {
         let these = || done.iter().filter(move |outcome| outcome.kind == kind);
         let count = |verdict| these().filter(|outcome| outcome.verdict == verdict).count();
         let processors: Duration = these().map(|outcome| outcome.processors).sum();
-        let [passed, alone, failed] = [Verdict::Passed, Verdict::PassedAlone, Verdict::Failed].map(count);
-        println!("{name:16} {passed:>7} {alone:>13} {failed:>7} {:>8} s", processors.as_secs());
+        let [passed, alone, failed] =
+            [Verdict::Passed, Verdict::PassedAlone, Verdict::Failed].map(count);
+        println!(
+            "{name:16} {passed:>7} {alone:>13} {failed:>7} {:>8} s",
+            processors.as_secs()
+        );
     }
     println!();
     for (name, took) in &clock.steps {
-        println!("{:>3} min {:>2} s  {name}", took.as_secs() / 60, took.as_secs() % 60);
+        println!(
+            "{:>3} min {:>2} s  {name}",
+            took.as_secs() / 60,
+            took.as_secs() % 60
+        );
     }
     if let Some(largest) = done.iter().max_by_key(|outcome| outcome.memory_bytes) {
-        println!("{:>6} MiB   the most memory of one process ({})", largest.memory_bytes >> 20, largest.name);
+        println!(
+            "{:>6} MiB   the most memory of one process ({})",
+            largest.memory_bytes >> 20,
+            largest.name
+        );
     }
     let unchecked: BTreeSet<&String> = done.iter().flat_map(|outcome| &outcome.unchecked).collect();
     unchecked.into_iter().for_each(|line| println!("{line}"));
-    not_run.long.iter().for_each(|name| println!("NOT RUN WITHOUT --full: {name}"));
+    not_run
+        .long
+        .iter()
+        .for_each(|name| println!("NOT RUN WITHOUT --full: {name}"));
     if let Some(why) = not_run.labs {
         println!("THE LAB TESTS WERE NOT RUN: {why}");
     }
-    println!("\n{} passed, {} failed", done.len() - failed.len(), failed.len());
+    println!(
+        "\n{} passed, {} failed",
+        done.len() - failed.len(),
+        failed.len()
+    );
     failed.is_empty() && not_run.labs.is_none()
 }
 
 fn of(done: &[Outcome], verdict: Verdict) -> Vec<&Outcome> {
-    done.iter().filter(|outcome| outcome.verdict == verdict).collect()
+    done.iter()
+        .filter(|outcome| outcome.verdict == verdict)
+        .collect()
 }
 
 fn notify(outcome: &Outcome) {
     println!("  {}", outcome.name);
-    outcome.why.lines().for_each(|line| println!("      {line}"));
+    outcome
+        .why
+        .lines()
+        .for_each(|line| println!("      {line}"));
 }
 
 fn longest(done: &[Outcome]) {

@@ -52,38 +52,57 @@ struct Results {
     failed: Vec<Test>,
 }
 
-pub fn run(tests: Vec<Test>, settings: &Settings, clock: &mut Clock) -> anyhow::Result<Vec<Outcome>> {
+pub fn run(
+    tests: Vec<Test>,
+    settings: &Settings,
+    clock: &mut Clock,
+) -> anyhow::Result<Vec<Outcome>> {
     std::fs::create_dir_all(&settings.logs)?;
-    let (labs, deterministic): (Vec<_>, Vec<_>) = tests.into_iter().partition(|test| test.kind.is_lab());
+    let (labs, deterministic): (Vec<_>, Vec<_>) =
+        tests.into_iter().partition(|test| test.kind.is_lab());
     let results = Mutex::new(Results::default());
     let (labs, deterministic) = (queue(labs), queue(deterministic));
     let processors = thread::available_parallelism().map_or(2, usize::from);
     thread::scope(|scope| -> anyhow::Result<()> {
         let start = |queue, count: usize| -> Vec<_> {
             let results = &results;
-            (0..count).map(|_| scope.spawn(move || work(queue, results, settings, Turn::Beside))).collect()
+            (0..count)
+                .map(|_| scope.spawn(move || work(queue, results, settings, Turn::Beside)))
+                .collect()
         };
         let others = start(&deterministic, processors.min(2));
         let beside = start(&labs, settings.jobs);
-        beside.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))?;
+        beside
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker does not panic"))?;
         clock.step("labs beside each other");
         let alone = std::mem::take(&mut held(&results).alone);
         work(&queue(alone), &results, settings, Turn::Alone)?;
         clock.step("labs alone");
-        others.into_iter().try_for_each(|worker| worker.join().expect("a worker does not panic"))?;
+        others
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("a worker does not panic"))?;
         clock.step("deterministic tests after these");
         Ok(())
     })?;
     let mut results = results.into_inner().unwrap_or_else(PoisonError::into_inner);
     for test in std::mem::take(&mut results.failed) {
-        let place = results.done.iter().position(|outcome| outcome.name == test.name).expect("it was run");
+        let place = results
+            .done
+            .iter()
+            .position(|outcome| outcome.name == test.name)
+            .expect("it was run");
         let first = results.done.swap_remove(place);
-        let again = first.again(attempt(&test, settings, Turn::Alone)?.expect("an attempt alone has an outcome"));
+        let again = first.again(
+            attempt(&test, settings, Turn::Alone)?.expect("an attempt alone has an outcome"),
+        );
         say(&again);
         results.done.push(again);
     }
     clock.step("what failed, alone");
-    results.done.sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
+    results
+        .done
+        .sort_by(|one, other| (one.kind, &one.name).cmp(&(other.kind, &other.name)));
     Ok(results.done)
 }
 
@@ -102,7 +121,9 @@ fn work(
     turn: Turn,
 ) -> anyhow::Result<()> {
     loop {
-        let Some(test) = held(queue).pop_front() else { return Ok(()) };
+        let Some(test) = held(queue).pop_front() else {
+            return Ok(());
+        };
         let outcome = attempt(&test, settings, turn)?;
         let mut results = held(results);
         let Some(outcome) = outcome else {
@@ -139,7 +160,11 @@ fn say(outcome: &Outcome) {
         Verdict::PassedAlone => "ok alone",
         Verdict::Failed => "FAILED",
     };
-    println!("{word:8} {:7.2} s  {}", outcome.took.as_secs_f64(), outcome.name);
+    println!(
+        "{word:8} {:7.2} s  {}",
+        outcome.took.as_secs_f64(),
+        outcome.name
+    );
     if outcome.verdict == Verdict::Failed {
         outcome.why.lines().for_each(|line| println!("    {line}"));
     }

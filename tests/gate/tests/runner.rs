@@ -1,5 +1,6 @@
-//! Tests of the test runner, with scripts in place of test programs. The checks by `./try` and `./test` before they
-//! build anything (`tests/setup.sh`) are tested too, on machines with missing programs.
+//! Tests of the test runner, with scripts in place of test programs. The checks by `./try` and
+//! `./test` before they build anything (`tests/setup.sh`) are tested too, on machines with missing
+//! programs.
 
 use std::fs;
 use std::io::Read;
@@ -43,8 +44,12 @@ fn runner(arguments: &[&str]) -> (TempDir, Command) {
     let texts = ["sums", "lab_wires"].map(|target| message(target, &program, folder.path()));
     fs::write(&messages, texts.join("\n")).expect("written");
     let mut command = Command::new(env!("CARGO_BIN_EXE_gate"));
-    command.args(["--targets".as_ref(), messages.as_os_str()]).args(arguments);
-    command.env("LEFT", folder.path().join("left")).env_remove("ETHBCAST_ALONE_EXIT");
+    command
+        .args(["--targets".as_ref(), messages.as_os_str()])
+        .args(arguments);
+    command
+        .env("LEFT", folder.path().join("left"))
+        .env_remove("ETHBCAST_ALONE_EXIT");
     (folder, command)
 }
 
@@ -65,7 +70,10 @@ fn assert_says(output: &Output, lines: &[&str]) {
     let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
     let said_lines: Vec<_> = said.lines().map(words).collect();
     for line in lines {
-        assert!(said_lines.iter().any(|one| one.contains(line)), "no line has {line:?}:\n{said}");
+        assert!(
+            said_lines.iter().any(|one| one.contains(line)),
+            "no line has {line:?}:\n{said}"
+        );
     }
 }
 
@@ -73,16 +81,32 @@ fn assert_says(output: &Output, lines: &[&str]) {
 fn passed_tests_are_counted_and_the_run_is_green() {
     let (_folder, output) = run(&["passes"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert_says(&output, &["deterministic 1 0 0", "labs 1 0 0", "2 passed, 0 failed"]);
+    assert_says(
+        &output,
+        &["deterministic 1 0 0", "labs 1 0 0", "2 passed, 0 failed"],
+    );
     // Both programs print it; it is listed once below the table.
-    assert_eq!(text(&output).matches("NOT TESTED WITH SMOKE SIGNALS: no fire here").count(), 1);
+    assert_eq!(
+        text(&output)
+            .matches("NOT TESTED WITH SMOKE SIGNALS: no fire here")
+            .count(),
+        1
+    );
 }
 
 #[test]
 fn a_failed_test_is_listed_with_its_message_and_a_deterministic_one_is_not_run_again() {
     let (_folder, output) = run(&["fails"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_says(&output, &["exit code 101", "seven is not eight", "alone, too: exit code 101", "0 passed, 2 failed"]);
+    assert_says(
+        &output,
+        &[
+            "exit code 101",
+            "seven is not eight",
+            "alone, too: exit code 101",
+            "0 passed, 2 failed",
+        ],
+    );
     let (_folder, output) = run(&["sums::crowded"]);
     assert_says(&output, &["too many here", "0 passed, 1 failed"]);
 }
@@ -91,14 +115,25 @@ fn a_failed_test_is_listed_with_its_message_and_a_deterministic_one_is_not_run_a
 fn a_lab_that_fails_beside_others_and_not_alone_is_green_and_listed_with_its_first_words() {
     let (_folder, output) = run(&["lab_wires::crowded", "lab_wires::lonely"]);
     assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    assert_says(&output, &["Passed alone", "too many here", "labs 1 1 0", "2 passed, 0 failed"]);
+    assert_says(
+        &output,
+        &[
+            "Passed alone",
+            "too many here",
+            "labs 1 1 0",
+            "2 passed, 0 failed",
+        ],
+    );
 }
 
 #[test]
 fn a_test_that_hangs_is_ended_at_its_deadline_and_named() {
     let (_folder, output) = run(&["sums::hangs", "--deadline", "1"]);
     assert_eq!(output.status.code(), Some(1));
-    assert_says(&output, &["fake::sums::hangs", "it had not ended after 1 s"]);
+    assert_says(
+        &output,
+        &["fake::sums::hangs", "it had not ended after 1 s"],
+    );
 }
 
 #[test]
@@ -108,7 +143,8 @@ fn no_process_of_a_test_is_left_behind() {
         assert_eq!(output.status.code(), Some(0), "{}", text(&output));
         let left = fs::read_to_string(folder.path().join("left")).expect("it was there");
         // In a cell with process ids of its own the number is another process's, or unused.
-        let line = || fs::read_to_string(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
+        let line =
+            || fs::read_to_string(format!("/proc/{}/cmdline", left.trim())).unwrap_or_default();
         // A killed process may take a moment to end.
         assert!(comes(|| !line().contains("sleep")), "{name}: {}", line());
     }
@@ -128,7 +164,11 @@ fn a_runner_that_is_ended_takes_its_tests_with_it() {
         let pipe = folder.path().join("left");
         nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
         let flags = nix::fcntl::OFlag::O_NONBLOCK.bits();
-        let mut pipe = fs::File::options().read(true).custom_flags(flags).open(pipe).expect("ours");
+        let mut pipe = fs::File::options()
+            .read(true)
+            .custom_flags(flags)
+            .open(pipe)
+            .expect("ours");
         // Never written: a read blocks while any process could write, and ends at once when none
         // can.
         let mut is_held = || pipe.read(&mut [0]).is_err();
@@ -145,7 +185,12 @@ fn where_labs_cannot_run_one_line_says_so_and_the_run_is_red() {
     let (_folder, output) = run(&["passes", "--without-labs", "no wires here"]);
     assert_eq!(output.status.code(), Some(1));
     assert_says(&output, &["1 passed, 0 failed"]);
-    assert_eq!(text(&output).matches("THE LAB TESTS WERE NOT RUN: no wires here").count(), 1);
+    assert_eq!(
+        text(&output)
+            .matches("THE LAB TESTS WERE NOT RUN: no wires here")
+            .count(),
+        1
+    );
 }
 
 #[test]
@@ -156,15 +201,25 @@ fn a_filter_that_takes_nothing_is_refused() {
 }
 
 const BASE: [&str; 16] = [
-    "bash", "sh", "cat", "find", "head", "id", "sort", "tr", "df", "du", "mktemp", "chmod", "tail", "cut", "mkdir",
-    "rm",
+    "bash", "sh", "cat", "find", "head", "id", "sort", "tr", "df", "du", "mktemp", "chmod", "tail",
+    "cut", "mkdir", "rm",
 ];
 
 fn programs(scripts: &[(&str, &str)]) -> TempDir {
     let folder = tempfile::tempdir().expect("a folder");
-    for name in BASE.iter().filter(|name| scripts.iter().all(|(script, _)| script != *name)) {
-        let found = ["/usr/bin", "/bin"].iter().map(|bin| Path::new(bin).join(name)).find(|path| path.exists());
-        symlink(found.expect("every system has it"), folder.path().join(name)).expect("a link");
+    for name in BASE
+        .iter()
+        .filter(|name| scripts.iter().all(|(script, _)| script != *name))
+    {
+        let found = ["/usr/bin", "/bin"]
+            .iter()
+            .map(|bin| Path::new(bin).join(name))
+            .find(|path| path.exists());
+        symlink(
+            found.expect("every system has it"),
+            folder.path().join(name),
+        )
+        .expect("a link");
     }
     for (name, text) in scripts {
         let path = folder.path().join(name);
@@ -175,11 +230,21 @@ fn programs(scripts: &[(&str, &str)]) -> TempDir {
 }
 
 fn said(programs: &TempDir, line: &str) -> String {
-    let script = format!("set -euo pipefail; . ../setup.sh; target={}; {line}", programs.path().display());
+    let script = format!(
+        "set -euo pipefail; . ../setup.sh; target={}; {line}",
+        programs.path().display()
+    );
     let mut command = Command::new("bash");
-    command.args(["-c", &script, "./test"]).env("PATH", programs.path()).env("TMPDIR", programs.path());
+    command
+        .args(["-c", &script, "./test"])
+        .env("PATH", programs.path())
+        .env("TMPDIR", programs.path());
     let output = command.output().expect("bash runs");
-    assert!(output.status.success(), "{line}: {}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{line}: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     String::from_utf8(output.stdout).expect("text")
 }
 
@@ -187,10 +252,24 @@ fn said(programs: &TempDir, line: &str) -> String {
 fn all_missing_packages_are_listed_once_in_one_line() {
     let line = said(&programs(&[]), "test_programs | missing");
     assert_eq!(line.lines().count(), 1, "{line}");
-    for package in ["iproute2", "nftables", "udpcast", "chromium", "tshark", "openmpi-bin", "mpich"] {
-        let times = line.split_whitespace().filter(|word| *word == package).count();
+    for package in [
+        "iproute2",
+        "nftables",
+        "udpcast",
+        "chromium",
+        "tshark",
+        "openmpi-bin",
+        "mpich",
+    ] {
+        let times = line
+            .split_whitespace()
+            .filter(|word| *word == package)
+            .count();
         // `mpich` is found by a header, which may be there.
-        assert!(times == 1 || (package == "mpich" && times == 0), "{package} {times} times: {line}");
+        assert!(
+            times == 1 || (package == "mpich" && times == 0),
+            "{package} {times} times: {line}"
+        );
     }
     let nothing = programs(&["ip", "tc", "nft"].map(|name| (name, "")));
     assert_eq!(said(&nothing, "lab_programs | missing"), "");
@@ -201,7 +280,10 @@ fn where_nothing_can_be_installed_one_line_says_what_would() {
     for apt in [&[][..], &[("apt-get", "echo no such host; exit 100")]] {
         let said = said(&programs(apt), "require_programs lab_programs");
         assert_eq!(said.lines().count(), 1, "{said}");
-        assert!(said.contains("apt-get install -y --no-install-recommends iproute2 nftables"), "{said}");
+        assert!(
+            said.contains("apt-get install -y --no-install-recommends iproute2 nftables"),
+            "{said}"
+        );
     }
     // A package whose program is somewhere else.
     let elsewhere = programs(&[("apt-get", ""), ("id", "echo 0")]);
@@ -210,10 +292,17 @@ fn where_nothing_can_be_installed_one_line_says_what_would() {
 
 #[test]
 fn a_missing_kernel_feature_is_named_with_the_remedy() {
-    for (refused, cure) in [("--pid", "container"), ("veth", "modprobe veth"), ("nft", "modprobe nf_tables")] {
+    for (refused, cure) in [
+        ("--pid", "container"),
+        ("veth", "modprobe veth"),
+        ("nft", "modprobe nf_tables"),
+    ] {
         let unshare = format!("case \"$*\" in *{refused}*) exit 2 ;; esac");
         let said = said(&programs(&[("unshare", &unshare)]), "kernel_lacks");
-        assert!(said.lines().count() == 1 && said.contains(cure), "{refused}: {said}");
+        assert!(
+            said.lines().count() == 1 && said.contains(cure),
+            "{refused}: {said}"
+        );
     }
     assert_eq!(said(&programs(&[("unshare", "")]), "kernel_lacks"), "");
 }
@@ -221,9 +310,22 @@ fn a_missing_kernel_feature_is_named_with_the_remedy() {
 #[test]
 fn where_tmp_is_unusable_a_folder_beside_the_build_is_used() {
     let there = programs(&[]);
-    assert_eq!(said(&there, "require_room 1; echo $TMPDIR"), format!("{}\n", there.path().display()));
-    let moved = said(&there, "TMPDIR=/no/such/place; require_room 1; echo $TMPDIR");
-    assert_eq!(moved.lines().last(), Some(&*there.path().join("tmp").display().to_string()), "{moved}");
+    assert_eq!(
+        said(&there, "require_room 1; echo $TMPDIR"),
+        format!("{}\n", there.path().display())
+    );
+    let moved = said(
+        &there,
+        "TMPDIR=/no/such/place; require_room 1; echo $TMPDIR",
+    );
+    assert_eq!(
+        moved.lines().last(),
+        Some(&*there.path().join("tmp").display().to_string()),
+        "{moved}"
+    );
     let refused = said(&there, "(require_room 999999999 2>&1) || true");
-    assert!(refused.contains("999999999 MiB") && refused.contains("CARGO_TARGET_DIR"), "{refused}");
+    assert!(
+        refused.contains("999999999 MiB") && refused.contains("CARGO_TARGET_DIR"),
+        "{refused}"
+    );
 }

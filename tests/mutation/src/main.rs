@@ -45,12 +45,23 @@ fn main() -> Result<()> {
         unswitched.len()
     );
     for (why, numbers) in [("no switch", unswitched), ("does not compile", uncompiled)] {
-        numbers.iter().for_each(|&number| println!("{why}: {}", mutants[number as usize].name));
+        numbers
+            .iter()
+            .for_each(|&number| println!("{why}: {}", mutants[number as usize].name));
     }
-    let tried = (0..mutants.len() as u32).filter(|number| !uncompiled.contains(number) && !unswitched.contains(number));
+    let tried = (0..mutants.len() as u32)
+        .filter(|number| !uncompiled.contains(number) && !unswitched.contains(number));
     let stages = stages(&scratch)?;
     let (scratch, mutants, stages, tried) = (&scratch, &mutants, &stages, tried.collect());
-    let plan = Plan { scratch, mutants, tried, stages, border_ms, seed, jobs: JOBS };
+    let plan = Plan {
+        scratch,
+        mutants,
+        tried,
+        stages,
+        border_ms,
+        seed,
+        jobs: JOBS,
+    };
     run(&plan, &results)?;
     notify(&results)
 }
@@ -82,9 +93,19 @@ enum End {
 impl Stage {
     fn run(&self, mutant: Option<u32>, limit: Duration) -> Result<End> {
         let mut command = Command::new(&self.program);
-        command.args(&self.arguments).current_dir(&self.folder).env("RUST_BACKTRACE", "0");
-        command.env("ETHBCAST_MUTANT", mutant.map_or("none".into(), |number| number.to_string()));
-        let mut child = command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0).spawn()?;
+        command
+            .args(&self.arguments)
+            .current_dir(&self.folder)
+            .env("RUST_BACKTRACE", "0");
+        command.env(
+            "ETHBCAST_MUTANT",
+            mutant.map_or("none".into(), |number| number.to_string()),
+        );
+        let mut child = command
+            .stdout(Stdio::null())
+            .stderr(Stdio::null())
+            .process_group(0)
+            .spawn()?;
         let end = wait(&mut child, limit)?;
         if end == End::TimedOut {
             child.kill()?;
@@ -96,7 +117,11 @@ impl Stage {
     /// Estimates the time to a failure, for the order: the price list fails early if any cost
     /// differs.
     fn until_failure(&self) -> Duration {
-        if self.name.starts_with("prices") { self.takes / 12 } else { self.takes }
+        if self.name.starts_with("prices") {
+            self.takes / 12
+        } else {
+            self.takes
+        }
     }
 
     fn limit(&self) -> Duration {
@@ -110,7 +135,11 @@ fn wait(child: &mut Child, limit: Duration) -> Result<End> {
     let (begun, mut pause) = (Instant::now(), Duration::from_micros(500));
     while processor_time(child).is_none_or(|spent| spent < limit) && begun.elapsed() < limit * 100 {
         if let Some(status) = child.try_wait()? {
-            return Ok(if status.success() { End::Passed } else { End::Failed });
+            return Ok(if status.success() {
+                End::Passed
+            } else {
+                End::Failed
+            });
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(10));
@@ -131,17 +160,38 @@ fn processor_time(child: &Child) -> Option<Duration> {
 /// Compiles the tests, tries each without a mutant, and orders them: short ones in bundles first.
 pub fn stages(scratch: &Scratch) -> Result<Vec<Stage>> {
     let mut command = scratch.cargo();
-    let arguments = ["test", "-p", "ethbcast-transport", "--no-default-features", "--lib", "--tests"];
-    command.args(arguments).args(["--locked", "--no-run", "--message-format=json"]);
+    let arguments = [
+        "test",
+        "-p",
+        "ethbcast-transport",
+        "--no-default-features",
+        "--lib",
+        "--tests",
+    ];
+    command
+        .args(arguments)
+        .args(["--locked", "--no-run", "--message-format=json"]);
     let output = command.stderr(Stdio::inherit()).output()?;
-    ensure!(output.status.success(), "the tests of the copy do not compile");
+    ensure!(
+        output.status.success(),
+        "the tests of the copy do not compile"
+    );
     let mut single = Vec::new();
     for line in String::from_utf8(output.stdout)?.lines() {
         let message: Value = serde_json::from_str(line)?;
-        let (name, program) = (message["target"]["name"].as_str(), message["executable"].as_str());
-        let (Some(name), Some(program)) = (name, program) else { continue };
+        let (name, program) = (
+            message["target"]["name"].as_str(),
+            message["executable"].as_str(),
+        );
+        let (Some(name), Some(program)) = (name, program) else {
+            continue;
+        };
         if BINARIES.contains(&name) && message["profile"]["test"] == true {
-            single.extend(tests(name, program.as_ref(), &scratch.root.join("transport"))?);
+            single.extend(tests(
+                name,
+                program.as_ref(),
+                &scratch.root.join("transport"),
+            )?);
         }
     }
     Ok(bundles(single))
@@ -152,13 +202,26 @@ fn tests(name: &str, program: &Path, folder: &Path) -> Result<Vec<Stage>> {
     let list = String::from_utf8(output.stdout)?;
     let mut stages = Vec::new();
     for test in list.lines().filter_map(|line| line.strip_suffix(": test")) {
-        let arguments = vec!["--exact".to_string(), "--test-threads=1".to_string(), test.to_string()];
+        let arguments = vec![
+            "--exact".to_string(),
+            "--test-threads=1".to_string(),
+            test.to_string(),
+        ];
         let (program, folder) = (program.into(), folder.into());
-        let mut stage = Stage { name: format!("{name} {test}"), program, arguments, folder, takes: Duration::ZERO };
+        let mut stage = Stage {
+            name: format!("{name} {test}"),
+            program,
+            arguments,
+            folder,
+            takes: Duration::ZERO,
+        };
         if stage.measure()? {
             stages.push(stage);
         } else {
-            eprintln!("{}: fails without any change, or takes too long, and is left out", stage.name);
+            eprintln!(
+                "{}: fails without any change, or takes too long, and is left out",
+                stage.name
+            );
         }
     }
     Ok(stages)
@@ -176,7 +239,12 @@ impl Stage {
 /// Returns the processor time of all children that have ended, in steps of 10 ms.
 fn children_time() -> Result<Duration> {
     let text = fs::read_to_string("/proc/self/stat")?;
-    let fields: Vec<&str> = text.rsplit(')').next().unwrap_or_default().split_whitespace().collect();
+    let fields: Vec<&str> = text
+        .rsplit(')')
+        .next()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
     let ticks: u64 = fields[13].parse::<u64>()? + fields[14].parse::<u64>()?;
     Ok(Duration::from_millis(ticks * 10))
 }
@@ -186,12 +254,17 @@ fn bundles(mut single: Vec<Stage>) -> Vec<Stage> {
     single.sort_by_key(|stage| stage.takes);
     let mut stages: Vec<Stage> = Vec::new();
     for stage in single {
-        let fits = |other: &&mut Stage| other.program == stage.program && other.takes + stage.takes <= MAX_GROUP_TIME;
+        let fits = |other: &&mut Stage| {
+            other.program == stage.program && other.takes + stage.takes <= MAX_GROUP_TIME
+        };
         match stages.iter_mut().find(fits) {
             Some(other) => {
                 other.takes += stage.takes;
                 other.arguments.extend(stage.arguments.last().cloned());
-                other.name = format!("{} and others", stage.name.split(' ').next().unwrap_or_default());
+                other.name = format!(
+                    "{} and others",
+                    stage.name.split(' ').next().unwrap_or_default()
+                );
             }
             None => stages.push(stage),
         }
@@ -202,12 +275,27 @@ fn bundles(mut single: Vec<Stage>) -> Vec<Stage> {
 
 fn swarm(scratch: &Scratch) -> Result<Option<Stage>> {
     let mut command = scratch.cargo();
-    let built = command.args(["build", "-p", "ethbcast-tests", "--bin", "swarm", "--locked"]).status()?;
+    let built = command
+        .args([
+            "build",
+            "-p",
+            "ethbcast-tests",
+            "--bin",
+            "swarm",
+            "--locked",
+        ])
+        .status()?;
     ensure!(built.success(), "the swarm does not compile");
     let arguments = ["--seeds".to_string(), SCHEDULES.to_string()].into();
     let program = scratch.root.join("target/debug/swarm");
     let folder = scratch.root.clone();
-    let mut stage = Stage { name: "swarm".into(), program, arguments, folder, takes: Duration::ZERO };
+    let mut stage = Stage {
+        name: "swarm".into(),
+        program,
+        arguments,
+        folder,
+        takes: Duration::ZERO,
+    };
     Ok(stage.measure()?.then_some(stage))
 }
 
@@ -235,7 +323,13 @@ pub fn run(plan: &Plan<'_>, results: &Path) -> Result<()> {
     pass(plan, &short, |verdict| verdict.is_none(), SO_FAR, results)?;
     let swarm = swarm(plan.scratch)?;
     long.extend(&swarm);
-    pass(plan, &long, |verdict| verdict == Some(SO_FAR), "survived", results)
+    pass(
+        plan,
+        &long,
+        |verdict| verdict == Some(SO_FAR),
+        "survived",
+        results,
+    )
 }
 
 /// Runs stages on all mutants whose verdict so far is open.
@@ -248,13 +342,25 @@ fn pass(
 ) -> Result<()> {
     let (known, mut left) = (newest(results), plan.tried.clone());
     shuffle(&mut left, plan.seed);
-    left.retain(|&number| is_open(known.get(&plan.mutants[number as usize].name).map(|row| &*row[0])));
+    left.retain(|&number| {
+        is_open(
+            known
+                .get(&plan.mutants[number as usize].name)
+                .map(|row| &*row[0]),
+        )
+    });
     left.reverse();
-    let file = OpenOptions::new().create(true).append(true).open(results).context("the results can be written")?;
+    let file = OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(results)
+        .context("the results can be written")?;
     let (left, file) = (Mutex::new(left), Mutex::new(file));
     let work = || -> Result<()> {
         loop {
-            let Some(number) = left.lock().expect("no panic").pop() else { return Ok(()) };
+            let Some(number) = left.lock().expect("no panic").pop() else {
+                return Ok(());
+            };
             let mutant = &plan.mutants[number as usize];
             let (mut verdict, begun) = (survived.to_string(), Instant::now());
             for stage in stages {
@@ -272,13 +378,17 @@ fn pass(
     };
     std::thread::scope(|scope| {
         let workers: Vec<_> = (0..plan.jobs).map(|_| scope.spawn(work)).collect();
-        workers.into_iter().try_for_each(|worker| worker.join().expect("no panic"))
+        workers
+            .into_iter()
+            .try_for_each(|worker| worker.join().expect("no panic"))
     })
 }
 
 fn newest(results: &Path) -> BTreeMap<String, Vec<String>> {
     let text = fs::read_to_string(results).unwrap_or_default();
-    let rows = text.lines().map(|line| line.split('\t').map(String::from).collect::<Vec<_>>());
+    let rows = text
+        .lines()
+        .map(|line| line.split('\t').map(String::from).collect::<Vec<_>>());
     rows.map(|row| (row[3].clone(), row)).collect()
 }
 
@@ -295,14 +405,31 @@ fn shuffle(numbers: &mut [u32], mut seed: u64) {
 pub fn notify(results: &Path) -> Result<()> {
     let rows: Vec<Vec<String>> = newest(results).into_values().collect();
     for folder in crate::rewrite::FOLDERS.into_iter().chain([""]) {
-        let of: Vec<&Vec<String>> = rows.iter().filter(|row| folder.is_empty() || row[1] == folder).collect();
-        let killed = of.iter().filter(|row| !row[0].starts_with("survived")).count();
-        let by = |binary: &str| of.iter().filter(|row| row[0].split(' ').next() == Some(binary)).count();
+        let of: Vec<&Vec<String>> = rows
+            .iter()
+            .filter(|row| folder.is_empty() || row[1] == folder)
+            .collect();
+        let killed = of
+            .iter()
+            .filter(|row| !row[0].starts_with("survived"))
+            .count();
+        let by = |binary: &str| {
+            of.iter()
+                .filter(|row| row[0].split(' ').next() == Some(binary))
+                .count()
+        };
         let timed_out = of.iter().filter(|row| row[0].ends_with("(time)")).count();
         let percent = 100.0 * killed as f64 / of.len().max(1) as f64;
-        let by: Vec<String> =
-            BINARIES.iter().chain(&["swarm"]).map(|binary| format!("{binary} {}", by(binary))).collect();
-        let folder = if folder.is_empty() { "together" } else { folder };
+        let by: Vec<String> = BINARIES
+            .iter()
+            .chain(&["swarm"])
+            .map(|binary| format!("{binary} {}", by(binary)))
+            .collect();
+        let folder = if folder.is_empty() {
+            "together"
+        } else {
+            folder
+        };
         println!(
             "{folder}: {} tried, {killed} killed ({percent:.1} %), {timed_out} of them by time; {}",
             of.len(),

@@ -1,7 +1,7 @@
 //! Mutation testing: a copy of the source tree with all changes in it, made to compile.
 
-use anyhow::{bail, ensure, Context, Result};
-use crate::rewrite::{rewrite, FOLDERS, Mutant, Rewritten};
+use crate::rewrite::{FOLDERS, Mutant, Rewritten, rewrite};
+use anyhow::{Context, Result, bail, ensure};
 use serde_json::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -10,7 +10,8 @@ use std::process::{Command, Stdio};
 
 /// Source of the engine's switch, which reads the number of the active mutant at its first call.
 const SWITCH: &str = r#"
-/// The number of the change that this process makes; none is `u32::MAX - 1`, not read yet `u32::MAX`.
+/// The number of the change that this process makes; none is `u32::MAX - 1`, not read yet
+/// `u32::MAX`.
 static MUTANT: std::sync::atomic::AtomicU32 = std::sync::atomic::AtomicU32::new(u32::MAX);
 
 #[doc(hidden)]
@@ -44,7 +45,11 @@ const REDUCED_SEEDS: [(&str, &str, &str); 11] = [
     ("streams/eqa.rs", "0..200", "0..20"),
     ("streams/alone.rs", "RUNS: u64 = 300", "RUNS: u64 = 40"),
     ("streams/deaths.rs", "RUNS: u64 = 500", "RUNS: u64 = 50"),
-    ("streams/deaths.rs", "RETURN_RUNS: u64 = 400", "RETURN_RUNS: u64 = 40"),
+    (
+        "streams/deaths.rs",
+        "RETURN_RUNS: u64 = 400",
+        "RETURN_RUNS: u64 = 40",
+    ),
     ("messages/bad_input.rs", "RUNS: u64 = 600", "RUNS: u64 = 60"),
     ("messages/main.rs", "0..2000", "0..150"),
 ];
@@ -62,33 +67,51 @@ impl Scratch {
     /// Copies the files of the repository `from` to `root`, with those of `mutants` that compile.
     pub fn make(from: &Path, root: &Path, mutants: &[Mutant]) -> Result<Scratch> {
         copy(from, root)?;
-        let mut scratch = Scratch { root: root.into(), uncompiled: BTreeSet::new(), unswitched: BTreeSet::new() };
+        let mut scratch = Scratch {
+            root: root.into(),
+            uncompiled: BTreeSet::new(),
+            unswitched: BTreeSet::new(),
+        };
         // Mutants that an earlier run has excluded are not tried again.
         let notes = root.join(NOTES);
         let known = fs::read_to_string(&notes).unwrap_or_default();
         let known: BTreeSet<&str> = known.lines().collect();
         let names = (0..).zip(mutants);
-        scratch.uncompiled =
-            names.filter(|(_, mutant)| known.contains(&*mutant.name)).map(|(number, _)| number).collect();
+        scratch.uncompiled = names
+            .filter(|(_, mutant)| known.contains(&*mutant.name))
+            .map(|(number, _)| number)
+            .collect();
         let mut files: BTreeMap<&str, Changed<'_>> = BTreeMap::new();
         for (number, mutant) in (0..).zip(mutants) {
             let entry = files.entry(&mutant.file);
-            let (_, list) = entry.or_insert((plain(&fs::read_to_string(from.join(&mutant.file))?), Vec::new()));
+            let (_, list) = entry.or_insert((
+                plain(&fs::read_to_string(from.join(&mutant.file))?),
+                Vec::new(),
+            ));
             list.push((number, mutant));
         }
         loop {
             let mut rewritten = BTreeMap::new();
             for (&file, (source, list)) in &files {
-                let kept: Vec<_> =
-                    list.iter().filter(|(number, _)| !scratch.uncompiled.contains(number)).copied().collect();
+                let kept: Vec<_> = list
+                    .iter()
+                    .filter(|(number, _)| !scratch.uncompiled.contains(number))
+                    .copied()
+                    .collect();
                 let out = rewrite(source, &kept).context(file.to_string())?;
                 write(&root.join(file), out.text.as_bytes())?;
                 rewritten.insert(file, out);
             }
-            scratch.unswitched = rewritten.values().flat_map(|out| out.left_out.clone()).collect();
+            scratch.unswitched = rewritten
+                .values()
+                .flat_map(|out| out.left_out.clone())
+                .collect();
             let wrong = scratch.errors(&rewritten)?;
             if wrong.is_empty() {
-                let names = scratch.uncompiled.iter().map(|&number| format!("{}\n", mutants[number as usize].name));
+                let names = scratch
+                    .uncompiled
+                    .iter()
+                    .map(|&number| format!("{}\n", mutants[number as usize].name));
                 fs::write(&notes, names.collect::<String>())?;
                 return Ok(scratch);
             }
@@ -100,13 +123,22 @@ impl Scratch {
     pub fn cargo(&self) -> Command {
         let mut command = Command::new("cargo");
         // Lints do not apply to mutants.
-        command.current_dir(&self.root).env("RUSTFLAGS", "--cap-lints=allow").env("CARGO_INCREMENTAL", "0");
+        command
+            .current_dir(&self.root)
+            .env("RUSTFLAGS", "--cap-lints=allow")
+            .env("CARGO_INCREMENTAL", "0");
         command
     }
 
     fn errors(&self, rewritten: &BTreeMap<&str, Rewritten>) -> Result<BTreeSet<u32>> {
         let mut command = self.cargo();
-        command.args(["check", "-p", "ethbcast-transport", "--locked", "--message-format=json"]);
+        command.args([
+            "check",
+            "-p",
+            "ethbcast-transport",
+            "--locked",
+            "--message-format=json",
+        ]);
         let output = command.stderr(Stdio::inherit()).output()?;
         let (mut wrong, mut strange) = (BTreeSet::new(), Vec::new());
         for line in String::from_utf8_lossy(&output.stdout).lines() {
@@ -118,11 +150,21 @@ impl Scratch {
             let mut found = false;
             // The primary place first; some errors are only reported together with the places they
             // lead to.
-            for span in spans.iter().filter(|span| span["is_primary"] == true).chain(&spans) {
-                let (file, line) = (span["file_name"].as_str().unwrap_or_default(), &span["line_start"]);
+            for span in spans
+                .iter()
+                .filter(|span| span["is_primary"] == true)
+                .chain(&spans)
+            {
+                let (file, line) = (
+                    span["file_name"].as_str().unwrap_or_default(),
+                    &span["line_start"],
+                );
                 let line = line.as_u64().unwrap_or_default() as usize;
                 let lines = rewritten.get(file).into_iter().flat_map(|out| &out.lines);
-                let here: Vec<u32> = lines.filter(|(_, lines)| lines.contains(&line)).map(|(&id, _)| id).collect();
+                let here: Vec<u32> = lines
+                    .filter(|(_, lines)| lines.contains(&line))
+                    .map(|(&id, _)| id)
+                    .collect();
                 found |= !here.is_empty();
                 wrong.extend(here);
                 if found {
@@ -134,7 +176,10 @@ impl Scratch {
             }
         }
         if wrong.is_empty() && !output.status.success() {
-            bail!("the copy does not compile, and no change is to blame:\n{}", strange.concat());
+            bail!(
+                "the copy does not compile, and no change is to blame:\n{}",
+                strange.concat()
+            );
         }
         Ok(wrong)
     }
@@ -142,20 +187,46 @@ impl Scratch {
 
 /// Returns the source, in equal length, with plain functions instead of `const` ones.
 fn plain(source: &str) -> String {
-    let keep = |line: &str| CONSTANT.iter().any(|name| line.contains(&format!("const fn {name}(")));
+    let keep = |line: &str| {
+        CONSTANT
+            .iter()
+            .any(|name| line.contains(&format!("const fn {name}(")))
+    };
     let lines = source.split_inclusive('\n');
-    lines.map(|line| if keep(line) { line.into() } else { line.replace("const fn ", "      fn ") }).collect()
+    lines
+        .map(|line| {
+            if keep(line) {
+                line.into()
+            } else {
+                line.replace("const fn ", "      fn ")
+            }
+        })
+        .collect()
 }
 
 /// Copies the files that git tracks, without build outputs and the files to be rewritten.
 fn copy(from: &Path, to: &Path) -> Result<()> {
-    let output = Command::new("git").current_dir(from).args(["ls-files", "-z"]).output()?;
-    ensure!(output.status.success(), "git ls-files: {}", String::from_utf8_lossy(&output.stderr));
-    let is_rewritten = |file: &str| FOLDERS.iter().any(|folder| file.starts_with(&format!("transport/src/{folder}/")));
+    let output = Command::new("git")
+        .current_dir(from)
+        .args(["ls-files", "-z"])
+        .output()?;
+    ensure!(
+        output.status.success(),
+        "git ls-files: {}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let is_rewritten = |file: &str| {
+        FOLDERS
+            .iter()
+            .any(|folder| file.starts_with(&format!("transport/src/{folder}/")))
+    };
     for file in String::from_utf8(output.stdout)?.split_terminator('\0') {
         let source = from.join(file);
         if source.is_file() && !(is_rewritten(file) && to.join(file).exists()) {
-            write(&to.join(file), &in_copy(file, fs::read(&source).with_context(|| file.to_string())?)?)?;
+            write(
+                &to.join(file),
+                &in_copy(file, fs::read(&source).with_context(|| file.to_string())?)?,
+            )?;
         }
     }
     Ok(())
@@ -165,10 +236,15 @@ fn in_copy(file: &str, bytes: Vec<u8>) -> Result<Vec<u8>> {
     if file == "transport/src/lib.rs" {
         return Ok([&bytes, SWITCH.as_bytes()].concat());
     }
-    let mut few = REDUCED_SEEDS.iter().filter(|(tests, ..)| file == format!("transport/tests/{tests}"));
+    let mut few = REDUCED_SEEDS
+        .iter()
+        .filter(|(tests, ..)| file == format!("transport/tests/{tests}"));
     few.try_fold(bytes, |bytes, (_, many, few)| {
         let text = String::from_utf8(bytes)?;
-        ensure!(text.contains(many), "{file} has no {many} any more: say here what it is now");
+        ensure!(
+            text.contains(many),
+            "{file} has no {many} any more: say here what it is now"
+        );
         Ok(text.replace(many, few).into_bytes())
     })
 }
@@ -192,7 +268,8 @@ mod tests {
     fn every_reduction_finds_its_text_in_a_test_of_the_tree() {
         let tests = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../transport/tests");
         for (file, many, _) in REDUCED_SEEDS {
-            let text = fs::read_to_string(tests.join(file)).unwrap_or_else(|error| panic!("{file}: {error}"));
+            let text = fs::read_to_string(tests.join(file))
+                .unwrap_or_else(|error| panic!("{file}: {error}"));
             assert!(text.contains(many), "{file} has no {many}");
         }
     }

@@ -1,8 +1,9 @@
 //! Program for fault injection: whole transfers in network namespaces, each with random faults
 //! drawn from a seed.
 //!
-//! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build --release -p
-//! ethbcast`. Every failure is printed with the command that plays it again; docs/testing.md says what is judged.
+//! `cargo run --release -p ethbcast-tests --bin chaos -- --runs 500`, as root, after `cargo build
+//! --release -p ethbcast`. Every failure is printed with the command that plays it again;
+//! docs/testing.md says what is judged.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -61,7 +62,11 @@ struct Arguments {
 fn main() -> anyhow::Result<ExitCode> {
     let arguments = Arguments::parse();
     let terms = arguments.terms();
-    if arguments.seed.checked_add(arguments.runs).is_none_or(|end| end == arguments.seed) {
+    if arguments
+        .seed
+        .checked_add(arguments.runs)
+        .is_none_or(|end| end == arguments.seed)
+    {
         bail!(
             "--seed {} --runs {}: there is none; seeds are the numbers below {}",
             arguments.seed,
@@ -82,23 +87,42 @@ fn main() -> anyhow::Result<ExitCode> {
     let interrupt = Interrupt::hold()?;
     let interrupted = AtomicBool::new(false);
     let (lab, terms, only) = (arguments.lab.as_str(), arguments.terms(), arguments.only);
-    let campaign = Campaign { program: &program, lab, jobs: arguments.jobs, terms, only, interrupted: &interrupted };
+    let campaign = Campaign {
+        program: &program,
+        lab,
+        jobs: arguments.jobs,
+        terms,
+        only,
+        interrupted: &interrupted,
+    };
     let results = thread::scope(|scope| {
-        let job = scope.spawn(|| campaign.run(arguments.seeds(), |run, result| note(&arguments, run, result)));
+        let job = scope.spawn(|| {
+            campaign.run(arguments.seeds(), |run, result| {
+                note(&arguments, run, result)
+            })
+        });
         while !job.is_finished() {
             if interrupt.check().is_err() {
                 interrupted.store(true, Ordering::Relaxed);
             }
             thread::sleep(LOOK_EVERY);
         }
-        job.join().unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
+        job.join()
+            .unwrap_or_else(|panicked| std::panic::resume_unwind(panicked))
     })?;
     print!("{}", results.tally.text());
-    results.failures.iter().for_each(|failure| println!("\n{failure}"));
+    results
+        .failures
+        .iter()
+        .for_each(|failure| println!("\n{failure}"));
     if interrupted.into_inner() {
         bail!("interrupted; the labs have been taken down");
     }
-    Ok(if results.failures.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if results.failures.is_empty() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 impl Arguments {
@@ -121,9 +145,16 @@ fn note(arguments: &Arguments, scenario: &Scenario, result: &anyhow::Result<Verd
     let seed = scenario.seed;
     match result {
         Ok(verdict) => {
-            let word = if verdict.wrong.is_empty() { "good" } else { "BAD " };
+            let word = if verdict.wrong.is_empty() {
+                "good"
+            } else {
+                "BAD "
+            };
             let wrong = verdict.wrong.join("; ");
-            eprintln!("{word} {seed} {:.2} s, {} files; {scenario}; {wrong}", verdict.seconds, verdict.exact);
+            eprintln!(
+                "{word} {seed} {:.2} s, {} files; {scenario}; {wrong}",
+                verdict.seconds, verdict.exact
+            );
             if let Err(error) = write(arguments, scenario, verdict) {
                 eprintln!("{error:#}");
             }
@@ -145,6 +176,11 @@ fn write(arguments: &Arguments, scenario: &Scenario, verdict: &Verdict) -> anyho
     if good {
         return Ok(());
     }
-    let headings = [format!("{} {scenario}", scenario.seed), verdict.wrong.join("; ")];
-    arguments.records.complain(&headings.each_ref().map(String::as_str), &verdict.said)
+    let headings = [
+        format!("{} {scenario}", scenario.seed),
+        verdict.wrong.join("; "),
+    ];
+    arguments
+        .records
+        .complain(&headings.each_ref().map(String::as_str), &verdict.said)
 }

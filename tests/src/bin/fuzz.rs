@@ -1,9 +1,12 @@
 //! Program that keeps the saved inputs of the fuzz targets and runs them without a fuzzer.
 //!
-//! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus of a target.
-//! * `fuzz unpack TARGET FOLDER`: writes every input of the corpus of a target as a file into a folder, for libFuzzer.
+//! * `fuzz keep TARGET FOLDER`: puts every file of a folder, such as libFuzzer's, into the corpus
+//!   of a target.
+//! * `fuzz unpack TARGET FOLDER`: writes every input of the corpus of a target as a file into a
+//!   folder, for libFuzzer.
 //! * `fuzz show TARGET FILE`: gives a target one input.
-//! * `fuzz run EXECUTIONS [TARGET...]`: gives these targets, or all, as many mutations of their corpus.
+//! * `fuzz run EXECUTIONS [TARGET...]`: gives these targets, or all, as many mutations of their
+//!   corpus.
 
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, keep, load};
 use std::fs;
@@ -48,9 +51,12 @@ fn read(path: &Path) -> Result<Vec<u8>, String> {
 }
 
 fn keep_all(target: &Target, folder: &Path) -> Result<(), String> {
-    let unreadable = |error: std::io::Error| format!("{} cannot be read: {error}", folder.display());
+    let unreadable =
+        |error: std::io::Error| format!("{} cannot be read: {error}", folder.display());
     let files = fs::read_dir(folder).map_err(unreadable)?;
-    let inputs = files.map(|file| read(&file.map_err(unreadable)?.path())).collect::<Result<Vec<_>, _>>()?;
+    let inputs = files
+        .map(|file| read(&file.map_err(unreadable)?.path()))
+        .collect::<Result<Vec<_>, _>>()?;
     let read = inputs.len();
     let new = keep(&target.corpus(), inputs)?;
     println!("{}: {read} read, {new} of them new", target.name);
@@ -58,7 +64,9 @@ fn keep_all(target: &Target, folder: &Path) -> Result<(), String> {
 }
 
 fn unpack(target: &Target, folder: &Path) -> Result<(), String> {
-    let unwritable = |path: &Path, error: std::io::Error| format!("{} cannot be written: {error}", path.display());
+    let unwritable = |path: &Path, error: std::io::Error| {
+        format!("{} cannot be written: {error}", path.display())
+    };
     fs::create_dir_all(folder).map_err(|error| unwritable(folder, error))?;
     for entry in load(&target.corpus())? {
         let path = folder.join(entry.name);
@@ -74,7 +82,9 @@ fn show(target: &Target, file: &Path) -> Result<(), String> {
 }
 
 fn run(executions: &str, targets: &[Target]) -> Result<(), String> {
-    let executions: u64 = executions.parse().map_err(|_| format!("`{executions}` is no number"))?;
+    let executions: u64 = executions
+        .parse()
+        .map_err(|_| format!("`{executions}` is no number"))?;
     // Another one for other mutations.
     let seed = std::env::var("ETHBCAST_SEED").map_or(Ok(1), |seed| seed.parse());
     let seed = seed.map_err(|_| "ETHBCAST_SEED is no number".to_owned())?;
@@ -83,7 +93,11 @@ fn run(executions: &str, targets: &[Target]) -> Result<(), String> {
         let begun = Instant::now();
         let mut mutator = Mutator::new(&corpus, seed);
         (0..executions).for_each(|_| (target.run)(&mutator.next_input()));
-        println!("{:12} {executions} executions in {:.0?}", target.name, begun.elapsed());
+        println!(
+            "{:12} {executions} executions in {:.0?}",
+            target.name,
+            begun.elapsed()
+        );
     }
     Ok(())
 }

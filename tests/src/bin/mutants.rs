@@ -42,18 +42,19 @@ fn asked() -> Result<Request, String> {
                 let number = arguments.next().and_then(|number| number.parse().ok());
                 schedules = number.ok_or("`--schedules` wants a number")?;
             }
-            name => bugs.push(
-                *BUGS
-                    .iter()
-                    .find(|bug| bug.name == name)
-                    .ok_or_else(|| format!("there is no planted bug `{name}`; without a name all are tried"))?,
-            ),
+            name => bugs.push(*BUGS.iter().find(|bug| bug.name == name).ok_or_else(|| {
+                format!("there is no planted bug `{name}`; without a name all are tried")
+            })?),
         }
     }
     if bugs.is_empty() {
         bugs = BUGS.to_vec();
     }
-    Ok(Request { bugs, schedules, is_hunter })
+    Ok(Request {
+        bugs,
+        schedules,
+        is_hunter,
+    })
 }
 
 fn main() -> ExitCode {
@@ -85,9 +86,13 @@ fn hunt_here(bug: Bug, schedules: u64) -> ExitCode {
 fn run(asked: &Request) -> Result<ExitCode, String> {
     let clean = hunt(0, CLEAN_SCHEDULES.min(asked.schedules), PATIENCE);
     if let Some(Found { schedules, what }) = clean {
-        return Err(format!("schedule {} finds something where no bug is on: {what}", schedules - 1));
+        return Err(format!(
+            "schedule {} finds something where no bug is on: {what}",
+            schedules - 1
+        ));
     }
-    let program = std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
+    let program =
+        std::env::current_exe().map_err(|error| format!("where this program is: {error}"))?;
     let (next, lines) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     std::thread::scope(|scope| {
         for _ in 0..AT_ONCE {
@@ -95,15 +100,26 @@ fn run(asked: &Request) -> Result<ExitCode, String> {
                 while let Some(&bug) = asked.bugs.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let found = hunt_in(&program, bug, asked.schedules);
                     print(bug, &found);
-                    lines.lock().expect("no printing panics").push(found.is_ok());
+                    lines
+                        .lock()
+                        .expect("no printing panics")
+                        .push(found.is_ok());
                 }
             });
         }
     });
     let lines = lines.into_inner().expect("no printing panics");
     let found = lines.iter().filter(|&&found| found).count();
-    println!("{found} of {} found within {} schedules", lines.len(), asked.schedules);
-    Ok(if found == lines.len() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    println!(
+        "{found} of {} found within {} schedules",
+        lines.len(),
+        asked.schedules
+    );
+    Ok(if found == lines.len() {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn print(bug: Bug, found: &Result<(u64, String), String>) {
@@ -118,14 +134,24 @@ fn print(bug: Bug, found: &Result<(u64, String), String>) {
 
 fn hunt_in(program: &Path, bug: Bug, schedules: u64) -> Result<(u64, String), String> {
     let mut command = Command::new(program);
-    command.args([HUNTER, bug.name, "--schedules", &schedules.to_string()]).stderr(Stdio::null());
+    command
+        .args([HUNTER, bug.name, "--schedules", &schedules.to_string()])
+        .stderr(Stdio::null());
     let output = command.output().map_err(|error| error.to_string())?;
     let said = String::from_utf8_lossy(&output.stdout);
-    let (number, what) = said.trim().split_once(' ').ok_or_else(|| said.trim().to_owned())?;
-    let number: u64 = number.parse().map_err(|_| format!("it ended with {}", output.status))?;
+    let (number, what) = said
+        .trim()
+        .split_once(' ')
+        .ok_or_else(|| said.trim().to_owned())?;
+    let number: u64 = number
+        .parse()
+        .map_err(|_| format!("it ended with {}", output.status))?;
     // A violation that occurs without the bug is no proof.
     match hunt(number - 1, 1, PATIENCE) {
         None => Ok((number, what.to_owned())),
-        Some(Found { what, .. }) => Err(format!("schedule {} finds without any bug: {what}", number - 1)),
+        Some(Found { what, .. }) => Err(format!(
+            "schedule {} finds without any bug: {what}",
+            number - 1
+        )),
     }
 }

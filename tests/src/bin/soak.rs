@@ -14,8 +14,9 @@ use ethbcast_tests::lab::{lab_name, one_switch, scratch};
 use ethbcast_tests::soak::{Course, HOSTS, run_sessions, run_traffic};
 use nix::unistd::Uid;
 
-/// Makes the allocator always return large blocks to the system when they are freed (mallopt(3), `M_MMAP_THRESHOLD`).
-/// The default later keeps more and more of them, which looks like a leak and is none.
+/// Makes the allocator always return large blocks to the system when they are freed (mallopt(3),
+/// `M_MMAP_THRESHOLD`). The default later keeps more and more of them, which looks like a leak and
+/// is none.
 const ALLOCATOR: (&str, &str) = ("MALLOC_MMAP_THRESHOLD_", "65536");
 
 /// Uses the library for long, in a lab, and looks whether it grows.
@@ -41,23 +42,41 @@ fn main() -> anyhow::Result<ExitCode> {
     if std::env::var_os(ALLOCATOR.0).is_none() {
         // The allocator reads this before `main`.
         let mut again = Command::new(std::env::current_exe()?);
-        return Err(again.args(std::env::args_os().skip(1)).env(ALLOCATOR.0, ALLOCATOR.1).exec().into());
+        return Err(again
+            .args(std::env::args_os().skip(1))
+            .env(ALLOCATOR.0, ALLOCATOR.1)
+            .exec()
+            .into());
     }
     let directory = scratch();
-    let lab = LabGuard::up(&ethbcast_lab::LabConfig { name: lab_name("soak"), ..one_switch(HOSTS) })?;
+    let lab = LabGuard::up(&ethbcast_lab::LabConfig {
+        name: lab_name("soak"),
+        ..one_switch(HOSTS)
+    })?;
     let mut is_good = true;
     if arguments.sessions > 0 {
         let began = Instant::now();
         let every = (arguments.sessions / u64::from(arguments.samples)).max(1);
         let course = run_sessions(&lab, directory.path(), arguments.sessions, every)?;
-        is_good &= notify(&format!("{} sessions in {:.0?}", arguments.sessions, began.elapsed()), &course);
+        is_good &= notify(
+            &format!("{} sessions in {:.0?}", arguments.sessions, began.elapsed()),
+            &course,
+        );
     }
     if arguments.minutes > 0.0 {
         let lasts = Duration::from_secs_f64(arguments.minutes * 60.0);
-        let (course, rounds) = run_traffic(&lab, directory.path(), lasts, lasts / arguments.samples)?;
-        is_good &= notify(&format!("{rounds} rounds of collectives in {lasts:.0?}"), &course);
+        let (course, rounds) =
+            run_traffic(&lab, directory.path(), lasts, lasts / arguments.samples)?;
+        is_good &= notify(
+            &format!("{rounds} rounds of collectives in {lasts:.0?}"),
+            &course,
+        );
     }
-    Ok(if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    Ok(if is_good {
+        ExitCode::SUCCESS
+    } else {
+        ExitCode::FAILURE
+    })
 }
 
 fn notify(what: &str, course: &Course) -> bool {

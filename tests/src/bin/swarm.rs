@@ -26,10 +26,23 @@ struct Arguments {
 }
 
 fn main() -> ExitCode {
-    let Arguments { seed, frames, seeds, from, large } = Arguments::parse();
+    let Arguments {
+        seed,
+        frames,
+        seeds,
+        from,
+        large,
+    } = Arguments::parse();
     let is_broken = if let Some(seed) = seed {
         println!("{}", Schedule::of(seed));
-        let (report, story) = play_traced(seed, if frames { TraceDetail::Frames } else { TraceDetail::Events });
+        let (report, story) = play_traced(
+            seed,
+            if frames {
+                TraceDetail::Frames
+            } else {
+                TraceDetail::Events
+            },
+        );
         story.iter().for_each(|line| println!("{line}"));
         println!("{report}");
         report.violation.is_some()

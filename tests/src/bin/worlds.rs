@@ -11,8 +11,8 @@ use std::time::Duration;
 struct Arguments {
     /// Name of the model.
     name: String,
-    /// Frames that may be lost or repeated in all. Without it one may at each step, and --depth says how many steps
-    /// there are.
+    /// Frames that may be lost or repeated in all. Without it one may at each step, and --depth
+    /// says how many steps there are.
     #[arg(long)]
     faults: Option<usize>,
     /// Timers that fall due at most while frames are on their way.
@@ -30,17 +30,48 @@ struct Arguments {
 }
 
 fn main() -> anyhow::Result<()> {
-    let Arguments { name, faults, early, deaths, depth, follow_one_in, replay } = Arguments::parse();
+    let Arguments {
+        name,
+        faults,
+        early,
+        deaths,
+        depth,
+        follow_one_in,
+        replay,
+    } = Arguments::parse();
     let names = || WORLDS.map(|world| world.name).join(", ");
-    let world = Named::find(&name).with_context(|| format!("there is no world `{name}`: choose one of {}", names()))?;
+    let world = Named::find(&name)
+        .with_context(|| format!("there is no world `{name}`: choose one of {}", names()))?;
     if let Some(events) = replay {
-        print!("{}", parse_events(&events).and_then(|events| world.replay(&events)).map_err(Error::msg)?);
+        print!(
+            "{}",
+            parse_events(&events)
+                .and_then(|events| world.replay(&events))
+                .map_err(Error::msg)?
+        );
         return Ok(());
     }
-    let depth = depth.unwrap_or(if faults.is_some() { usize::MAX } else { world.depth });
-    let (faults, early, ends_within) =
-        (faults.unwrap_or(usize::MAX), early.unwrap_or(usize::MAX), Duration::from_secs(10));
-    let explored = world.explore(Bounds { depth, faults, early, deaths, ends_within, follow_one_in });
-    println!("{name}: {}", explored.map_err(|violation| Error::msg(format!("{name}: {violation}")))?);
+    let depth = depth.unwrap_or(if faults.is_some() {
+        usize::MAX
+    } else {
+        world.depth
+    });
+    let (faults, early, ends_within) = (
+        faults.unwrap_or(usize::MAX),
+        early.unwrap_or(usize::MAX),
+        Duration::from_secs(10),
+    );
+    let explored = world.explore(Bounds {
+        depth,
+        faults,
+        early,
+        deaths,
+        ends_within,
+        follow_one_in,
+    });
+    println!(
+        "{name}: {}",
+        explored.map_err(|violation| Error::msg(format!("{name}: {violation}")))?
+    );
     Ok(())
 }

@@ -43,7 +43,9 @@ impl Campaign<'_> {
         seeds: Range<u64>,
         note: impl Fn(&Scenario, &anyhow::Result<Verdict>) + Sync,
     ) -> anyhow::Result<Results> {
-        let labs: Vec<_> = (0..self.jobs).map(|job| format!("{}{job}", self.lab)).collect();
+        let labs: Vec<_> = (0..self.jobs)
+            .map(|job| format!("{}{job}", self.lab))
+            .collect();
         let running = Lab::list()?;
         if let Some(lab) = labs.iter().find(|lab| running.contains(lab)) {
             bail!(
@@ -55,7 +57,9 @@ impl Campaign<'_> {
         let _shared = SharedDirectory::make(directory.path())?;
         let (next, results) = (AtomicU64::new(seeds.start), Mutex::<Results>::default());
         let work = |lab: &str| {
-            while let Some(seed) = Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end) {
+            while let Some(seed) =
+                Some(next.fetch_add(1, Ordering::Relaxed)).filter(|seed| *seed < seeds.end)
+            {
                 let scenario = Scenario::draw(seed, self.only, &self.terms);
                 let result = self.play(&scenario, lab, directory.path());
                 // An interrupted run has no result.
@@ -63,7 +67,10 @@ impl Campaign<'_> {
                     return;
                 }
                 note(&scenario, &result);
-                results.lock().unwrap_or_else(PoisonError::into_inner).add(&scenario, &result);
+                results
+                    .lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .add(&scenario, &result);
             }
         };
         thread::scope(|scope| labs.iter().for_each(|lab| drop(scope.spawn(|| work(lab)))));
@@ -71,8 +78,22 @@ impl Campaign<'_> {
     }
 
     fn play(&self, scenario: &Scenario, lab: &str, directory: &Path) -> anyhow::Result<Verdict> {
-        let Self { program, terms, interrupted, .. } = *self;
-        play(&ChaosStage { program, directory, lab, terms, interrupted }, scenario)
+        let Self {
+            program,
+            terms,
+            interrupted,
+            ..
+        } = *self;
+        play(
+            &ChaosStage {
+                program,
+                directory,
+                lab,
+                terms,
+                interrupted,
+            },
+            scenario,
+        )
     }
 }
 
@@ -86,7 +107,10 @@ impl Results {
             Err(error) => format!("it could not be played: {error:#}"),
         };
         if !wrong.is_empty() {
-            self.failures.push(format!("{}\n    {scenario}\n    {wrong}", scenario.replay()));
+            self.failures.push(format!(
+                "{}\n    {scenario}\n    {wrong}",
+                scenario.replay()
+            ));
         }
     }
 }
@@ -97,7 +121,11 @@ pub struct RunReport(Option<Value>);
 impl RunReport {
     pub fn read(stdout: &str) -> Self {
         // A root that failed earlier prints an object without receivers.
-        Self(serde_json::from_str(stdout).ok().filter(|report: &Value| report["receivers"].is_array()))
+        Self(
+            serde_json::from_str(stdout)
+                .ok()
+                .filter(|report: &Value| report["receivers"].is_array()),
+        )
     }
 
     pub fn is_there(&self) -> bool {
@@ -105,30 +133,51 @@ impl RunReport {
     }
 
     pub fn rows(&self) -> Vec<(String, String)> {
-        let rows = self.0.as_ref().and_then(|report| report["receivers"].as_array()).cloned().unwrap_or_default();
+        let rows = self
+            .0
+            .as_ref()
+            .and_then(|report| report["receivers"].as_array())
+            .cloned()
+            .unwrap_or_default();
         let word = |row: &Value, name: &str| row[name].as_str().unwrap_or_default().to_owned();
-        rows.iter().map(|row| (word(row, "host"), word(row, "status"))).collect()
+        rows.iter()
+            .map(|row| (word(row, "host"), word(row, "status")))
+            .collect()
     }
 
     pub fn statuses(&self, host: &str) -> Vec<String> {
-        self.rows().into_iter().filter(|(of, _)| is_name_of(of, host)).map(|(_, status)| status).collect()
+        self.rows()
+            .into_iter()
+            .filter(|(of, _)| is_name_of(of, host))
+            .map(|(_, status)| status)
+            .collect()
     }
 
     pub fn leaves_out(&self, host: &str) -> bool {
-        let list = self.0.as_ref().and_then(|report| report["left_out"].as_array());
-        list.is_some_and(|list| list.iter().any(|away| away["host"].as_str().is_some_and(|of| is_name_of(of, host))))
+        let list = self
+            .0
+            .as_ref()
+            .and_then(|report| report["left_out"].as_array());
+        list.is_some_and(|list| {
+            list.iter()
+                .any(|away| away["host"].as_str().is_some_and(|of| is_name_of(of, host)))
+        })
     }
 
     pub fn content(&self) -> Option<(u64, String)> {
         let report = self.0.as_ref()?;
-        Some((report["bytes"].as_u64()?, report["blake3"].as_str()?.to_owned()))
+        Some((
+            report["bytes"].as_u64()?,
+            report["blake3"].as_str()?.to_owned(),
+        ))
     }
 }
 
 /// Whether `name` means `host`: two hosts of one name are listed with their addresses,
 /// `n1@02:eb:00:00:00:01`.
 fn is_name_of(name: &str, host: &str) -> bool {
-    name.strip_prefix(host).is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
+    name.strip_prefix(host)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('@'))
 }
 
 /// Runs, good ones, those in which all troubles happened, and the longest.
@@ -161,19 +210,39 @@ impl ClassTally {
     /// Counts a run, under each class of its troubles.
     pub fn add(&mut self, verdict: &Verdict) {
         self.all.add(verdict);
-        verdict.classes.iter().for_each(|class| self.rows[*class as usize].add(verdict));
+        verdict
+            .classes
+            .iter()
+            .for_each(|class| self.rows[*class as usize].add(verdict));
     }
 
     /// Returns a row for each class and one for all runs. A run with two troubles counts in both
     /// rows.
     pub fn text(&self) -> String {
-        let mut text =
-            format!("{:<10} {:>5} {:>5} {:>5} {:>6} {:>8}\n", "class", "runs", "good", "came", "files", "worst");
-        let named = Class::ALL.into_iter().zip(&self.rows).filter(|(_, row)| row.runs > 0);
-        for (name, row) in named.map(|(class, row)| (class.name(), row)).chain([("all", &self.all)]) {
-            let Row { runs, good, came, exact, worst_seconds } = row;
-            writeln!(text, "{name:<10} {runs:>5} {good:>5} {came:>5} {exact:>6} {worst_seconds:>6.2} s")
-                .expect("writing to a String cannot fail");
+        let mut text = format!(
+            "{:<10} {:>5} {:>5} {:>5} {:>6} {:>8}\n",
+            "class", "runs", "good", "came", "files", "worst"
+        );
+        let named = Class::ALL
+            .into_iter()
+            .zip(&self.rows)
+            .filter(|(_, row)| row.runs > 0);
+        for (name, row) in named
+            .map(|(class, row)| (class.name(), row))
+            .chain([("all", &self.all)])
+        {
+            let Row {
+                runs,
+                good,
+                came,
+                exact,
+                worst_seconds,
+            } = row;
+            writeln!(
+                text,
+                "{name:<10} {runs:>5} {good:>5} {came:>5} {exact:>6} {worst_seconds:>6.2} s"
+            )
+            .expect("writing to a String cannot fail");
         }
         text
     }

@@ -1,4 +1,5 @@
-//! Fault injection: executes one run, from the start of hosts and programs, through its faults, to the end.
+//! Fault injection: executes one run, from the start of hosts and programs, through its faults, to
+//! the end.
 
 use super::judge::{Verdict, judge};
 use super::scenario::{ChaosEvent, Due, OUTSIDER, ROOT, Scenario};
@@ -72,12 +73,20 @@ impl<'a> ChaosRun<'a> {
         let hosts = if scenario.has_non_member() { 9 } else { 8 };
         let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
         let rate_bits_per_second = scenario.rate_bits_per_second;
-        let lab =
-            LabGuard::up(&LabConfig { name: stage.lab.to_owned(), rate_bits_per_second, ..LabConfig::new(topology) })?;
+        let lab = LabGuard::up(&LabConfig {
+            name: stage.lab.to_owned(),
+            rate_bits_per_second,
+            ..LabConfig::new(topology)
+        })?;
         let directory = stage.directory.join(stage.lab);
         fs::create_dir(&directory)?;
         let own = |(trouble, of): (usize, &super::scenario::Trouble)| {
-            let pending = |event: &ChaosEvent| Pending { event: event.clone(), trouble, ready: None, struck: None };
+            let pending = |event: &ChaosEvent| Pending {
+                event: event.clone(),
+                trouble,
+                ready: None,
+                struck: None,
+            };
             of.events.iter().map(pending).collect::<Vec<_>>()
         };
         Ok(Self {
@@ -111,7 +120,11 @@ impl<'a> ChaosRun<'a> {
     }
 
     pub fn hosts(&self) -> Vec<String> {
-        self.lab.hosts().into_iter().filter(|host| host != ROOT && host != OUTSIDER).collect()
+        self.lab
+            .hosts()
+            .into_iter()
+            .filter(|host| host != ROOT && host != OUTSIDER)
+            .collect()
     }
 
     fn start(&mut self) -> anyhow::Result<()> {
@@ -121,7 +134,8 @@ impl<'a> ChaosRun<'a> {
         self.strike_due(|due| due == Due::Before)?;
         self.prepare_attack()?;
         for host in self.hosts() {
-            let receiver = Receiver::start(self.stage, &self.lab, &host, &self.directory(&host), false)?;
+            let receiver =
+                Receiver::start(self.stage, &self.lab, &host, &self.directory(&host), false)?;
             self.receivers.push(receiver);
         }
         thread::sleep(HEAD_START);
@@ -135,20 +149,37 @@ impl<'a> ChaosRun<'a> {
         fs::write(&source, content(seed, usize::try_from(bytes)?))?;
         let (terms, hosts) = (&self.stage.terms, self.hosts().len());
         let mut send = self.stage.program.on(&self.lab, host, "send")?;
-        send.args(["--json", "-i", "eth0", "--via", self.scenario.via, "-n", &hosts.to_string()]);
+        send.args([
+            "--json",
+            "-i",
+            "eth0",
+            "--via",
+            self.scenario.via,
+            "-n",
+            &hosts.to_string(),
+        ]);
         send.args(["--patience", &terms.patience.as_secs_f64().to_string()]);
         send.args(["--stall", &terms.stall.as_secs_f64().to_string()]);
         let kept_out = self.scenario.kept_out();
         if kept_out > 0 {
-            send.args(["--min-receivers", &(hosts - kept_out.min(hosts - 1)).to_string()]);
+            send.args([
+                "--min-receivers",
+                &(hosts - kept_out.min(hosts - 1)).to_string(),
+            ]);
         }
         // A second sender may find that no receiver waits any more.
-        let wait = if kept_out > 0 || host == OUTSIDER { terms.send_wait } else { LONG_WAIT };
+        let wait = if kept_out > 0 || host == OUTSIDER {
+            terms.send_wait
+        } else {
+            LONG_WAIT
+        };
         send.args(["--max-wait", &wait.as_secs_f64().to_string()]);
         if self.scenario.late {
             send.arg("--late");
         }
-        send.arg(source).env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
+        send.arg(source)
+            .env_remove("RUST_LOG")
+            .env("RUST_BACKTRACE", "1");
         Process::start(send, Stdout::Kept).with_context(|| format!("the sender of {host}"))
     }
 
@@ -164,8 +195,14 @@ impl<'a> ChaosRun<'a> {
 
     pub fn processes(&mut self) -> impl Iterator<Item = (&str, &mut Process)> {
         let senders = [(ROOT, &mut self.root), (OUTSIDER, &mut self.second)];
-        let senders = senders.into_iter().filter_map(|(host, process)| Some((host, process.as_mut()?)));
-        senders.chain(self.receivers.iter_mut().map(|receiver| (receiver.host.as_str(), &mut receiver.process)))
+        let senders = senders
+            .into_iter()
+            .filter_map(|(host, process)| Some((host, process.as_mut()?)));
+        senders.chain(
+            self.receivers
+                .iter_mut()
+                .map(|receiver| (receiver.host.as_str(), &mut receiver.process)),
+        )
     }
 
     fn watch(&mut self) -> anyhow::Result<()> {
@@ -174,8 +211,17 @@ impl<'a> ChaosRun<'a> {
             if Instant::now() > deadline {
                 return self.note_hung();
             }
-            let lines: Vec<_> = self.root.iter().flat_map(Process::lines).map(|line| line.text).collect();
-            let is_joined = |host: &str| lines.iter().any(|line| line.contains(&format!("{host} joined")));
+            let lines: Vec<_> = self
+                .root
+                .iter()
+                .flat_map(Process::lines)
+                .map(|line| line.text)
+                .collect();
+            let is_joined = |host: &str| {
+                lines
+                    .iter()
+                    .any(|line| line.contains(&format!("{host} joined")))
+            };
             let share = self.sent_share(lines.iter().any(|line| line.starts_with("sending ")))?;
             let now = Instant::now();
             for pending in &mut self.pending {
@@ -196,8 +242,17 @@ impl<'a> ChaosRun<'a> {
 
     fn strike_due(&mut self, wanted: impl Fn(Due) -> bool) -> anyhow::Result<()> {
         for index in 0..self.pending.len() {
-            let Pending { event, ready, struck, .. } = &self.pending[index];
-            let since = if event.due == Due::Before { Some(self.started) } else { *ready };
+            let Pending {
+                event,
+                ready,
+                struck,
+                ..
+            } = &self.pending[index];
+            let since = if event.due == Due::Before {
+                Some(self.started)
+            } else {
+                *ready
+            };
             let is_due = since.is_some_and(|since| since.elapsed() >= event.then);
             if struck.is_none() && is_due && wanted(event.due) {
                 let event = event.clone();
@@ -210,7 +265,9 @@ impl<'a> ChaosRun<'a> {
 
     fn is_over(&mut self) -> anyhow::Result<bool> {
         let is_coming = |pending: &Pending| {
-            pending.struck.is_none() && pending.ready.is_some() && pending.event.deed.starts_a_program()
+            pending.struck.is_none()
+                && pending.ready.is_some()
+                && pending.event.deed.starts_a_program()
         };
         let mut over = !self.pending.iter().any(is_coming);
         for (_, process) in self.processes() {
@@ -247,8 +304,12 @@ impl<'a> ChaosRun<'a> {
             last = process.ended()?.map_or(last, |(at, _)| last.max(at));
         }
         self.ended = self.hung.is_empty().then_some(last);
-        self.processes().for_each(|(_, process)| process.drain_output());
-        self.forged_frames = self.attacker.take().map_or(0, |attacker| attacker.sent_frames());
+        self.processes()
+            .for_each(|(_, process)| process.drain_output());
+        self.forged_frames = self
+            .attacker
+            .take()
+            .map_or(0, |attacker| attacker.sent_frames());
         if self.hung.is_empty() {
             let deadline = Instant::now() + OUTPUT_GRACE;
             self.left_processes = self.count_processes()?;
@@ -261,7 +322,11 @@ impl<'a> ChaosRun<'a> {
     }
 
     fn count_processes(&self) -> anyhow::Result<usize> {
-        let counts = self.lab.hosts().into_iter().map(|host| Ok(processes_on(&self.lab, &host)?.len()));
+        let counts = self
+            .lab
+            .hosts()
+            .into_iter()
+            .map(|host| Ok(processes_on(&self.lab, &host)?.len()));
         counts.sum()
     }
 }
@@ -285,14 +350,36 @@ pub struct Receiver {
 }
 
 impl Receiver {
-    pub fn start(stage: &ChaosStage, lab: &Lab, host: &str, directory: &Path, again: bool) -> anyhow::Result<Self> {
+    pub fn start(
+        stage: &ChaosStage,
+        lab: &Lab,
+        host: &str,
+        directory: &Path,
+        again: bool,
+    ) -> anyhow::Result<Self> {
         let dest = directory.join(DESTS[usize::from(again)]);
         let mut command = stage.program.on(lab, host, "recv")?;
-        command.args(["--json", "-i", "eth0", "--max-wait", &stage.terms.receive_wait.as_secs_f64().to_string()]);
-        command.args(["--patience", &stage.terms.patience.as_secs_f64().to_string()]).arg(&dest);
+        command.args([
+            "--json",
+            "-i",
+            "eth0",
+            "--max-wait",
+            &stage.terms.receive_wait.as_secs_f64().to_string(),
+        ]);
+        command
+            .args([
+                "--patience",
+                &stage.terms.patience.as_secs_f64().to_string(),
+            ])
+            .arg(&dest);
         command.env_remove("RUST_LOG").env("RUST_BACKTRACE", "1");
-        let process = Process::start(command, Stdout::Kept).with_context(|| format!("the receiver of {host}"))?;
-        Ok(Self { host: host.to_owned(), process, dest })
+        let process = Process::start(command, Stdout::Kept)
+            .with_context(|| format!("the receiver of {host}"))?;
+        Ok(Self {
+            host: host.to_owned(),
+            process,
+            dest,
+        })
     }
 
     pub fn strays(&self) -> Vec<String> {

@@ -119,7 +119,9 @@ pub struct Scenario {
 impl Scenario {
     /// Whether one of the run's troubles reduces the promise to `promise`.
     pub fn promises(&self, promise: Promise) -> bool {
-        self.troubles.iter().any(|trouble| trouble.promise == promise)
+        self.troubles
+            .iter()
+            .any(|trouble| trouble.promise == promise)
     }
 
     pub fn promises_files(&self) -> bool {
@@ -128,12 +130,19 @@ impl Scenario {
 
     /// Returns the number of hosts that may be unable to join.
     pub fn kept_out(&self) -> usize {
-        self.troubles.iter().filter(|trouble| trouble.keeps_out).map(|trouble| trouble.marred.len()).sum()
+        self.troubles
+            .iter()
+            .filter(|trouble| trouble.keeps_out)
+            .map(|trouble| trouble.marred.len())
+            .sum()
     }
 
     /// Whether a host outside the session is needed.
     pub fn has_non_member(&self) -> bool {
-        self.troubles.iter().flat_map(|trouble| &trouble.events).any(|event| event.host == OUTSIDER)
+        self.troubles
+            .iter()
+            .flat_map(|trouble| &trouble.events)
+            .any(|event| event.host == OUTSIDER)
     }
 
     /// Returns the time that the bytes take on a cable.
@@ -148,24 +157,44 @@ impl Scenario {
     }
 
     pub fn limit(&self, terms: &Terms) -> Duration {
-        let gathering = if self.kept_out() > 0 { terms.receive_wait } else { Duration::ZERO };
+        let gathering = if self.kept_out() > 0 {
+            terms.receive_wait
+        } else {
+            Duration::ZERO
+        };
         let extra: Duration = self.troubles.iter().map(|trouble| trouble.extra).sum();
         (Duration::from_secs(8) + gathering + self.transfer() * 6 + extra).mul_f64(terms.slack)
     }
 
     pub fn replay(&self) -> String {
-        let only = self.only.map_or(String::new(), |class| format!(" --only {class}"));
-        format!("cargo run --release -p ethbcast-tests --bin chaos -- --runs 1 --seed {}{only}", self.seed)
+        let only = self
+            .only
+            .map_or(String::new(), |class| format!(" --only {class}"));
+        format!(
+            "cargo run --release -p ethbcast-tests --bin chaos -- --runs 1 --seed {}{only}",
+            self.seed
+        )
     }
 }
 
 impl fmt::Display for Scenario {
     fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let rate = self.rate_bits_per_second.map_or("unshaped".to_owned(), ethbcast_lab::format_rate);
-        let troubles: Vec<_> =
-            self.troubles.iter().map(|trouble| format!("{}: {}", trouble.class, trouble.words)).collect();
+        let rate = self
+            .rate_bits_per_second
+            .map_or("unshaped".to_owned(), ethbcast_lab::format_rate);
+        let troubles: Vec<_> = self
+            .troubles
+            .iter()
+            .map(|trouble| format!("{}: {}", trouble.class, trouble.words))
+            .collect();
         let late = if self.late { ", late welcome" } else { "" };
-        write!(to, "{} {} bytes {rate}{late}; {}", self.via, self.bytes, troubles.join("; "))
+        write!(
+            to,
+            "{} {} bytes {rate}{late}; {}",
+            self.via,
+            self.bytes,
+            troubles.join("; ")
+        )
     }
 }
 
@@ -240,7 +269,10 @@ impl FromStr for Class {
     fn from_str(text: &str) -> Result<Self, String> {
         let named = Class::ALL.into_iter().find(|class| class.name() == text);
         named.ok_or_else(|| {
-            format!("there is no class `{text}`: choose one of {}", Class::ALL.map(Class::name).join(", "))
+            format!(
+                "there is no class `{text}`: choose one of {}",
+                Class::ALL.map(Class::name).join(", ")
+            )
         })
     }
 }

@@ -5,7 +5,9 @@ use super::scenario::{Attack, ChaosEvent, Deed, Manners, OUTSIDER, ROOT};
 use crate::lab::{SmallDisk, Tap, ThinDisk, destination, faults, power_off, within};
 use ethbcast_lab::Lab;
 use ethbcast_transport::sim::Random;
-use ethbcast_transport::wire::{EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, parse, seal};
+use ethbcast_transport::wire::{
+    EtherType, EthernetHeader, Flags, Header, Kind, OVERHEAD_BYTES, Rank, parse, seal,
+};
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::signal::Signal;
 use nix::sys::time::TimeSpec;
@@ -44,7 +46,8 @@ impl Strike for ChaosRun<'_> {
             Deed::Continue => signal(self, host, Signal::SIGCONT)?,
             Deed::PowerOff => power_off(self.lab(), host)?,
             Deed::Faults(which, way, fraction) => {
-                self.lab().set_faults(host, &faults(self.lab(), which, way, fraction)?)?;
+                self.lab()
+                    .set_faults(host, &faults(self.lab(), which, way, fraction)?)?;
             }
             Deed::Heal => self.lab().set_faults(host, &[])?,
             Deed::Loss(fraction) => self.lab().set_loss(host, fraction)?,
@@ -61,7 +64,8 @@ impl Strike for ChaosRun<'_> {
             Deed::ThinDisk(room_mib) => {
                 let store = self.directory(&format!("store-{host}"));
                 fs::create_dir(&store)?;
-                self.thin_disks.push(ThinDisk::make(&store, &self.directory(host), room_mib)?);
+                self.thin_disks
+                    .push(ThinDisk::make(&store, &self.directory(host), room_mib)?);
             }
             Deed::FillDisk => {
                 let mut own = self.small_disks.iter().filter(|(of, _)| of == host);
@@ -78,18 +82,27 @@ impl Strike for ChaosRun<'_> {
     }
 
     fn prepare_attack(&mut self) -> anyhow::Result<()> {
-        let attack = self.pending.iter().find_map(|pending| match pending.event.deed {
-            Deed::Attack(attack) => Some(attack),
-            _ => None,
-        });
+        let attack = self
+            .pending
+            .iter()
+            .find_map(|pending| match pending.event.deed {
+                Deed::Attack(attack) => Some(attack),
+                _ => None,
+            });
         let Some(attack) = attack else { return Ok(()) };
         self.attacker = Some(Attacker::start(self.lab(), attack, self.scenario.seed)?);
-        if attack == Attack::Old { rehearse(self) } else { Ok(()) }
+        if attack == Attack::Old {
+            rehearse(self)
+        } else {
+            Ok(())
+        }
     }
 }
 
 fn signal(play: &mut ChaosRun, host: &str, signal: Signal) -> anyhow::Result<()> {
-    play.processes().filter(|(of, _)| *of == host).try_for_each(|(_, process)| process.signal(signal))
+    play.processes()
+        .filter(|(of, _)| *of == host)
+        .try_for_each(|(_, process)| process.signal(signal))
 }
 
 fn rehearse(play: &mut ChaosRun) -> anyhow::Result<()> {
@@ -99,11 +112,19 @@ fn rehearse(play: &mut ChaosRun) -> anyhow::Result<()> {
         fs::create_dir_all(&own)?;
         Receiver::start(play.stage, play.lab(), &host, &own, false)
     };
-    let mut receivers = play.hosts().into_iter().map(start).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut receivers = play
+        .hosts()
+        .into_iter()
+        .map(start)
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let mut root = play.sender(ROOT, 0, REHEARSED_BYTES)?;
     within(REHEARSAL, || {
-        let mut all = receivers.iter_mut().map(|receiver| &mut receiver.process).chain([&mut root]);
-        all.all(|process| matches!(process.ended(), Ok(Some(_)))).then_some(())
+        let mut all = receivers
+            .iter_mut()
+            .map(|receiver| &mut receiver.process)
+            .chain([&mut root]);
+        all.all(|process| matches!(process.ended(), Ok(Some(_))))
+            .then_some(())
     });
     drop((receivers, root));
     fs::remove_dir_all(&directory)?;
@@ -130,10 +151,16 @@ impl Relay {
     pub fn start(lab: &Lab, host: &str, manners: Manners, seed: u64) -> anyhow::Result<Self> {
         let detour = lab.detour(host)?;
         let sides = lab.run_at_switches(|| -> anyhow::Result<[Tap; 2]> {
-            Ok([Tap::on(&detour.towards_host)?, Tap::on(&detour.towards_switch)?])
+            Ok([
+                Tap::on(&detour.towards_host)?,
+                Tap::on(&detour.towards_switch)?,
+            ])
         })??;
-        let (stop, carried, left) =
-            (Arc::new(AtomicBool::new(false)), Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let (stop, carried, left) = (
+            Arc::new(AtomicBool::new(false)),
+            Arc::<AtomicU64>::default(),
+            Arc::<AtomicU64>::default(),
+        );
         let (told, count) = (Arc::clone(&stop), Arc::clone(&carried));
         let mut hands = Hands {
             sides,
@@ -144,11 +171,18 @@ impl Relay {
             seen: 0,
             left: Arc::clone(&left),
         };
-        let worker = std::thread::Builder::new().name("relay".into()).spawn(move || {
-            // The relay ends early only if its cable is cut.
-            while !told.load(Ordering::Relaxed) && hands.turn(&count).is_ok() {}
-        })?;
-        Ok(Self { stop, carried, left, worker: Some(worker) })
+        let worker = std::thread::Builder::new()
+            .name("relay".into())
+            .spawn(move || {
+                // The relay ends early only if its cable is cut.
+                while !told.load(Ordering::Relaxed) && hands.turn(&count).is_ok() {}
+            })?;
+        Ok(Self {
+            stop,
+            carried,
+            left,
+            worker: Some(worker),
+        })
     }
 
     /// Damages each 900th data frame towards the host, `frames` in all; returns how many of the
@@ -192,15 +226,26 @@ impl Hands {
         let mut buffer = vec![0; FRAME_BYTES];
         for from in 0..2 {
             for _ in 0..BATCH {
-                let Some(length) = self.sides[from].receive(&mut buffer)? else { break };
+                let Some(length) = self.sides[from].receive(&mut buffer)? else {
+                    break;
+                };
                 self.take(from, &buffer[..length]);
             }
         }
         let now = Instant::now();
-        while self.held.peek().is_some_and(|Reverse((due, ..))| *due <= now) {
-            let Some(Reverse((_, _, from, frame))) = self.held.pop() else { break };
+        while self
+            .held
+            .peek()
+            .is_some_and(|Reverse((due, ..))| *due <= now)
+        {
+            let Some(Reverse((_, _, from, frame))) = self.held.pop() else {
+                break;
+            };
             // A full queue drops, as a switch does.
-            carried.fetch_add(u64::from(self.sides[1 - from].send(&frame)?), Ordering::Relaxed);
+            carried.fetch_add(
+                u64::from(self.sides[1 - from].send(&frame)?),
+                Ordering::Relaxed,
+            );
         }
         self.sleep()
     }
@@ -215,7 +260,9 @@ impl Hands {
             if self.random.chance(self.manners.corrupt) && frame.len() as u64 > FIRST_FLIPPED {
                 self.flip(&mut frame);
             }
-            if (self.manners.damage > 0.0 && self.random.chance(self.manners.damage)) || self.is_due(from, &frame) {
+            if (self.manners.damage > 0.0 && self.random.chance(self.manners.damage))
+                || self.is_due(from, &frame)
+            {
                 self.damage(&mut frame);
             }
             let due = self.due(from);
@@ -254,7 +301,11 @@ impl Hands {
         frame[at] ^= 1 + self.random.below(255) as u8;
         seal(
             frame,
-            EthernetHeader { source, destination: destination(&copy), ether_type: EtherType::DEFAULT },
+            EthernetHeader {
+                source,
+                destination: destination(&copy),
+                ether_type: EtherType::DEFAULT,
+            },
             &header,
             payload_bytes,
         );
@@ -273,9 +324,15 @@ impl Hands {
 
     fn sleep(&self) -> anyhow::Result<()> {
         let now = Instant::now();
-        let next = self.held.peek().map_or(MAX_SLEEP, |Reverse((due, ..))| due.saturating_duration_since(now));
+        let next = self.held.peek().map_or(MAX_SLEEP, |Reverse((due, ..))| {
+            due.saturating_duration_since(now)
+        });
         let mut fds = [0, 1].map(|side| PollFd::new(self.sides[side].as_fd(), PollFlags::POLLIN));
-        match ppoll(&mut fds, Some(TimeSpec::from_duration(next.min(MAX_SLEEP))), None) {
+        match ppoll(
+            &mut fds,
+            Some(TimeSpec::from_duration(next.min(MAX_SLEEP))),
+            None,
+        ) {
             Ok(_) | Err(nix::errno::Errno::EINTR) => Ok(()),
             Err(errno) => Err(errno.into()),
         }
@@ -299,15 +356,35 @@ impl Attacker {
         lab.set_learning(OUTSIDER, false)?;
         let ear = lab.run_at_switches(Tap::everywhere)??;
         let mouth = lab.run_on(OUTSIDER, || Tap::on("eth0"))??;
-        let (stop, loud, sent) = (Arc::<AtomicBool>::default(), Arc::<AtomicBool>::default(), Arc::default());
+        let (stop, loud, sent) = (
+            Arc::<AtomicBool>::default(),
+            Arc::<AtomicBool>::default(),
+            Arc::default(),
+        );
         let (told, may_speak, count) = (Arc::clone(&stop), Arc::clone(&loud), Arc::clone(&sent));
-        let mut head = Head { ear, mouth, attack, random: Random::new(seed), heard: Vec::new(), next: 0 };
-        let worker = thread::Builder::new().name("attacker".into()).spawn(move || {
-            while !told.load(Ordering::Relaxed) && head.turn(may_speak.load(Ordering::Relaxed), &count).is_ok() {
-                thread::sleep(PAUSE);
-            }
-        })?;
-        Ok(Self { stop, loud, sent, worker: Some(worker) })
+        let mut head = Head {
+            ear,
+            mouth,
+            attack,
+            random: Random::new(seed),
+            heard: Vec::new(),
+            next: 0,
+        };
+        let worker = thread::Builder::new()
+            .name("attacker".into())
+            .spawn(move || {
+                while !told.load(Ordering::Relaxed)
+                    && head.turn(may_speak.load(Ordering::Relaxed), &count).is_ok()
+                {
+                    thread::sleep(PAUSE);
+                }
+            })?;
+        Ok(Self {
+            stop,
+            loud,
+            sent,
+            worker: Some(worker),
+        })
     }
 
     pub fn speak(&self) {
@@ -383,7 +460,9 @@ impl Head {
 
     fn forged(&mut self, at: usize) -> Vec<u8> {
         let heard = self.heard[at].clone();
-        let Ok(frame) = parse(&heard) else { return heard };
+        let Ok(frame) = parse(&heard) else {
+            return heard;
+        };
         let mut header = frame.header;
         let mut forged = heard[..OVERHEAD_BYTES].to_vec();
         forged.extend_from_slice(frame.payload);
@@ -391,7 +470,11 @@ impl Head {
             self.mutate(&mut header, &mut forged);
         }
         let (source, destination) = (frame.source, destination(&heard));
-        let link = EthernetHeader { source, destination, ether_type: EtherType::DEFAULT };
+        let link = EthernetHeader {
+            source,
+            destination,
+            ether_type: EtherType::DEFAULT,
+        };
         let payload_bytes = forged.len() - OVERHEAD_BYTES;
         seal(&mut forged, link, &header, payload_bytes);
         forged
@@ -408,7 +491,8 @@ impl Head {
             5 => header.epoch = header.epoch.wrapping_add(1 + random.below(3) as u8),
             _ if frame.len() > OVERHEAD_BYTES => {
                 for _ in 0..=random.below(4) {
-                    let at = OVERHEAD_BYTES + random.below((frame.len() - OVERHEAD_BYTES) as u64) as usize;
+                    let at = OVERHEAD_BYTES
+                        + random.below((frame.len() - OVERHEAD_BYTES) as u64) as usize;
                     frame[at] = random.next_u64() as u8;
                 }
             }

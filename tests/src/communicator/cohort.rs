@@ -19,7 +19,8 @@ pub struct Cohort {
 }
 
 impl Cohort {
-    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on `n0`, and so on.
+    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on `n0`, and so
+    /// on.
     pub fn all(case: &Case, processes_per_host: &[usize], seed: u64) -> Vec<Cohort> {
         let mut first = 0;
         let cohort = |(host, &count): (usize, &usize)| {
@@ -30,7 +31,13 @@ impl Cohort {
                 Process::at(case, number, (mac, format!("n{host}")), seed)
             };
             let processes: Vec<Process> = (0..).zip(numbers).map(process).collect();
-            Cohort { killed: vec![false; count], processes, mac: host_mac(host), stirred: false, next: 0 }
+            Cohort {
+                killed: vec![false; count],
+                processes,
+                mac: host_mac(host),
+                stirred: false,
+                next: 0,
+            }
         };
         processes_per_host.iter().enumerate().map(cohort).collect()
     }
@@ -55,13 +62,21 @@ impl Cohort {
     }
 
     fn living(&self) -> impl Iterator<Item = &Process> {
-        self.processes.iter().zip(&self.killed).filter(|(_, killed)| !**killed).map(|(process, _)| process)
+        self.processes
+            .iter()
+            .zip(&self.killed)
+            .filter(|(_, killed)| !**killed)
+            .map(|(process, _)| process)
     }
 
     /// Runs each application; returns when to call again.
     pub fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.stirred = false;
-        let living = self.processes.iter_mut().zip(&self.killed).filter(|(_, killed)| !**killed);
+        let living = self
+            .processes
+            .iter_mut()
+            .zip(&self.killed)
+            .filter(|(_, killed)| !**killed);
         living.filter_map(|(process, _)| process.turn(now)).min()
     }
 }
@@ -73,7 +88,11 @@ impl Machine for Cohort {
 
     fn handle_timeout(&mut self, now: Instant) {
         for (process, killed) in self.processes.iter_mut().zip(&self.killed) {
-            if !killed && process.poll_timeout(now).is_some_and(|deadline| deadline.at <= now) {
+            if !killed
+                && process
+                    .poll_timeout(now)
+                    .is_some_and(|deadline| deadline.at <= now)
+            {
                 process.handle_timeout(now);
             }
         }
@@ -83,7 +102,11 @@ impl Machine for Cohort {
         let mut idle = 0;
         while idle < self.processes.len() {
             let port_id = self.next % self.processes.len();
-            let length = if self.killed[port_id] { None } else { self.processes[port_id].poll_transmit(now, buffer) };
+            let length = if self.killed[port_id] {
+                None
+            } else {
+                self.processes[port_id].poll_transmit(now, buffer)
+            };
             let Some(length) = length else {
                 (idle, self.next) = (idle + 1, port_id + 1);
                 continue;
@@ -94,7 +117,10 @@ impl Machine for Cohort {
             if to.is_multicast() || to.shares_interface_with(self.mac) {
                 self.hand(now, &frame, Some(port_id));
             }
-            let is_confined = self.processes[port_id].member.as_ref().is_some_and(Member::is_on_one_host);
+            let is_confined = self.processes[port_id]
+                .member
+                .as_ref()
+                .is_some_and(Member::is_on_one_host);
             if !to.shares_interface_with(self.mac) && !is_confined {
                 return Some(length);
             }
@@ -103,10 +129,16 @@ impl Machine for Cohort {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let stirred = self.stirred.then_some(Deadline { at: now, why: Timer("handed over") });
+        let stirred = self.stirred.then_some(Deadline {
+            at: now,
+            why: Timer("handed over"),
+        });
         stirred
             .into_iter()
-            .chain(self.living().filter_map(|process| process.poll_timeout(now)))
+            .chain(
+                self.living()
+                    .filter_map(|process| process.poll_timeout(now)),
+            )
             .min_by_key(|next| next.at)
     }
 }
@@ -118,19 +150,34 @@ pub struct NodePlay<F> {
 }
 
 impl<F: Faults> NodePlay<F> {
-    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on host `n0`, and so on.
-    pub fn new(case: &Case, processes_per_host: &[usize], seed: u64, faults: F, replay: &str) -> NodePlay<F> {
+    /// Creates the processes of `case`: the first `processes_per_host[0]` of them on host `n0`, and
+    /// so on.
+    pub fn new(
+        case: &Case,
+        processes_per_host: &[usize],
+        seed: u64,
+        faults: F,
+        replay: &str,
+    ) -> NodePlay<F> {
         let cohorts = Cohort::all(case, processes_per_host, seed);
-        let hosts = Case { programs: vec![Vec::new(); processes_per_host.len()], ..case.clone() };
+        let hosts = Case {
+            programs: vec![Vec::new(); processes_per_host.len()],
+            ..case.clone()
+        };
         let mut simulation = Simulation::new(&hosts.network(), cohorts, faults);
         simulation.set_event_limit(50_000_000);
-        NodePlay { simulation, replay: replay.to_owned() }
+        NodePlay {
+            simulation,
+            replay: replay.to_owned(),
+        }
     }
 
     /// Runs for `span` or until quiescent; returns whether it is quiescent.
     pub fn run(&mut self, span: Duration) -> bool {
         let until = self.simulation.now() + span;
-        let outcome = self.simulation.run(until, |_, cohort: &mut Cohort, now| cohort.turn(now));
+        let outcome = self
+            .simulation
+            .run(until, |_, cohort: &mut Cohort, now| cohort.turn(now));
         for (rank, process) in self.processes().enumerate() {
             if let Some(wrong) = process.complaint() {
                 panic!("{}: process {rank}: {wrong}", self.replay);
@@ -147,12 +194,17 @@ impl<F: Faults> NodePlay<F> {
     }
 
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
-        self.simulation.machines().iter().flat_map(|cohort| &cohort.processes)
+        self.simulation
+            .machines()
+            .iter()
+            .flat_map(|cohort| &cohort.processes)
     }
 
     /// Returns the end of each program; `None` for one that still runs.
     pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
-        self.processes().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
+        self.processes()
+            .map(|process| process.ended.as_ref().map(|(how, _)| how.clone()))
+            .collect()
     }
 
     /// Returns the number of frames that all hosts have sent on the wire, with calls and signs of
@@ -168,7 +220,12 @@ impl<F: Faults> NodePlay<F> {
 
     /// Returns the number of calls and signs of life of all members; each goes to the wire once.
     pub fn signs(&self) -> u64 {
-        let members = self.processes().filter_map(|process| process.member.as_ref());
-        members.map(|member| member.stats()).map(|stats| stats.calls_sent + stats.signs_sent).sum()
+        let members = self
+            .processes()
+            .filter_map(|process| process.member.as_ref());
+        members
+            .map(|member| member.stats())
+            .map(|stats| stats.calls_sent + stats.signs_sent)
+            .sum()
     }
 }

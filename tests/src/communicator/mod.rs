@@ -13,7 +13,8 @@ use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
-    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, SwitchId, SwitchSettings, host_mac,
+    Cable, Faults, HostSettings, Network, Outcome, Random, Simulation, Stats, SwitchId,
+    SwitchSettings, host_mac,
 };
 use ethbcast_transport::wire::{EtherType, Guard, group_mac};
 pub use process::{Process, content};
@@ -110,7 +111,10 @@ impl Case {
     }
 
     pub fn keyed(self) -> Case {
-        Case { keys: |_| Some(crate::session::keys(1)), ..self }
+        Case {
+            keys: |_| Some(crate::session::keys(1)),
+            ..self
+        }
     }
 
     fn config(&self, host: usize, seed: u64) -> Config {
@@ -123,7 +127,12 @@ impl Case {
             mtu_bytes: self.mtus[host],
             guard: Guard::Plain,
         };
-        let NetworkKnowledge { topology, route, casts, probe } = self.told[host].clone();
+        let NetworkKnowledge {
+            topology,
+            route,
+            casts,
+            probe,
+        } = self.told[host].clone();
         let nonce = seed ^ (host as u64) << 32;
         Config {
             preset: self.preset,
@@ -137,7 +146,11 @@ impl Case {
             join_by: Some(Instant::START + self.starts[host] + self.patience),
             // Small feeds, unless frames are full: their memory is allocated anew in each of tens
             // of thousands of runs.
-            feed_bytes: if self.mtus[host] < 1500 { 0 } else { Config::FEED_BYTES },
+            feed_bytes: if self.mtus[host] < 1500 {
+                0
+            } else {
+                Config::FEED_BYTES
+            },
             ..Config::new(station, self.sizes[host], nonce)
         }
     }
@@ -149,7 +162,8 @@ impl Case {
             nic_transmit_frames: 32,
             ..HostSettings::default()
         };
-        let cable = Cable::new(self.rate_bits_per_second, Duration::from_micros(5)).with_burst_bytes(self.burst_bytes);
+        let cable = Cable::new(self.rate_bits_per_second, Duration::from_micros(5))
+            .with_burst_bytes(self.burst_bytes);
         let mtu_bytes = self.mtus.iter().copied().max().unwrap_or(1500);
         let network = match &self.wiring {
             None => Network::star(self.programs.len(), cable, &settings),
@@ -161,10 +175,15 @@ impl Case {
 
 fn wired(topology: &Topology, cable: Cable, settings: &HostSettings) -> Network {
     let mut network = Network::new();
-    let switches: Vec<SwitchId> =
-        topology.switches().iter().map(|_| network.add_switch(SwitchSettings::default())).collect();
+    let switches: Vec<SwitchId> = topology
+        .switches()
+        .iter()
+        .map(|_| network.add_switch(SwitchSettings::default()))
+        .collect();
     for &(one, other) in topology.cables() {
-        network.connect(switches[one], switches[other], cable).expect("a topology is a tree");
+        network
+            .connect(switches[one], switches[other], cable)
+            .expect("a topology is a tree");
     }
     for host in 0..topology.hosts().len() {
         network.add_host(switches[topology.switch_of(host)], cable, settings.clone());
@@ -184,7 +203,12 @@ pub struct NetworkKnowledge {
 
 impl Default for NetworkKnowledge {
     fn default() -> NetworkKnowledge {
-        NetworkKnowledge { topology: None, route: Route::Auto, casts: true, probe: false }
+        NetworkKnowledge {
+            topology: None,
+            route: Route::Auto,
+            casts: true,
+            probe: false,
+        }
     }
 }
 
@@ -195,18 +219,37 @@ impl NetworkKnowledge {
     pub fn drawn(seed: u64, hosts: usize) -> (NetworkKnowledge, Option<Topology>) {
         let mut random = Random::new(seed ^ 0x746F_6C64);
         let kind = random.below(16);
-        let told = NetworkKnowledge { casts: !matches!(kind, 8..12), ..NetworkKnowledge::default() };
+        let told = NetworkKnowledge {
+            casts: !matches!(kind, 8..12),
+            ..NetworkKnowledge::default()
+        };
         let topology = matches!(kind, 9..14).then(|| switches(&mut random, hosts));
-        let ways: Vec<Via> = Via::every().filter(|way| told.casts || *way != Via::Cast).collect();
+        let ways: Vec<Via> = Via::every()
+            .filter(|way| told.casts || *way != Via::Cast)
+            .collect();
         let way = ways[random.below(ways.len() as u64) as usize];
-        let route = if matches!(kind, 11..) { Route::Via(way) } else { Route::Auto };
-        (NetworkKnowledge { topology: topology.clone(), route, ..told }, topology)
+        let route = if matches!(kind, 11..) {
+            Route::Via(way)
+        } else {
+            Route::Auto
+        };
+        (
+            NetworkKnowledge {
+                topology: topology.clone(),
+                route,
+                ..told
+            },
+            topology,
+        )
     }
 
     /// Returns the names of the deviations from the default, for a summary of schedules.
     pub fn words(&self) -> impl Iterator<Item = &'static str> {
         let no_casts = (!self.casts).then_some("program: nothing is cast");
-        let switches = self.topology.is_some().then_some("program: told the switches");
+        let switches = self
+            .topology
+            .is_some()
+            .then_some("program: told the switches");
         let way = matches!(self.route, Route::Via(_)).then_some("program: told a way");
         no_casts.into_iter().chain(switches).chain(way)
     }
@@ -217,7 +260,9 @@ fn switches(random: &mut Random, hosts: usize) -> Topology {
     let places: Vec<u64> = (0..hosts).map(|_| random.below(switches)).collect();
     let mut text = "schema = 1\n".to_owned();
     for switch in 0..switches {
-        let own = (0..hosts).filter(|&host| places[host] == switch).map(|host| host.to_string());
+        let own = (0..hosts)
+            .filter(|&host| places[host] == switch)
+            .map(|host| host.to_string());
         let own = own.collect::<Vec<_>>().join(",");
         write!(text, "[[switch]]\nname = \"s{switch}\"\n").expect("there is room");
         if !own.is_empty() {
@@ -238,26 +283,38 @@ pub struct Play<F> {
 impl<F: Faults> Play<F> {
     /// Creates the processes of `case` under `faults`; failures are prefixed with `replay`.
     pub fn new(case: &Case, seed: u64, faults: F, replay: &str) -> Play<F> {
-        let processes = (0..case.programs.len()).map(|host| Process::new(case, host, seed)).collect();
+        let processes = (0..case.programs.len())
+            .map(|host| Process::new(case, host, seed))
+            .collect();
         let mut simulation = Simulation::new(&case.network(), processes, faults);
         simulation.set_event_limit(50_000_000);
         for &(host, at) in &case.crashes {
             simulation.crash(host, Instant::START + at);
         }
-        Play { simulation, replay: replay.to_owned() }
+        Play {
+            simulation,
+            replay: replay.to_owned(),
+        }
     }
 
     /// Runs for `span` or until quiescent; returns whether it is quiescent.
     pub fn run(&mut self, span: Duration) -> bool {
         let until = self.simulation.now() + span;
-        let outcome = self.simulation.run(until, |_, process: &mut Process, now| process.turn(now));
+        let outcome = self
+            .simulation
+            .run(until, |_, process: &mut Process, now| process.turn(now));
         for (host, process) in self.simulation.machines().iter().enumerate() {
             if let Some(wrong) = process.complaint() {
                 panic!("{}: host {host}: {wrong}", self.replay);
             }
         }
         let expected = matches!(outcome, Outcome::Quiet { .. } | Outcome::TimeLimit { .. });
-        assert!(expected, "{}: {outcome:?}, next {:?}", self.replay, self.simulation.next_deadline());
+        assert!(
+            expected,
+            "{}: {outcome:?}, next {:?}",
+            self.replay,
+            self.simulation.next_deadline()
+        );
         outcome.is_quiet()
     }
 
@@ -282,7 +339,10 @@ impl<F: Faults> Play<F> {
 
     /// Returns the end of each program, by host; `None` for one that still runs.
     pub fn ends(&self) -> Vec<Option<Result<(), CommunicatorError>>> {
-        self.processes().iter().map(|process| process.ended.as_ref().map(|(how, _)| how.clone())).collect()
+        self.processes()
+            .iter()
+            .map(|process| process.ended.as_ref().map(|(how, _)| how.clone()))
+            .collect()
     }
 
     /// Returns the error with which a program ended; panics if there is none.
@@ -295,7 +355,11 @@ impl<F: Faults> Play<F> {
 
     /// Returns the number of frames sent by all hosts, without calls and signs of life.
     pub fn frames(&self) -> u64 {
-        let signs: u64 = self.stats().iter().map(|stats| stats.calls_sent + stats.signs_sent).sum();
+        let signs: u64 = self
+            .stats()
+            .iter()
+            .map(|stats| stats.calls_sent + stats.signs_sent)
+            .sum();
         self.network().sent_frames - signs
     }
 
@@ -304,7 +368,11 @@ impl<F: Faults> Play<F> {
     }
 
     pub fn member(&mut self, host: usize) -> &mut Member {
-        self.simulation.machine_mut(host).member.as_mut().expect("it has started")
+        self.simulation
+            .machine_mut(host)
+            .member
+            .as_mut()
+            .expect("it has started")
     }
 
     pub fn simulation(&mut self) -> &mut Simulation<Process, F> {
@@ -312,7 +380,16 @@ impl<F: Faults> Play<F> {
     }
 
     pub fn stats(&self) -> Vec<MemberStats> {
-        self.processes().iter().map(|process| process.member.as_ref().map(Member::stats).unwrap_or_default()).collect()
+        self.processes()
+            .iter()
+            .map(|process| {
+                process
+                    .member
+                    .as_ref()
+                    .map(Member::stats)
+                    .unwrap_or_default()
+            })
+            .collect()
     }
 
     pub fn network(&self) -> Stats {
@@ -340,6 +417,10 @@ pub fn play<F: Faults>(case: &Case, seed: u64, faults: F, replay: &str) -> Play<
     let mut play = Play::new(case, seed, faults, replay);
     let quiet = play.run(Duration::from_secs(120));
     play.assert_done();
-    assert!(quiet, "{replay}: not quiet, next {:?}", play.simulation.next_deadline());
+    assert!(
+        quiet,
+        "{replay}: not quiet, next {:?}",
+        play.simulation.next_deadline()
+    );
     play
 }

@@ -2,7 +2,8 @@
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member, Patience, Scatter, Shrink,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member,
+    Patience, Scatter, Shrink,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
@@ -12,7 +13,9 @@ use std::time::Duration;
 /// Returns the bytes that a rank contributes to step `step`.
 pub fn content(step: usize, rank: u16, bytes: usize) -> Vec<u8> {
     let key = step * 131 + usize::from(rank) * 31;
-    (0..bytes).map(|at| (at * 7 + (at >> 8) + key) as u8).collect()
+    (0..bytes)
+        .map(|at| (at * 7 + (at >> 8) + key) as u8)
+        .collect()
 }
 
 fn message(tag: u32, from: u16, bytes: usize) -> Vec<u8> {
@@ -36,7 +39,10 @@ impl Ongoing {
     /// Whether this is a call that its caller must abandon when its time is over. The others end by
     /// themselves, at the latest when the member handles that timeout.
     fn is_a_call(&self) -> bool {
-        !matches!(self, Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle)
+        !matches!(
+            self,
+            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle
+        )
     }
 }
 
@@ -74,15 +80,30 @@ impl Process {
         if let Some(complaint) = self.beside.as_ref().and_then(|beside| beside.complaint()) {
             return Some(format!("beside: {complaint}"));
         }
-        let told = [&self.wrong, &self.exchanged, &self.undelivered].into_iter().flatten().next().cloned();
-        told.or_else(|| self.member.as_ref()?.audit().err().map(|error| error.to_string()))
+        let told = [&self.wrong, &self.exchanged, &self.undelivered]
+            .into_iter()
+            .flatten()
+            .next()
+            .cloned();
+        told.or_else(|| {
+            self.member
+                .as_ref()?
+                .audit()
+                .err()
+                .map(|error| error.to_string())
+        })
     }
 
     pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
         Process::with_config(case, host, case.config(host, seed))
     }
 
-    pub(super) fn at(case: &Case, number: usize, (mac, host): (MacAddr, String), seed: u64) -> Process {
+    pub(super) fn at(
+        case: &Case,
+        number: usize,
+        (mac, host): (MacAddr, String),
+        seed: u64,
+    ) -> Process {
         let mut config = case.config(number, seed);
         (config.station.mac, config.station.host) = (mac, host);
         Process::with_config(case, number, config)
@@ -150,7 +171,10 @@ impl Process {
         let member = self.member.as_mut()?;
         self.turns += 1;
         if self.turns.is_multiple_of(8) {
-            self.wrong = self.wrong.take().or(member.audit().err().map(|error| error.to_string()));
+            self.wrong = self
+                .wrong
+                .take()
+                .or(member.audit().err().map(|error| error.to_string()));
         }
         match member.joined() {
             Ok(true) => self.joined_at = self.joined_at.or(Some(now)),
@@ -181,14 +205,18 @@ impl Process {
 
     fn go(&mut self, now: Instant) -> Result<CallProgress, CommunicatorError> {
         if self.ongoing.is_none() {
-            let Some(&step) = self.program.get(self.step) else { return self.finish(now) };
+            let Some(&step) = self.program.get(self.step) else {
+                return self.finish(now);
+            };
             self.begin(step, now)?;
             if self.ongoing.is_none() {
                 self.step += 1;
                 return Ok(CallProgress::Done);
             }
         }
-        let Some((mut ongoing, until)) = self.ongoing.take() else { return Ok(CallProgress::Done) };
+        let Some((mut ongoing, until)) = self.ongoing.take() else {
+            return Ok(CallProgress::Done);
+        };
         match self.advance(&mut ongoing, now, until)? {
             CallProgress::Done => {
                 self.judge(ongoing);
@@ -197,10 +225,17 @@ impl Process {
             }
             CallProgress::Waiting if now >= until && ongoing.is_a_call() => {
                 let member = self.member.as_ref().expect("it runs a program");
-                if self.standstill.as_mut().is_none_or(|standstill| standstill.is_over(member, now)) {
+                if self
+                    .standstill
+                    .as_mut()
+                    .is_none_or(|standstill| standstill.is_over(member, now))
+                {
                     return Err(self.abandon(ongoing, now));
                 }
-                self.ongoing = self.standstill.as_ref().map(|standstill| (ongoing, standstill.due()));
+                self.ongoing = self
+                    .standstill
+                    .as_ref()
+                    .map(|standstill| (ongoing, standstill.due()));
                 Ok(CallProgress::Waiting)
             }
             CallProgress::Waiting => {
@@ -234,32 +269,66 @@ impl Process {
 
     fn begin(&mut self, step: Step, now: Instant) -> Result<(), CommunicatorError> {
         let member = self.member.as_mut().expect("it runs a program");
-        let (rank, size, number) = (member.rank().expect("it has joined").0, usize::from(member.size()), self.step);
+        let (rank, size, number) = (
+            member.rank().expect("it has joined").0,
+            usize::from(member.size()),
+            self.step,
+        );
         let own = |bytes| content(number, rank, bytes);
-        let all = |bytes| (0..size).flat_map(|block| content(number, block as u16, bytes)).collect::<Vec<u8>>();
+        let all = |bytes| {
+            (0..size)
+                .flat_map(|block| content(number, block as u16, bytes))
+                .collect::<Vec<u8>>()
+        };
         let only_at = |root, bytes| if rank == root { bytes } else { 0 };
         let mut until = now + self.patience;
         let ongoing = match step {
             Step::Broadcast { root, bytes } => {
-                let buffer = if rank == root { own(bytes) } else { vec![0; bytes] };
+                let buffer = if rank == root {
+                    own(bytes)
+                } else {
+                    vec![0; bytes]
+                };
                 Ongoing::Broadcast(Broadcast::begin(member, now, Rank(root), bytes)?, buffer)
             }
             Step::Barrier => Ongoing::Barrier(Barrier::begin(member, now)?),
             Step::Scatter { root, bytes } => {
                 let blocks = if rank == root { all(bytes) } else { Vec::new() };
-                Ongoing::Scatter(Scatter::begin(member, now, Rank(root), blocks.len(), bytes)?, blocks, vec![0; bytes])
+                Ongoing::Scatter(
+                    Scatter::begin(member, now, Rank(root), blocks.len(), bytes)?,
+                    blocks,
+                    vec![0; bytes],
+                )
             }
             Step::Gather { root, bytes } => {
                 let blocks = vec![0; only_at(root, size * bytes)];
-                Ongoing::Gather(Gather::begin(member, now, Rank(root), blocks.len(), bytes)?, own(bytes), blocks)
+                Ongoing::Gather(
+                    Gather::begin(member, now, Rank(root), blocks.len(), bytes)?,
+                    own(bytes),
+                    blocks,
+                )
             }
             Step::Allgather { bytes } => {
                 let blocks = vec![0; size * bytes];
-                Ongoing::Allgather(Allgather::begin(member, now, blocks.len(), bytes)?, own(bytes), blocks)
+                Ongoing::Allgather(
+                    Allgather::begin(member, now, blocks.len(), bytes)?,
+                    own(bytes),
+                    blocks,
+                )
             }
-            Step::Message { from, to, tag, bytes } => {
+            Step::Message {
+                from,
+                to,
+                tag,
+                bytes,
+            } => {
                 if from == rank {
-                    self.sends.push(member.send(Rank(to), tag, message(tag, rank, bytes), Some(until))?);
+                    self.sends.push(member.send(
+                        Rank(to),
+                        tag,
+                        message(tag, rank, bytes),
+                        Some(until),
+                    )?);
                 }
                 if to != rank {
                     return Ok(());
@@ -297,24 +366,38 @@ impl Process {
             Ongoing::Receive(id) => match member.take_received(*id) {
                 None => Ok(CallProgress::Waiting),
                 Some(outcome) => {
-                    let Step::Message { from, tag, bytes, .. } = self.program[self.step] else {
+                    let Step::Message {
+                        from, tag, bytes, ..
+                    } = self.program[self.step]
+                    else {
                         unreachable!("it receives")
                     };
-                    let expected = RecvOutcome::Received { bytes: message(tag, from, bytes) };
+                    let expected = RecvOutcome::Received {
+                        bytes: message(tag, from, bytes),
+                    };
                     if outcome != expected {
                         let place = match &outcome {
-                            RecvOutcome::Received { bytes } if *bytes == message(tag, from, bytes.len()) => {
+                            RecvOutcome::Received { bytes }
+                                if *bytes == message(tag, from, bytes.len()) =>
+                            {
                                 &mut self.exchanged
                             }
                             RecvOutcome::Received { .. } => &mut self.wrong,
                             _ => &mut self.undelivered,
                         };
-                        place.get_or_insert(format!("step {}: a receive ended as {outcome:?}", self.step));
+                        place.get_or_insert(format!(
+                            "step {}: a receive ended as {outcome:?}",
+                            self.step
+                        ));
                     }
                     Ok(CallProgress::Done)
                 }
             },
-            Ongoing::Settle => Ok(if self.settle() { CallProgress::Done } else { CallProgress::Waiting }),
+            Ongoing::Settle => Ok(if self.settle() {
+                CallProgress::Done
+            } else {
+                CallProgress::Waiting
+            }),
             Ongoing::Shrink(call) => call.advance(member, now),
             Ongoing::Compute if now >= until => Ok(CallProgress::Done),
             Ongoing::Compute => Ok(CallProgress::Waiting),
@@ -323,17 +406,34 @@ impl Process {
 
     fn judge(&mut self, ongoing: Ongoing) {
         let member = self.member.as_ref().expect("it runs a program");
-        let (rank, size, number) = (member.rank().expect("it has joined").0, member.size(), self.step);
-        let all = |bytes| (0..size).flat_map(|block| content(number, block, bytes)).collect::<Vec<u8>>();
+        let (rank, size, number) = (
+            member.rank().expect("it has joined").0,
+            member.size(),
+            self.step,
+        );
+        let all = |bytes| {
+            (0..size)
+                .flat_map(|block| content(number, block, bytes))
+                .collect::<Vec<u8>>()
+        };
         let sound = match (self.program[number], ongoing) {
-            (Step::Broadcast { root, bytes }, Ongoing::Broadcast(_, buffer)) => buffer == content(number, root, bytes),
-            (Step::Scatter { bytes, .. }, Ongoing::Scatter(_, _, block)) => block == content(number, rank, bytes),
-            (Step::Gather { root, bytes }, Ongoing::Gather(_, _, blocks)) => rank != root || blocks == all(bytes),
+            (Step::Broadcast { root, bytes }, Ongoing::Broadcast(_, buffer)) => {
+                buffer == content(number, root, bytes)
+            }
+            (Step::Scatter { bytes, .. }, Ongoing::Scatter(_, _, block)) => {
+                block == content(number, rank, bytes)
+            }
+            (Step::Gather { root, bytes }, Ongoing::Gather(_, _, blocks)) => {
+                rank != root || blocks == all(bytes)
+            }
             (Step::Allgather { bytes }, Ongoing::Allgather(_, _, blocks)) => blocks == all(bytes),
             _ => true,
         };
         if !sound {
-            self.wrong.get_or_insert(format!("step {number}, {:?}: other bytes than were sent", self.program[number]));
+            self.wrong.get_or_insert(format!(
+                "step {number}, {:?}: other bytes than were sent",
+                self.program[number]
+            ));
         }
     }
 
@@ -346,14 +446,19 @@ impl Process {
             Ongoing::Gather(call, ..) => call.abandon(member, now),
             Ongoing::Allgather(call, ..) => call.abandon(member, now),
             Ongoing::Shrink(call) => call.abandon(member),
-            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => unreachable!("these end by themselves"),
+            Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => {
+                unreachable!("these end by themselves")
+            }
         }
     }
 }
 
 impl Process {
     fn members(&mut self) -> impl Iterator<Item = &mut Member> {
-        let beside = self.beside.as_mut().and_then(|beside| beside.member.as_mut());
+        let beside = self
+            .beside
+            .as_mut()
+            .and_then(|beside| beside.member.as_mut());
         let mut both = [self.member.as_mut(), beside];
         if self.beside_first {
             both.reverse();
@@ -364,7 +469,8 @@ impl Process {
 
 impl Machine for Process {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        self.members().for_each(|member| member.handle_frame(now, frame));
+        self.members()
+            .for_each(|member| member.handle_frame(now, frame));
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -373,11 +479,19 @@ impl Machine for Process {
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.beside_first = !self.beside_first;
-        self.members().find_map(|member| member.poll_transmit(now, buffer))
+        self.members()
+            .find_map(|member| member.poll_transmit(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let beside = self.beside.as_ref().and_then(|beside| beside.member.as_ref());
-        self.member.iter().chain(beside).filter_map(|member| member.poll_timeout(now)).min()
+        let beside = self
+            .beside
+            .as_ref()
+            .and_then(|beside| beside.member.as_ref());
+        self.member
+            .iter()
+            .chain(beside)
+            .filter_map(|member| member.poll_timeout(now))
+            .min()
     }
 }

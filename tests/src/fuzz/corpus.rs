@@ -23,7 +23,11 @@ fn name_of(bytes: &[u8]) -> String {
 /// a space at the end.
 fn line_of(name: &str, bytes: &[u8]) -> String {
     let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    if digits.is_empty() { name.to_owned() } else { format!("{name} {digits}") }
+    if digits.is_empty() {
+        name.to_owned()
+    } else {
+        format!("{name} {digits}")
+    }
 }
 
 fn bytes_of(digits: &str) -> Option<Vec<u8>> {
@@ -42,7 +46,10 @@ fn entry_of(line: &str) -> Result<Entry, String> {
     if digest != name {
         return Err(format!("its input has the digest {digest}"));
     }
-    Ok(Entry { name: digest, bytes })
+    Ok(Entry {
+        name: digest,
+        bytes,
+    })
 }
 
 pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
@@ -59,7 +66,10 @@ pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
                  the corpus with `fuzz keep`"
             )
         })?;
-        if entries.last().is_some_and(|before| before.name >= entry.name) {
+        if entries
+            .last()
+            .is_some_and(|before| before.name >= entry.name)
+        {
             return Err(format!(
                 "{shown}, line {number} does not come after the line before it by digest, as after a merge. Sort \
                  the file: LC_ALL=C sort -u -o {shown} {shown}"
@@ -73,16 +83,31 @@ pub fn load(file: &Path) -> Result<Vec<Entry>, String> {
 /// Adds inputs to a corpus, creating it if necessary; returns the number of new ones. Without any
 /// the file is not written.
 pub fn keep(file: &Path, inputs: impl IntoIterator<Item = Vec<u8>>) -> Result<usize, String> {
-    let there = if file.exists() { load(file)? } else { Vec::new() };
+    let there = if file.exists() {
+        load(file)?
+    } else {
+        Vec::new()
+    };
     let count = there.len();
-    let mut kept: BTreeMap<String, Vec<u8>> = there.into_iter().map(|entry| (entry.name, entry.bytes)).collect();
+    let mut kept: BTreeMap<String, Vec<u8>> = there
+        .into_iter()
+        .map(|entry| (entry.name, entry.bytes))
+        .collect();
     kept.extend(inputs.into_iter().map(|bytes| (name_of(&bytes), bytes)));
     if kept.len() > count {
-        let text: String = kept.iter().map(|(name, bytes)| line_of(name, bytes) + "\n").collect();
+        let text: String = kept
+            .iter()
+            .map(|(name, bytes)| line_of(name, bytes) + "\n")
+            .collect();
         let folder = file.parent().unwrap_or(Path::new(""));
-        fs::create_dir_all(folder).and_then(|()| fs::write(file, text)).map_err(|error| {
-            format!("{} cannot be written: {error}. Restore it with git once that is mended", file.display())
-        })?;
+        fs::create_dir_all(folder)
+            .and_then(|()| fs::write(file, text))
+            .map_err(|error| {
+                format!(
+                    "{} cannot be written: {error}. Restore it with git once that is mended",
+                    file.display()
+                )
+            })?;
     }
     Ok(kept.len() - count)
 }
@@ -100,7 +125,10 @@ pub struct Mutator<'a> {
 impl Mutator<'_> {
     /// Creates a mutator whose results depend on `seed` only.
     pub fn new(corpus: &[Entry], seed: u64) -> Mutator<'_> {
-        Mutator { corpus, random: Random::new(seed) }
+        Mutator {
+            corpus,
+            random: Random::new(seed),
+        }
     }
 
     fn below(&mut self, bound: usize) -> usize {
@@ -174,7 +202,10 @@ mod tests {
     fn refusal(file: &Path, text: impl AsRef<[u8]>) -> String {
         fs::write(file, text).expect("it can be written");
         let why = load(file).expect_err("it is damaged");
-        assert!(why.starts_with(&format!("{}, line ", file.display())), "{why}");
+        assert!(
+            why.starts_with(&format!("{}, line ", file.display())),
+            "{why}"
+        );
         why
     }
 
@@ -182,11 +213,20 @@ mod tests {
     fn kept_inputs_are_loaded_one_per_line_by_digest() {
         let (_folder, file) = corpus();
         let loaded = load(&file).expect("all is well");
-        let empty = Entry { name: "af1349b9f5f9a1a6".to_owned(), bytes: Vec::new() };
+        let empty = Entry {
+            name: "af1349b9f5f9a1a6".to_owned(),
+            bytes: Vec::new(),
+        };
         assert!(loaded.len() == 3 && loaded.contains(&empty), "{loaded:?}");
-        assert!(loaded.is_sorted_by(|one, other| one.name < other.name), "{loaded:?}");
+        assert!(
+            loaded.is_sorted_by(|one, other| one.name < other.name),
+            "{loaded:?}"
+        );
         let text = text_of(&file);
-        assert!(text.lines().any(|line| line == "af1349b9f5f9a1a6") && text.contains(" 6f6e65\n"), "{text}");
+        assert!(
+            text.lines().any(|line| line == "af1349b9f5f9a1a6") && text.contains(" 6f6e65\n"),
+            "{text}"
+        );
         fs::write(&file, text.replace('\n', "\r\n")).expect("it can be written");
         assert_eq!(load(&file), Ok(loaded), "ends of lines as on other systems");
     }
@@ -195,14 +235,30 @@ mod tests {
     fn a_known_input_changes_nothing_and_a_new_one_adds_one_line() {
         let (_folder, file) = corpus();
         let before = text_of(&file);
-        let opened = fs::File::options().write(true).open(&file).expect("it is ours");
+        let opened = fs::File::options()
+            .write(true)
+            .open(&file)
+            .expect("it is ours");
         opened.set_modified(UNIX_EPOCH).expect("it is ours");
         assert_eq!(keep(&file, [b"one".to_vec(), Vec::new()]), Ok(0));
-        let modified = opened.metadata().and_then(|about| about.modified()).expect("it is there");
-        assert_eq!((text_of(&file), modified), (before.clone(), UNIX_EPOCH), "it is not even written");
-        assert_eq!(keep(&file, [b"two".to_vec(), b"one".to_vec(), b"two".to_vec()]), Ok(1));
+        let modified = opened
+            .metadata()
+            .and_then(|about| about.modified())
+            .expect("it is there");
+        assert_eq!(
+            (text_of(&file), modified),
+            (before.clone(), UNIX_EPOCH),
+            "it is not even written"
+        );
+        assert_eq!(
+            keep(&file, [b"two".to_vec(), b"one".to_vec(), b"two".to_vec()]),
+            Ok(1)
+        );
         let after = text_of(&file);
-        let came: Vec<&str> = after.lines().filter(|line| !before.lines().any(|old| old == *line)).collect();
+        let came: Vec<&str> = after
+            .lines()
+            .filter(|line| !before.lines().any(|old| old == *line))
+            .collect();
         assert!(came.len() == 1 && came[0].ends_with(" 74776f"), "{came:?}");
         assert_eq!(after.lines().count(), 4);
     }
@@ -211,21 +267,52 @@ mod tests {
     fn a_damaged_line_is_refused_with_its_number_and_words() {
         let (_folder, file) = corpus();
         let text = text_of(&file);
-        let number = 1 + text.lines().position(|line| line.ends_with("6f6e65")).expect("it is kept");
+        let number = 1 + text
+            .lines()
+            .position(|line| line.ends_with("6f6e65"))
+            .expect("it is kept");
         let place = format!(", line {number} is damaged");
-        for damage in ["6f6e66", "6f6e6", "6f6e", "6f6e6g", "6f6e65 ", "6f6e65\n\n", "", "é"] {
+        for damage in [
+            "6f6e66",
+            "6f6e6",
+            "6f6e",
+            "6f6e6g",
+            "6f6e65 ",
+            "6f6e65\n\n",
+            "",
+            "é",
+        ] {
             let why = refusal(&file, text.replace("6f6e65", damage));
-            let place = if damage.ends_with('\n') { format!(", line {} is", number + 1) } else { place.clone() };
-            assert!(why.contains(&place) && why.contains("with git"), "{damage:?}: {why}");
+            let place = if damage.ends_with('\n') {
+                format!(", line {} is", number + 1)
+            } else {
+                place.clone()
+            };
+            assert!(
+                why.contains(&place) && why.contains("with git"),
+                "{damage:?}: {why}"
+            );
         }
         let mut not_text = text.clone().into_bytes();
         not_text[text.find("6f6e65").expect("it is kept")] = 0xFF;
-        assert!(refusal(&file, not_text).contains(&place), "what is no UTF-8");
+        assert!(
+            refusal(&file, not_text).contains(&place),
+            "what is no UTF-8"
+        );
         let why = refusal(&file, text.replace("af1349b9", "af1349b8"));
-        assert!(why.contains("its input has the digest af1349b9f5f9a1a6"), "{why}");
-        assert!(keep(&file, [b"two".to_vec()]).is_err_and(|why| why.contains("damaged")), "nothing is written over it");
+        assert!(
+            why.contains("its input has the digest af1349b9f5f9a1a6"),
+            "{why}"
+        );
+        assert!(
+            keep(&file, [b"two".to_vec()]).is_err_and(|why| why.contains("damaged")),
+            "nothing is written over it"
+        );
         let none = file.with_file_name("none.hex");
-        assert!(load(&none).is_err_and(|why| why.contains("cannot be read") && why.contains("`fuzz keep`")));
+        assert!(
+            load(&none)
+                .is_err_and(|why| why.contains("cannot be read") && why.contains("`fuzz keep`"))
+        );
     }
 
     #[test]
@@ -236,7 +323,10 @@ mod tests {
         lines.swap(1, 2);
         for text in [lines.join("\n"), format!("{text}{}\n", lines[1])] {
             let why = refusal(&file, text);
-            assert!(why.contains(" does not come after ") && why.contains("LC_ALL=C sort -u -o "), "{why}");
+            assert!(
+                why.contains(" does not come after ") && why.contains("LC_ALL=C sort -u -o "),
+                "{why}"
+            );
         }
     }
 }

@@ -4,18 +4,24 @@
 use crate::communicator;
 use crate::communicator::{Process, Step};
 use crate::session::{Case, data, hosts_of, session as session_number};
-use ethbcast_collectives::session::application::{Again, Collected, MemoryContent, Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{
+    Again, Collected, MemoryContent, Next, Participant, Sink, Source,
+};
 use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
-use ethbcast_transport::wire::{EtherType, Flags, Guard, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse};
+use ethbcast_transport::wire::{
+    EtherType, Flags, Guard, Identity, Kind, OVERHEAD_BYTES, Rank, StreamId, parse,
+};
 use ethbcast_transport::{Instant, MacAddr, Machine};
 use std::collections::VecDeque;
 use std::ops::Range;
 use std::time::Duration;
 
 /// Kinds of a session's frames, and of a probe's.
-const SESSION_KINDS: [u8; 20] = [1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99];
+const SESSION_KINDS: [u8; 20] = [
+    1, 2, 3, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 99,
+];
 const ROUND: Duration = Duration::from_millis(2);
 /// Maximum number of turns of an input: longer ones find nothing new.
 const MAX_TURNS: usize = 200;
@@ -86,7 +92,12 @@ impl Sink for FuzzDisk {
         match self.mood {
             Mood::Works => self.collected.verdict(now),
             Mood::Stands => None,
-            Mood::Fails => Some(Done { outcome: Outcome::NoSpace, bytes: 0, digest: [0; 32], text: "full".to_owned() }),
+            Mood::Fails => Some(Done {
+                outcome: Outcome::NoSpace,
+                bytes: 0,
+                digest: [0; 32],
+                text: "full".to_owned(),
+            }),
         }
     }
 }
@@ -99,7 +110,10 @@ impl FuzzedHost for Session {
     }
 
     fn wrong(&self) -> Option<String> {
-        self.streams().map_or(Ok(()), Blocks::audit).err().map(|error| error.to_string())
+        self.streams()
+            .map_or(Ok(()), Blocks::audit)
+            .err()
+            .map(|error| error.to_string())
     }
 }
 
@@ -114,10 +128,22 @@ pub(super) fn session(bytes: &[u8]) {
     let via = script.one_of(&[Via::Chain, Via::Cast, Via::Flat, Via::ScatterAllgather]);
     let length = [5000, 0, 60, 30_000][script.below(4)];
     let (stall, patience) = (Duration::from_millis(500), Duration::from_secs(2));
-    let timing = Timing { stall, patience, sync: patience, dead: Duration::from_millis(700), ..Timing::default() };
-    let case =
-        Case { timing, late: (usize::from(script.u8() & 1), Duration::ZERO), ..Case::new(via, RECEIVERS, length) };
-    let source = Bytes { content: MemoryContent::new(data(length, 1)), mood: Mood::Works };
+    let timing = Timing {
+        stall,
+        patience,
+        sync: patience,
+        dead: Duration::from_millis(700),
+        ..Timing::default()
+    };
+    let case = Case {
+        timing,
+        late: (usize::from(script.u8() & 1), Duration::ZERO),
+        ..Case::new(via, RECEIVERS, length)
+    };
+    let source = Bytes {
+        content: MemoryContent::new(data(length, 1)),
+        mood: Mood::Works,
+    };
     let hosts = hosts_of(&case, 1, source, |_| FuzzDisk::default());
     let macs = macs(hosts.len());
     let mut world = FuzzWorld::new(hosts, macs);
@@ -139,9 +165,21 @@ pub(super) fn session(bytes: &[u8]) {
     }
     (0..100).for_each(|_| world.round(ROUND * 20, 0));
     let sent = data(length, 1);
-    for (number, receiving) in world.hosts().iter().filter_map(Session::receiving).enumerate() {
-        let FuzzDisk { collected, published, .. } = receiving.sink();
-        assert!(!published || collected.bytes() == sent, "receiver {number} has made other bytes visible");
+    for (number, receiving) in world
+        .hosts()
+        .iter()
+        .filter_map(Session::receiving)
+        .enumerate()
+    {
+        let FuzzDisk {
+            collected,
+            published,
+            ..
+        } = receiving.sink();
+        assert!(
+            !published || collected.bytes() == sent,
+            "receiver {number} has made other bytes visible"
+        );
     }
 }
 
@@ -156,7 +194,9 @@ fn disk(world: &mut FuzzWorld<Session>, script: &mut Script<'_>) {
         (Participant::Root(_, sending), Some(&mood)) => sending.source_mut().mood = mood,
         (Participant::Receiver(_, receiving), Some(&mood)) => receiving.sink_mut().mood = mood,
         (Participant::Root(root, _), None) => drop(root.stop_waiting(now, "enough")),
-        (Participant::Receiver(receiver, receiving), None) => receiving.cancel(receiver, now, "enough"),
+        (Participant::Receiver(receiver, receiving), None) => {
+            receiving.cancel(receiver, now, "enough")
+        }
     }
 }
 
@@ -166,7 +206,10 @@ impl FuzzedHost for Process {
     }
 
     fn wrong(&self) -> Option<String> {
-        self.member.as_ref().and_then(|member| member.audit().err()).map(|error| error.to_string())
+        self.member
+            .as_ref()
+            .and_then(|member| member.audit().err())
+            .map(|error| error.to_string())
     }
 }
 
@@ -176,19 +219,38 @@ const GROUP_KINDS: [u8; 14] = [1, 2, 3, 32, 33, 34, 35, 36, 40, 41, 42, 26, 27, 
 pub(super) fn group(bytes: &[u8]) {
     let mut script = Script::new(bytes);
     let ranks = 2 + script.u8() as u16 % 2;
-    let message = |tag, bytes| Step::Message { from: 0, to: 1, tag, bytes };
+    let message = |tag, bytes| Step::Message {
+        from: 0,
+        to: 1,
+        tag,
+        bytes,
+    };
     let program = [
-        Step::Broadcast { root: 0, bytes: 3000 },
+        Step::Broadcast {
+            root: 0,
+            bytes: 3000,
+        },
         message(1, 40),
         message(2, 9000),
         Step::Allgather { bytes: 700 },
         Step::Barrier,
-        Step::Scatter { root: 1, bytes: 100 },
-        Step::Gather { root: 0, bytes: 2000 },
+        Step::Scatter {
+            root: 1,
+            bytes: 100,
+        },
+        Step::Gather {
+            root: 0,
+            bytes: 2000,
+        },
     ];
     let patience = Duration::from_secs(2);
-    let case = communicator::Case { patience, ..communicator::Case::new(ranks, &program) };
-    let hosts: Vec<Process> = (0..usize::from(ranks)).map(|host| Process::new(&case, host, 1)).collect();
+    let case = communicator::Case {
+        patience,
+        ..communicator::Case::new(ranks, &program)
+    };
+    let hosts: Vec<Process> = (0..usize::from(ranks))
+        .map(|host| Process::new(&case, host, 1))
+        .collect();
     let macs = macs(hosts.len());
     let mut world = FuzzWorld::new(hosts, macs);
     for _ in 0..script.u8() {
@@ -198,7 +260,11 @@ pub(super) fn group(bytes: &[u8]) {
         if script.is_over() {
             break;
         }
-        let number = world.hosts()[0].member.as_ref().and_then(|member| member.session()).unwrap_or(0);
+        let number = world.hosts()[0]
+            .member
+            .as_ref()
+            .and_then(|member| member.session())
+            .unwrap_or(0);
         match script.below(5) {
             0 => world.round(ROUND, script.u8()),
             1 => world.round(passes(&mut script), 0),
@@ -238,7 +304,9 @@ impl<'a> Script<'a> {
     }
 
     pub(super) fn u64(&mut self) -> u64 {
-        self.bytes(8).iter().fold(0, |number, &byte| number << 8 | u64::from(byte))
+        self.bytes(8)
+            .iter()
+            .fold(0, |number, &byte| number << 8 | u64::from(byte))
     }
 
     pub(super) fn below(&mut self, bound: usize) -> usize {
@@ -278,7 +346,13 @@ pub(super) struct FuzzWorld<H> {
 
 impl<H: FuzzedHost> FuzzWorld<H> {
     pub(super) fn new(hosts: Vec<H>, macs: Vec<MacAddr>) -> FuzzWorld<H> {
-        FuzzWorld { hosts, macs, now: Instant::START, under_way: VecDeque::new(), heard: VecDeque::new() }
+        FuzzWorld {
+            hosts,
+            macs,
+            now: Instant::START,
+            under_way: VecDeque::new(),
+            heard: VecDeque::new(),
+        }
     }
 
     pub(super) fn host_mut(&mut self, host: usize) -> &mut H {
@@ -322,9 +396,14 @@ impl<H: FuzzedHost> FuzzWorld<H> {
                 assert!(frames < MAX_FRAMES, "host {host} sends without end");
                 self.send(host, &buffer[..length]);
             }
-            let due = self.hosts[host].poll_timeout(self.now).filter(|deadline| deadline.at <= self.now);
+            let due = self.hosts[host]
+                .poll_timeout(self.now)
+                .filter(|deadline| deadline.at <= self.now);
             let Some(due) = due else { return };
-            assert!(times + 1 < MAX_TIMEOUTS, "host {host}: a timer that is always due: {due:?}");
+            assert!(
+                times + 1 < MAX_TIMEOUTS,
+                "host {host}: a timer that is always due: {due:?}"
+            );
             self.hosts[host].handle_timeout(self.now);
             self.hosts[host].turn(self.now);
         }
@@ -332,7 +411,12 @@ impl<H: FuzzedHost> FuzzWorld<H> {
 
     fn send(&mut self, from: usize, frame: &[u8]) {
         let to: [u8; 6] = frame[..6].try_into().expect("a frame has an address");
-        for (host, mac) in self.macs.iter().enumerate().filter(|&(host, _)| host != from) {
+        for (host, mac) in self
+            .macs
+            .iter()
+            .enumerate()
+            .filter(|&(host, _)| host != from)
+        {
             if mac.octets() == to || to[0] & 1 == 1 {
                 self.under_way.push_back((host, frame.to_vec()));
             }
@@ -349,8 +433,14 @@ impl<H: FuzzedHost> FuzzWorld<H> {
     }
 
     pub(super) fn tell_forged(&mut self, script: &mut Script<'_>, session: u32, kinds: &[u8]) {
-        let (to, from) = (script.below(self.hosts.len()), script.below(self.hosts.len()));
-        let (stream, rank) = (StreamId(script.one_of(&[0, 1, 2, 3, 0x4001])), Rank(script.below(4) as u16));
+        let (to, from) = (
+            script.below(self.hosts.len()),
+            script.below(self.hosts.len()),
+        );
+        let (stream, rank) = (
+            StreamId(script.one_of(&[0, 1, 2, 3, 0x4001])),
+            Rank(script.below(4) as u16),
+        );
         let identity = Identity {
             session,
             stream,
@@ -372,7 +462,9 @@ impl<H: FuzzedHost> FuzzWorld<H> {
 
     pub(super) fn tell_again(&mut self, script: &mut Script<'_>) {
         let (to, which) = (script.below(self.hosts.len()), script.below(MAX_HEARD));
-        let Some(mut frame) = self.heard.get(which).cloned() else { return };
+        let Some(mut frame) = self.heard.get(which).cloned() else {
+            return;
+        };
         for _ in 0..script.below(4) {
             let at = usize::from(script.u16()) % frame.len();
             frame[at] = script.u8();
@@ -398,7 +490,9 @@ pub fn make_checksum_fit(frame: &mut [u8]) {
     }
     let payload_bytes = u16::from_be_bytes([frame[PAYLOAD_BYTES_AT], frame[PAYLOAD_BYTES_AT + 1]]);
     let end = OVERHEAD_BYTES + usize::from(payload_bytes);
-    let Some(sealed) = frame.get(CHECKSUM.end..end) else { return };
+    let Some(sealed) = frame.get(CHECKSUM.end..end) else {
+        return;
+    };
     let mut content = crc32fast::Hasher::new();
     content.update(&[frame[KIND_AT], frame[FLAGS_AT] & Flags::SEALED.0]);
     content.update(sealed);

@@ -24,30 +24,95 @@ pub struct Target {
 
 impl Target {
     pub fn corpus(&self) -> PathBuf {
-        Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus").join(self.name).with_extension("hex")
+        Path::new(env!("CARGO_MANIFEST_DIR"))
+            .join("corpus")
+            .join(self.name)
+            .with_extension("hex")
     }
 }
 
 /// All targets: decoders, and whole machines.
 pub const TARGETS: [Target; 15] = [
-    Target { name: "frame", run: decoders::frame, is_text: false },
-    Target { name: "control", run: decoders::control, is_text: false },
-    Target { name: "view", run: decoders::view, is_text: false },
-    Target { name: "topology", run: decoders::topology, is_text: true },
-    Target { name: "network", run: decoders::network, is_text: true },
-    Target { name: "plan", run: decoders::plan, is_text: true },
-    Target { name: "calibration", run: decoders::calibration, is_text: true },
-    Target { name: "manifest", run: decoders::manifest, is_text: false },
-    Target { name: "map", run: decoders::map, is_text: false },
-    Target { name: "journal", run: decoders::journal, is_text: false },
-    Target { name: "sections", run: decoders::sections, is_text: false },
-    Target { name: "qcow2", run: decoders::qcow2, is_text: false },
-    Target { name: "packed", run: decoders::packed, is_text: false },
-    Target { name: "session", run: machines::session, is_text: false },
-    Target { name: "group", run: machines::group, is_text: false },
+    Target {
+        name: "frame",
+        run: decoders::frame,
+        is_text: false,
+    },
+    Target {
+        name: "control",
+        run: decoders::control,
+        is_text: false,
+    },
+    Target {
+        name: "view",
+        run: decoders::view,
+        is_text: false,
+    },
+    Target {
+        name: "topology",
+        run: decoders::topology,
+        is_text: true,
+    },
+    Target {
+        name: "network",
+        run: decoders::network,
+        is_text: true,
+    },
+    Target {
+        name: "plan",
+        run: decoders::plan,
+        is_text: true,
+    },
+    Target {
+        name: "calibration",
+        run: decoders::calibration,
+        is_text: true,
+    },
+    Target {
+        name: "manifest",
+        run: decoders::manifest,
+        is_text: false,
+    },
+    Target {
+        name: "map",
+        run: decoders::map,
+        is_text: false,
+    },
+    Target {
+        name: "journal",
+        run: decoders::journal,
+        is_text: false,
+    },
+    Target {
+        name: "sections",
+        run: decoders::sections,
+        is_text: false,
+    },
+    Target {
+        name: "qcow2",
+        run: decoders::qcow2,
+        is_text: false,
+    },
+    Target {
+        name: "packed",
+        run: decoders::packed,
+        is_text: false,
+    },
+    Target {
+        name: "session",
+        run: machines::session,
+        is_text: false,
+    },
+    Target {
+        name: "group",
+        run: machines::group,
+        is_text: false,
+    },
 ];
 
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);
-    (target.expect("a program of tests/fuzz has the name of a target").run)(bytes);
+    (target
+        .expect("a program of tests/fuzz has the name of a target")
+        .run)(bytes);
 }

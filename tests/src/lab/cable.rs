@@ -9,8 +9,8 @@ use ethbcast_transport::wire::Kind;
 use nix::errno::Errno;
 use nix::ifaddrs::getifaddrs;
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvfrom, sendto, setsockopt, socket,
-    sockopt,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recvfrom, sendto,
+    setsockopt, socket, sockopt,
 };
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 
@@ -70,9 +70,19 @@ fn name_of(of: Kind) -> &'static str {
 }
 
 /// Returns the cable's faults that lose these frames.
-pub fn faults(lab: &Lab, which: Which, way: Way, fraction: f64) -> Result<Vec<LinkFault>, LabError> {
-    let both = [(Way::To, LinkFault::arriving()), (Way::From, LinkFault::leaving())];
-    let wanted = both.into_iter().filter(|(of, _)| way == Way::Both || way == *of);
+pub fn faults(
+    lab: &Lab,
+    which: Which,
+    way: Way,
+    fraction: f64,
+) -> Result<Vec<LinkFault>, LabError> {
+    let both = [
+        (Way::To, LinkFault::arriving()),
+        (Way::From, LinkFault::leaving()),
+    ];
+    let wanted = both
+        .into_iter()
+        .filter(|(of, _)| way == Way::Both || way == *of);
     let limited = |fault: LinkFault| {
         Ok(match which {
             Which::All => fault,
@@ -83,7 +93,9 @@ pub fn faults(lab: &Lab, which: Which, way: Way, fraction: f64) -> Result<Vec<Li
             Which::Peer(host) => fault.peer(lab.mac(host)?),
         })
     };
-    wanted.map(|(_, fault)| limited(fault.fraction(fraction))).collect()
+    wanted
+        .map(|(_, fault)| limited(fault.fraction(fraction)))
+        .collect()
 }
 
 /// The kernel's mark for a frame that this host itself sends (`PACKET_OUTGOING`, packet(7)).
@@ -99,25 +111,40 @@ pub struct Tap {
 
 impl Tap {
     pub fn on(interface: &str) -> anyhow::Result<Self> {
-        let address = getifaddrs()?
-            .find_map(|entry| (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?));
+        let address = getifaddrs()?.find_map(|entry| {
+            (entry.interface_name == interface).then_some(entry.address?.as_link_addr().copied()?)
+        });
         let address = address.with_context(|| format!("{interface} has no link address"))?;
-        let tap = Self { interface: Some(address), ..Self::everywhere()? };
+        let tap = Self {
+            interface: Some(address),
+            ..Self::everywhere()?
+        };
         bind(tap.socket.as_raw_fd(), &address)?;
         Ok(tap)
     }
 
     pub fn mac(&self) -> MacAddr {
-        let [a, b, c, d, e, f] = self.interface.and_then(|it| it.addr()).expect("one interface, of Ethernet");
+        let [a, b, c, d, e, f] = self
+            .interface
+            .and_then(|it| it.addr())
+            .expect("one interface, of Ethernet");
         MacAddr::new(a, b, c, d, e, f)
     }
 
     /// Opens a tap on all interfaces, for receiving only.
     pub fn everywhere() -> anyhow::Result<Self> {
         let flags = SockFlag::SOCK_CLOEXEC | SockFlag::SOCK_NONBLOCK;
-        let socket = socket(AddressFamily::Packet, SockType::Raw, flags, SockProtocol::EthAll)?;
+        let socket = socket(
+            AddressFamily::Packet,
+            SockType::Raw,
+            flags,
+            SockProtocol::EthAll,
+        )?;
         setsockopt(&socket, sockopt::RcvBufForce, &BUFFER_BYTES)?;
-        Ok(Self { socket, interface: None })
+        Ok(Self {
+            socket,
+            interface: None,
+        })
     }
 
     /// Reads the next incoming frame, if any; returns its length.
@@ -137,7 +164,12 @@ impl Tap {
     /// Sends a frame; returns `false` if there was no room for it.
     pub fn send(&self, frame: &[u8]) -> anyhow::Result<bool> {
         let interface = self.interface.as_ref().context("a tap on one interface")?;
-        match sendto(self.socket.as_raw_fd(), frame, interface, MsgFlags::MSG_DONTWAIT) {
+        match sendto(
+            self.socket.as_raw_fd(),
+            frame,
+            interface,
+            MsgFlags::MSG_DONTWAIT,
+        ) {
             Ok(_) => Ok(true),
             Err(Errno::EAGAIN | Errno::ENOBUFS | Errno::ENETDOWN) => Ok(false),
             Err(errno) => Err(errno).context("talking on a cable"),
@@ -152,6 +184,8 @@ impl AsFd for Tap {
 }
 
 pub fn destination(frame: &[u8]) -> MacAddr {
-    let [a, b, c, d, e, f] = *frame.first_chunk::<6>().expect("a frame begins with an Ethernet header");
+    let [a, b, c, d, e, f] = *frame
+        .first_chunk::<6>()
+        .expect("a frame begins with an Ethernet header");
     MacAddr::new(a, b, c, d, e, f)
 }

@@ -43,13 +43,27 @@ pub struct SmallDisk {
 impl SmallDisk {
     /// Mounts the file system over an empty directory.
     pub fn mount(at: &Path, bytes: u64) -> anyhow::Result<Self> {
-        run("mount", &["-t", "tmpfs", "-o", &format!("size={bytes}"), "ethbcast-tests", text(at)?])?;
+        run(
+            "mount",
+            &[
+                "-t",
+                "tmpfs",
+                "-o",
+                &format!("size={bytes}"),
+                "ethbcast-tests",
+                text(at)?,
+            ],
+        )?;
         Ok(Self { at: at.to_owned() })
     }
 
     /// Sets the file system's total size in bytes.
     pub fn resize(&self, bytes: u64) -> anyhow::Result<()> {
-        run("mount", &["-o", &format!("remount,size={bytes}"), text(&self.at)?]).map(drop)
+        run(
+            "mount",
+            &["-o", &format!("remount,size={bytes}"), text(&self.at)?],
+        )
+        .map(drop)
     }
 
     pub fn fill(&self) -> anyhow::Result<()> {
@@ -79,7 +93,12 @@ impl LoopDevice {
     }
 
     pub fn with(image: &Path, options: &[&str]) -> anyhow::Result<Self> {
-        Ok(Self { path: run("losetup", &[&["--find", "--show"], options, &[text(image)?]].concat())? })
+        Ok(Self {
+            path: run(
+                "losetup",
+                &[&["--find", "--show"], options, &[text(image)?]].concat(),
+            )?,
+        })
     }
 
     pub fn path(&self) -> &str {
@@ -99,8 +118,14 @@ impl Drop for LoopDevice {
         undo("losetup", &["--detach", &self.path]);
         // The kernel delays the detachment while any process has the device open, as one that
         // searches for a free device does for a moment.
-        let gone = super::within(UNDO_LIMIT, || (backing().is_none() || backing() != before).then_some(()));
-        assert!(thread::panicking() || gone.is_some(), "{} is still there", self.path);
+        let gone = super::within(UNDO_LIMIT, || {
+            (backing().is_none() || backing() != before).then_some(())
+        });
+        assert!(
+            thread::panicking() || gone.is_some(),
+            "{} is still there",
+            self.path
+        );
     }
 }
 
@@ -121,12 +146,27 @@ impl ThinDisk {
     pub fn make(store: &Path, mount: &Path, room_mib: u64) -> anyhow::Result<Self> {
         let image = store.join("image");
         let store = SmallDisk::mount(store, room_mib << 20)?;
-        fs::File::create(&image).and_then(|file| file.set_len(96 << 20)).context("a sparse file")?;
+        fs::File::create(&image)
+            .and_then(|file| file.set_len(96 << 20))
+            .context("a sparse file")?;
         let device = LoopDevice::attach(&image)?;
-        let mut disk = Self { mount: mount.to_owned(), is_mounted: false, device, store };
+        let mut disk = Self {
+            mount: mount.to_owned(),
+            is_mounted: false,
+            device,
+            store,
+        };
         // Without a journal only the lost blocks fail, as on a thin pool that queues writes of
         // metadata; a few inodes take little of the room.
-        let few = ["-q", "-O", "^has_journal", "-N", "64", "-E", "lazy_itable_init=0"];
+        let few = [
+            "-q",
+            "-O",
+            "^has_journal",
+            "-N",
+            "64",
+            "-E",
+            "lazy_itable_init=0",
+        ];
         run("mkfs.ext4", &[&few[..], &[disk.device.path()]].concat())?;
         run("mount", &[disk.device.path(), text(&disk.mount)?])?;
         disk.is_mounted = true;
@@ -166,11 +206,18 @@ fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
     command.args(arguments).stdin(Stdio::null());
     let mut run = Run::start(program, command);
     if run.ended_by(Instant::now() + LIMIT).is_none() {
-        bail!("`{program} {}` has not ended within {LIMIT:?}", arguments.join(" "));
+        bail!(
+            "`{program} {}` has not ended within {LIMIT:?}",
+            arguments.join(" ")
+        );
     }
     let ended = run.end(LIMIT);
     if ended.code() != 0 {
-        bail!("`{program} {}`: {}", arguments.join(" "), ended.stderr.trim());
+        bail!(
+            "`{program} {}`: {}",
+            arguments.join(" "),
+            ended.stderr.trim()
+        );
     }
     Ok(ended.stdout_text().trim().to_owned())
 }
@@ -182,5 +229,8 @@ fn text(path: &Path) -> anyhow::Result<&str> {
 /// Undoes a mount. A process that starts at this moment has a copy of the mounts for a while.
 fn undo(program: &str, arguments: &[&str]) {
     let undone = super::within(UNDO_LIMIT, || run(program, arguments).is_ok().then_some(()));
-    assert!(thread::panicking() || undone.is_some(), "{program} {arguments:?}");
+    assert!(
+        thread::panicking() || undone.is_some(),
+        "{program} {arguments:?}"
+    );
 }

@@ -49,16 +49,25 @@ pub fn require_root() {
 /// other bytes.
 pub fn content(seed: u64, bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
-    Hasher::new().update(&seed.to_be_bytes()).finalize_xof().fill(&mut content);
+    Hasher::new()
+        .update(&seed.to_be_bytes())
+        .finalize_xof()
+        .fill(&mut content);
     content
 }
 
 /// Creates a directory that is removed on drop, in memory if possible, and open to every user.
 pub fn scratch() -> TempDir {
     let memory = Path::new("/dev/shm");
-    let parent = if memory.is_dir() { memory.to_owned() } else { std::env::temp_dir() };
-    let directory =
-        tempfile::Builder::new().prefix("ethbcast-tests-").tempdir_in(parent).expect("a temporary directory");
+    let parent = if memory.is_dir() {
+        memory.to_owned()
+    } else {
+        std::env::temp_dir()
+    };
+    let directory = tempfile::Builder::new()
+        .prefix("ethbcast-tests-")
+        .tempdir_in(parent)
+        .expect("a temporary directory");
     fs::set_permissions(directory.path(), fs::Permissions::from_mode(0o755)).expect("it is ours");
     directory
 }
@@ -89,9 +98,17 @@ pub fn within<T>(limit: Duration, mut found: impl FnMut() -> Option<T>) -> Optio
 }
 
 pub fn names_in(directory: &Path) -> Vec<String> {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
-    let mut names: Vec<_> =
-        entries.map(|entry| entry.expect("an entry").file_name().to_string_lossy().into_owned()).collect();
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let mut names: Vec<_> = entries
+        .map(|entry| {
+            entry
+                .expect("an entry")
+                .file_name()
+                .to_string_lossy()
+                .into_owned()
+        })
+        .collect();
     names.sort();
     names
 }
@@ -106,7 +123,10 @@ pub fn shown_in(directory: &Path) -> Vec<String> {
 
 /// Whether a name is that of a receiver's hidden file.
 pub fn is_hidden(name: &str) -> bool {
-    name.starts_with(".ethbcast-") && [".part", ".tree", ".journal"].iter().any(|suffix| name.ends_with(suffix))
+    name.starts_with(".ethbcast-")
+        && [".part", ".tree", ".journal"]
+            .iter()
+            .any(|suffix| name.ends_with(suffix))
 }
 
 /// Sets a flag on drop, also when an assertion fails: a scope waits for its threads.
@@ -131,18 +151,29 @@ pub struct Records {
 
 impl Records {
     pub fn add(&self, run: impl Fn() -> Value) -> anyhow::Result<()> {
-        self.json.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
+        self.json
+            .iter()
+            .try_for_each(|path| Ok(writeln!(appended(path)?, "{}", run())?))
     }
 
     /// Adds the output of a failed run, under these headings.
     pub fn complain(&self, headings: &[&str], said: &str) -> anyhow::Result<()> {
-        let headings: String = headings.iter().map(|heading| format!("== {heading}\n")).collect();
-        self.log.iter().try_for_each(|path| Ok(writeln!(appended(path)?, "{headings}{said}")?))
+        let headings: String = headings
+            .iter()
+            .map(|heading| format!("== {heading}\n"))
+            .collect();
+        self.log
+            .iter()
+            .try_for_each(|path| Ok(writeln!(appended(path)?, "{headings}{said}")?))
     }
 }
 
 fn appended(path: &Path) -> anyhow::Result<File> {
-    OpenOptions::new().create(true).append(true).open(path).with_context(|| format!("opening {}", path.display()))
+    OpenOptions::new()
+        .create(true)
+        .append(true)
+        .open(path)
+        .with_context(|| format!("opening {}", path.display()))
 }
 
 /// Waits between attempts, in milliseconds: other load may have ended by then. Beside other tests
@@ -157,9 +188,17 @@ pub fn in_a_quiet_moment<T>(measure: impl FnMut() -> Result<T, String>) -> T {
 }
 
 #[track_caller]
-fn in_one_of<T, const PAUSES: usize>(pauses_ms: [u64; PAUSES], mut measure: impl FnMut() -> Result<T, String>) -> T {
+fn in_one_of<T, const PAUSES: usize>(
+    pauses_ms: [u64; PAUSES],
+    mut measure: impl FnMut() -> Result<T, String>,
+) -> T {
     let mut wrong = Vec::new();
-    for pause in pauses_ms.map(Duration::from_millis).into_iter().map(Some).chain([None]) {
+    for pause in pauses_ms
+        .map(Duration::from_millis)
+        .into_iter()
+        .map(Some)
+        .chain([None])
+    {
         match measure() {
             Ok(measured) => return measured,
             Err(why) => wrong.push(why),
@@ -178,11 +217,22 @@ mod tests {
         let mut attempts = 0;
         let third = || {
             attempts += 1;
-            if attempts == 3 { Ok(attempts) } else { Err(format!("attempt {attempts}")) }
+            if attempts == 3 {
+                Ok(attempts)
+            } else {
+                Err(format!("attempt {attempts}"))
+            }
         };
         assert_eq!(in_a_quiet_moment(third), 3);
-        let never = std::panic::catch_unwind(|| in_one_of([0; 4], || Err::<(), _>("too late".to_owned())));
-        let told = *never.expect_err("it is wrong").downcast::<String>().expect("a text");
-        assert_eq!(told, "in each of 5 moments: too late; too late; too late; too late; too late");
+        let never =
+            std::panic::catch_unwind(|| in_one_of([0; 4], || Err::<(), _>("too late".to_owned())));
+        let told = *never
+            .expect_err("it is wrong")
+            .downcast::<String>()
+            .expect("a text");
+        assert_eq!(
+            told,
+            "in each of 5 moments: too late; too late; too late; too late; too late"
+        );
     }
 }

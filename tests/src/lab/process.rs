@@ -50,7 +50,10 @@ pub struct Process {
 
 impl Process {
     pub fn start(mut command: Command, stdout: Stdout) -> anyhow::Result<Self> {
-        command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().context("starting a program")?;
         let out = child.stdout.take().context("piped")?;
         let lines = Arc::<Mutex<Vec<Line>>>::default();
@@ -59,13 +62,22 @@ impl Process {
         thread::spawn(move || {
             for text in stderr.split(b'\n').map_while(Result::ok) {
                 let text = String::from_utf8_lossy(&text).into_owned();
-                held(&said).push(Line { at: Instant::now(), text });
+                held(&said).push(Line {
+                    at: Instant::now(),
+                    text,
+                });
             }
         });
         let kept = Arc::default();
         let into = Arc::clone(&kept);
         thread::spawn(move || read(out, &stdout, &into));
-        Ok(Self { child, ended: None, lines, stdout: kept, stopped: false })
+        Ok(Self {
+            child,
+            ended: None,
+            lines,
+            stdout: kept,
+            stopped: false,
+        })
     }
 
     pub fn id(&self) -> u32 {
@@ -90,7 +102,10 @@ impl Process {
         if self.ended.is_none()
             && let Some(status) = self.child.try_wait()?
         {
-            let code = status.code().or(status.signal().map(|signal| 128 + signal)).context("one or the other")?;
+            let code = status
+                .code()
+                .or(status.signal().map(|signal| 128 + signal))
+                .context("one or the other")?;
             self.ended = Some((Instant::now(), code));
         }
         Ok(self.ended)
@@ -99,7 +114,9 @@ impl Process {
     /// Waits for the last output of a process that has ended.
     pub fn drain_output(&self) {
         let deadline = Instant::now() + OUTPUT_GRACE;
-        while Arc::strong_count(&self.lines) + Arc::strong_count(&self.stdout) > 2 && Instant::now() < deadline {
+        while Arc::strong_count(&self.lines) + Arc::strong_count(&self.stdout) > 2
+            && Instant::now() < deadline
+        {
             thread::sleep(Duration::from_millis(2));
         }
     }
@@ -126,7 +143,9 @@ pub fn processes_on(lab: &Lab, host: &str) -> anyhow::Result<Vec<Pid>> {
     let mut command = Command::new("ip");
     command.args(["netns", "pids", &lab.namespace(host)?]);
     let ids = Run::to_end(command, LIMIT).stdout_text();
-    ids.split_whitespace().map(|id| Ok(Pid::from_raw(id.parse()?))).collect()
+    ids.split_whitespace()
+        .map(|id| Ok(Pid::from_raw(id.parse()?)))
+        .collect()
 }
 
 /// Kills every process in a host's namespace at once, as a power failure does.
@@ -148,17 +167,26 @@ fn held<T>(of: &Mutex<T>) -> MutexGuard<'_, T> {
 /// Reads a program's stdout as configured. After the limit the pipe stays open while `kept` is
 /// shared.
 fn read(mut from: ChildStdout, how: &Stdout, kept: &Arc<Mutex<Vec<u8>>>) {
-    let Stdout::Read { into, bytes_per_second, at_most_bytes } = how else {
+    let Stdout::Read {
+        into,
+        bytes_per_second,
+        at_most_bytes,
+    } = how
+    else {
         let mut all = Vec::new();
         if from.read_to_end(&mut all).is_ok() {
             *held(kept) = all;
         }
         return;
     };
-    let Ok(mut file) = std::fs::File::create(into) else { return };
+    let Ok(mut file) = std::fs::File::create(into) else {
+        return;
+    };
     let (started, mut done, mut buffer) = (Instant::now(), 0, vec![0; 16 << 10]);
     while at_most_bytes.is_none_or(|most| done < most) {
-        let Ok(count @ 1..) = from.read(&mut buffer) else { return };
+        let Ok(count @ 1..) = from.read(&mut buffer) else {
+            return;
+        };
         if file.write_all(&buffer[..count]).is_err() {
             return;
         }
@@ -208,21 +236,40 @@ impl Run {
         });
         let (unread, stderr) = (child.stdout.take(), Arc::default());
         let readers = vec![collect(child.stderr.take().expect("piped"), &stderr)];
-        Run { name: name.to_owned(), child, unread, stdout: Arc::default(), stderr, readers, started: Instant::now() }
+        Run {
+            name: name.to_owned(),
+            child,
+            unread,
+            stdout: Arc::default(),
+            stderr,
+            readers,
+            started: Instant::now(),
+        }
     }
 
     /// Starts a command whose stdout is a pipe that is read at `bytes_per_second`.
     pub fn read_slowly(name: &str, command: Command, bytes_per_second: u64) -> Run {
         let mut run = Run::unread(name, command);
         let pipe = run.unread.take().expect("not read yet");
-        run.readers.push(collect(Paced { pipe, bytes_per_second, done_bytes: 0, started: run.started }, &run.stdout));
+        run.readers.push(collect(
+            Paced {
+                pipe,
+                bytes_per_second,
+                done_bytes: 0,
+                started: run.started,
+            },
+            &run.stdout,
+        ));
         run
     }
 
     /// Runs a program on this machine, outside every lab, without stdin.
     pub fn here(program: &str, arguments: &[&str]) -> Run {
         let mut command = Command::new(program);
-        command.args(arguments).env_remove("RUST_LOG").stdin(Stdio::null());
+        command
+            .args(arguments)
+            .env_remove("RUST_LOG")
+            .stdin(Stdio::null());
         Run::start(&arguments.join(" "), command)
     }
 
@@ -243,15 +290,23 @@ impl Run {
     /// Returns the size so far of the largest file below `directory` that it has open, whether the
     /// file has a name or not.
     pub fn open_bytes(&self, directory: &Path) -> Option<u64> {
-        self.open_files(directory).iter().filter_map(|link| fs::metadata(link).ok()).map(|file| file.len()).max()
+        self.open_files(directory)
+            .iter()
+            .filter_map(|link| fs::metadata(link).ok())
+            .map(|file| file.len())
+            .max()
     }
 
     /// Returns paths of the files below `directory` that it has open, whether they have names or
     /// not.
     pub fn open_files(&self, directory: &Path) -> Vec<PathBuf> {
-        let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else { return Vec::new() };
+        let Ok(opened) = fs::read_dir(format!("/proc/{}/fd", self.pid())) else {
+            return Vec::new();
+        };
         let links = opened.flatten().map(|entry| entry.path());
-        links.filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory))).collect()
+        links
+            .filter(|link| fs::read_link(link).is_ok_and(|file| file.starts_with(directory)))
+            .collect()
     }
 
     pub fn stderr(&self) -> String {
@@ -264,17 +319,32 @@ impl Run {
 
     pub fn say(&mut self, words: &str) {
         let stdin = self.child.stdin.as_mut().expect("its stdin is a pipe");
-        stdin.write_all(words.as_bytes()).unwrap_or_else(|error| panic!("to {}: {error}", self.name));
+        stdin
+            .write_all(words.as_bytes())
+            .unwrap_or_else(|error| panic!("to {}: {error}", self.name));
     }
 
     /// Waits until the process handles `signal`. While it is still starting, the signal would kill
     /// it.
     pub fn wait_until_it_hears(&self, signal: Signal) {
         let bit = 1 << (signal as u64 - 1);
-        let status = || fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
-        let mask = |line: &str| line.strip_prefix("SigBlk:").or(line.strip_prefix("SigCgt:")).map(str::trim).map(hex);
-        let hears = || status().lines().filter_map(mask).any(|mask| mask & bit != 0).then_some(());
-        within(LIMIT, hears).unwrap_or_else(|| panic!("{} never heard {signal}:\n{}", self.name, self.stderr()));
+        let status =
+            || fs::read_to_string(format!("/proc/{}/status", self.pid())).unwrap_or_default();
+        let mask = |line: &str| {
+            line.strip_prefix("SigBlk:")
+                .or(line.strip_prefix("SigCgt:"))
+                .map(str::trim)
+                .map(hex)
+        };
+        let hears = || {
+            status()
+                .lines()
+                .filter_map(mask)
+                .any(|mask| mask & bit != 0)
+                .then_some(())
+        };
+        within(LIMIT, hears)
+            .unwrap_or_else(|| panic!("{} never heard {signal}:\n{}", self.name, self.stderr()));
     }
 
     pub fn wait_for_line(&self, part: &str) {
@@ -282,26 +352,60 @@ impl Run {
     }
 
     pub fn wait_for_lines(&self, count: usize, part: &str) {
-        let lines = || self.stderr().lines().filter(|line| line.contains(part)).count();
+        let lines = || {
+            self.stderr()
+                .lines()
+                .filter(|line| line.contains(part))
+                .count()
+        };
         let seen = within(LIMIT, || (lines() >= count).then_some(()));
-        seen.unwrap_or_else(|| panic!("{} did not say {part:?} {count} times, but:\n{}", self.name, self.stderr()));
+        seen.unwrap_or_else(|| {
+            panic!(
+                "{} did not say {part:?} {count} times, but:\n{}",
+                self.name,
+                self.stderr()
+            )
+        });
     }
 
     /// Waits for its end; returns `None` if that does not come before the deadline.
     pub fn ended_by(&mut self, deadline: Instant) -> Option<ExitStatus> {
-        within(deadline.saturating_duration_since(Instant::now()), || self.child.try_wait().expect("our child"))
+        within(deadline.saturating_duration_since(Instant::now()), || {
+            self.child.try_wait().expect("our child")
+        })
     }
 
     pub fn end(mut self, limit: Duration) -> Ended {
         let status = self.ended_by(Instant::now() + limit);
-        let status = status.unwrap_or_else(|| panic!("{} did not end within {limit:?}:\n{}", self.name, self.stderr()));
+        let status = status.unwrap_or_else(|| {
+            panic!(
+                "{} did not end within {limit:?}:\n{}",
+                self.name,
+                self.stderr()
+            )
+        });
         let took = self.started.elapsed();
         // A descendant that outlives it may hold its pipes.
-        let is_read = || self.readers.iter().all(JoinHandle::is_finished).then_some(());
-        within(LIMIT, is_read).unwrap_or_else(|| panic!("somebody else holds the pipes of {}", self.name));
-        self.readers.drain(..).for_each(|reader| reader.join().expect("reading a pipe"));
-        let stdout = std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
-        Ended { name: self.name.clone(), status, stdout, stderr: self.stderr(), took }
+        let is_read = || {
+            self.readers
+                .iter()
+                .all(JoinHandle::is_finished)
+                .then_some(())
+        };
+        within(LIMIT, is_read)
+            .unwrap_or_else(|| panic!("somebody else holds the pipes of {}", self.name));
+        self.readers
+            .drain(..)
+            .for_each(|reader| reader.join().expect("reading a pipe"));
+        let stdout =
+            std::mem::take(&mut *self.stdout.lock().unwrap_or_else(PoisonError::into_inner));
+        Ended {
+            name: self.name.clone(),
+            status,
+            stdout,
+            stderr: self.stderr(),
+            took,
+        }
     }
 }
 
@@ -335,7 +439,9 @@ fn collect(mut pipe: impl Read + Send + 'static, into: &Arc<Mutex<Vec<u8>>>) -> 
     thread::spawn(move || {
         let mut buffer = vec![0; 1 << 16];
         while let Ok(count @ 1..) = pipe.read(&mut buffer) {
-            into.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(&buffer[..count]);
+            into.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .extend_from_slice(&buffer[..count]);
         }
     })
 }
@@ -360,22 +466,44 @@ pub struct Ended {
 impl Ended {
     /// Returns its exit code, or 128 and the number of the signal that killed it, as shells do.
     pub fn code(&self) -> i32 {
-        self.status.code().or(self.status.signal().map(|signal| 128 + signal)).expect("one or the other")
+        self.status
+            .code()
+            .or(self.status.signal().map(|signal| 128 + signal))
+            .expect("one or the other")
     }
 
     /// Panics with its output unless it ended with this code.
     #[track_caller]
     pub fn assert_code(&self, code: i32) {
-        assert_eq!(self.code(), code, "exit code of {}, which said:\n{}{}", self.name, self.stdout_text(), self.stderr);
+        assert_eq!(
+            self.code(),
+            code,
+            "exit code of {}, which said:\n{}{}",
+            self.name,
+            self.stdout_text(),
+            self.stderr
+        );
     }
 
     /// Panics unless it ended with this code, and each of `parts` is on a line of stderr.
     #[track_caller]
     pub fn assert_refusal(&self, code: i32, parts: &[&str]) {
         self.assert_code(code);
-        let said = self.stderr.lines().any(|line| parts.iter().all(|part| line.contains(part)));
-        assert!(said, "{} said no line with all of {parts:?}, but:\n{}", self.name, self.stderr);
-        assert_eq!(self.stdout_text(), "", "stdout of {}: a refusal belongs on stderr", self.name);
+        let said = self
+            .stderr
+            .lines()
+            .any(|line| parts.iter().all(|part| line.contains(part)));
+        assert!(
+            said,
+            "{} said no line with all of {parts:?}, but:\n{}",
+            self.name, self.stderr
+        );
+        assert_eq!(
+            self.stdout_text(),
+            "",
+            "stdout of {}: a refusal belongs on stderr",
+            self.name
+        );
     }
 
     pub fn stdout_text(&self) -> String {
@@ -393,8 +521,8 @@ impl Ended {
             self.name,
             self.stderr
         );
-        let value: Value =
-            serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error} in {text}", self.name));
+        let value: Value = serde_json::from_str(&text)
+            .unwrap_or_else(|error| panic!("{}: {error} in {text}", self.name));
         assert!(value.is_object(), "{text}");
         value
     }

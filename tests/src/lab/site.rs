@@ -1,4 +1,5 @@
-//! Test helper: the environment of one test that runs as root: hosts in network namespaces, and a directory.
+//! Test helper: the environment of one test that runs as root: hosts in network namespaces, and a
+//! directory.
 
 use super::{LIMIT, Run, names_in, processes_on, require_root, scratch, within};
 use ethbcast_lab::{Lab, LabConfig, LabGuard};
@@ -20,13 +21,19 @@ const TURN_LIMIT: Duration = Duration::from_secs(3600);
 
 /// Configures a lab of `hosts` hosts `n0…` on one switch: unshaped, MTU 1500, no loss.
 pub fn one_switch(hosts: usize) -> LabConfig {
-    LabConfig::new(Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"))
+    LabConfig::new(
+        Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"),
+    )
 }
 
 /// Returns a name for a lab that no other test of this or another process has.
 pub fn lab_name(story: &str) -> String {
     static COUNT: AtomicUsize = AtomicUsize::new(0);
-    format!("t{}.{}.{story}", process_name(), COUNT.fetch_add(1, Ordering::Relaxed))
+    format!(
+        "t{}.{}.{story}",
+        process_name(),
+        COUNT.fetch_add(1, Ordering::Relaxed)
+    )
 }
 
 /// Returns a name that no other process of this machine has, also across PID namespaces.
@@ -60,7 +67,8 @@ impl Site {
         require_root();
         // A directory can be locked like a file, and all test processes of a build share this one.
         let tests = std::env::current_exe().expect("a test knows where it is");
-        let directory = File::open(tests.parent().expect("it lies in a directory")).expect("the test lies in it");
+        let directory = File::open(tests.parent().expect("it lies in a directory"))
+            .expect("the test lies in it");
         let mut waiting = Some(directory);
         let turn = within(TURN_LIMIT, || match Flock::lock(waiting.take()?, turn) {
             Ok(turn) => Some(turn),
@@ -71,9 +79,17 @@ impl Site {
             }
         });
         let turn = turn.unwrap_or_else(|| panic!("other labs are still up after {TURN_LIMIT:?}"));
-        let config = LabConfig { name: lab_name(story), ..config };
-        let lab = LabGuard::up(&config).unwrap_or_else(|error| panic!("bringing up `{}`: {error}", config.name));
-        Site { lab, scratch: scratch(), _turn: turn }
+        let config = LabConfig {
+            name: lab_name(story),
+            ..config
+        };
+        let lab = LabGuard::up(&config)
+            .unwrap_or_else(|error| panic!("bringing up `{}`: {error}", config.name));
+        Site {
+            lab,
+            scratch: scratch(),
+            _turn: turn,
+        }
     }
 
     pub fn lab(&self) -> &Lab {
@@ -120,8 +136,12 @@ impl Drop for Site {
         if thread::panicking() {
             return;
         }
-        let is_empty = |host: &String| processes_on(&self.lab, host).is_ok_and(|processes| processes.is_empty());
-        within(OUTPUT_GRACE, || self.lab.hosts().iter().all(is_empty).then_some(()));
+        let is_empty = |host: &String| {
+            processes_on(&self.lab, host).is_ok_and(|processes| processes.is_empty())
+        };
+        within(OUTPUT_GRACE, || {
+            self.lab.hosts().iter().all(is_empty).then_some(())
+        });
         let removed = Lab::remove(self.lab.name()).expect("the lab goes down");
         assert_eq!(removed.processes, 0, "processes were left in the lab");
         let left = temporary_files(self.scratch.path());
@@ -132,18 +152,30 @@ impl Drop for Site {
 /// Ends this process if it runs beside others in `./test`, which later runs it again when no other
 /// lab test runs.
 fn alone_later() {
-    if let Some(code) = std::env::var("ETHBCAST_ALONE_EXIT").ok().and_then(|code| code.parse().ok()) {
+    if let Some(code) = std::env::var("ETHBCAST_ALONE_EXIT")
+        .ok()
+        .and_then(|code| code.parse().ok())
+    {
         std::process::exit(code);
     }
 }
 
 fn temporary_files(directory: &Path) -> Vec<PathBuf> {
-    let paths = names_in(directory).into_iter().map(|name| directory.join(name));
+    let paths = names_in(directory)
+        .into_iter()
+        .map(|name| directory.join(name));
     let (directories, files): (Vec<_>, Vec<_>) = paths.partition(|path| path.is_dir());
-    let is_temporary = |path: &PathBuf| path.extension().is_some_and(|extension| extension == "part");
+    let is_temporary = |path: &PathBuf| {
+        path.extension()
+            .is_some_and(|extension| extension == "part")
+    };
     files
         .into_iter()
         .filter(is_temporary)
-        .chain(directories.iter().flat_map(|directory| temporary_files(directory)))
+        .chain(
+            directories
+                .iter()
+                .flat_map(|directory| temporary_files(directory)),
+        )
         .collect()
 }

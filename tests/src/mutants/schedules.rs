@@ -7,16 +7,19 @@ use crate::swarm::Seed;
 use crate::worlds::ack_tree::{GROUP, end_of as ack_tree};
 use ethbcast_collectives::communicator::Preset;
 use ethbcast_collectives::keys::{ContentCipher, Secret, SessionName, Signed, Signer, pair_secret};
-use ethbcast_collectives::session::verified::{ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer};
+use ethbcast_collectives::session::verified::{
+    ChunkSize, Decoder, Encoder, SPAN_BYTES, SpanBuffer,
+};
 use ethbcast_collectives::session::{Message, Timing, kind};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{
-    Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation, host_mac,
+    Cable, Delivery, Fate, Faults, HostSettings, Network, Random, RandomFaults, Simulation,
+    host_mac,
 };
 use ethbcast_transport::stream::{Ending, Stream};
 use ethbcast_transport::wire::{
-    Ack, AckBody, CounterWindow, EtherType, FINAL_NUMBER, Frame, Identity, Kind, PayloadHash, Rank, StreamId,
-    group_mac, parse,
+    Ack, AckBody, CounterWindow, EtherType, FINAL_NUMBER, Frame, Identity, Kind, PayloadHash, Rank,
+    StreamId, group_mac, parse,
 };
 use ethbcast_transport::{Alone, Instant, Policy, Tuning};
 use std::cell::RefCell;
@@ -45,16 +48,32 @@ pub fn play(seed: u64) -> Result<(), String> {
 
 /// A schedule of the swarm, which does not judge numbers of frames.
 fn swarm(seed: u64) -> Result<(), String> {
-    let size = if seed.is_multiple_of(50) { Seed::large } else { Seed::small };
-    crate::swarm::run(size(seed)).violation.map_or(Ok(()), |violation| Err(violation.what))
+    let size = if seed.is_multiple_of(50) {
+        Seed::large
+    } else {
+        Seed::small
+    };
+    crate::swarm::run(size(seed))
+        .violation
+        .map_or(Ok(()), |violation| Err(violation.what))
 }
 
 /// Creates faults with `loss` and a little duplication, reordering and corruption; also returns the
 /// share of frames affected.
 fn some_of_each(random: &mut Random, seed: u64, loss: f64) -> (RandomFaults, f64) {
-    let (duplicate, reorder, corrupt) = (random.unit() * 0.05, random.unit() * 0.05, random.unit() * 0.01);
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(duplicate).corrupt(corrupt);
-    (faults.reorder(reorder, Duration::from_micros(300)), loss + reorder + corrupt)
+    let (duplicate, reorder, corrupt) = (
+        random.unit() * 0.05,
+        random.unit() * 0.05,
+        random.unit() * 0.01,
+    );
+    let faults = RandomFaults::new(seed)
+        .loss(loss)
+        .duplicate(duplicate)
+        .corrupt(corrupt);
+    (
+        faults.reorder(reorder, Duration::from_micros(300)),
+        loss + reorder + corrupt,
+    )
 }
 
 fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
@@ -65,7 +84,8 @@ fn one_of<T: Copy>(random: &mut Random, all: &[T]) -> T {
 fn a_member_that_lies(random: &mut Random) -> Result<(), String> {
     let [group, own] = [1, 2].map(|number| Secret::new([number; 32]));
     let sender = Signer::new(&own).public();
-    let member = ContentCipher::new(&group, PayloadHash::Polyval).sent_by(sender, SessionName([3; 32]));
+    let member =
+        ContentCipher::new(&group, PayloadHash::Polyval).sent_by(sender, SessionName([3; 32]));
     let chunk = ChunkSize::DEFAULT.signed(true);
     let mut span = SpanBuffer::empty(chunk, SpanBuffer::default());
     span.filled(1 + random.below(SPAN_BYTES as u64) as usize);
@@ -73,19 +93,43 @@ fn a_member_that_lies(random: &mut Random) -> Result<(), String> {
     let mut decoder = Decoder::new(chunk).ciphered(member);
     decoder.take(span.as_bytes().to_vec());
     let has_shown = decoder.poll().is_some();
-    if has_shown { Err("a member's bytes are taken for the sender's".to_owned()) } else { Ok(()) }
+    if has_shown {
+        Err("a member's bytes are taken for the sender's".to_owned())
+    } else {
+        Ok(())
+    }
 }
 
-/// One altered frame, repeated number and foreign signature of each kind, none of which may be taken.
+/// One altered frame, repeated number and foreign signature of each kind, none of which may be
+/// taken.
 fn what_keys_promise(random: &mut Random) -> Result<(), String> {
-    let hash = one_of(random, &[PayloadHash::Polyval, PayloadHash::Poly1305, PayloadHash::Blake3]);
+    let hash = one_of(
+        random,
+        &[
+            PayloadHash::Polyval,
+            PayloadHash::Poly1305,
+            PayloadHash::Blake3,
+        ],
+    );
     let [group, own, other] = [1, 2, 3].map(|number| Secret::new([number; 32]));
     let guard = group.guard(hash);
     let (mac, ether_type) = (host_mac(1), EtherType::DEFAULT);
-    let identity = Identity { session: 7, stream: StreamId(1), rank: Rank(1), mac, ether_type, guard: guard.clone() };
+    let identity = Identity {
+        session: 7,
+        stream: StreamId(1),
+        rank: Rank(1),
+        mac,
+        ether_type,
+        guard: guard.clone(),
+    };
     let mut frame = [0; 200];
     let payload = vec![7; 1 + random.below(100) as usize];
-    let length = identity.write(&mut frame, host_mac(2), &identity.header(Kind::DATA), &payload);
+    let length = identity.write(
+        &mut frame,
+        host_mac(2),
+        &identity.header(Kind::DATA),
+        &payload,
+    );
     let takes_altered = (0..8 * length).any(|bit| {
         let mut altered = frame;
         altered[bit / 8] ^= 1 << (bit % 8);
@@ -104,9 +148,13 @@ fn what_keys_promise(random: &mut Random) -> Result<(), String> {
         bytes
     };
     let shares_a_stream = stream(1, 0) == stream(1, 1 << 16) || stream(1, 0) == stream(2, 0);
-    let [of_sender, of_receiver] =
-        [cipher.clone().signed_by(signer.clone(), session), cipher.clone().sent_by(signer.public(), session)];
-    let signature = of_sender.sign_hash_list(b"list", 0).expect("a sender signs");
+    let [of_sender, of_receiver] = [
+        cipher.clone().signed_by(signer.clone(), session),
+        cipher.clone().sent_by(signer.public(), session),
+    ];
+    let signature = of_sender
+        .sign_hash_list(b"list", 0)
+        .expect("a sender signs");
     let is_signed = |session, fields: &[&[u8]]| {
         signer.public().has_signed(
             Signed::View,
@@ -124,10 +172,19 @@ fn what_keys_promise(random: &mut Random) -> Result<(), String> {
         (takes_altered, "an altered frame is taken"),
         (takes_again, "a numbered frame is taken twice"),
         (shares_a_stream, "two chunks have one key"),
-        (takes_a_signature, "a signature holds for what was not signed"),
-        (of_pair(&own) == of_pair(&other), "two pairs have one secret"),
+        (
+            takes_a_signature,
+            "a signature holds for what was not signed",
+        ),
+        (
+            of_pair(&own) == of_pair(&other),
+            "two pairs have one secret",
+        ),
     ];
-    broken.iter().find(|(is_broken, _)| *is_broken).map_or(Ok(()), |(_, what)| Err((*what).to_owned()))
+    broken
+        .iter()
+        .find(|(is_broken, _)| *is_broken)
+        .map_or(Ok(()), |(_, what)| Err((*what).to_owned()))
 }
 
 /// Maximum numbers of retransmissions and heartbeats: see `tests/sessions.rs`.
@@ -135,29 +192,65 @@ fn budgets(case: &Case, trouble: f64) -> (f64, f64) {
     let streams = case.via.trees(case.receivers + 1);
     let payload_bytes = usize::from(case.mtu_bytes) - 32;
     let hops = (case.receivers * (case.bytes / payload_bytes + 1 + streams)) as f64;
-    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly { (17.0, 4.0) } else { (1.6, 1.0) };
+    let (each, stalls) = if case.tuning.policy == Policy::InOrderOnly {
+        (17.0, 4.0)
+    } else {
+        (1.6, 1.0)
+    };
     let expected = hops * trouble / (1.0 - trouble);
     let ends = (case.receivers * streams) as f64;
-    ((expected + 4.0 * expected.sqrt()) * each + 8.0 * ends, 30.0 * ends + hops * trouble * stalls)
+    (
+        (expected + 4.0 * expected.sqrt()) * each + 8.0 * ends,
+        30.0 * ends + hops * trouble * stalls,
+    )
 }
 
 /// All kinds of plans and policies, loss up to 30 %, duplicates, reordering, corruption.
 fn lossy(random: &mut Random, seed: u64) -> Scene {
-    let via = if random.chance(0.5) { one_of(random, &[Via::Chain, Via::Cast]) } else { one_of(random, Via::ALL) };
-    let mut case = Case::new(via, 1 + random.below(15) as usize, random.below(40_000) as usize);
+    let via = if random.chance(0.5) {
+        one_of(random, &[Via::Chain, Via::Cast])
+    } else {
+        one_of(random, Via::ALL)
+    };
+    let mut case = Case::new(
+        via,
+        1 + random.below(15) as usize,
+        random.below(40_000) as usize,
+    );
     if random.chance(0.2) {
-        case.tuning = if random.chance(0.5) { Tuning::paper() } else { Tuning::push_pull() }.with_feed_frames(64);
+        case.tuning = if random.chance(0.5) {
+            Tuning::paper()
+        } else {
+            Tuning::push_pull()
+        }
+        .with_feed_frames(64);
     }
     let loss = one_of(random, &[0.0, 0.001, 0.01, 0.05, 0.1, 0.3]);
     let (faults, trouble) = some_of_each(random, seed, loss);
     let budgets = Some(budgets(&case, trouble));
-    Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(30), budgets, forgeries: Vec::new() }
+    Scene {
+        case,
+        faults,
+        rate: 1_000_000_000,
+        within: Duration::from_secs(30),
+        budgets,
+        forgeries: Vec::new(),
+    }
 }
 
 /// Up to three receivers die: the others complete in seconds; after one death in a tree also from a
 /// pipe.
 fn deaths(random: &mut Random, seed: u64) -> Scene {
-    let via = one_of(random, &[Via::Chain, Via::Chain, Via::Binary, Via::Cast, Via::ScatterAllgather]);
+    let via = one_of(
+        random,
+        &[
+            Via::Chain,
+            Via::Chain,
+            Via::Binary,
+            Via::Cast,
+            Via::ScatterAllgather,
+        ],
+    );
     let mut case = troubled(random, via);
     let dead = 1 + random.below(3) as usize;
     let first = random.below(case.receivers as u64) as usize;
@@ -182,17 +275,41 @@ fn deaths(random: &mut Random, seed: u64) -> Scene {
 }
 
 fn absences(random: &mut Random, seed: u64) -> Scene {
-    let via = one_of(random, &[Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather]);
+    let via = one_of(
+        random,
+        &[Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather],
+    );
     let mut case = troubled(random, via);
     if random.chance(0.3) && !via.is_in_blocks() {
-        (case.bytes, case.late) = (4_000_000, (2, Duration::from_millis(210 + random.below(80))));
+        (case.bytes, case.late) = (
+            4_000_000,
+            (2, Duration::from_millis(210 + random.below(80))),
+        );
     } else {
-        let (from, lasts) = (Duration::from_millis(200 + random.below(100)), 300 + random.below(2500));
+        let (from, lasts) = (
+            Duration::from_millis(200 + random.below(100)),
+            300 + random.below(2500),
+        );
         let host = 1 + random.below(case.receivers as u64) as usize;
-        case.absences = vec![Absence { host, from, lasts: Duration::from_millis(lasts), paused: true }];
+        case.absences = vec![Absence {
+            host,
+            from,
+            lasts: Duration::from_millis(lasts),
+            paused: true,
+        }];
     }
-    let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(7));
-    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
+    let (faults, within) = (
+        RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])),
+        Duration::from_secs(7),
+    );
+    Scene {
+        case,
+        faults,
+        rate: 100_000_000,
+        within,
+        budgets: None,
+        forgeries: Vec::new(),
+    }
 }
 
 /// A receiver's disk is slower than the network, but not too slow, and buffers are small: the
@@ -202,19 +319,45 @@ fn slow(random: &mut Random, seed: u64) -> Scene {
     let mut case = troubled(random, via).with_feed(one_of(random, &[32, 64]));
     let host = 1 + random.below(case.receivers as u64) as usize;
     case.slow = Some((host, one_of(random, &[3_000_000, 6_000_000, 10_000_000])));
-    let (faults, within) = (RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])), Duration::from_secs(3));
-    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries: Vec::new() }
+    let (faults, within) = (
+        RandomFaults::new(seed).loss(one_of(random, &[0.0, 0.01])),
+        Duration::from_secs(3),
+    );
+    Scene {
+        case,
+        faults,
+        rate: 100_000_000,
+        within,
+        budgets: None,
+        forgeries: Vec::new(),
+    }
 }
 
 fn troubled(random: &mut Random, via: Via) -> Case {
     let (stall, patience) = (Duration::from_secs(2), Duration::from_secs(10));
-    let timing = Timing { stall, patience, sync: Duration::from_secs(6), ..Timing::default() };
+    let timing = Timing {
+        stall,
+        patience,
+        sync: Duration::from_secs(6),
+        ..Timing::default()
+    };
     let receivers = 3 + random.below(5) as usize;
-    Case { timing, mtu_bytes: 1500, ..Case::new(via, receivers, 1_200_000) }.with_feed(128)
+    Case {
+        timing,
+        mtu_bytes: 1500,
+        ..Case::new(via, receivers, 1_200_000)
+    }
+    .with_feed(128)
 }
 
 fn forged(random: &mut Random, seed: u64) -> Scene {
-    let mut case = troubled(random, one_of(&mut Random::new(seed ^ 1), &[Via::Chain, Via::Cast, Via::Binary]));
+    let mut case = troubled(
+        random,
+        one_of(
+            &mut Random::new(seed ^ 1),
+            &[Via::Chain, Via::Cast, Via::Binary],
+        ),
+    );
     case.bytes = 400_000;
     let ack = |ahead, future| Forgery::Ack { ahead, future };
     let kinds = [
@@ -227,28 +370,60 @@ fn forged(random: &mut Random, seed: u64) -> Scene {
         Forgery::WrongReports,
     ];
     let kind = one_of(random, &kinds);
-    let times = if matches!(kind, Forgery::Ack { .. }) { 1 + random.below(8) } else { 1 };
+    let times = if matches!(kind, Forgery::Ack { .. }) {
+        1 + random.below(8)
+    } else {
+        1
+    };
     let mut moments: Vec<u64> = (0..times).map(|_| 200_000 + random.below(50_000)).collect();
     moments.sort_unstable();
-    let forgeries = moments.into_iter().map(|at| (Duration::from_micros(at), kind)).collect();
+    let forgeries = moments
+        .into_iter()
+        .map(|at| (Duration::from_micros(at), kind))
+        .collect();
     let faults = RandomFaults::new(seed).loss(one_of(random, &[0.02, 0.1]));
     // One forgery costs less than the stall limit; several may have a member demoted.
     let within = Duration::from_millis(if times == 1 { 1900 } else { 5000 });
-    Scene { case, faults, rate: 100_000_000, within, budgets: None, forgeries }
+    Scene {
+        case,
+        faults,
+        rate: 100_000_000,
+        within,
+        budgets: None,
+        forgeries,
+    }
 }
 
 fn crowd(random: &mut Random, seed: u64) -> Scene {
-    let receivers = if seed.is_multiple_of(8) { 129 + random.below(30) } else { 8 + random.below(48) } as usize;
+    let receivers = if seed.is_multiple_of(8) {
+        129 + random.below(30)
+    } else {
+        8 + random.below(48)
+    } as usize;
     let case = Case::new(Via::Cast, receivers, 30_000);
-    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]));
-    Scene { case, faults, rate: 1_000_000_000, within: Duration::from_secs(10), budgets: None, forgeries: Vec::new() }
+    let (faults, _) = some_of_each(
+        random,
+        seed,
+        one_of(&mut Random::new(seed ^ 2), &[0.0, 0.01, 0.05, 0.2]),
+    );
+    Scene {
+        case,
+        faults,
+        rate: 1_000_000_000,
+        within: Duration::from_secs(10),
+        budgets: None,
+        forgeries: Vec::new(),
+    }
 }
 
 fn program(random: &mut Random, seed: u64) -> Result<(), String> {
     use communicator::Step;
     let ranks = 2 + random.below(7) as u16;
     let step = |random: &mut Random| {
-        let (root, bytes) = (random.below(ranks.into()) as u16, random.below(8000) as usize);
+        let (root, bytes) = (
+            random.below(ranks.into()) as u16,
+            random.below(8000) as usize,
+        );
         let (to, tag) = (random.below(ranks.into()) as u16, random.below(3) as u32);
         match random.below(7) {
             0 => Step::Broadcast { root, bytes },
@@ -257,15 +432,27 @@ fn program(random: &mut Random, seed: u64) -> Result<(), String> {
             3 => Step::Allgather { bytes: bytes * 4 },
             4 => Step::Barrier,
             5 => Step::Compute(Duration::from_micros(random.below(2000))),
-            _ => Step::Message { from: root, to, tag, bytes },
+            _ => Step::Message {
+                from: root,
+                to,
+                tag,
+                bytes,
+            },
         }
     };
     let steps = 1 + random.below(8);
-    let steps: Vec<Step> = (0..steps).map(|_| step(random)).chain([Step::Settle, Step::Barrier]).collect();
+    let steps: Vec<Step> = (0..steps)
+        .map(|_| step(random))
+        .chain([Step::Settle, Step::Barrier])
+        .collect();
     let mut case = communicator::Case::new(ranks, &steps);
     case.preset = one_of(random, &[Preset::Default, Preset::Paper, Preset::PushPull]);
     (case.told[0], case.wiring) = communicator::NetworkKnowledge::drawn(seed, ranks.into());
-    let (faults, _) = some_of_each(random, seed, one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]));
+    let (faults, _) = some_of_each(
+        random,
+        seed,
+        one_of(&mut Random::new(seed ^ 3), &[0.0, 0.01, 0.1]),
+    );
     communicator::play(&case, seed, faults, "a program");
     Ok(())
 }
@@ -288,44 +475,79 @@ impl Faults for Listening {
 /// Names a host that claims frames for all hosts behind it although one of them lacks some.
 fn liar(said: &Acknowledged, parents: &[usize], taken: &[u64]) -> Option<String> {
     (1..parents.len()).find_map(|host| {
-        let above = std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
-        let liar = above.into_iter().find(|&above| said.below(above, StreamId(1)) > taken[host])?;
-        Some(format!("host {liar} says that all behind it have what host {host} lacks"))
+        let above =
+            std::iter::successors(Some(host), |&at| Some(parents[at])).take_while(|&at| at != 0);
+        let liar = above
+            .into_iter()
+            .find(|&above| said.below(above, StreamId(1)) > taken[host])?;
+        Some(format!(
+            "host {liar} says that all behind it have what host {host} lacks"
+        ))
     })
 }
 
 pub fn run_ack_tree(random: &mut Random, seed: u64) -> Result<(), String> {
-    let (hosts, fan_out, frames) = (4 + random.below(8) as usize, 1 + random.below(3) as usize, 30 + random.below(150));
+    let (hosts, fan_out, frames) = (
+        4 + random.below(8) as usize,
+        1 + random.below(3) as usize,
+        30 + random.below(150),
+    );
     let loss = [0.0, 0.01, 0.1][random.below(3) as usize];
     let said = Rc::new(RefCell::new(Acknowledged::default()));
-    let faults = RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.05, Duration::from_millis(8));
-    let settings = HostSettings { groups: vec![group_mac(GROUP)], ..HostSettings::default() };
-    let network = Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let parents: Vec<usize> = (0..hosts).map(|host| host.saturating_sub(1) / fan_out).collect();
+    let faults = RandomFaults::new(seed)
+        .loss(loss)
+        .duplicate(0.02)
+        .reorder(0.05, Duration::from_millis(8));
+    let settings = HostSettings {
+        groups: vec![group_mac(GROUP)],
+        ..HostSettings::default()
+    };
+    let network = Network::star(
+        hosts,
+        Cable::new(100_000_000, Duration::from_micros(5)),
+        &settings,
+    );
+    let parents: Vec<usize> = (0..hosts)
+        .map(|host| host.saturating_sub(1) / fan_out)
+        .collect();
     let tuning = Tuning::default().with_feed_frames(FEED_FRAMES);
     let stream = |host| Alone::new(ack_tree(host, &parents, PAYLOAD.len(), &tuning));
     let machines = (0..hosts).map(stream).collect();
-    let faults = Listening { faults, said: Rc::clone(&said) };
+    let faults = Listening {
+        faults,
+        said: Rc::clone(&said),
+    };
     let mut simulation = Simulation::new(&network, machines, faults);
     simulation.set_event_limit(1_000_000);
     let mut taken = vec![0; hosts];
     let (mut audit, mut lie) = (Ok(()), None);
-    let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-        let stream: &mut Stream = &mut machine.part;
-        let ending = |next: u64| if next + 1 == frames { Ending::Stream } else { Ending::None };
-        while host == 0 && taken[0] < frames && stream.push(&PAYLOAD, ending(taken[0])) {
-            taken[0] += 1;
-        }
-        while stream.peek().is_some() {
-            stream.consume(now);
-            taken[host] += 1;
-        }
-        if audit.is_ok() {
-            audit = stream.audit();
-        }
-        lie = lie.take().or_else(|| liar(&said.borrow(), &parents, &taken));
-        None
-    });
+    let outcome = simulation.run(
+        Instant::START + Duration::from_secs(60),
+        |host, machine, now| {
+            let stream: &mut Stream = &mut machine.part;
+            let ending = |next: u64| {
+                if next + 1 == frames {
+                    Ending::Stream
+                } else {
+                    Ending::None
+                }
+            };
+            while host == 0 && taken[0] < frames && stream.push(&PAYLOAD, ending(taken[0])) {
+                taken[0] += 1;
+            }
+            while stream.peek().is_some() {
+                stream.consume(now);
+                taken[host] += 1;
+            }
+            if audit.is_ok() {
+                audit = stream.audit();
+            }
+            lie = lie
+                .take()
+                .or_else(|| liar(&said.borrow(), &parents, &taken));
+            None
+        },
+    );
     audit.map_err(|error| error.to_string())?;
     if let Some(wrong) = lie.or(said.borrow().wrong().map(str::to_owned)) {
         return Err(wrong);
@@ -333,7 +555,10 @@ pub fn run_ack_tree(random: &mut Random, seed: u64) -> Result<(), String> {
     if taken.iter().all(|&taken| taken == frames) && outcome.is_quiet() {
         return Ok(());
     }
-    Err(format!("{outcome:?}: taken {taken:?} of {frames}, next {:?}", simulation.next_deadline()))
+    Err(format!(
+        "{outcome:?}: taken {taken:?} of {frames}, next {:?}",
+        simulation.next_deadline()
+    ))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -352,14 +577,40 @@ pub(super) struct Acknowledged {
 
 impl Acknowledged {
     pub(super) fn note(&mut self, delivery: &Delivery<'_>) {
-        let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else { return };
-        let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(&frame)).flatten();
-        let Some(Ack { cursor, body: AckBody { below, consumed, limit, .. }, .. }) = ack else { return };
-        let word = AckValues { cursor, below, consumed, limit };
+        let (Some(from), Ok(frame)) = (delivery.from, parse(delivery.frame)) else {
+            return;
+        };
+        let ack = (frame.header.kind == Kind::ACK)
+            .then(|| Ack::parse(&frame))
+            .flatten();
+        let Some(Ack {
+            cursor,
+            body:
+                AckBody {
+                    below,
+                    consumed,
+                    limit,
+                    ..
+                },
+            ..
+        }) = ack
+        else {
+            return;
+        };
+        let word = AckValues {
+            cursor,
+            below,
+            consumed,
+            limit,
+        };
         if let Some(old) = self.words.insert((from, frame.header.stream), word) {
-            let more = cursor >= old.cursor && below >= old.below && consumed >= old.consumed && limit >= old.limit;
+            let more = cursor >= old.cursor
+                && below >= old.below
+                && consumed >= old.consumed
+                && limit >= old.limit;
             if !more {
-                self.wrong.get_or_insert_with(|| format!("host {from} says {word:?} after {old:?}"));
+                self.wrong
+                    .get_or_insert_with(|| format!("host {from} says {word:?} after {old:?}"));
             }
         }
     }
@@ -411,5 +662,7 @@ impl CatchUpStreams {
 }
 
 fn ready(frame: &Frame<'_>) -> Option<Message> {
-    (frame.header.kind == kind::READY).then(|| Message::decode(frame.header.kind, frame.payload)).flatten()
+    (frame.header.kind == kind::READY)
+        .then(|| Message::decode(frame.header.kind, frame.payload))
+        .flatten()
 }

@@ -54,7 +54,10 @@ impl Origin {
 
 impl Origin {
     pub fn whole(self) -> Origin {
-        Origin { whole: true, ..self }
+        Origin {
+            whole: true,
+            ..self
+        }
     }
 
     pub fn content_bytes(&self) -> u64 {
@@ -92,9 +95,18 @@ impl Source for Origin {
         if self.pipe {
             return Again::Impossible("a pipe cannot be read again".to_owned());
         }
-        let given = if self.whole { &self.bytes } else { &self.bytes[..self.pushed] };
-        let asked = usize::try_from(offset).ok().and_then(|begin| given.get(begin..begin + bytes));
-        asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
+        let given = if self.whole {
+            &self.bytes
+        } else {
+            &self.bytes[..self.pushed]
+        };
+        let asked = usize::try_from(offset)
+            .ok()
+            .and_then(|begin| given.get(begin..begin + bytes));
+        asked.map_or_else(
+            || Again::Impossible("there are no such bytes".to_owned()),
+            Again::Bytes,
+        )
     }
 }
 
@@ -170,7 +182,12 @@ pub struct Disk {
 }
 
 impl Disk {
-    pub fn new(terms: DiskTerms, shelf: Rc<Shelf>, sent: Rc<Vec<Rc<Vec<u8>>>>, may_differ: bool) -> Disk {
+    pub fn new(
+        terms: DiskTerms,
+        shelf: Rc<Shelf>,
+        sent: Rc<Vec<Rc<Vec<u8>>>>,
+        may_differ: bool,
+    ) -> Disk {
         Disk {
             terms,
             shelf,
@@ -220,7 +237,9 @@ impl Disk {
 
     fn finish_work(&mut self) {
         match self.work {
-            Work::Settling(_) if self.has(DiskTrouble::Settle) => self.fail(Outcome::WriteFailed, "sync failed"),
+            Work::Settling(_) if self.has(DiskTrouble::Settle) => {
+                self.fail(Outcome::WriteFailed, "sync failed")
+            }
             Work::Settling(trailer) => match self.tally.verify(trailer) {
                 Err(mismatch) => {
                     self.work = Work::Over;
@@ -232,12 +251,15 @@ impl Disk {
                     self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
                 }
             },
-            Work::Publishing if self.has(DiskTrouble::Publish) => self.fail(Outcome::WriteFailed, "rename failed"),
+            Work::Publishing if self.has(DiskTrouble::Publish) => {
+                self.fail(Outcome::WriteFailed, "rename failed")
+            }
             Work::Publishing => {
                 // Until now a forged end may have been believed, because the root has not accepted
                 // it.
                 if self.differs || self.got != self.sent[self.shelf.root.get()].len() {
-                    self.shelf.blame(|| "other bytes than the root's become visible".to_owned());
+                    self.shelf
+                        .blame(|| "other bytes than the root's become visible".to_owned());
                 }
                 self.shelf.visible.set(true);
                 self.work = Work::Over;
@@ -255,7 +277,8 @@ impl Disk {
         self.differs = true;
         if !self.may_differ {
             let got = self.got;
-            self.shelf.blame(|| format!("{} bytes at {got} are not the root's", bytes.len()));
+            self.shelf
+                .blame(|| format!("{} bytes at {got} are not the root's", bytes.len()));
         }
     }
 }
@@ -281,8 +304,12 @@ impl Sink for Disk {
         self.got += bytes.len();
         self.given += bytes.len();
         match self.terms.trouble {
-            Some(DiskTrouble::Full(at)) if self.got >= at => self.fail(Outcome::NoSpace, "disk full"),
-            Some(DiskTrouble::Write(at)) if self.got >= at => self.fail(Outcome::WriteFailed, "write failed"),
+            Some(DiskTrouble::Full(at)) if self.got >= at => {
+                self.fail(Outcome::NoSpace, "disk full")
+            }
+            Some(DiskTrouble::Write(at)) if self.got >= at => {
+                self.fail(Outcome::WriteFailed, "write failed")
+            }
             _ => {}
         }
         let Pace { bytes, rests } = self.terms.pace;
@@ -298,13 +325,18 @@ impl Sink for Disk {
             return;
         }
         self.work = Work::Settling(trailer);
-        if self.terms.settles.is_zero() { self.finish_work() } else { self.ready_at = Some(now + self.terms.settles) }
+        if self.terms.settles.is_zero() {
+            self.finish_work()
+        } else {
+            self.ready_at = Some(now + self.terms.settles)
+        }
     }
 
     fn publish(&mut self, now: Instant) -> bool {
         if self.work != Work::Settled {
             let work = self.work;
-            self.shelf.blame(|| format!("it is to be published while it is {work:?}"));
+            self.shelf
+                .blame(|| format!("it is to be published while it is {work:?}"));
         }
         self.work = Work::Publishing;
         self.ready_at = Some(now + self.terms.publishes);
@@ -328,10 +360,14 @@ impl Sink for Disk {
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let end = usize::try_from(offset).ok().and_then(|begin| begin.checked_add(bytes));
+        let end = usize::try_from(offset)
+            .ok()
+            .and_then(|begin| begin.checked_add(bytes));
         let kept = end.filter(|&end| end <= self.got && !self.differs);
         let root = &self.sent[self.shelf.root.get()];
-        kept.and_then(|end| root.get(end - bytes..end))
-            .map_or_else(|| Again::Impossible("they are not here".to_owned()), Again::Bytes)
+        kept.and_then(|end| root.get(end - bytes..end)).map_or_else(
+            || Again::Impossible("they are not here".to_owned()),
+            Again::Bytes,
+        )
     }
 }

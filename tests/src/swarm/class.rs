@@ -126,7 +126,10 @@ impl Class {
     /// Whether this class may make a host unreachable or idle for long.
     pub fn takes_away(self) -> bool {
         use Class::{BitFlip, Duplicate, FalseHoldings, Jitter, SlowCpu, SlowDisk};
-        !matches!(self, Jitter | Duplicate | BitFlip | SlowCpu | SlowDisk | FalseHoldings)
+        !matches!(
+            self,
+            Jitter | Duplicate | BitFlip | SlowCpu | SlowDisk | FalseHoldings
+        )
     }
 
     /// Whether this class may make a host slower than the others.
@@ -194,9 +197,18 @@ pub const MARKS: &[&str] = &[
 
 /// Marks that cannot be reached a thousand times, with the reason.
 pub const RARE: &[(&str, &str)] = &[
-    ("outcome: Verified", "a report is never final with it: the root says NoSpace to Died, or Delivered"),
-    ("sent again: Outdated", "an old acknowledgement arrives between a view and the first word that is asked for"),
-    ("sent again: Orphaned", "two relays that are neighbours die within moments, and the child lags by a feed"),
+    (
+        "outcome: Verified",
+        "a report is never final with it: the root says NoSpace to Died, or Delivered",
+    ),
+    (
+        "sent again: Outdated",
+        "an old acknowledgement arrives between a view and the first word that is asked for",
+    ),
+    (
+        "sent again: Orphaned",
+        "two relays that are neighbours die within moments, and the child lags by a feed",
+    ),
     (
         "program: Abandoned, Cut, Deaf, Garbled",
         "their times are seconds of a program's life; tests/communicators has each",
@@ -205,7 +217,10 @@ pub const RARE: &[(&str, &str)] = &[
         "program: Left, Outlawed, Unconfirmed",
         "a race of microseconds between a call and a leave; tests/communicators has each",
     ),
-    ("program: Name, Size, Mtu", "refused before anything runs: arguments, not faults"),
+    (
+        "program: Name, Size, Mtu",
+        "refused before anything runs: arguments, not faults",
+    ),
     (
         "program: SizesDiffer, PresetsDiffer, Namesakes, TwoProcesses, TooMany, OtherBuild",
         "settings of a group, not faults; tests/communicators/members has each",
@@ -224,17 +239,30 @@ pub struct Filter {
 
 impl Default for Filter {
     fn default() -> Filter {
-        Filter { from: HostSet::ALL, to: HostSet::ALL, kinds: Vec::new(), cast: None, bytes: 0..usize::MAX }
+        Filter {
+            from: HostSet::ALL,
+            to: HostSet::ALL,
+            kinds: Vec::new(),
+            cast: None,
+            bytes: 0..usize::MAX,
+        }
     }
 }
 
 impl Filter {
     pub fn to(to: HostSet) -> Filter {
-        Filter { to, ..Filter::default() }
+        Filter {
+            to,
+            ..Filter::default()
+        }
     }
 
     pub fn between(from: HostSet, to: HostSet) -> Filter {
-        Filter { from, to, ..Filter::default() }
+        Filter {
+            from,
+            to,
+            ..Filter::default()
+        }
     }
 
     fn matches(&self, from: usize, delivery: &Delivery<'_>) -> bool {
@@ -280,13 +308,24 @@ pub struct Rule {
 }
 
 impl Rule {
-    pub fn judge(&mut self, from: usize, delivery: &Delivery<'_>, now: Duration, draw: &mut Draw) -> Option<Fate> {
+    pub fn judge(
+        &mut self,
+        from: usize,
+        delivery: &Delivery<'_>,
+        now: Duration,
+        draw: &mut Draw,
+    ) -> Option<Fate> {
         if now < self.from || now >= self.until || !self.filter.matches(from, delivery) {
             return None;
         }
         match &mut self.effect {
             Effect::Lose(share) => draw.chance(*share).then_some(Fate::Drop),
-            Effect::Burst { begin, end, loss, bad } => {
+            Effect::Burst {
+                begin,
+                end,
+                loss,
+                bad,
+            } => {
                 if draw.chance(if bad.has(delivery.to) { *end } else { *begin }) {
                     toggle(bad, delivery.to);
                 }
@@ -299,19 +338,31 @@ impl Rule {
                 let frame = frame.wrapping_mul(0x9E37_79B9);
                 (f64::from(frame) < *share * f64::from(u32::MAX)).then_some(Fate::Drop)
             }
-            Effect::Delay(share, most) => draw.chance(*share).then(|| Fate::Delay(upto(draw, *most))),
-            Effect::Repeat(share, most) => draw.chance(*share).then(|| Fate::Duplicate { after: upto(draw, *most) }),
+            Effect::Delay(share, most) => {
+                draw.chance(*share).then(|| Fate::Delay(upto(draw, *most)))
+            }
+            Effect::Repeat(share, most) => draw.chance(*share).then(|| Fate::Duplicate {
+                after: upto(draw, *most),
+            }),
             Effect::Flip(share) => {
                 let bits = delivery.frame.len() * 8;
-                draw.chance(*share).then(|| Fate::Corrupt { bit: draw.index(bits) })
+                draw.chance(*share).then(|| Fate::Corrupt {
+                    bit: draw.index(bits),
+                })
             }
-            Effect::Damage(share) => draw.chance(*share).then(|| Fate::Damage { byte: draw.index(1 << 16) }),
+            Effect::Damage(share) => draw.chance(*share).then(|| Fate::Damage {
+                byte: draw.index(1 << 16),
+            }),
         }
     }
 }
 
 fn toggle(set: &mut HostSet, host: usize) {
-    if set.has(host) { set.remove(host) } else { set.insert(host) }
+    if set.has(host) {
+        set.remove(host)
+    } else {
+        set.insert(host)
+    }
 }
 
 fn upto(draw: &mut Draw, most: Duration) -> Duration {

@@ -26,7 +26,9 @@ pub struct Effects {
 
 impl Default for Effects {
     fn default() -> Effects {
-        Effects { hits: [0; Class::COUNT] }
+        Effects {
+            hits: [0; Class::COUNT],
+        }
     }
 }
 
@@ -39,17 +41,27 @@ pub struct Guests {
 
 impl Guests {
     pub fn of(schedule: &Schedule) -> Guests {
-        let all = |is: &dyn Fn(usize) -> bool| (1..schedule.hosts()).filter(|&host| is(host)).collect();
+        let all =
+            |is: &dyn Fn(usize) -> bool| (1..schedule.hosts()).filter(|&host| is(host)).collect();
         Guests {
             roots: all(&|host| schedule.roles[host] == Role::Root),
             misfits: all(&|host| !matches!(schedule.roles[host], Role::Root | Role::Receiver)),
-            late: all(&|host| schedule.roles[host] == Role::Receiver && !schedule.starts[host].is_zero()),
+            late: all(&|host| {
+                schedule.roles[host] == Role::Receiver && !schedule.starts[host].is_zero()
+            }),
         }
     }
 
     pub fn class(&self, from: usize) -> Option<Class> {
-        let classes = [(self.roots, Class::TwoRoots), (self.misfits, Class::Misfits), (self.late, Class::Latecomers)];
-        classes.into_iter().find(|(hosts, _)| hosts.has(from)).map(|(_, class)| class)
+        let classes = [
+            (self.roots, Class::TwoRoots),
+            (self.misfits, Class::Misfits),
+            (self.late, Class::Latecomers),
+        ];
+        classes
+            .into_iter()
+            .find(|(hosts, _)| hosts.has(from))
+            .map(|(_, class)| class)
     }
 }
 
@@ -62,16 +74,44 @@ impl Effects {
         self.hits[class.index()]
     }
 
-    pub fn on_happening(&mut self, schedule: &Schedule, happening: Happening, works: bool, is_dead: bool) {
-        let returns = |host| schedule.happenings.iter().any(|&(_, other)| other == Happening::Restart(host));
+    pub fn on_happening(
+        &mut self,
+        schedule: &Schedule,
+        happening: Happening,
+        works: bool,
+        is_dead: bool,
+    ) {
+        let returns = |host| {
+            schedule
+                .happenings
+                .iter()
+                .any(|&(_, other)| other == Happening::Restart(host))
+        };
         let (class, touches) = match happening {
             Happening::Crash(0) => (Class::RootDeath, works),
-            Happening::Crash(host) => (if returns(host) { Class::Restart } else { Class::Crash }, works),
-            Happening::Restart(host) => (if host == 0 { Class::RootDeath } else { Class::Restart }, is_dead),
+            Happening::Crash(host) => (
+                if returns(host) {
+                    Class::Restart
+                } else {
+                    Class::Crash
+                },
+                works,
+            ),
+            Happening::Restart(host) => (
+                if host == 0 {
+                    Class::RootDeath
+                } else {
+                    Class::Restart
+                },
+                is_dead,
+            ),
             Happening::Pause(..) => (Class::Pause, works),
             Happening::Interrupt(_) => (Class::Interrupt, works),
             // Counted by the frames that are lost.
-            Happening::Cut(..) | Happening::CutTrunk(..) | Happening::Police(_) | Happening::FreeSwitches => return,
+            Happening::Cut(..)
+            | Happening::CutTrunk(..)
+            | Happening::Police(_)
+            | Happening::FreeSwitches => return,
         };
         self.add(class, u64::from(touches));
     }
@@ -89,10 +129,20 @@ impl Effects {
         self.add(Class::StormControl, stats.drops.storm_control);
         self.add(Class::Policing, stats.drops.storm_control);
         self.add(Class::PauseFrames, stats.pauses);
-        self.add(Class::LinkFlap, lost_by_cuts(schedule, network, trunks, stats));
+        self.add(
+            Class::LinkFlap,
+            lost_by_cuts(schedule, network, trunks, stats),
+        );
         for (number, (_, _, card)) in schedule.cluster.hosts.iter().enumerate() {
             let slow = !card.per_frame_cost.is_zero() || !card.wake_up.is_zero();
-            self.add(Class::SlowCpu, if slow { stats.hosts[number].received_frames } else { 0 });
+            self.add(
+                Class::SlowCpu,
+                if slow {
+                    stats.hosts[number].received_frames
+                } else {
+                    0
+                },
+            );
         }
         for shelf in shelves.iter().flatten() {
             self.add(Class::DiskError, u64::from(shelf.failed.get()));
@@ -101,27 +151,49 @@ impl Effects {
             self.add(Class::FalseHoldings, shelf.untrue.load(Ordering::Relaxed));
         }
         for (number, host) in hosts.iter().enumerate() {
-            let other = schedule.feeds.get(number).is_some_and(|&feed| feed != schedule.tuning.feed.frames);
-            self.add(Class::OwnTuning, if other { host.stream_stats().data_received } else { 0 });
+            let other = schedule
+                .feeds
+                .get(number)
+                .is_some_and(|&feed| feed != schedule.tuning.feed.frames);
+            self.add(
+                Class::OwnTuning,
+                if other {
+                    host.stream_stats().data_received
+                } else {
+                    0
+                },
+            );
             if let Participant::Root(root, sending) = host {
                 self.add(Class::Lazy, sending.source().origin().rests());
-                self.add(Class::NoPlan, u64::from(matches!(root.failure(), Some(RootFailure::NoPlan(..)))));
+                self.add(
+                    Class::NoPlan,
+                    u64::from(matches!(root.failure(), Some(RootFailure::NoPlan(..)))),
+                );
             }
         }
     }
 }
 
 fn lost_by_cuts(schedule: &Schedule, network: &Network, trunks: &[CableId], stats: &Stats) -> u64 {
-    let dies = |host| schedule.happenings.iter().any(|&(_, other)| other == Happening::Crash(host));
-    let cables = schedule.happenings.iter().filter_map(|&(_, happening)| match happening {
-        Happening::Cut(host, _) if !dies(host) => Some(network.cable_of(host)),
-        Happening::CutTrunk(trunk, _) => Some(trunks[trunk]),
-        _ => None,
-    });
+    let dies = |host| {
+        schedule
+            .happenings
+            .iter()
+            .any(|&(_, other)| other == Happening::Crash(host))
+    };
+    let cables = schedule
+        .happenings
+        .iter()
+        .filter_map(|&(_, happening)| match happening {
+            Happening::Cut(host, _) if !dies(host) => Some(network.cable_of(host)),
+            Happening::CutTrunk(trunk, _) => Some(trunks[trunk]),
+            _ => None,
+        });
     let mut cables: Vec<usize> = cables.map(CableId::index).collect();
     cables.sort_unstable();
     cables.dedup();
-    let lost = |at: &usize| stats.cables[*at].forward.drops.dead + stats.cables[*at].backward.drops.dead;
+    let lost =
+        |at: &usize| stats.cables[*at].forward.drops.dead + stats.cables[*at].backward.drops.dead;
     cables.iter().map(lost).sum()
 }
 
@@ -156,7 +228,10 @@ impl SentRecord {
     }
 
     pub(super) fn frame(&self, sequence: u64) -> (u32, u32) {
-        self.frames.get(sequence as usize).copied().unwrap_or_default()
+        self.frames
+            .get(sequence as usize)
+            .copied()
+            .unwrap_or_default()
     }
 
     pub(super) fn set(&mut self, sequence: u64, state: (u32, u32)) {
@@ -182,12 +257,23 @@ impl SentRecord {
     /// Whether a sender may have trusted an outdated acknowledgement: only after the first view,
     /// and for at most `most` frames in each.
     pub(super) fn may_believe(&self, epoch: u8, sequence: u64, most: u64) -> bool {
-        let frames = if self.believed.0 == epoch { self.believed.1 } else { 0 };
+        let frames = if self.believed.0 == epoch {
+            self.believed.1
+        } else {
+            0
+        };
         epoch > 1 && frames < most && self.outdated.is_some_and(|cursor| cursor <= sequence)
     }
 
     pub(super) fn believe(&mut self, epoch: u8) {
-        self.believed = (epoch, if self.believed.0 == epoch { self.believed.1 + 1 } else { 1 });
+        self.believed = (
+            epoch,
+            if self.believed.0 == epoch {
+                self.believed.1 + 1
+            } else {
+                1
+            },
+        );
     }
 }
 
@@ -198,9 +284,12 @@ pub fn frames() -> &'static [(usize, Vec<u8>)] {
     FRAMES.get_or_init(|| {
         let schedule = Schedule::plain(Seed::small(OLDER), 3, 4000);
         let mut hosts = Hosts::new(&schedule);
-        let machines = (0..schedule.hosts()).map(|host| hosts.make(Instant::START, host)).collect();
+        let machines = (0..schedule.hosts())
+            .map(|host| hosts.make(Instant::START, host))
+            .collect();
         let (mut network, _) = schedule.cluster.network(schedule.mtu_bytes);
-        (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
+        (0..schedule.hosts())
+            .for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
         let mut heard = Vec::new();
         let record = |delivery: &Delivery<'_>| {
             heard.push((delivery.to, delivery.frame.to_vec()));
@@ -216,7 +305,9 @@ pub fn frames() -> &'static [(usize, Vec<u8>)] {
 }
 
 pub fn has(frame: &[u8]) -> bool {
-    frames().first().is_some_and(|(_, first)| first[32..36] == frame[32..36])
+    frames()
+        .first()
+        .is_some_and(|(_, first)| first[32..36] == frame[32..36])
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -250,15 +341,28 @@ impl HoldingTerms {
         let held = match draw.index(5) {
             0 => Held::Other,
             1 | 2 => Held::Beginning(draw.between(0, chunks) as usize),
-            _ => Held::Older(draw.between(1, chunks + 1) as usize, draw.between(0, chunks) as usize),
+            _ => Held::Older(
+                draw.between(1, chunks + 1) as usize,
+                draw.between(0, chunks) as usize,
+            ),
         };
-        HoldingTerms { held, trouble: None }
+        HoldingTerms {
+            held,
+            trouble: None,
+        }
     }
 
     pub fn with_trouble(self, draw: &mut Draw) -> HoldingTerms {
         let reads = draw.between(0, 3);
-        let troubles = [HoldingTrouble::Lies, HoldingTrouble::Changes(reads), HoldingTrouble::Vanishes(reads)];
-        HoldingTerms { trouble: Some(draw.pick(&troubles)), ..self }
+        let troubles = [
+            HoldingTrouble::Lies,
+            HoldingTrouble::Changes(reads),
+            HoldingTrouble::Vanishes(reads),
+        ];
+        HoldingTerms {
+            trouble: Some(draw.pick(&troubles)),
+            ..self
+        }
     }
 
     fn has(self, chunk: usize) -> bool {
@@ -286,12 +390,19 @@ impl Schedule {
         if self.selects {
             return;
         }
-        (self.selects, self.form, self.pipe, self.sized, self.mtu_bytes) = (true, Form::VERIFIED, false, true, 1500);
+        (
+            self.selects,
+            self.form,
+            self.pipe,
+            self.sized,
+            self.mtu_bytes,
+        ) = (true, Form::VERIFIED, false, true, 1500);
         let most = self.cluster.slowest() as usize / 8 / self.hosts().min(8);
         self.set_bytes((draw.log(1, 6 * CHUNK_BYTES as u64) as usize).min(most));
         let share = draw.pick(&[0.3, 0.7, 1.0]);
         let bytes = self.bytes;
-        let mut holds = |host: usize| (host > 0 && draw.chance(share)).then(|| HoldingTerms::draw(draw, bytes));
+        let mut holds =
+            |host: usize| (host > 0 && draw.chance(share)).then(|| HoldingTerms::draw(draw, bytes));
         self.holdings = (0..self.disks.len()).map(&mut holds).collect();
     }
 }
@@ -307,7 +418,11 @@ pub struct Holding {
 }
 
 impl Holding {
-    pub fn new((terms, chunk): (HoldingTerms, ChunkSize), content: &[u8], shelf: &Rc<Shelf>) -> Holding {
+    pub fn new(
+        (terms, chunk): (HoldingTerms, ChunkSize),
+        content: &[u8],
+        shelf: &Rc<Shelf>,
+    ) -> Holding {
         Holding {
             terms,
             chunk,
@@ -335,13 +450,17 @@ impl HaveSet for Holding {
 
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
         let reads = self.reads.fetch_add(1, Ordering::Relaxed);
-        let changed = matches!(self.terms.trouble, Some(HoldingTrouble::Changes(after)) if reads >= after);
-        let gone = matches!(self.terms.trouble, Some(HoldingTrouble::Vanishes(after)) if reads >= after);
+        let changed =
+            matches!(self.terms.trouble, Some(HoldingTrouble::Changes(after)) if reads >= after);
+        let gone =
+            matches!(self.terms.trouble, Some(HoldingTrouble::Vanishes(after)) if reads >= after);
         let offset = StretchPlace::of(self.chunk, stretch, self.content_bytes)?.chunk_offset(chunk);
         // A damaged unit is marked by its first byte, unless it is missing altogether.
-        let mut told = (offset as usize).div_ceil(CHUNK_BYTES)..(offset as usize + to.len()).div_ceil(CHUNK_BYTES);
+        let mut told = (offset as usize).div_ceil(CHUNK_BYTES)
+            ..(offset as usize + to.len()).div_ceil(CHUNK_BYTES);
         let lies = told.any(|unit| !self.terms.has(unit)) || self.at(offset, to.len()).is_none();
-        self.untrue.fetch_add(u64::from(changed || gone || lies), Ordering::Relaxed);
+        self.untrue
+            .fetch_add(u64::from(changed || gone || lies), Ordering::Relaxed);
         to.copy_from_slice(self.at(offset, to.len()).filter(|_| !gone)?);
         to[0] ^= u8::from(changed);
         Some(Origin::InPlace)

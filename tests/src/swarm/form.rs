@@ -25,13 +25,19 @@ impl Given {
     pub fn new(form: Form, origin: Origin) -> Given {
         match form {
             Form::Plain => Given::Plain(origin),
-            Form::Verified(chunk) => Given::Verified(Box::new(VerifiedSource::of(origin).chunked(chunk))),
+            Form::Verified(chunk) => {
+                Given::Verified(Box::new(VerifiedSource::of(origin).chunked(chunk)))
+            }
         }
     }
 
     pub fn selecting(chunk: ChunkSize, origin: Origin) -> Given {
         let bytes = origin.content_bytes();
-        Given::Verified(Box::new(VerifiedSource::of(origin.whole()).chunked(chunk).selecting(bytes, Cut::None)))
+        Given::Verified(Box::new(
+            VerifiedSource::of(origin.whole())
+                .chunked(chunk)
+                .selecting(bytes, Cut::None),
+        ))
     }
 
     pub fn origin(&self) -> &Origin {

@@ -9,9 +9,13 @@ use super::seed::Draw;
 use crate::session::{keys, receiver_keys, root_keys};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::verified::Form;
-use ethbcast_collectives::session::{Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted};
+use ethbcast_collectives::session::{
+    Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Wanted,
+};
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::sim::{Cable, CableId, HostSettings, Network, QueueLimit, SwitchSettings, host_mac};
+use ethbcast_transport::sim::{
+    Cable, CableId, HostSettings, Network, QueueLimit, SwitchSettings, host_mac,
+};
 use ethbcast_transport::{Instant, Tuning};
 use std::fmt;
 use std::rc::Rc;
@@ -41,10 +45,23 @@ pub struct Hosts<'a> {
 impl<'a> Hosts<'a> {
     pub fn new(schedule: &'a Schedule) -> Hosts<'a> {
         let mut draw = Draw::new(schedule.seed.number(), 3);
-        let is_root: Vec<bool> = (0..schedule.hosts()).map(|host| schedule.roots().any(|root| root == host)).collect();
-        let content = |&root: &bool| Rc::new(if root { draw.bytes(schedule.bytes) } else { Vec::new() });
+        let is_root: Vec<bool> = (0..schedule.hosts())
+            .map(|host| schedule.roots().any(|root| root == host))
+            .collect();
+        let content = |&root: &bool| {
+            Rc::new(if root {
+                draw.bytes(schedule.bytes)
+            } else {
+                Vec::new()
+            })
+        };
         let contents = Rc::new(is_root.iter().map(content).collect());
-        Hosts { schedule, contents, shelves: vec![Vec::new(); schedule.hosts()], runs: 0 }
+        Hosts {
+            schedule,
+            contents,
+            shelves: vec![Vec::new(); schedule.hosts()],
+            runs: 0,
+        }
     }
 
     pub fn shelves(&self) -> &[Vec<Rc<Shelf>>] {
@@ -53,18 +70,29 @@ impl<'a> Hosts<'a> {
 
     pub fn make(&mut self, now: Instant, host: usize) -> Host {
         self.runs += 1;
-        if self.schedule.roots().any(|root| root == host) { self.root(now, host) } else { self.receiver(now, host) }
+        if self.schedule.roots().any(|root| root == host) {
+            self.root(now, host)
+        } else {
+            self.receiver(now, host)
+        }
     }
 
     fn root(&mut self, now: Instant, host: usize) -> Host {
         let schedule = self.schedule;
         let names = |role: Role| {
-            let plain = (1..schedule.hosts()).filter(|&host| schedule.roles[host] == Role::Receiver);
-            if schedule.roles.contains(&role) { plain.map(|host| format!("n{host}")).collect() } else { Vec::new() }
+            let plain =
+                (1..schedule.hosts()).filter(|&host| schedule.roles[host] == Role::Receiver);
+            if schedule.roles.contains(&role) {
+                plain.map(|host| format!("n{host}")).collect()
+            } else {
+                Vec::new()
+            }
         };
         let mut known: Vec<String> = names(Role::NotInTopology);
         if schedule.has(Class::NoPlan) {
-            known = (1..schedule.hosts()).map(|host| format!("n{host}")).collect();
+            known = (1..schedule.hosts())
+                .map(|host| format!("n{host}"))
+                .collect();
         } else {
             known.extend((!known.is_empty()).then(|| "n0".to_owned()));
         }
@@ -72,9 +100,17 @@ impl<'a> Hosts<'a> {
         wanted.extend(names(Role::Namesake));
         let config = RootConfig {
             size: schedule.sized.then_some(schedule.bytes as u64),
-            wanted: Wanted { at_least: 1, enough: Some(schedule.enough), patience: schedule.gathers },
+            wanted: Wanted {
+                at_least: 1,
+                enough: Some(schedule.enough),
+                patience: schedule.gathers,
+            },
             hosts: if host == 0 { wanted } else { Vec::new() },
-            route: if schedule.chooses { Route::Auto } else { Route::Via(schedule.via) },
+            route: if schedule.chooses {
+                Route::Auto
+            } else {
+                Route::Via(schedule.via)
+            },
             topology: if known.is_empty() || host > 0 {
                 told_topology(schedule).filter(|_| host == 0)
             } else {
@@ -88,9 +124,17 @@ impl<'a> Hosts<'a> {
             form: schedule.form,
             selects: schedule.selects,
             keys: schedule.keyed.then(|| root_keys(keys(1), self.drawn(host))),
-            ..RootConfig::new(self.station(host), self.session(host), &format!("file{host}"))
+            ..RootConfig::new(
+                self.station(host),
+                self.session(host),
+                &format!("file{host}"),
+            )
         };
-        let origin = Origin::new(Rc::clone(&self.contents[host]), schedule.pipe, schedule.gives);
+        let origin = Origin::new(
+            Rc::clone(&self.contents[host]),
+            schedule.pipe,
+            schedule.gives,
+        );
         let given = if schedule.selects {
             Given::selecting(schedule.form.chunk(), origin)
         } else {
@@ -106,22 +150,34 @@ impl<'a> Hosts<'a> {
         let holds = schedule.holdings.get(host).copied().flatten();
         let config = ReceiverConfig {
             patience: Some(schedule.heals + Duration::from_secs(20)),
-            free_bytes: if schedule.roles[host] == Role::NoRoom { 0 } else { u64::MAX },
+            free_bytes: if schedule.roles[host] == Role::NoRoom {
+                0
+            } else {
+                u64::MAX
+            },
             once: schedule.once,
             form: schedule.form,
             holds: holds.is_some(),
             tuning: self.tuning(host),
             timing: schedule.timing,
-            keys: schedule.keyed.then(|| receiver_keys(keys(1), self.drawn(host), host)),
+            keys: schedule
+                .keyed
+                .then(|| receiver_keys(keys(1), self.drawn(host), host)),
             ..ReceiverConfig::new(self.station(host), self.drawn(host))
         };
         // Hash lists let only the root's own bytes pass.
         let may_differ = schedule.is_forged() && schedule.form == Form::Plain;
-        let disk = Disk::new(schedule.disks[host], Rc::clone(&shelf), Rc::clone(&self.contents), may_differ);
+        let disk = Disk::new(
+            schedule.disks[host],
+            Rc::clone(&shelf),
+            Rc::clone(&self.contents),
+            may_differ,
+        );
         let taken = match holds {
-            Some(terms) => {
-                Taken::holding(disk, Holding::new((terms, schedule.form.chunk()), &self.contents[0], &shelf))
-            }
+            Some(terms) => Taken::holding(
+                disk,
+                Holding::new((terms, schedule.form.chunk()), &self.contents[0], &shelf),
+            ),
             None => Taken::new(schedule.form, disk),
         };
         Participant::receiver(Receiver::new(now, config), taken)
@@ -129,11 +185,17 @@ impl<'a> Hosts<'a> {
 
     fn tuning(&self, host: usize) -> Tuning {
         let tuning = self.schedule.tuning.clone();
-        self.schedule.feeds.get(host).map_or(tuning.clone(), |&frames| tuning.with_feed_frames(frames))
+        self.schedule
+            .feeds
+            .get(host)
+            .map_or(tuning.clone(), |&frames| tuning.with_feed_frames(frames))
     }
 
     fn session(&self, host: usize) -> u32 {
-        0x5E55_0000 ^ self.schedule.seed.number() as u32 ^ (host as u32) << 12 ^ (self.runs as u32) << 24
+        0x5E55_0000
+            ^ self.schedule.seed.number() as u32
+            ^ (host as u32) << 12
+            ^ (self.runs as u32) << 24
     }
 
     /// Returns a number that differs for each run of each host.
@@ -183,8 +245,14 @@ impl HostSet {
 
 impl fmt::Debug for HostSet {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let (most, sign) = if self.has(HostSet::MAX_HOSTS - 1) { (self.others(), "all but ") } else { (*self, "") };
-        let hosts: Vec<usize> = (0..HostSet::MAX_HOSTS).filter(|&host| most.has(host)).collect();
+        let (most, sign) = if self.has(HostSet::MAX_HOSTS - 1) {
+            (self.others(), "all but ")
+        } else {
+            (*self, "")
+        };
+        let hosts: Vec<usize> = (0..HostSet::MAX_HOSTS)
+            .filter(|&host| most.has(host))
+            .collect();
         write!(formatter, "{sign}{hosts:?}")
     }
 }
@@ -209,17 +277,43 @@ pub struct Cluster {
 
 impl Cluster {
     pub fn draw(draw: &mut Draw, hosts: usize, small: bool) -> Cluster {
-        let switches = if hosts > 2 && draw.chance(0.3) { draw.between(2, 4) as usize } else { 1 };
+        let switches = if hosts > 2 && draw.chance(0.3) {
+            draw.between(2, 4) as usize
+        } else {
+            1
+        };
         // Status messages of a hundred hosts would fill a slow cable.
         let rate = draw.log(if small { 8 } else { 50 }, 1000) * 1_000_000;
         let least = if small { 2_000_000 } else { 20_000_000 };
         let mixed = draw.chance(0.2);
-        let settings = HostSettings { nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
-        let other = |draw: &mut Draw| if mixed && draw.chance(0.3) { rate / draw.between(2, 20) } else { rate };
+        let settings = HostSettings {
+            nic_receive_frames: 4096,
+            nic_transmit_frames: 32,
+            ..HostSettings::default()
+        };
+        let other = |draw: &mut Draw| {
+            if mixed && draw.chance(0.3) {
+                rate / draw.between(2, 20)
+            } else {
+                rate
+            }
+        };
         Cluster {
-            switches: (0..switches).map(|at| (SwitchSettings::default(), draw.index(at.max(1)))).collect(),
-            trunks: (0..switches).map(|_| other(draw).max(rate / 4).max(least)).collect(),
-            hosts: (0..hosts).map(|_| (draw.index(switches), other(draw).max(least), settings.clone())).collect(),
+            switches: (0..switches)
+                .map(|at| (SwitchSettings::default(), draw.index(at.max(1))))
+                .collect(),
+            trunks: (0..switches)
+                .map(|_| other(draw).max(rate / 4).max(least))
+                .collect(),
+            hosts: (0..hosts)
+                .map(|_| {
+                    (
+                        draw.index(switches),
+                        other(draw).max(least),
+                        settings.clone(),
+                    )
+                })
+                .collect(),
         }
     }
 
@@ -233,14 +327,26 @@ impl Cluster {
 
     pub fn network(&self, mtu_bytes: u16) -> (Network, Vec<CableId>) {
         let mut network = Network::new().with_mtu_bytes(usize::from(mtu_bytes));
-        let switches: Vec<_> = self.switches.iter().map(|(settings, _)| network.add_switch(*settings)).collect();
+        let switches: Vec<_> = self
+            .switches
+            .iter()
+            .map(|(settings, _)| network.add_switch(*settings))
+            .collect();
         let mut trunks = Vec::new();
         for (at, &(_, above)) in self.switches.iter().enumerate().skip(1) {
             let cable = Cable::new(self.trunks[at], Duration::from_micros(5));
-            trunks.push(network.connect(switches[above], switches[at], cable).expect("switches form a tree"));
+            trunks.push(
+                network
+                    .connect(switches[above], switches[at], cable)
+                    .expect("switches form a tree"),
+            );
         }
         for (switch, rate, settings) in &self.hosts {
-            network.add_host(switches[*switch], Cable::new(*rate, Duration::from_micros(5)), settings.clone());
+            network.add_host(
+                switches[*switch],
+                Cable::new(*rate, Duration::from_micros(5)),
+                settings.clone(),
+            );
         }
         (network, trunks)
     }
@@ -255,24 +361,44 @@ impl Cluster {
             }
             at = self.switches[at].1;
         };
-        self.hosts.iter().enumerate().filter(|(_, (at, ..))| below(*at)).map(|(host, _)| host).collect()
+        self.hosts
+            .iter()
+            .enumerate()
+            .filter(|(_, (at, ..))| below(*at))
+            .map(|(host, _)| host)
+            .collect()
     }
 
     pub fn topology(&self, name: impl Fn(usize) -> Option<String>) -> Topology {
         let mut text = "schema = 1\n".to_owned();
         for at in 0..self.switches.len() {
-            let own = self.hosts.iter().enumerate().filter(|(_, (switch, ..))| *switch == at);
+            let own = self
+                .hosts
+                .iter()
+                .enumerate()
+                .filter(|(_, (switch, ..))| *switch == at);
             let hosts: Vec<String> = own.filter_map(|(host, _)| name(host)).collect();
-            let below = self.switches.iter().enumerate().skip(1).filter(|(_, (_, above))| *above == at);
+            let below = self
+                .switches
+                .iter()
+                .enumerate()
+                .skip(1)
+                .filter(|(_, (_, above))| *above == at);
             let links: Vec<String> = below.map(|(switch, _)| format!("s{switch}")).collect();
-            text += &format!("[[switch]]\nname = \"s{at}\"\nhosts = {hosts:?}\nlinks = {links:?}\n");
+            text +=
+                &format!("[[switch]]\nname = \"s{at}\"\nhosts = {hosts:?}\nlinks = {links:?}\n");
         }
         Topology::parse(&text, "the swarm").expect("switches form a tree, and names differ")
     }
 
     pub fn slowest(&self) -> u64 {
         let trunks = self.trunks.iter().skip(1).copied();
-        self.hosts.iter().map(|(_, rate, _)| *rate).chain(trunks).min().unwrap_or(1_000_000)
+        self.hosts
+            .iter()
+            .map(|(_, rate, _)| *rate)
+            .chain(trunks)
+            .min()
+            .unwrap_or(1_000_000)
     }
 
     pub fn shrink(&mut self, draw: &mut Draw) {

@@ -66,7 +66,9 @@ pub fn play_traced(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
 /// Plays the session of `seed` with a key at all hosts, perhaps beside an attacker without it who
 /// replays received frames; `None` for programs of communicators.
 pub fn run_keyed(seed: Seed, attacked: bool, told: TraceDetail) -> Option<(Report, Vec<String>)> {
-    let Schedule::Session(session) = Schedule::of(seed) else { return None };
+    let Schedule::Session(session) = Schedule::of(seed) else {
+        return None;
+    };
     Some(play::play(&session.with_key(attacked), told))
 }
 
@@ -86,7 +88,11 @@ fn guarded(seed: Seed, told: TraceDetail) -> (Report, Vec<String>) {
 
 /// Plays `seeds` on two threads. Every hundredth is played twice and must have equal results.
 pub fn run_all(seeds: impl Iterator<Item = Seed> + Send) -> Tally {
-    let (seeds, sum, count) = (Mutex::new(seeds), Mutex::new(Tally::default()), AtomicU64::new(0));
+    let (seeds, sum, count) = (
+        Mutex::new(seeds),
+        Mutex::new(Tally::default()),
+        AtomicU64::new(0),
+    );
     let next = || seeds.lock().ok().and_then(|mut seeds| seeds.next());
     std::thread::scope(|scope| {
         for _ in 0..2 {
@@ -94,7 +100,9 @@ pub fn run_all(seeds: impl Iterator<Item = Seed> + Send) -> Tally {
                 let mut own = Tally::default();
                 while let Some(seed) = next() {
                     let mut report = run(seed);
-                    if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(100) && run(seed).trace != report.trace {
+                    if count.fetch_add(1, Ordering::Relaxed).is_multiple_of(100)
+                        && run(seed).trace != report.trace
+                    {
                         report.blame("the same seed went another way");
                     }
                     own.add(report);

@@ -53,14 +53,21 @@ struct Stage<'a> {
 impl<'a> Stage<'a> {
     fn new(schedule: &'a Schedule, told: TraceDetail) -> Stage<'a> {
         let (mut network, trunks) = schedule.cluster.network(schedule.mtu_bytes);
-        (0..schedule.hosts()).for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
+        (0..schedule.hosts())
+            .for_each(|host| network.host_mut(host).groups = vec![group_mac(GROUP)]);
         let mut hosts = Hosts::new(schedule);
-        let machines =
-            (0..schedule.hosts()).map(|host| hosts.make(schedule.begins + schedule.starts[host], host)).collect();
+        let machines = (0..schedule.hosts())
+            .map(|host| hosts.make(schedule.begins + schedule.starts[host], host))
+            .collect();
         let mut simulation = Simulation::new(&network, machines, Weather::new(schedule));
         simulation.begin_at(schedule.begins);
         simulation.set_event_limit(events_bound(schedule));
-        for (host, &starts) in schedule.starts.iter().enumerate().filter(|(_, starts)| !starts.is_zero()) {
+        for (host, &starts) in schedule
+            .starts
+            .iter()
+            .enumerate()
+            .filter(|(_, starts)| !starts.is_zero())
+        {
             simulation.pause(host, schedule.begins);
             simulation.resume(host, schedule.begins + starts);
         }
@@ -88,7 +95,11 @@ impl<'a> Stage<'a> {
                 let (to, frame) = &effects::frames()[draw.index(effects::frames().len())];
                 if *to < self.schedule.hosts() {
                     let mut frame = frame.clone();
-                    frame[16] = if other { VERSION.wrapping_add(draw.pick(&[1, u8::MAX])) } else { VERSION };
+                    frame[16] = if other {
+                        VERSION.wrapping_add(draw.pick(&[1, u8::MAX]))
+                    } else {
+                        VERSION
+                    };
                     let at = self.schedule.begins + self.schedule.moment(&mut draw);
                     self.simulation.inject(at, *to, &frame);
                 }
@@ -97,9 +108,12 @@ impl<'a> Stage<'a> {
     }
 
     fn run(&mut self, until: Instant) -> Outcome {
-        let Stage { simulation, watch, .. } = self;
+        let Stage {
+            simulation, watch, ..
+        } = self;
         loop {
-            let mut turn = |number: usize, host: &mut Host, now: Instant| watch.turn(number, host, now);
+            let mut turn =
+                |number: usize, host: &mut Host, now: Instant| watch.turn(number, host, now);
             if let Some(outcome) = simulation.step(until, &mut turn) {
                 return outcome;
             }
@@ -119,8 +133,16 @@ impl<'a> Stage<'a> {
     fn happen(&mut self, at: Instant, happening: Happening) {
         let simulation = &mut self.simulation;
         if let Some(host) = happening.host() {
-            let (dead, works) = (self.dead[host], effects::works(&simulation.machines()[host]));
-            simulation.faults_mut().effects_mut().on_happening(self.schedule, happening, works && !dead, dead);
+            let (dead, works) = (
+                self.dead[host],
+                effects::works(&simulation.machines()[host]),
+            );
+            simulation.faults_mut().effects_mut().on_happening(
+                self.schedule,
+                happening,
+                works && !dead,
+                dead,
+            );
         }
         match happening {
             Happening::Crash(host) => {
@@ -150,15 +172,21 @@ impl<'a> Stage<'a> {
             Happening::Interrupt(host) => {
                 match simulation.machine_mut(host) {
                     Participant::Root(root, _) => root.abort(at, "interrupted"),
-                    Participant::Receiver(receiver, receiving) => receiving.cancel(receiver, at, "interrupted"),
+                    Participant::Receiver(receiver, receiving) => {
+                        receiving.cancel(receiver, at, "interrupted")
+                    }
                 }
                 simulation.wake(host, at);
             }
             Happening::Police(control) => {
-                self.network.switches().for_each(|switch| simulation.police(switch, Some(control), at));
+                self.network
+                    .switches()
+                    .for_each(|switch| simulation.police(switch, Some(control), at));
             }
             Happening::FreeSwitches => {
-                self.network.switches().for_each(|switch| simulation.police(switch, None, at));
+                self.network
+                    .switches()
+                    .for_each(|switch| simulation.police(switch, None, at));
             }
         }
     }
@@ -170,8 +198,17 @@ impl<'a> Stage<'a> {
         let (mut until, span) = (self.schedule.bound(), timing.patience * 2 + timing.sync);
         let mut events = events_bound(self.schedule);
         let mut before = None;
-        while matches!(outcome, Outcome::TimeLimit { .. } | Outcome::EventLimit { .. }) && self.core_is_done() {
-            let frames: u64 = self.simulation.machines().iter().map(|host| host.stream_stats().data_received).sum();
+        while matches!(
+            outcome,
+            Outcome::TimeLimit { .. } | Outcome::EventLimit { .. }
+        ) && self.core_is_done()
+        {
+            let frames: u64 = self
+                .simulation
+                .machines()
+                .iter()
+                .map(|host| host.stream_stats().data_received)
+                .sum();
             let further = (frames, self.simulation.faults_mut().pieces());
             if before.replace(further) == Some(further) {
                 break;
@@ -186,32 +223,52 @@ impl<'a> Stage<'a> {
     fn core_is_done(&self) -> bool {
         let shelves = self.hosts.shelves().iter().enumerate();
         let is_done = |runs: &[Rc<Shelf>]| runs.iter().any(|shelf| shelf.visible.get());
-        shelves.filter(|&(host, _)| self.schedule.demands(host)).all(|(_, runs)| is_done(runs))
+        shelves
+            .filter(|&(host, _)| self.schedule.demands(host))
+            .all(|(_, runs)| is_done(runs))
     }
 
     fn judge_receipts(&mut self, report: &mut Report) {
-        let Some(receipts) = self.simulation.faults_mut().receipts_mut() else { return };
-        receipts.take_wrong().into_iter().for_each(|wrong| report.blame(wrong));
+        let Some(receipts) = self.simulation.faults_mut().receipts_mut() else {
+            return;
+        };
+        receipts
+            .take_wrong()
+            .into_iter()
+            .for_each(|wrong| report.blame(wrong));
         for (cause, frames) in receipts.causes() {
-            *report.marks.entry(format!("sent again: {cause:?}")).or_default() += frames;
+            *report
+                .marks
+                .entry(format!("sent again: {cause:?}"))
+                .or_default() += frames;
         }
     }
 
     fn count_parity(&self, report: &mut Report) {
-        let hosts = self.simulation.machines().iter().map(|host| host.stream_stats());
-        let (sent, back) =
-            hosts.fold((0, 0), |(sent, back), stats| (sent + stats.parity_sent, back + stats.data_recovered));
+        let hosts = self
+            .simulation
+            .machines()
+            .iter()
+            .map(|host| host.stream_stats());
+        let (sent, back) = hosts.fold((0, 0), |(sent, back), stats| {
+            (sent + stats.parity_sent, back + stats.data_recovered)
+        });
         *report.marks.entry("parity: sent".to_owned()).or_default() += sent;
-        *report.marks.entry("parity: brought back".to_owned()).or_default() += back;
+        *report
+            .marks
+            .entry("parity: brought back".to_owned())
+            .or_default() += back;
     }
 
     fn finish(mut self, outcome: Outcome) -> (Report, Vec<String>) {
         let next = self.simulation.next_deadline();
         if !outcome.is_quiet() {
-            self.watch.blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
+            self.watch
+                .blame(format!("it does not go quiet: {outcome:?}, next {next:?}"));
         }
         let mourning = self.simulation.faults_mut().longest_mourning();
-        self.watch.check_mourning(mourning, self.dead.iter().skip(1).all(|&dead| dead));
+        self.watch
+            .check_mourning(mourning, self.dead.iter().skip(1).all(|&dead| dead));
         let mut story = self.watch.take_story();
         story.append(&mut self.simulation.faults_mut().take_frames());
         // Moments stand at the beginning, in columns.
@@ -220,26 +277,46 @@ impl<'a> Stage<'a> {
         if self.simulation.faults_mut().has_damaged_end() {
             self.watch.excuse_all();
         }
-        let (shelves, mut effects) = (self.hosts.shelves(), self.simulation.faults_mut().effects().clone());
-        effects.on_end(self.schedule, self.simulation.machines(), shelves, (&self.network, &self.trunks, &stats));
+        let (shelves, mut effects) = (
+            self.hosts.shelves(),
+            self.simulation.faults_mut().effects().clone(),
+        );
+        effects.on_end(
+            self.schedule,
+            self.simulation.machines(),
+            shelves,
+            (&self.network, &self.trunks, &stats),
+        );
         effects.add(Class::TimerSlack, self.watch.late_timers());
         *self.simulation.faults_mut().effects_mut() = effects;
         let watch = std::mem::replace(&mut self.watch, Watch::new(self.schedule, false));
         let mut report = watch.finish(shelves, self.simulation.machines(), &self.dead, &stats);
-        let at = if let Outcome::Quiet { at } = outcome { at } else { self.simulation.now() };
+        let at = if let Outcome::Quiet { at } = outcome {
+            at
+        } else {
+            self.simulation.now()
+        };
         report.millis = at.since(self.schedule.begins).as_millis() as u64;
         (report.events, report.frames) = (stats.events, stats.sent_frames);
         self.judge_receipts(&mut report);
         self.count_parity(&mut report);
         let weather = self.simulation.faults_mut();
         report.trace = weather.trace();
-        report.classes = self.schedule.classes.iter().map(|&class| (class, weather.effects().of(class))).collect();
+        report.classes = self
+            .schedule
+            .classes
+            .iter()
+            .map(|&class| (class, weather.effects().of(class)))
+            .collect();
         (report, story)
     }
 }
 
 fn events_bound(schedule: &Schedule) -> u64 {
-    let (hosts, seconds) = (schedule.hosts() as u64, schedule.bound().since(schedule.begins).as_secs_f64() as u64);
+    let (hosts, seconds) = (
+        schedule.hosts() as u64,
+        schedule.bound().since(schedule.begins).as_secs_f64() as u64,
+    );
     let frames = schedule.bytes as u64 / (u64::from(schedule.mtu_bytes) - 32) + 10;
     100_000 + hosts * frames * 400 + seconds * hosts * hosts * 200
 }
@@ -274,7 +351,10 @@ impl InFlight {
             acknowledgements: stats.acks_received + stats.forged_acks,
             flights,
         };
-        blocks.streams().map(|stream| one(stream.stats(), stream.flights())).collect()
+        blocks
+            .streams()
+            .map(|stream| one(stream.stats(), stream.flights()))
+            .collect()
     }
 
     /// Checks that no reader was sent more than its window between two observations.
@@ -284,20 +364,33 @@ impl InFlight {
         if self.acknowledgements != before.acknowledgements {
             return Ok(());
         }
-        let known = |flight: &Flight| before.flights.iter().find(|known| known.rank == flight.rank).copied();
-        let mut grown = self.flights.iter().filter_map(|flight| Some((flight, known(flight)?)));
+        let known = |flight: &Flight| {
+            before
+                .flights
+                .iter()
+                .find(|known| known.rank == flight.rank)
+                .copied()
+        };
+        let mut grown = self
+            .flights
+            .iter()
+            .filter_map(|flight| Some((flight, known(flight)?)));
         let wrong = |&(flight, known): &(&Flight, Flight)| {
-            flight.in_flight > known.in_flight && flight.next >= known.next && flight.in_flight > known.window
+            flight.in_flight > known.in_flight
+                && flight.next >= known.next
+                && flight.in_flight > known.window
         };
         match grown.find(wrong) {
             None => Ok(()),
-            Some((flight, known)) => Err(format!("{flight:?} after {known:?}: more is in flight than the window")),
+            Some((flight, known)) => Err(format!(
+                "{flight:?} after {known:?}: more is in flight than the window"
+            )),
         }
     }
 }
 
-/// Checks the memory of a host's streams against its formula (docs/protocol/limits.md §12). `most` holds
-/// the highest number of remote readers of each stream: their places are kept.
+/// Checks the memory of a host's streams against its formula (docs/protocol/limits.md §12). `most`
+/// holds the highest number of remote readers of each stream: their places are kept.
 pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String> {
     most.resize(blocks.streams().count(), 0);
     blocks.streams().zip(most).try_for_each(|(stream, most)| {
@@ -307,27 +400,50 @@ pub fn check_memory(blocks: &Blocks, most: &mut Vec<usize>) -> Result<(), String
     })
 }
 
-fn judge_memory(memory: &Memory, (slots, payload_bytes): (usize, usize), readers: usize) -> Result<(), String> {
+fn judge_memory(
+    memory: &Memory,
+    (slots, payload_bytes): (usize, usize),
+    readers: usize,
+) -> Result<(), String> {
     let buffer = slots * (payload_bytes + SLOT_BYTES) + STREAM_BYTES;
     // A unicast reader has stamps of its own; a cast's readers share theirs, which the buffer
     // counts.
-    let each = READER_BYTES + if memory.stamps_bytes == 0 { slots * SLOT_BYTES } else { 0 };
+    let each = READER_BYTES
+        + if memory.stamps_bytes == 0 {
+            slots * SLOT_BYTES
+        } else {
+            0
+        };
     let fits = memory.payload_bytes == slots * payload_bytes
         && memory.buffer_bytes() <= buffer
         && memory.added_bytes() <= (readers + 1) * each;
-    if fits { Ok(()) } else { Err(format!("{slots} slots of {payload_bytes}, {readers} readers: {memory:?}")) }
+    if fits {
+        Ok(())
+    } else {
+        Err(format!(
+            "{slots} slots of {payload_bytes}, {readers} readers: {memory:?}"
+        ))
+    }
 }
 
 pub fn check_control(memory: &ControlMemory, hosts: usize) -> Result<(), String> {
     let fits = memory.waiting_frames <= SPARE_FRAMES + hosts * FRAMES_EACH
         && memory.non_member_entries <= SPARE_ENTRIES + hosts * ENTRIES_EACH
         && memory.view_bytes <= MAX_VIEWS * (SPARE_VIEW_BYTES + hosts * MEMBER_BYTES);
-    if fits { Ok(()) } else { Err(format!("{hosts} hosts, and beside the streams {memory:?}")) }
+    if fits {
+        Ok(())
+    } else {
+        Err(format!("{hosts} hosts, and beside the streams {memory:?}"))
+    }
 }
 
 /// Checks that no two members in place send over one cable, if the plan's kind promises that.
 /// `host_of` maps a rank to its host in the topology.
-pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize) -> usize) -> Result<(), String> {
+pub fn check_contention(
+    view: &View,
+    topology: &Topology,
+    host_of: impl Fn(usize) -> usize,
+) -> Result<(), String> {
     if !view.via.is_contention_free() {
         return Ok(());
     }
@@ -344,9 +460,24 @@ pub fn check_contention(view: &View, topology: &Topology, host_of: impl Fn(usize
     // A member that takes over another's children may have more than the plan's kind allows: the
     // shape is not judged.
     let plan = Plan::from_parents(Via::Latency, 0, &parents).map_err(|why| why.to_string())?;
-    let report = check(topology, &plan, &ranks.iter().map(|&rank| host_of(rank)).collect::<Vec<usize>>());
+    let report = check(
+        topology,
+        &plan,
+        &ranks
+            .iter()
+            .map(|&rank| host_of(rank))
+            .collect::<Vec<usize>>(),
+    );
     let good = report.is_spanning() && report.is_contention_free();
-    if good { Ok(()) } else { Err(format!("view {} is not free of contention: {}", view.epoch, report.contention())) }
+    if good {
+        Ok(())
+    } else {
+        Err(format!(
+            "view {} is not free of contention: {}",
+            view.epoch,
+            report.contention()
+        ))
+    }
 }
 
 #[cfg(test)]
@@ -364,7 +495,13 @@ mod tests {
     use std::time::Duration;
 
     fn always(class: Class, filter: Filter, effect: Effect) -> Rule {
-        Rule { class, from: Duration::ZERO, until: Duration::MAX, filter, effect }
+        Rule {
+            class,
+            from: Duration::ZERO,
+            until: Duration::MAX,
+            filter,
+            effect,
+        }
     }
 
     /// Seed `small:257252:v4`: 70 % of all frames from and to a host outside the core are lost for
@@ -375,7 +512,10 @@ mod tests {
         let mut schedule = Schedule::plain(Seed::small(0), 2, 200_000);
         schedule.tuning = Tuning::push_pull().with_feed_frames(64);
         schedule.timing.patience = Duration::from_secs(5);
-        let lossy = Filter { cast: Some(false), ..Filter::to([0, 2].into_iter().collect()) };
+        let lossy = Filter {
+            cast: Some(false),
+            ..Filter::to([0, 2].into_iter().collect())
+        };
         schedule.rules = vec![always(Class::CastLoss, lossy, Effect::Lose(0.6))];
         (schedule.classes, schedule.core) = (vec![Class::CastLoss], [0, 1].into_iter().collect());
         let (report, _) = play(&schedule, TraceDetail::Nothing);
@@ -394,51 +534,118 @@ mod tests {
             schedule.roles[2] = Role::Root;
             (schedule.starts[2], schedule.enough) = (Duration::from_millis(400), 2);
             schedule.classes = vec![Class::Damage, Class::TwoRoots, Class::NoPlan];
-            let offers = Filter { kinds: vec![kind::ANNOUNCE], ..Filter::to(HostSet::one(1)) };
+            let offers = Filter {
+                kinds: vec![kind::ANNOUNCE],
+                ..Filter::to(HostSet::one(1))
+            };
             schedule.rules = vec![always(Class::Damage, offers, Effect::Damage(0.7))];
             schedule.core = HostSet::one(0);
             let (report, story) = play(&schedule, TraceDetail::Events);
             assert_eq!(report.violation, None, "{number}");
             let other = |line: &&String| line.contains("Invited") && !line.contains("\"file2\"");
-            renamed += usize::from(story.iter().filter(other).any(|line| line.contains("\"n2\"")));
+            renamed += usize::from(
+                story
+                    .iter()
+                    .filter(other)
+                    .any(|line| line.contains("\"n2\"")),
+            );
         }
         assert!(renamed > 0, "some name is damaged");
     }
 
     fn in_flight(acknowledgements: u64, in_flight: u64, window: u64) -> InFlight {
-        let flight = Flight { rank: Rank(1), next: in_flight, in_flight, window };
-        InFlight { acknowledgements, flights: vec![flight] }
+        let flight = Flight {
+            rank: Rank(1),
+            next: in_flight,
+            in_flight,
+            window,
+        };
+        InFlight {
+            acknowledgements,
+            flights: vec![flight],
+        }
     }
 
     #[test]
     fn a_frame_beyond_the_window_is_detected_and_a_reduced_window_is_accepted() {
         assert_eq!(in_flight(3, 32, 32).check(&in_flight(3, 30, 32)), Ok(()));
         assert_eq!(in_flight(3, 30, 20).check(&in_flight(3, 30, 20)), Ok(()));
-        assert_eq!(in_flight(4, 33, 32).check(&in_flight(3, 32, 32)), Ok(()), "an acknowledgement counts anew");
+        assert_eq!(
+            in_flight(4, 33, 32).check(&in_flight(3, 32, 32)),
+            Ok(()),
+            "an acknowledgement counts anew"
+        );
         assert!(in_flight(3, 33, 32).check(&in_flight(3, 32, 32)).is_err());
-        assert!(in_flight(3, 33, 40).check(&in_flight(3, 32, 32)).is_err(), "it has grown since");
+        assert!(
+            in_flight(3, 33, 40).check(&in_flight(3, 32, 32)).is_err(),
+            "it has grown since"
+        );
     }
 
     #[test]
     fn memory_beyond_the_formula_is_seen() {
         let mut memory = Memory::default();
-        (memory.payload_bytes, memory.slots_bytes, memory.readers_bytes) = (64 * 268, 64 * 12, 3000);
+        (
+            memory.payload_bytes,
+            memory.slots_bytes,
+            memory.readers_bytes,
+        ) = (64 * 268, 64 * 12, 3000);
         assert_eq!(judge_memory(&memory, (64, 268), 1), Ok(()));
         memory.payload_bytes += 268;
-        assert!(judge_memory(&memory, (64, 268), 1).is_err(), "a slot too many");
+        assert!(
+            judge_memory(&memory, (64, 268), 1).is_err(),
+            "a slot too many"
+        );
         memory.payload_bytes -= 268;
         memory.repairs_bytes = 2 * (READER_BYTES + 64 * SLOT_BYTES);
-        assert!(judge_memory(&memory, (64, 268), 1).is_err(), "repairs without end");
+        assert!(
+            judge_memory(&memory, (64, 268), 1).is_err(),
+            "repairs without end"
+        );
     }
 
     #[test]
     fn queues_out_of_proportion_to_the_hosts_are_seen() {
-        let kept =
-            ControlMemory { waiting_frames: 20, waiting_bytes: 2000, non_member_entries: 60, view_bytes: 4 * 700 };
+        let kept = ControlMemory {
+            waiting_frames: 20,
+            waiting_bytes: 2000,
+            non_member_entries: 60,
+            view_bytes: 4 * 700,
+        };
         assert_eq!(check_control(&kept, 8), Ok(()));
-        assert!(check_control(&ControlMemory { waiting_frames: 65, ..kept }, 8).is_err(), "repeated without end");
-        assert!(check_control(&ControlMemory { non_member_entries: 73, ..kept }, 8).is_err(), "an entry for each JOIN");
-        assert!(check_control(&ControlMemory { view_bytes: 4 * 800, ..kept }, 8).is_err(), "views without end");
+        assert!(
+            check_control(
+                &ControlMemory {
+                    waiting_frames: 65,
+                    ..kept
+                },
+                8
+            )
+            .is_err(),
+            "repeated without end"
+        );
+        assert!(
+            check_control(
+                &ControlMemory {
+                    non_member_entries: 73,
+                    ..kept
+                },
+                8
+            )
+            .is_err(),
+            "an entry for each JOIN"
+        );
+        assert!(
+            check_control(
+                &ControlMemory {
+                    view_bytes: 4 * 800,
+                    ..kept
+                },
+                8
+            )
+            .is_err(),
+            "views without end"
+        );
     }
 
     #[test]
@@ -447,10 +654,16 @@ mod tests {
                     [[switch]]\nname = \"s1\"\nhosts = \"n1,n3\"\n";
         let topology = Topology::parse(text, "test").expect("a topology");
         let chain = |order: [usize; 4]| {
-            let parent =
-                |rank: usize| Some(Rank(order[order.iter().position(|&at| at == rank)?.checked_sub(1)?] as u16));
+            let parent = |rank: usize| {
+                Some(Rank(
+                    order[order.iter().position(|&at| at == rank)?.checked_sub(1)?] as u16,
+                ))
+            };
             let mut view = first_view((0..4).map(|rank| (host_mac(rank), 0)), 1000);
-            view.members.iter_mut().enumerate().for_each(|(rank, member)| member.parent = parent(rank));
+            view.members
+                .iter_mut()
+                .enumerate()
+                .for_each(|(rank, member)| member.parent = parent(rank));
             view
         };
         let judge = |view: &View| check_contention(view, &topology, |rank| rank);
@@ -458,7 +671,10 @@ mod tests {
         assert_eq!(judge(&good), Ok(()));
         good.members[2].standing = MemberRole::Gone;
         assert_eq!(judge(&good), Ok(()));
-        // From n0 to n1, back to n2, and to n3: both n0 and n2 send over the cable between the switches.
-        assert!(judge(&chain([0, 1, 2, 3])).is_err_and(|why| why.contains("not free of contention")));
+        // From n0 to n1, back to n2, and to n3: both n0 and n2 send over the cable between the
+        // switches.
+        assert!(
+            judge(&chain([0, 1, 2, 3])).is_err_and(|why| why.contains("not free of contention"))
+        );
     }
 }

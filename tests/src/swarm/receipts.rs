@@ -1,8 +1,8 @@
 //! Random simulation: check of all acknowledgements: no sender exceeds its credit, and every
 //! retransmission has a cause.
 //!
-//! The check shares no code with the engine. An acknowledgement counts as known once sent; the engine may
-//! see it later, never earlier.
+//! The check shares no code with the engine. An acknowledgement counts as known once sent; the
+//! engine may see it later, never earlier.
 
 use super::effects::SentRecord;
 use ethbcast_transport::MacAddr;
@@ -31,7 +31,13 @@ pub enum Cause {
 }
 
 impl Cause {
-    pub const ALL: [Cause; 5] = [Cause::Lost, Cause::Lacked, Cause::Orphaned, Cause::Tried, Cause::Outdated];
+    pub const ALL: [Cause; 5] = [
+        Cause::Lost,
+        Cause::Lacked,
+        Cause::Orphaned,
+        Cause::Tried,
+        Cause::Outdated,
+    ];
 }
 
 struct FrameFields<'a> {
@@ -47,7 +53,9 @@ struct FrameFields<'a> {
 }
 
 fn number<const N: usize>(frame: &[u8], at: usize) -> u64 {
-    frame[at..at + N].iter().fold(0, |sum, &byte| sum << 8 | u64::from(byte))
+    frame[at..at + N]
+        .iter()
+        .fold(0, |sum, &byte| sum << 8 | u64::from(byte))
 }
 
 impl FrameFields<'_> {
@@ -118,18 +126,24 @@ impl Receipts {
     }
 
     pub fn causes(&self) -> impl Iterator<Item = (Cause, u64)> + '_ {
-        Cause::ALL.into_iter().map(|cause| (cause, self.causes[cause as usize]))
+        Cause::ALL
+            .into_iter()
+            .map(|cause| (cause, self.causes[cause as usize]))
     }
 
     pub fn on_departure(&mut self, from: usize, own: MacAddr, frame: &[u8]) {
         let words = FrameFields::of(frame);
         match words.kind {
             Kind::ACK => {
-                let Some((limit, bits)) = words.acknowledged() else { return };
+                let Some((limit, bits)) = words.acknowledged() else {
+                    return;
+                };
                 // A host that others have served may have frames beyond the credit it grants now.
                 let known = words.sequence + 1 + 8 * bits.len() as u64;
                 let granted = self.granted.entry((words.stream, own)).or_default();
-                *granted = (*granted).max(limit).max(if bits.is_empty() { 0 } else { known });
+                *granted = (*granted)
+                    .max(limit)
+                    .max(if bits.is_empty() { 0 } else { known });
             }
             Kind::DATA => self.on_data(from, &words),
             _ => {}
@@ -137,8 +151,18 @@ impl Receipts {
     }
 
     fn on_data(&mut self, from: usize, words: &FrameFields<'_>) {
-        let FrameFields { stream, sequence, to, .. } = *words;
-        let granted = self.granted.get(&(stream, to)).copied().unwrap_or(0).max(FIRST_CREDIT);
+        let FrameFields {
+            stream,
+            sequence,
+            to,
+            ..
+        } = *words;
+        let granted = self
+            .granted
+            .get(&(stream, to))
+            .copied()
+            .unwrap_or(0)
+            .max(FIRST_CREDIT);
         if !words.flags.has(Flags::RESENT) {
             if !to.is_multicast() && sequence >= granted {
                 self.blame(|| {
@@ -149,9 +173,14 @@ impl Receipts {
             self.causes[cause as usize] += 1;
             *self.tried.entry(from).or_default() += u64::from(cause == Cause::Tried);
             if cause == Cause::Outdated {
-                self.sent.entry((stream, from, to)).or_default().believe(words.epoch);
+                self.sent
+                    .entry((stream, from, to))
+                    .or_default()
+                    .believe(words.epoch);
             }
-            if matches!(cause, Cause::Orphaned | Cause::Tried) || (cause == Cause::Lacked && words.is_root) {
+            if matches!(cause, Cause::Orphaned | Cause::Tried)
+                || (cause == Cause::Lacked && words.is_root)
+            {
                 // A root retransmits frames that no other host has, also to its own children,
                 // beside its streams, until the requests end. Such frames do not count as sent in
                 // the stream.
@@ -165,7 +194,9 @@ impl Receipts {
         let sent = self.sent.entry((stream, from, to)).or_default();
         let shown = match sent.frame(sequence) {
             _ if !in_order_only => 0,
-            (0, _) => sequence.checked_sub(1).map_or(0, |before| sent.frame(before).1),
+            (0, _) => sequence
+                .checked_sub(1)
+                .map_or(0, |before| sent.frame(before).1),
             (_, shown) => shown.saturating_sub(1),
         };
         sent.set(sequence, (words.stamp, shown));
@@ -175,21 +206,39 @@ impl Receipts {
     }
 
     fn cause(&self, from: usize, words: &FrameFields<'_>) -> Option<Cause> {
-        let FrameFields { stream, is_root, epoch, sequence, to, .. } = *words;
+        let FrameFields {
+            stream,
+            is_root,
+            epoch,
+            sequence,
+            to,
+            ..
+        } = *words;
         let sent = self.sent.get(&(stream, from, to));
-        let lacked = sent.and_then(|sent| sent.lacking_from).is_some_and(|cursor| cursor <= sequence);
+        let lacked = sent
+            .and_then(|sent| sent.lacking_from)
+            .is_some_and(|cursor| cursor <= sequence);
         let (stamp, shown) = sent.map(|sent| sent.frame(sequence)).unwrap_or_default();
         if shown > 0 {
             Some(Cause::Lost)
-        } else if is_root && self.orphaned.iter().any(|&(begin, end)| (begin..end).contains(&sequence)) {
+        } else if is_root
+            && self
+                .orphaned
+                .iter()
+                .any(|&(begin, end)| (begin..end).contains(&sequence))
+        {
             Some(Cause::Orphaned)
         } else if lacked && stamp == 0 {
             Some(Cause::Lacked)
         } else {
             let tried = self.tried.get(&from).copied().unwrap_or_default();
-            let may_try = is_root && tried < MAX_TRIALS * self.feed_frames && !to.is_multicast() && !lacked;
-            let outdated = sent.is_some_and(|sent| sent.may_believe(epoch, sequence, self.feed_frames));
-            may_try.then_some(Cause::Tried).or(outdated.then_some(Cause::Outdated))
+            let may_try =
+                is_root && tried < MAX_TRIALS * self.feed_frames && !to.is_multicast() && !lacked;
+            let outdated =
+                sent.is_some_and(|sent| sent.may_believe(epoch, sequence, self.feed_frames));
+            may_try
+                .then_some(Cause::Tried)
+                .or(outdated.then_some(Cause::Outdated))
         }
     }
 
@@ -197,7 +246,10 @@ impl Receipts {
     pub fn on_late(&mut self, to: usize, by: MacAddr, frame: &[u8]) {
         let words = FrameFields::of(frame);
         if words.kind == Kind::ACK {
-            self.sent.entry((words.stream, to, by)).or_default().on_outdated(words.sequence);
+            self.sent
+                .entry((words.stream, to, by))
+                .or_default()
+                .on_outdated(words.sequence);
         }
     }
 
@@ -210,18 +262,26 @@ impl Receipts {
             }
             // An ORPHAN: stream, rank, from, to.
             Kind(25) if words.payload.len() >= 20 => {
-                self.orphaned.push((number::<8>(words.payload, 4), number::<8>(words.payload, 12)));
+                self.orphaned.push((
+                    number::<8>(words.payload, 4),
+                    number::<8>(words.payload, 12),
+                ));
             }
             _ => {}
         }
     }
 
     fn on_ack(&mut self, to: usize, by: MacAddr, group: Option<MacAddr>, words: &FrameFields<'_>) {
-        let Some((_, bits)) = words.acknowledged() else { return };
+        let Some((_, bits)) = words.acknowledged() else {
+            return;
+        };
         let (cursor, echo, stream) = (words.sequence, words.stamp, words.stream);
         let has = |sequence: u64| {
-            let at = (sequence - cursor).checked_sub(1).map_or(usize::MAX, |at| at as usize);
-            bits.get(at / 8).is_some_and(|byte| byte >> (at % 8) & 1 == 1)
+            let at = (sequence - cursor)
+                .checked_sub(1)
+                .map_or(usize::MAX, |at| at as usize);
+            bits.get(at / 8)
+                .is_some_and(|byte| byte >> (at % 8) & 1 == 1)
         };
         let alone = self.sent.entry((stream, to, by)).or_default();
         alone.on_cursor(cursor);
@@ -231,8 +291,13 @@ impl Receipts {
         let mut lost = Vec::new();
         let alone = &self.sent[&(stream, to, by)];
         for sequence in cursor..end {
-            let stamps = [Some(alone), cast].map(|sent| sent.map_or(0, |sent| sent.frame(sequence).0));
-            let last = if is_after(stamps[0], stamps[1]) { stamps[0] } else { stamps[1] };
+            let stamps =
+                [Some(alone), cast].map(|sent| sent.map_or(0, |sent| sent.frame(sequence).0));
+            let last = if is_after(stamps[0], stamps[1]) {
+                stamps[0]
+            } else {
+                stamps[1]
+            };
             let follows = self.in_order_only && !lost.is_empty();
             if last != 0 && !has(sequence) && (is_after(echo, last) || follows) {
                 lost.push(sequence);
@@ -256,13 +321,33 @@ impl Receipts {
 mod tests {
     use super::*;
     use ethbcast_transport::sim::host_mac;
-    use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Header, Rank, StreamId, group_mac, seal};
+    use ethbcast_transport::wire::{
+        AckBody, EtherType, EthernetHeader, Header, Rank, StreamId, group_mac, seal,
+    };
 
-    fn frame(kind: Kind, from: usize, to: MacAddr, fields: (Flags, u64, u32), payload: &[u8]) -> Vec<u8> {
+    fn frame(
+        kind: Kind,
+        from: usize,
+        to: MacAddr,
+        fields: (Flags, u64, u32),
+        payload: &[u8],
+    ) -> Vec<u8> {
         let (flags, sequence, stamp) = fields;
-        let header =
-            Header { kind, session: 7, stream: StreamId(1), rank: Rank(from as u16), epoch: 0, flags, sequence, stamp };
-        let ethernet = EthernetHeader { source: host_mac(from), destination: to, ether_type: EtherType::DEFAULT };
+        let header = Header {
+            kind,
+            session: 7,
+            stream: StreamId(1),
+            rank: Rank(from as u16),
+            epoch: 0,
+            flags,
+            sequence,
+            stamp,
+        };
+        let ethernet = EthernetHeader {
+            source: host_mac(from),
+            destination: to,
+            ether_type: EtherType::DEFAULT,
+        };
         let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
         frame[OVERHEAD_BYTES..].copy_from_slice(payload);
         seal(&mut frame, ethernet, &header, payload.len());
@@ -270,15 +355,42 @@ mod tests {
     }
 
     fn data(receipts: &mut Receipts, to: MacAddr, again: bool, sequence: u64, stamp: u32) {
-        let flags = if again { Flags::RESENT } else { Flags::default() };
-        receipts.on_departure(0, host_mac(0), &frame(Kind::DATA, 0, to, (flags, sequence, stamp), b"bytes"));
+        let flags = if again {
+            Flags::RESENT
+        } else {
+            Flags::default()
+        };
+        receipts.on_departure(
+            0,
+            host_mac(0),
+            &frame(Kind::DATA, 0, to, (flags, sequence, stamp), b"bytes"),
+        );
     }
 
-    fn acknowledge(receipts: &mut Receipts, from: usize, cursor: u64, limit: u64, echo: u32, bits: &[u8]) {
+    fn acknowledge(
+        receipts: &mut Receipts,
+        from: usize,
+        cursor: u64,
+        limit: u64,
+        echo: u32,
+        bits: &[u8],
+    ) {
         let mut payload = vec![0; AckBody::BYTES + bits.len()];
         payload[AckBody::BYTES..].copy_from_slice(bits);
-        AckBody { limit, below: 0, consumed: 0, held_us: 0 }.write(cursor, &mut payload, bits.len());
-        let ack = frame(Kind::ACK, from, host_mac(0), (Flags::default(), cursor, echo), &payload);
+        AckBody {
+            limit,
+            below: 0,
+            consumed: 0,
+            held_us: 0,
+        }
+        .write(cursor, &mut payload, bits.len());
+        let ack = frame(
+            Kind::ACK,
+            from,
+            host_mac(0),
+            (Flags::default(), cursor, echo),
+            &payload,
+        );
         receipts.on_departure(from, host_mac(from), &ack);
         receipts.on_delivery(0, host_mac(from), &ack);
     }
@@ -295,23 +407,37 @@ mod tests {
         data(&mut receipts, host_mac(1), false, 39, 48);
         assert_eq!(receipts.take_wrong(), None);
         data(&mut receipts, host_mac(1), false, 40, 49);
-        assert!(receipts.take_wrong().is_some_and(|wrong| wrong.contains("its credit ends at 40")));
+        assert!(
+            receipts
+                .take_wrong()
+                .is_some_and(|wrong| wrong.contains("its credit ends at 40"))
+        );
     }
 
     #[test]
     fn a_frame_that_is_sent_again_without_evidence_is_seen_to_one_and_to_all() {
         for to in [host_mac(1), group_mac("swarm")] {
             let mut receipts = Receipts::new(false, 0);
-            (0..4).for_each(|sequence| data(&mut receipts, to, false, sequence, 10 + sequence as u32));
+            (0..4).for_each(|sequence| {
+                data(&mut receipts, to, false, sequence, 10 + sequence as u32)
+            });
             acknowledge(&mut receipts, 1, 1, 40, 13, &[0b10]);
             // 1 was overtaken by 3, and so was 2, which has arrived.
             data(&mut receipts, to, true, 1, 20);
             assert_eq!((receipts.take_wrong(), resent(&receipts)), (None, 1));
             data(&mut receipts, to, true, 1, 21);
-            assert!(receipts.take_wrong().is_some_and(|wrong| wrong.contains("frame 1 of (7, 1) again")), "at once");
+            assert!(
+                receipts
+                    .take_wrong()
+                    .is_some_and(|wrong| wrong.contains("frame 1 of (7, 1) again")),
+                "at once"
+            );
             acknowledge(&mut receipts, 1, 1, 40, 19, &[0b11]);
             data(&mut receipts, to, true, 1, 22);
-            assert!(receipts.take_wrong().is_some(), "nothing sent after 21 has arrived");
+            assert!(
+                receipts.take_wrong().is_some(),
+                "nothing sent after 21 has arrived"
+            );
             data(&mut receipts, to, true, 3, 23);
             assert!(receipts.take_wrong().is_some(), "it has arrived");
         }
@@ -322,24 +448,55 @@ mod tests {
         let resend = |receipts: &mut Receipts, epoch: u8, sequence: u64| {
             let (kind, flags, rank) = (Kind::DATA, Flags::default().with(Flags::RESENT), Rank(4));
             let (session, stream, stamp) = (7, StreamId(1), 30);
-            let header = Header { kind, session, stream, rank, epoch, flags, sequence, stamp };
-            let ethernet =
-                EthernetHeader { source: host_mac(0), destination: host_mac(1), ether_type: EtherType::DEFAULT };
+            let header = Header {
+                kind,
+                session,
+                stream,
+                rank,
+                epoch,
+                flags,
+                sequence,
+                stamp,
+            };
+            let ethernet = EthernetHeader {
+                source: host_mac(0),
+                destination: host_mac(1),
+                ether_type: EtherType::DEFAULT,
+            };
             let mut again = vec![0; OVERHEAD_BYTES + 5];
             seal(&mut again, ethernet, &header, 5);
             receipts.on_departure(0, host_mac(0), &again);
             receipts.take_wrong()
         };
         let mut receipts = Receipts::new(false, 2);
-        (0..6).for_each(|sequence| data(&mut receipts, host_mac(1), false, sequence, 10 + sequence as u32));
+        (0..6).for_each(|sequence| {
+            data(
+                &mut receipts,
+                host_mac(1),
+                false,
+                sequence,
+                10 + sequence as u32,
+            )
+        });
         acknowledge(&mut receipts, 1, 6, 40, 15, &[]);
         assert!(resend(&mut receipts, 2, 3).is_some(), "no word lacks it");
         acknowledge(&mut receipts, 1, 2, 40, 11, &[]);
-        assert!(resend(&mut receipts, 1, 3).is_some(), "nobody is served anew");
-        [2, 3].into_iter().for_each(|sequence| assert_eq!(resend(&mut receipts, 2, sequence), None));
-        assert!(resend(&mut receipts, 2, 4).is_some(), "a feed has been sent again");
+        assert!(
+            resend(&mut receipts, 1, 3).is_some(),
+            "nobody is served anew"
+        );
+        [2, 3]
+            .into_iter()
+            .for_each(|sequence| assert_eq!(resend(&mut receipts, 2, sequence), None));
+        assert!(
+            resend(&mut receipts, 2, 4).is_some(),
+            "a feed has been sent again"
+        );
         assert_eq!(resend(&mut receipts, 3, 4), None);
-        assert!(resend(&mut receipts, 4, 1).is_some(), "it has said that this has arrived");
+        assert!(
+            resend(&mut receipts, 4, 1).is_some(),
+            "it has said that this has arrived"
+        );
     }
 
     #[test]
@@ -354,19 +511,46 @@ mod tests {
         for from in [0, 1] {
             (0..MAX_TRIALS).for_each(|sequence| assert_eq!(tries(from, sequence), None));
         }
-        assert!(tries(1, MAX_TRIALS).is_some_and(|wrong| wrong.contains("frame 3 of (7, 1) again")));
+        assert!(
+            tries(1, MAX_TRIALS).is_some_and(|wrong| wrong.contains("frame 3 of (7, 1) again"))
+        );
     }
 
     #[test]
     fn go_back_n_sends_again_what_was_thrown_away_and_a_root_what_a_relay_asks_for() {
         let mut strict = Receipts::new(true, 0);
-        (0..4).for_each(|sequence| data(&mut strict, host_mac(1), false, sequence, 10 + sequence as u32));
+        (0..4).for_each(|sequence| {
+            data(
+                &mut strict,
+                host_mac(1),
+                false,
+                sequence,
+                10 + sequence as u32,
+            )
+        });
         acknowledge(&mut strict, 1, 1, 40, 12, &[]);
-        (1..4).for_each(|sequence| data(&mut strict, host_mac(1), true, sequence, 20 + sequence as u32));
+        (1..4).for_each(|sequence| {
+            data(
+                &mut strict,
+                host_mac(1),
+                true,
+                sequence,
+                20 + sequence as u32,
+            )
+        });
         assert_eq!((strict.take_wrong(), resent(&strict)), (None, 3));
         let mut receipts = Receipts::new(false, 0);
-        let gap = [&[0, 1, 0, 2][..], &5_u64.to_be_bytes(), &7_u64.to_be_bytes()].concat();
-        receipts.on_delivery(0, host_mac(1), &frame(Kind(25), 1, host_mac(0), (Flags::default(), 0, 0), &gap));
+        let gap = [
+            &[0, 1, 0, 2][..],
+            &5_u64.to_be_bytes(),
+            &7_u64.to_be_bytes(),
+        ]
+        .concat();
+        receipts.on_delivery(
+            0,
+            host_mac(1),
+            &frame(Kind(25), 1, host_mac(0), (Flags::default(), 0, 0), &gap),
+        );
         data(&mut receipts, host_mac(2), true, 6, 20);
         assert_eq!(receipts.take_wrong(), None);
         data(&mut receipts, host_mac(2), true, 7, 21);

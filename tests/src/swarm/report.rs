@@ -59,14 +59,29 @@ impl Report {
     /// Records a broken promise; the first one counts.
     pub fn blame(&mut self, what: impl Into<String>) {
         let seed = self.seed;
-        self.violation.get_or_insert_with(|| Violation { seed, what: what.into() });
+        self.violation.get_or_insert_with(|| Violation {
+            seed,
+            what: what.into(),
+        });
     }
 }
 
 impl fmt::Display for Report {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Report { seed, classes, marks, events, frames, millis, trace, .. } = self;
-        writeln!(formatter, "{seed}: {frames} frames, {events} events, {millis} ms, trace {trace:016x}")?;
+        let Report {
+            seed,
+            classes,
+            marks,
+            events,
+            frames,
+            millis,
+            trace,
+            ..
+        } = self;
+        writeln!(
+            formatter,
+            "{seed}: {frames} frames, {events} events, {millis} ms, trace {trace:016x}"
+        )?;
         writeln!(formatter, "hits {classes:?}, reached {marks:?}")?;
         match &self.violation {
             None => formatter.write_str("no violation"),
@@ -90,12 +105,19 @@ pub struct Tally {
 
 impl Tally {
     pub fn add(&mut self, report: Report) {
-        *(if report.seed.size() == Size::Small { &mut self.small } else { &mut self.large }) += 1;
+        *(if report.seed.size() == Size::Small {
+            &mut self.small
+        } else {
+            &mut self.large
+        }) += 1;
         for (class, hits) in report.classes {
             let [drawn, hit, all] = self.classes.entry(class).or_default();
             (*drawn, *hit, *all) = (*drawn + 1, *hit + u64::from(hits > 0), *all + hits);
         }
-        report.marks.into_iter().for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
+        report
+            .marks
+            .into_iter()
+            .for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
         self.events += report.events;
         self.frames += report.frames;
         self.millis += report.millis;
@@ -106,9 +128,14 @@ impl Tally {
         (self.small, self.large) = (self.small + other.small, self.large + other.large);
         for (class, counts) in other.classes {
             let own = self.classes.entry(class).or_default();
-            own.iter_mut().zip(counts).for_each(|(own, more)| *own += more);
+            own.iter_mut()
+                .zip(counts)
+                .for_each(|(own, more)| *own += more);
         }
-        other.marks.into_iter().for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
+        other
+            .marks
+            .into_iter()
+            .for_each(|(mark, count)| *self.marks.entry(mark).or_default() += count);
         self.events += other.events;
         self.frames += other.frames;
         self.millis += other.millis;
@@ -121,9 +148,12 @@ impl Tally {
             let hit = self.classes.get(&class).map_or(0, |[_, hit, _]| *hit);
             (class.words().to_owned(), hit)
         });
-        let marks = class::MARKS.iter().map(|&mark| (mark.to_owned(), self.marks.get(mark).copied().unwrap_or(0)));
+        let marks = class::MARKS
+            .iter()
+            .map(|&mark| (mark.to_owned(), self.marks.get(mark).copied().unwrap_or(0)));
         let few = classes.chain(marks).filter(|(_, count)| *count < times);
-        few.map(|(what, count)| format!("{what}: {count} times")).collect()
+        few.map(|(what, count)| format!("{what}: {count} times"))
+            .collect()
     }
 
     pub fn violations(&self) -> &[Violation] {
@@ -133,21 +163,39 @@ impl Tally {
 
 impl fmt::Display for Tally {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Tally { small, large, events, frames, millis, .. } = self;
+        let Tally {
+            small,
+            large,
+            events,
+            frames,
+            millis,
+            ..
+        } = self;
         writeln!(
             formatter,
             "{small} small and {large} large schedules: {frames} frames, {events} events, {} s of simulated time",
             millis / 1000
         )?;
-        writeln!(formatter, "{:45} {:>9} {:>9} {:>12}", "class of faults", "drawn", "hit", "hits")?;
+        writeln!(
+            formatter,
+            "{:45} {:>9} {:>9} {:>12}",
+            "class of faults", "drawn", "hit", "hits"
+        )?;
         for (class, [drawn, hit, hits]) in &self.classes {
-            writeln!(formatter, "{:45} {drawn:>9} {hit:>9} {hits:>12}", class.words())?;
+            writeln!(
+                formatter,
+                "{:45} {drawn:>9} {hit:>9} {hits:>12}",
+                class.words()
+            )?;
         }
         writeln!(formatter, "{:45} {:>9}", "reached", "times")?;
         for (mark, count) in &self.marks {
             writeln!(formatter, "{mark:45} {count:>9}")?;
         }
         write!(formatter, "{} violations", self.violations.len())?;
-        self.violations.iter().take(20).try_for_each(|violation| write!(formatter, "\n{violation}"))
+        self.violations
+            .iter()
+            .take(20)
+            .try_for_each(|violation| write!(formatter, "\n{violation}"))
     }
 }

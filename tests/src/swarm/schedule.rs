@@ -32,7 +32,9 @@ pub enum Happening {
 impl Happening {
     pub fn host(self) -> Option<usize> {
         match self {
-            Happening::Crash(host) | Happening::Pause(host, _) | Happening::Cut(host, _) => Some(host),
+            Happening::Crash(host) | Happening::Pause(host, _) | Happening::Cut(host, _) => {
+                Some(host)
+            }
             Happening::Restart(host) | Happening::Interrupt(host) => Some(host),
             Happening::CutTrunk(..) | Happening::Police(_) | Happening::FreeSwitches => None,
         }
@@ -109,7 +111,9 @@ impl Schedule {
         schedule.classes = classes(&mut draw);
         // A session that cannot begin shows little, and a wrong program applies only to programs.
         let rare = !draw.chance(0.3);
-        schedule.classes.retain(|&class| class != Class::Mistake && !(rare && class == Class::NoPlan));
+        schedule
+            .classes
+            .retain(|&class| class != Class::Mistake && !(rare && class == Class::NoPlan));
         for class in schedule.classes.clone() {
             troubles::add(&mut schedule, class, &mut draw);
         }
@@ -148,12 +152,18 @@ impl Schedule {
     }
 
     pub fn most_feed(&self) -> u64 {
-        self.feeds.iter().copied().max().unwrap_or(0).max(self.tuning.feed.frames)
+        self.feeds
+            .iter()
+            .copied()
+            .max()
+            .unwrap_or(0)
+            .max(self.tuning.feed.frames)
     }
 
     /// Whether only content is damaged, in a form that detects and repairs damage.
     pub fn is_repaired(&self) -> bool {
-        let content = |rule: &Rule| rule.class != Class::Damage || rule.filter.kinds == [Kind::DATA];
+        let content =
+            |rule: &Rule| rule.class != Class::Damage || rule.filter.kinds == [Kind::DATA];
         self.form != Form::Plain && !self.has(Class::Hostile) && self.rules.iter().all(content)
     }
 
@@ -211,7 +221,11 @@ impl Schedule {
             (false, false) => draw.between(16, 140),
         } as usize;
         let mtu_bytes = draw.pick(&[300, 300, 576, 1500]);
-        let frames = if small { draw.log(1, 250) } else { draw.log(50, 400) };
+        let frames = if small {
+            draw.log(1, 250)
+        } else {
+            draw.log(50, 400)
+        };
         let payload = u64::from(mtu_bytes) - 32;
         let hosts = receivers + 1;
         let cluster = Cluster::draw(draw, hosts, small);
@@ -226,7 +240,12 @@ impl Schedule {
             via,
             mtu_bytes,
             tuning: tuning(draw),
-            timing: Timing { patience, stall, sync: Duration::from_secs(6), ..Timing::default() },
+            timing: Timing {
+                patience,
+                stall,
+                sync: Duration::from_secs(6),
+                ..Timing::default()
+            },
             gathers: heals + Duration::from_millis(draw.between(2000, 4000)),
             pipe: draw.chance(0.35),
             sized: draw.chance(0.8),
@@ -237,7 +256,9 @@ impl Schedule {
             told: draw.chance(0.5),
             cluster,
             heals,
-            core: (0..hosts).filter(|&host| host == 0 || draw.chance(0.8)).collect(),
+            core: (0..hosts)
+                .filter(|&host| host == 0 || draw.chance(0.8))
+                .collect(),
             ..Schedule::plain(seed, receivers, bytes)
         }
     }
@@ -247,8 +268,14 @@ impl Schedule {
     pub fn set_bytes(&mut self, bytes: usize) {
         self.bytes = bytes;
         let least = bytes / 500 + 1;
-        let paces = self.disks.iter_mut().map(|disk| &mut disk.pace).chain([&mut self.gives]);
-        paces.filter(|pace| pace.bytes > 0).for_each(|pace| pace.bytes = pace.bytes.max(least));
+        let paces = self
+            .disks
+            .iter_mut()
+            .map(|disk| &mut disk.pace)
+            .chain([&mut self.gives]);
+        paces
+            .filter(|pace| pace.bytes > 0)
+            .for_each(|pace| pace.bytes = pace.bytes.max(least));
     }
 
     pub fn hosts(&self) -> usize {
@@ -260,8 +287,14 @@ impl Schedule {
     }
 
     pub fn stream_time(&self) -> Duration {
-        let fanout = if self.via == Via::Flat { self.hosts() as u64 } else { 2 };
-        Duration::from_nanos(self.bytes as u64 * 8 * fanout * 1_000_000_000 / self.cluster.slowest())
+        let fanout = if self.via == Via::Flat {
+            self.hosts() as u64
+        } else {
+            2
+        };
+        Duration::from_nanos(
+            self.bytes as u64 * 8 * fanout * 1_000_000_000 / self.cluster.slowest(),
+        )
     }
 
     /// Draws a moment between the start and shortly after the end of the stream.
@@ -269,7 +302,10 @@ impl Schedule {
         if draw.chance(0.3) {
             return Duration::from_micros(draw.between(1, 260_000));
         }
-        let (begin, span) = (Duration::from_millis(200), self.stream_time() * 2 + Duration::from_millis(60));
+        let (begin, span) = (
+            Duration::from_millis(200),
+            self.stream_time() * 2 + Duration::from_millis(60),
+        );
         (begin + Duration::from_nanos(draw.between(0, span.as_nanos() as u64))).min(self.heals)
     }
 
@@ -296,8 +332,15 @@ impl Schedule {
     }
 
     pub fn demands(&self, host: usize) -> bool {
-        let ends = [Class::RootDeath, Class::TwoRoots, Class::Replay, Class::Interrupt, Class::NoPlan];
-        let ended = ends.into_iter().any(|class| self.has(class)) || (self.is_forged() && !self.is_repaired());
+        let ends = [
+            Class::RootDeath,
+            Class::TwoRoots,
+            Class::Replay,
+            Class::Interrupt,
+            Class::NoPlan,
+        ];
+        let ended = ends.into_iter().any(|class| self.has(class))
+            || (self.is_forged() && !self.is_repaired());
         self.core.has(host) && host > 0 && !ended && !self.may_fail(host)
     }
 
@@ -309,15 +352,26 @@ impl Schedule {
         let absent = self.classes.iter().any(|class| class.takes_away());
         let slow = self.on_slow == OnSlow::Evict && self.classes.iter().any(|class| class.slows());
         // Latecomers may suffice to start without this host.
-        broken || (fragile && absent) || slow || (self.once && absent) || self.has(Class::Latecomers)
+        broken
+            || (fragile && absent)
+            || slow
+            || (self.once && absent)
+            || self.has(Class::Latecomers)
     }
 
     /// Returns the deadline for everything. In a chain unreachable hosts are detected one after the
     /// other: a host behind a bad hop shows only once that is bridged.
     pub fn bound(&self) -> Instant {
-        let bad = (1..self.hosts()).filter(|&host| !self.core.has(host)).count();
+        let bad = (1..self.hosts())
+            .filter(|&host| !self.core.has(host))
+            .count();
         let found_out = self.timing.stall * 3 * bad as u32;
-        self.begins + self.heals + self.gathers + self.timing.patience * 3 + found_out + Duration::from_secs(60)
+        self.begins
+            + self.heals
+            + self.gathers
+            + self.timing.patience * 3
+            + found_out
+            + Duration::from_secs(60)
     }
 }
 
@@ -332,7 +386,11 @@ fn classes(draw: &mut Draw) -> Vec<Class> {
         12..=18 => 0.1,
         _ => 0.25,
     };
-    Class::ALL.iter().copied().filter(|_| draw.chance(share)).collect()
+    Class::ALL
+        .iter()
+        .copied()
+        .filter(|_| draw.chance(share))
+        .collect()
 }
 
 fn tuning(draw: &mut Draw) -> Tuning {

@@ -46,11 +46,17 @@ impl std::error::Error for NoSeed {}
 
 impl Seed {
     pub fn small(number: u64) -> Seed {
-        Seed { size: Size::Small, number }
+        Seed {
+            size: Size::Small,
+            number,
+        }
     }
 
     pub fn large(number: u64) -> Seed {
-        Seed { size: Size::Large, number }
+        Seed {
+            size: Size::Large,
+            number,
+        }
     }
 
     pub fn number(self) -> u64 {
@@ -79,10 +85,15 @@ impl FromStr for Seed {
                 Seed::small(17)
             )));
         };
-        let size = [Size::Small, Size::Large].into_iter().find(|known| known.word() == size);
+        let size = [Size::Small, Size::Large]
+            .into_iter()
+            .find(|known| known.word() == size);
         let size = size.ok_or_else(|| NoSeed(format!("{text:?}: schedules are small or large")))?;
         let number = number.parse().map_err(|_| {
-            NoSeed(format!("there is no seed {number}: seeds are whole numbers from 0 to {}", u64::MAX))
+            NoSeed(format!(
+                "there is no seed {number}: seeds are whole numbers from 0 to {}",
+                u64::MAX
+            ))
         })?;
         if version != format!("v{DRAWING}") {
             return Err(NoSeed(format!(
@@ -104,7 +115,12 @@ impl Draw {
     /// Starts the sequence of `seed` for one `purpose`; sequences of different purposes are
     /// unrelated.
     pub fn new(seed: u64, purpose: u64) -> Draw {
-        Draw { random: Random::new(seed.wrapping_add(purpose << 56).wrapping_add(0x5157_4152_4D00)) }
+        Draw {
+            random: Random::new(
+                seed.wrapping_add(purpose << 56)
+                    .wrapping_add(0x5157_4152_4D00),
+            ),
+        }
     }
 
     /// Draws a number from `low` up to and including `high`.
@@ -151,8 +167,21 @@ impl Draw {
 
 impl fmt::Display for Schedule {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Schedule { seed, via, form, told, bytes, mtu_bytes, timing, gathers, pipe, sized, late, on_slow, .. } =
-            self;
+        let Schedule {
+            seed,
+            via,
+            form,
+            told,
+            bytes,
+            mtu_bytes,
+            timing,
+            gathers,
+            pipe,
+            sized,
+            late,
+            on_slow,
+            ..
+        } = self;
         let policy = self.tuning.policy;
         let (pushes, feed) = (self.tuning.cast.push_frames, self.tuning.feed.frames);
         writeln!(
@@ -165,14 +194,32 @@ impl fmt::Display for Schedule {
             formatter,
             "  {policy:?}, pushes {pushes:?}, feed {feed}, pipe {pipe}, sized {sized}, late {late}, {on_slow:?}"
         )?;
-        writeln!(formatter, "  patience {:?}, stall {:?}, gathers {gathers:?}", timing.patience, timing.stall)?;
-        writeln!(formatter, "  {:?}: heals after {:?} for {:?}", self.classes, self.heals, self.core)?;
-        writeln!(formatter, "  switches {:?}, trunks {:?}", self.cluster.switches, self.cluster.trunks)?;
+        writeln!(
+            formatter,
+            "  patience {:?}, stall {:?}, gathers {gathers:?}",
+            timing.patience, timing.stall
+        )?;
+        writeln!(
+            formatter,
+            "  {:?}: heals after {:?} for {:?}",
+            self.classes, self.heals, self.core
+        )?;
+        writeln!(
+            formatter,
+            "  switches {:?}, trunks {:?}",
+            self.cluster.switches, self.cluster.trunks
+        )?;
         for (number, (host, disk)) in self.cluster.hosts.iter().zip(&self.disks).enumerate() {
             let (switch, rate, card) = host;
             let rings = (card.nic_transmit_frames, card.nic_receive_frames);
             let cpu = (card.per_frame_cost, card.wake_up);
-            let DiskTerms { pace, settles, publishes, trouble, .. } = disk;
+            let DiskTerms {
+                pace,
+                settles,
+                publishes,
+                trouble,
+                ..
+            } = disk;
             let lazy = if number == 0 { &self.gives } else { pace };
             write!(
                 formatter,
@@ -186,7 +233,9 @@ impl fmt::Display for Schedule {
             )?;
         }
         for (number, terms) in self.holdings.iter().enumerate() {
-            terms.iter().try_for_each(|terms| writeln!(formatter, "  n{number} has {terms:?}"))?;
+            terms
+                .iter()
+                .try_for_each(|terms| writeln!(formatter, "  n{number} has {terms:?}"))?;
         }
         for rule in &self.rules {
             writeln!(formatter, "  {rule:?}")?;

@@ -113,14 +113,21 @@ impl<'a> Watch<'a> {
                     sending.handle_event(root, now, &event);
                 }
                 if self.turns[number].is_multiple_of(16) {
-                    root.states().for_each(|(_, status)| self.report.mark(format!("state: {:?}", status.state)));
+                    root.states().for_each(|(_, status)| {
+                        self.report.mark(format!("state: {:?}", status.state))
+                    });
                 }
             }
             Participant::Receiver(receiver, receiving) => {
                 receiving.sink_mut().disk_mut().tick(now);
-                if let Some(view) = receiver.view().filter(|view| view.epoch != self.epochs[number]) {
-                    let root = (0..self.schedule.hosts()).find(|&host| host_mac(host) == view.members[0].mac);
-                    root.into_iter().for_each(|root| receiving.sink().disk().set_root(root));
+                if let Some(view) = receiver
+                    .view()
+                    .filter(|view| view.epoch != self.epochs[number])
+                {
+                    let root = (0..self.schedule.hosts())
+                        .find(|&host| host_mac(host) == view.members[0].mac);
+                    root.into_iter()
+                        .for_each(|root| receiving.sink().disk().set_root(root));
                 }
                 while let Some(event) = receiver.poll_event() {
                     self.notify(now, number, &event);
@@ -129,7 +136,10 @@ impl<'a> Watch<'a> {
             }
         }
         let again = host.turn(now);
-        if host.receiving().is_some_and(|receiving| receiving.sink().disk().is_dying()) {
+        if host
+            .receiving()
+            .is_some_and(|receiving| receiving.sink().disk().is_dying())
+        {
             self.dying = Some(number);
         }
         if let Err(why) = host.streams().map_or(Ok(()), Blocks::audit) {
@@ -142,7 +152,11 @@ impl<'a> Watch<'a> {
         };
         if let Some(view) = view.filter(|view| view.epoch != self.epochs[number]) {
             self.on_view(number, view);
-            let standings: Vec<_> = view.members.iter().map(|member| member.standing as u8).collect();
+            let standings: Vec<_> = view
+                .members
+                .iter()
+                .map(|member| member.standing as u8)
+                .collect();
             self.notify(now, number, &format!("view {} {standings:?}", view.epoch));
         }
         again
@@ -159,21 +173,38 @@ impl<'a> Watch<'a> {
         }
         let now = InFlight::of(blocks);
         let before = std::mem::replace(&mut self.in_flight[number], now);
-        let mut wrong = self.in_flight[number].iter().zip(&before).filter_map(|(now, before)| now.check(before).err());
-        let wrong = wrong.next().or_else(|| check_memory(blocks, &mut self.most_readers[number]).err());
-        wrong.into_iter().for_each(|wrong| self.blame(format!("host {number}: {wrong}")));
+        let mut wrong = self.in_flight[number]
+            .iter()
+            .zip(&before)
+            .filter_map(|(now, before)| now.check(before).err());
+        let wrong = wrong
+            .next()
+            .or_else(|| check_memory(blocks, &mut self.most_readers[number]).err());
+        wrong
+            .into_iter()
+            .for_each(|wrong| self.blame(format!("host {number}: {wrong}")));
     }
 
     fn on_event(&mut self, number: usize, event: &RootEvent, view: Option<&View>) {
-        if let RootEvent::Started { selective: true, .. } = event {
+        if let RootEvent::Started {
+            selective: true, ..
+        } = event
+        {
             self.report.mark("selective");
         }
-        let RootEvent::Reported(report) = event else { return };
+        let RootEvent::Reported(report) = event else {
+            return;
+        };
         self.report.mark(format!("outcome: {:?}", report.outcome));
         if report.outcome != Outcome::Delivered && report.text.is_empty() {
-            self.blame(format!("{} is {:?} for no reason", report.host, report.outcome));
+            self.blame(format!(
+                "{} is {:?} for no reason",
+                report.host, report.outcome
+            ));
         }
-        let mac = view.and_then(|view| view.members.get(report.rank.index())).map(|member| member.mac);
+        let mac = view
+            .and_then(|view| view.members.get(report.rank.index()))
+            .map(|member| member.mac);
         if let Some(mac) = mac.filter(|_| report.outcome == Outcome::Delivered) {
             self.counted.push((number, mac));
         }
@@ -182,13 +213,25 @@ impl<'a> Watch<'a> {
     fn on_view(&mut self, number: usize, view: &View) {
         let before = std::mem::replace(&mut self.epochs[number], view.epoch);
         if let Some(topology) = self.topology.as_ref().filter(|_| number == 0) {
-            let host_of = |rank: usize| topology.host_named(&view.members[rank].host).unwrap_or(usize::MAX);
+            let host_of = |rank: usize| {
+                topology
+                    .host_named(&view.members[rank].host)
+                    .unwrap_or(usize::MAX)
+            };
             let contends = check_contention(view, topology, host_of).err();
-            contends.into_iter().for_each(|wrong| self.report.blame(wrong));
+            contends
+                .into_iter()
+                .for_each(|wrong| self.report.blame(wrong));
         }
-        let (is_root, forged) = (view.members[0].mac == host_mac(number), self.schedule.is_forged());
+        let (is_root, forged) = (
+            view.members[0].mac == host_mac(number),
+            self.schedule.is_forged(),
+        );
         if view.epoch < before && !forged && !self.schedule.has(Class::RootDeath) {
-            self.blame(format!("host {number}: view {} follows view {before}", view.epoch));
+            self.blame(format!(
+                "host {number}: view {} follows view {before}",
+                view.epoch
+            ));
         }
         // The root's own view may have changed since it was sent; and another run of the root
         // begins anew.
@@ -196,7 +239,10 @@ impl<'a> Watch<'a> {
             return;
         }
         let digest = view.digest();
-        let known = *self.views.entry((view.members[0].mac, view.epoch)).or_insert(digest);
+        let known = *self
+            .views
+            .entry((view.members[0].mac, view.epoch))
+            .or_insert(digest);
         if known != digest {
             self.blame(format!("host {number}: there are two views {}", view.epoch));
         }
@@ -206,16 +252,43 @@ impl<'a> Watch<'a> {
     pub fn check_mourning(&mut self, lasts: Duration, alone: bool) {
         // Replayed frames of a dead host count as signs of life. A root that receives nothing
         // assumes its own failure and counts no host as dead until its patience ends.
-        let plain = [Class::Crash, Class::Loss, Class::BitFlip, Class::DiskError, Class::OwnTuning, Class::Wrap];
-        let plain = self.schedule.classes.iter().all(|class| plain.contains(class));
-        let patience = if alone { self.schedule.timing.patience } else { Duration::ZERO };
+        let plain = [
+            Class::Crash,
+            Class::Loss,
+            Class::BitFlip,
+            Class::DiskError,
+            Class::OwnTuning,
+            Class::Wrap,
+        ];
+        let plain = self
+            .schedule
+            .classes
+            .iter()
+            .all(|class| plain.contains(class));
+        let patience = if alone {
+            self.schedule.timing.patience
+        } else {
+            Duration::ZERO
+        };
         if plain && lasts > self.schedule.timing.dead + patience + MOURNING {
-            self.blame(format!("data is sent to a host that has been dead for {lasts:?}"));
+            self.blame(format!(
+                "data is sent to a host that has been dead for {lasts:?}"
+            ));
         }
     }
 
-    pub fn finish(mut self, shelves: &[Vec<Rc<Shelf>>], hosts: &[Host], dead: &[bool], stats: &Stats) -> Report {
-        for (number, shelf) in shelves.iter().enumerate().flat_map(|(at, runs)| runs.iter().map(move |run| (at, run))) {
+    pub fn finish(
+        mut self,
+        shelves: &[Vec<Rc<Shelf>>],
+        hosts: &[Host],
+        dead: &[bool],
+        stats: &Stats,
+    ) -> Report {
+        for (number, shelf) in shelves
+            .iter()
+            .enumerate()
+            .flat_map(|(at, runs)| runs.iter().map(move |run| (at, run)))
+        {
             if let Some(wrong) = shelf.wrong.borrow_mut().take() {
                 self.blame(format!("host {number}: {wrong}"));
             }
@@ -225,12 +298,19 @@ impl<'a> Watch<'a> {
         }
         self.check_counted(shelves);
         self.check_credit(hosts);
-        let millis = hosts.len() as u64 * 100 + self.schedule.bound().since(self.schedule.begins).as_millis() as u64;
+        let millis = hosts.len() as u64 * 100
+            + self
+                .schedule
+                .bound()
+                .since(self.schedule.begins)
+                .as_millis() as u64;
         for (number, host) in hosts.iter().enumerate() {
             let frames = stats.hosts[number].sent_frames + stats.hosts[number].received_frames;
             if self.turns[number] > 4 * frames + millis + SPARE_TURNS {
                 let turns = self.turns[number];
-                self.blame(format!("host {number} had {turns} turns for {frames} frames: a loop without delay"));
+                self.blame(format!(
+                    "host {number} had {turns} turns for {frames} frames: a loop without delay"
+                ));
             }
             match host {
                 _ if dead[number] => {}
@@ -241,10 +321,14 @@ impl<'a> Watch<'a> {
                     for _ in 0..receiving.sink().damages() {
                         self.report.mark("damage: found");
                     }
-                    if receiving.sink().own_bytes() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
+                    if receiving.sink().own_bytes() > 0
+                        && shelves[number].iter().any(|shelf| shelf.visible.get())
+                    {
                         self.report.mark("holdings: used");
                     }
-                    if receiving.sink().damages() > 0 && shelves[number].iter().any(|shelf| shelf.visible.get()) {
+                    if receiving.sink().damages() > 0
+                        && shelves[number].iter().any(|shelf| shelf.visible.get())
+                    {
                         self.report.mark("damage: mended");
                     }
                 }
@@ -256,8 +340,15 @@ impl<'a> Watch<'a> {
     /// Checks that a cast keeps to the smallest credit of the members in place. Unicast senders are
     /// checked on the wire; a trial is exempt.
     fn check_credit(&mut self, hosts: &[Host]) {
-        let Some(Participant::Root(root, _)) = hosts.first() else { return };
-        let others = [Class::OwnTuning, Class::TwoRoots, Class::Restart, Class::RootDeath];
+        let Some(Participant::Root(root, _)) = hosts.first() else {
+            return;
+        };
+        let others = [
+            Class::OwnTuning,
+            Class::TwoRoots,
+            Class::Restart,
+            Class::RootDeath,
+        ];
         if self.schedule.is_forged() || others.into_iter().any(|class| self.schedule.has(class)) {
             return;
         }
@@ -267,7 +358,9 @@ impl<'a> Watch<'a> {
             let own = members.iter().find(|member| member.mac == host_mac(number));
             let beyond = host.stream_stats().beyond_credit;
             if beyond > 0 && own.is_some_and(ViewMember::is_in_place) {
-                self.blame(format!("host {number} was sent {beyond} frames beyond its credit"));
+                self.blame(format!(
+                    "host {number} was sent {beyond} frames beyond its credit"
+                ));
             }
         }
     }
@@ -275,10 +368,15 @@ impl<'a> Watch<'a> {
     fn check_counted(&mut self, shelves: &[Vec<Rc<Shelf>>]) {
         for (root, mac) in std::mem::take(&mut self.counted) {
             let of = |host: &usize| host_mac(*host) == mac;
-            let is_there = |run: &Rc<Shelf>| run.visible.get() && run.durable.get() && run.root.get() == root;
-            let found = (0..shelves.len()).find(of).is_some_and(|host| shelves[host].iter().any(is_there));
+            let is_there =
+                |run: &Rc<Shelf>| run.visible.get() && run.durable.get() && run.root.get() == root;
+            let found = (0..shelves.len())
+                .find(of)
+                .is_some_and(|host| shelves[host].iter().any(is_there));
             if !found && !self.schedule.is_forged() {
-                self.blame(format!("root {root} counts {mac} as delivered, and it is not"));
+                self.blame(format!(
+                    "root {root} counts {mac} as delivered, and it is not"
+                ));
             }
         }
     }
@@ -297,9 +395,13 @@ impl<'a> Watch<'a> {
         let known = root.reports().count();
         let interrupted = self.schedule.has(Class::Interrupt);
         match root.failure() {
-            Some(failure) => self.report.mark(format!("root failed: {}", first_word(failure))),
+            Some(failure) => self
+                .report
+                .mark(format!("root failed: {}", first_word(failure))),
             None if known < members && !interrupted => {
-                self.blame(format!("the root knows the fates of {known} of {members} members"));
+                self.blame(format!(
+                    "the root knows the fates of {known} of {members} members"
+                ));
             }
             None => {}
         }
@@ -320,16 +422,23 @@ impl<'a> Watch<'a> {
         // A member may be unable to get data that it alone lacks; its report of that is confirmed
         // as any other.
         let lacks = self.schedule.selects && verdict == Some(Outcome::Damaged);
-        let excused = failed || lacks || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
+        let excused =
+            failed || lacks || self.schedule.is_forged() || self.schedule.has(Class::Interrupt);
         if matches!(end, Some(End::Confirmed)) && !delivered && !excused {
             self.blame(format!("host {number} ends as confirmed, and has nothing"));
         }
         if self.schedule.demands(number) && !self.excused && !delivered {
-            self.blame(format!("host {number} is of the core, and ends as {end:?} without the bytes"));
+            self.blame(format!(
+                "host {number} is of the core, and ends as {end:?} without the bytes"
+            ));
         }
     }
 }
 
 fn first_word(value: &impl Debug) -> String {
-    format!("{value:?}").split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default().to_owned()
+    format!("{value:?}")
+        .split(|letter: char| !letter.is_alphanumeric())
+        .next()
+        .unwrap_or_default()
+        .to_owned()
 }

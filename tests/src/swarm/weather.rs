@@ -10,7 +10,8 @@ use super::seed::{Draw, Seed};
 use ethbcast_collectives::session::kind;
 use ethbcast_transport::sim::{Delivery, Departure, Fate, Faults, Sending, host_mac};
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Frame, Header, Kind, OVERHEAD_BYTES, Parity, Rank, StreamId, VERSION,
+    EtherType, EthernetHeader, Flags, Frame, Header, Kind, OVERHEAD_BYTES, Parity, Rank, StreamId,
+    VERSION,
 };
 use ethbcast_transport::{Instant, MacAddr, wire};
 use std::time::Duration;
@@ -92,10 +93,20 @@ impl Weather {
 
     /// Creates the faults of a program. Acknowledgements are checked, too, unless ranks share
     /// interfaces: frames between them do not pass here.
-    pub fn of_program(seed: Seed, (begins, rules): (Instant, Vec<Rule>), heals: Duration, is_shared: bool) -> Weather {
+    pub fn of_program(
+        seed: Seed,
+        (begins, rules): (Instant, Vec<Rule>),
+        heals: Duration,
+        is_shared: bool,
+    ) -> Weather {
         let wraps_at = (begins > Instant::START).then_some(WRAP);
         let receipts = (!is_shared).then(|| Receipts::new(true, 0));
-        Weather { begins, wraps_at, receipts, ..Weather::of(seed, rules, heals) }
+        Weather {
+            begins,
+            wraps_at,
+            receipts,
+            ..Weather::of(seed, rules, heals)
+        }
     }
 
     pub fn listen(&mut self) {
@@ -143,14 +154,19 @@ impl Weather {
     }
 
     pub fn longest_mourning(&self) -> Duration {
-        let lasts = self.dead.iter().filter_map(|(_, died, last)| last.map(|last| last.since(*died)));
+        let lasts = self
+            .dead
+            .iter()
+            .filter_map(|(_, died, last)| last.map(|last| last.since(*died)));
         lasts.max().unwrap_or_default()
     }
 
     fn note(&mut self, delivery: &Delivery<'_>) {
-        let what =
-            u64::from(checksum_of(delivery.frame)) << 32 | (delivery.to as u64) << 16 | delivery.frame.len() as u64;
-        let mixed = (self.trace.rotate_left(5) ^ delivery.at.as_nanos()).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        let what = u64::from(checksum_of(delivery.frame)) << 32
+            | (delivery.to as u64) << 16
+            | delivery.frame.len() as u64;
+        let mixed = (self.trace.rotate_left(5) ^ delivery.at.as_nanos())
+            .wrapping_mul(0x9E37_79B9_7F4A_7C15);
         self.trace = (mixed.rotate_left(23) ^ what).wrapping_mul(0x517C_C1B7_2722_0A95);
     }
 
@@ -163,7 +179,10 @@ impl Faults for Weather {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         let fate = self.judge(delivery);
         self.pieces += u64::from(fate != Fate::Drop && kind_of(delivery.frame) == kind::PIECE);
-        if let (Some(receipts), Some(from)) = (self.receipts.as_mut().filter(|_| fate != Fate::Drop), delivery.from) {
+        if let (Some(receipts), Some(from)) = (
+            self.receipts.as_mut().filter(|_| fate != Fate::Drop),
+            delivery.from,
+        ) {
             receipts.on_delivery(delivery.to, host_mac(from), delivery.frame);
             if matches!(fate, Fate::Duplicate { .. } | Fate::Delay { .. }) {
                 receipts.on_late(delivery.to, host_mac(from), delivery.frame);
@@ -181,11 +200,15 @@ impl Faults for Weather {
             receipts.on_departure(departure.from, host_mac(departure.from), departure.frame);
         }
         let healed = departure.at.since(self.begins) >= self.heals && self.core.has(departure.from);
-        let trouble = self.sending.filter(|trouble| !healed && trouble.hosts.has(departure.from));
+        let trouble = self
+            .sending
+            .filter(|trouble| !healed && trouble.hosts.has(departure.from));
         match trouble {
             Some(SendTrouble { share, lasts, .. }) if self.draw.chance(share) => {
                 self.hit(Class::SendErrors);
-                Sending::NoRoom(Duration::from_nanos(self.draw.between(1, lasts.as_nanos() as u64)))
+                Sending::NoRoom(Duration::from_nanos(
+                    self.draw.between(1, lasts.as_nanos() as u64),
+                ))
             }
             _ => Sending::Taken,
         }
@@ -200,7 +223,10 @@ impl Weather {
             self.on_voice(delivery.frame);
             return Fate::Deliver;
         };
-        self.guests.class(from).into_iter().for_each(|class| self.hit(class));
+        self.guests
+            .class(from)
+            .into_iter()
+            .for_each(|class| self.hit(class));
         self.on_stamp(delivery);
         let now = delivery.at.since(self.begins);
         if now >= self.heals && self.core.has(from) && self.core.has(delivery.to) {
@@ -216,7 +242,8 @@ impl Weather {
             if let Some(fate) = rule.judge(from, delivery, now, &mut self.draw) {
                 let class = rule.class;
                 self.hit(class);
-                self.damaged_end |= class == Class::Damage && Flags(delivery.frame[27]).has(Flags::LAST);
+                self.damaged_end |=
+                    class == Class::Damage && Flags(delivery.frame[27]).has(Flags::LAST);
                 return fate;
             }
         }
@@ -232,7 +259,9 @@ impl Weather {
     }
 
     fn on_stamp(&mut self, delivery: &Delivery<'_>) {
-        let Some(wraps_at) = self.wraps_at else { return };
+        let Some(wraps_at) = self.wraps_at else {
+            return;
+        };
         // Frames of streams and of messages.
         if matches!(kind_of(delivery.frame).0, 1..=3 | 32..=36) {
             let hit = self.before_wrap && delivery.at >= wraps_at;
@@ -255,7 +284,9 @@ impl Weather {
 
 fn in_words(delivery: &Delivery<'_>, now: Duration, fate: Fate) -> String {
     let (when, to, bytes) = (now.as_secs_f64(), delivery.to, delivery.frame.len());
-    let from = delivery.from.map_or("?".to_owned(), |from| format!("n{from}"));
+    let from = delivery
+        .from
+        .map_or("?".to_owned(), |from| format!("n{from}"));
     match wire::parse(delivery.frame) {
         Ok(Frame { header, .. }) => {
             let (kind, session, stream) = (header.kind.0, header.session, header.stream.0);
@@ -269,7 +300,20 @@ fn in_words(delivery: &Delivery<'_>, now: Duration, fate: Fate) -> String {
     }
 }
 
-const EDGES: [u64; 12] = [0, 1, 2, 63, 64, 0x7FFF, 0x8000, 0xFFFF, 0x7FFF_FFFF, 0xFFFF_FFFF, u64::MAX - 1, u64::MAX];
+const EDGES: [u64; 12] = [
+    0,
+    1,
+    2,
+    63,
+    64,
+    0x7FFF,
+    0x8000,
+    0xFFFF,
+    0x7FFF_FFFF,
+    0xFFFF_FFFF,
+    u64::MAX - 1,
+    u64::MAX,
+];
 
 #[derive(Clone, Debug)]
 pub struct Forged {
@@ -293,7 +337,13 @@ const MAX_REMEMBERED_FRAMES: usize = 512;
 
 impl Forger {
     pub fn new(draw: Draw, share: f64) -> Forger {
-        Forger { draw, share, made: Vec::new(), hears: false, heard: Vec::new() }
+        Forger {
+            draw,
+            share,
+            made: Vec::new(),
+            hears: false,
+            heard: Vec::new(),
+        }
     }
 
     /// Remembers a frame, in place of any other.
@@ -319,7 +369,14 @@ impl Forger {
             1 => frame[self.draw.index(HOP_BYTES)] = self.draw.bits() as u8,
             _ => {}
         }
-        (if self.draw.chance(0.3) { self.heard[other].0 } else { to }, frame)
+        (
+            if self.draw.chance(0.3) {
+                self.heard[other].0
+            } else {
+                to
+            },
+            frame,
+        )
     }
 
     pub fn take(&mut self) -> Vec<Forged> {
@@ -341,7 +398,13 @@ impl Forger {
         }
         let frame = self.forge(delivery.frame);
         let at = delivery.at + Duration::from_nanos(self.draw.log(1, 50_000_000));
-        let made = frame.map(|frame| self.made.push(Forged { at, to: delivery.to, frame }));
+        let made = frame.map(|frame| {
+            self.made.push(Forged {
+                at,
+                to: delivery.to,
+                frame,
+            })
+        });
         made.is_some()
     }
 
@@ -371,10 +434,18 @@ impl Forger {
         header.kind = Kind::PARITY;
         let length = self.draw.pick(&[4, 8, 8, 16, 16, 32, 64, 128]);
         let number = self.draw.index(length as usize) as u64;
-        let about = if self.draw.chance(0.7) { header.sequence } else { self.value(header.sequence) };
+        let about = if self.draw.chance(0.7) {
+            header.sequence
+        } else {
+            self.value(header.sequence)
+        };
         let parity = Parity::new(about - about % length, length, number as u8);
         header.sequence = parity.sequence();
-        header.flags = if self.draw.chance(0.3) { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
+        header.flags = if self.draw.chance(0.3) {
+            parity.flags().with(Flags::ACK_NOW)
+        } else {
+            parity.flags()
+        };
     }
 
     fn change_header(&mut self, header: &mut Header) {
@@ -392,7 +463,10 @@ impl Forger {
     }
 
     fn change_payload(&mut self, payload: &mut Vec<u8>) {
-        let (at, width) = (self.draw.index(payload.len()), self.draw.pick(&[1, 2, 4, 8]));
+        let (at, width) = (
+            self.draw.index(payload.len()),
+            self.draw.pick(&[1, 2, 4, 8]),
+        );
         if self.draw.chance(0.1) {
             return payload.truncate(at);
         }
@@ -416,15 +490,29 @@ impl Forger {
     }
 }
 
-const KINDS: [Kind; 10] =
-    [Kind::DATA, Kind::PARITY, Kind::ACK, Kind::HEARTBEAT, Kind(17), Kind(20), Kind(21), Kind(22), Kind(25), Kind(29)];
+const KINDS: [Kind; 10] = [
+    Kind::DATA,
+    Kind::PARITY,
+    Kind::ACK,
+    Kind::HEARTBEAT,
+    Kind(17),
+    Kind(20),
+    Kind(21),
+    Kind(22),
+    Kind(25),
+    Kind(29),
+];
 
 pub fn sealed(addresses: &[u8], header: &Header, payload: &[u8]) -> Vec<u8> {
     let mac = |at: usize| {
         let [a, b, c, d, e, f] = [0, 1, 2, 3, 4, 5].map(|byte| addresses[at + byte]);
         MacAddr::new(a, b, c, d, e, f)
     };
-    let ethernet = EthernetHeader { source: mac(6), destination: mac(0), ether_type: EtherType::DEFAULT };
+    let ethernet = EthernetHeader {
+        source: mac(6),
+        destination: mac(0),
+        ether_type: EtherType::DEFAULT,
+    };
     let mut frame = vec![0; OVERHEAD_BYTES + payload.len()];
     frame[OVERHEAD_BYTES..].copy_from_slice(payload);
     wire::seal(&mut frame, ethernet, header, payload.len());

@@ -43,7 +43,10 @@ pub struct TreeHost {
 /// Creates the origin and its receivers. `parents` names each one's ack parent; every host makes
 /// `mistake`, if any.
 pub fn ack_tree(parents: &'static [usize], frames: u64, mistake: Option<Mistake>) -> Vec<TreeHost> {
-    let host = |host| TreeHost { mistake, ..TreeHost::new(host, parents, frames) };
+    let host = |host| TreeHost {
+        mistake,
+        ..TreeHost::new(host, parents, frames)
+    };
     (0..parents.len()).map(host).collect()
 }
 
@@ -52,23 +55,38 @@ pub const GROUP: &str = "tree";
 const RECEIVERS: usize = 200;
 
 pub fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+    Peer {
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+    }
 }
 
 /// Creates host `host`'s end of a cast from host 0; `parents` names the ack parent of each host.
 pub fn end_of(host: usize, parents: &[usize], payload_bytes: usize, tuning: &Tuning) -> Stream {
     let Peer { rank, mac } = peer(host);
-    let identity =
-        Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT, guard: Guard::Plain };
+    let identity = Identity {
+        session: 77,
+        stream: StreamId(1),
+        rank,
+        mac,
+        ether_type: EtherType::DEFAULT,
+        guard: Guard::Plain,
+    };
     let children = |of: usize| (1..parents.len()).filter(move |&child| parents[child] == of);
     let own: Vec<Peer> = children(host).map(peer).collect();
     if host == 0 {
         let tuning = tuning.for_ack_tree(RECEIVERS, own.len(), 0);
-        let outlet = Outlet::Cast { group: group_mac(GROUP), listeners: own };
+        let outlet = Outlet::Cast {
+            group: group_mac(GROUP),
+            listeners: own,
+        };
         return Stream::origin(identity, payload_bytes, &outlet, tuning);
     }
     let siblings: Vec<usize> = children(parents[host]).collect();
-    let order = siblings.iter().position(|&sibling| sibling == host).expect("it is its parent's child");
+    let order = siblings
+        .iter()
+        .position(|&sibling| sibling == host)
+        .expect("it is its parent's child");
     let tuning = tuning.for_ack_tree(RECEIVERS, siblings.len(), order);
     let (parent, outlet) = (peer(parents[host]), Outlet::RepairChildren(own));
     let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning);
@@ -81,7 +99,13 @@ fn payload(sequence: u64) -> [u8; 8] {
 }
 
 fn notice(dead: usize, to: usize) -> Vec<u8> {
-    [&host_mac(to).octets()[..], &host_mac(dead).octets()[..], &NOTICE, &[dead as u8]].concat()
+    [
+        &host_mac(to).octets()[..],
+        &host_mac(dead).octets()[..],
+        &NOTICE,
+        &[dead as u8],
+    ]
+    .concat()
 }
 
 impl TreeHost {
@@ -118,17 +142,27 @@ impl TreeHost {
         let living = |host: &usize| *host != 0 && *host != self.host && !self.dead.contains(host);
         let others: Vec<usize> = (0..self.parents.len()).filter(living).collect();
         if self.host == 0 {
-            self.notices.extend(others.iter().map(|&to| notice(dead, to)));
+            self.notices
+                .extend(others.iter().map(|&to| notice(dead, to)));
         } else if self.mistake != Some(Mistake::KeepsParent) {
             let parent = peer(self.parent(self.host));
             self.stream.part.set_parent(parent);
         }
-        let children: Vec<usize> = others.into_iter().filter(|&child| self.parent(child) == self.host).collect();
+        let children: Vec<usize> = others
+            .into_iter()
+            .filter(|&child| self.parent(child) == self.host)
+            .collect();
         let stream = &mut self.stream.part;
-        children.iter().for_each(|&child| stream.graft_child(now, peer(child)));
+        children
+            .iter()
+            .for_each(|&child| stream.graft_child(now, peer(child)));
         let readers = stream.cursors().into_iter().map(|(rank, _)| rank);
-        let non_members: Vec<Rank> = readers.filter(|rank| !children.contains(&rank.index())).collect();
-        non_members.into_iter().for_each(|rank| stream.remove_reader(now, rank));
+        let non_members: Vec<Rank> = readers
+            .filter(|rank| !children.contains(&rank.index()))
+            .collect();
+        non_members
+            .into_iter()
+            .for_each(|rank| stream.remove_reader(now, rank));
     }
 
     fn ending(&self, sequence: u64) -> Ending {
@@ -141,7 +175,11 @@ impl TreeHost {
 
     fn push(&mut self) {
         while self.host == 0 && self.pushed < self.frames {
-            if !self.stream.part.push(&payload(self.pushed), self.ending(self.pushed)) {
+            if !self
+                .stream
+                .part
+                .push(&payload(self.pushed), self.ending(self.pushed))
+            {
                 break;
             }
             self.pushed += 1;
@@ -151,7 +189,8 @@ impl TreeHost {
     fn take(&mut self, now: Instant) {
         while let Some((bytes, ending)) = self.stream.part.peek() {
             if bytes != payload(self.taken) || ending != self.ending(self.taken) {
-                self.wrong.get_or_insert(format!("frame {} is not what was sent", self.taken));
+                self.wrong
+                    .get_or_insert(format!("frame {} is not what was sent", self.taken));
             }
             self.taken += 1;
             self.stream.part.consume(now);
@@ -176,14 +215,18 @@ impl Machine for TreeHost {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let Some(notice) = self.notices.pop() else { return self.stream.poll_transmit(now, buffer) };
+        let Some(notice) = self.notices.pop() else {
+            return self.stream.poll_transmit(now, buffer);
+        };
         buffer[..notice.len()].copy_from_slice(&notice);
         Some(notice.len())
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let asks = self.mistake != Some(Mistake::NeverAsks);
-        self.stream.poll_timeout(now).filter(|deadline| asks || deadline.why != Timer::HEARTBEAT)
+        self.stream
+            .poll_timeout(now)
+            .filter(|deadline| asks || deadline.why != Timer::HEARTBEAT)
     }
 }
 
@@ -236,7 +279,10 @@ impl Host for TreeHost {
             at == self.host && !self.dead.contains(host)
         };
         let all = self.stream().consumed() == self.frames;
-        (1..self.parents.len()).filter(is_behind).filter(|_| all).collect()
+        (1..self.parents.len())
+            .filter(is_behind)
+            .filter(|_| all)
+            .collect()
     }
 
     fn check(&self, before: &Self) -> Result<(), String> {
@@ -249,6 +295,8 @@ impl Host for TreeHost {
         }
         let mut stream = self.stream().clone();
         let orphan = stream.take_orphans().first().map(|orphan| orphan.rank);
-        orphan.map_or(Ok(()), |rank| Err(format!("rank {rank} lacks what nobody keeps")))
+        orphan.map_or(Ok(()), |rank| {
+            Err(format!("rank {rank} lacks what nobody keeps"))
+        })
     }
 }

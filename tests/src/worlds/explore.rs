@@ -50,8 +50,22 @@ pub struct Explored {
 
 impl fmt::Display for Explored {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Explored { states, events, depth, locals, steps, followed, ends, longest, .. } = self;
-        let to = if self.is_complete { "to the end, at" } else { "to" };
+        let Explored {
+            states,
+            events,
+            depth,
+            locals,
+            steps,
+            followed,
+            ends,
+            longest,
+            ..
+        } = self;
+        let to = if self.is_complete {
+            "to the end, at"
+        } else {
+            "to"
+        };
         write!(
             f,
             "{states} states {to} depth {depth} by {events} events ({locals} states of hosts, {steps} steps); \
@@ -77,7 +91,13 @@ impl Counterexample {
 
 impl fmt::Display for Counterexample {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} after {} events: {}", self.what, self.events.len(), written(&self.events))
+        write!(
+            f,
+            "{} after {} events: {}",
+            self.what,
+            self.events.len(),
+            written(&self.events)
+        )
     }
 }
 
@@ -117,7 +137,9 @@ impl<H: Host> Search<'_, H> {
     fn level(&mut self) -> Result<(), Counterexample> {
         self.depth += 1;
         let mut words = std::mem::take(&mut self.next).into_iter();
-        while let (Some(number), Some(faults), Some(early)) = (words.next(), words.next(), words.next()) {
+        while let (Some(number), Some(faults), Some(early)) =
+            (words.next(), words.next(), words.next())
+        {
             let state = State::unpack(&mut words).expect("what was packed");
             self.follow(&state, number, None)?;
             self.go_on(&state, number, Spent { faults, early })?;
@@ -126,7 +148,12 @@ impl<H: Host> Search<'_, H> {
     }
 
     /// Notes a state that was reached. A state at the last depth is not expanded, and not kept.
-    fn find(&mut self, state: &State, spent: Spent, from: (u32, Event)) -> Result<(), Counterexample> {
+    fn find(
+        &mut self,
+        state: &State,
+        spent: Spent,
+        from: (u32, Event),
+    ) -> Result<(), Counterexample> {
         let print = state.print(spent);
         if self.seen.insert(print, ()).is_some() {
             return Ok(());
@@ -145,7 +172,12 @@ impl<H: Host> Search<'_, H> {
         self.from.push(from);
     }
 
-    fn follow(&mut self, state: &State, number: u32, event: Option<Event>) -> Result<(), Counterexample> {
+    fn follow(
+        &mut self,
+        state: &State,
+        number: u32,
+        event: Option<Event>,
+    ) -> Result<(), Counterexample> {
         let ended = self.ends.follow(self.world, state, self.bounds.ends_within);
         ended.map_err(|(what, mut last)| {
             let mut events = self.way_to(number);
@@ -212,7 +244,16 @@ impl<H: Host> Search<'_, H> {
     }
 
     fn explored(self) -> Explored {
-        let Search { world, seen, next, ends, events, depth, bounds, .. } = self;
+        let Search {
+            world,
+            seen,
+            next,
+            ends,
+            events,
+            depth,
+            bounds,
+            ..
+        } = self;
         Explored {
             states: seen.len(),
             events,
@@ -244,14 +285,17 @@ pub fn replay<H: Host>(world: &mut World<H>, events: &[Event]) -> Result<String,
             return Err(format!("event {number}, {event}, cannot happen there"));
         }
         let frame = match event {
-            Event::Deliver(from, to) | Event::Lose(from, to) | Event::Repeat(from, to) => {
-                state.first(from, to).map(|frame| words(world.locals().frame(frame)))
-            }
+            Event::Deliver(from, to) | Event::Lose(from, to) | Event::Repeat(from, to) => state
+                .first(from, to)
+                .map(|frame| words(world.locals().frame(frame))),
             Event::Time | Event::Kill(_) => None,
         };
         let mark = if is_fair { ' ' } else { '*' };
         let millis = state.now.as_micros() as f64 / 1000.0;
-        let line = format!("{mark}{number:4} {millis:10.3} ms  {event:6} {}", frame.unwrap_or_default());
+        let line = format!(
+            "{mark}{number:4} {millis:10.3} ms  {event:6} {}",
+            frame.unwrap_or_default()
+        );
         writeln!(text, "{}", line.trim_end()).expect("a string takes all");
         match world.apply(&state, event) {
             Ok(next) => state = next,
@@ -268,7 +312,12 @@ pub fn replay<H: Host>(world: &mut World<H>, events: &[Event]) -> Result<String,
 }
 
 fn words(bytes: &[u8]) -> String {
-    let Ok(Frame { header, payload, .. }) = wire::parse(bytes) else { return format!("{} bytes", bytes.len()) };
+    let Ok(Frame {
+        header, payload, ..
+    }) = wire::parse(bytes)
+    else {
+        return format!("{} bytes", bytes.len());
+    };
     let name = match header.kind {
         Kind::DATA => "DATA".to_owned(),
         Kind::ACK => "ACK".to_owned(),

@@ -54,7 +54,11 @@ pub fn communicator(ranks: u16, frames: usize) -> Vec<RankHost> {
         let station = Station::new(GROUP, &format!("n{host}"), host_mac(host), MTU_BYTES);
         let join_by = Some(Instant::START + PATIENCE);
         // Feeds of the smallest size.
-        let config = Config { join_by, feed_bytes: 0, ..Config::new(station, ranks, host as u64) };
+        let config = Config {
+            join_by,
+            feed_bytes: 0,
+            ..Config::new(station, ranks, host as u64)
+        };
         RankHost {
             member: Member::begin(Instant::START, config).expect("the names and numbers can be"),
             sent: sent.clone(),
@@ -80,7 +84,11 @@ impl RankHost {
         } else {
             let bytes = self.sent.as_ref().len();
             let broadcast = Broadcast::begin(&mut self.member, now, Rank::ROOT, bytes)?;
-            let buffer = if self.is_root() { self.sent.as_ref().to_vec() } else { vec![0; bytes] };
+            let buffer = if self.is_root() {
+                self.sent.as_ref().to_vec()
+            } else {
+                vec![0; bytes]
+            };
             Call::Broadcast(broadcast, Buffer(buffer))
         };
         self.call = Some((call, Patience::new(&self.member, now, PATIENCE)));
@@ -92,15 +100,23 @@ impl RankHost {
             if self.call.is_none() {
                 self.begin(now)?;
             }
-            let Some((call, patience)) = &mut self.call else { break };
+            let Some((call, patience)) = &mut self.call else {
+                break;
+            };
             let progress = match call {
-                Call::Broadcast(call, buffer) => call.advance(&mut self.member, now, &mut buffer.0)?,
+                Call::Broadcast(call, buffer) => {
+                    call.advance(&mut self.member, now, &mut buffer.0)?
+                }
                 Call::Barrier(call) => call.advance(&mut self.member, now)?,
             };
             if progress == CallProgress::Waiting {
                 let is_over = patience.is_over(&self.member, now);
                 let due = patience.due();
-                return if is_over { Err(self.abandon(now)) } else { Ok(Some(due)) };
+                return if is_over {
+                    Err(self.abandon(now))
+                } else {
+                    Ok(Some(due))
+                };
             }
             match self.call.take() {
                 Some((Call::Broadcast(_, buffer), _)) => {
@@ -133,7 +149,8 @@ impl Machine for RankHost {
 }
 
 impl Host for RankHost {
-    const SKIPPED: &'static [&'static str] = &["StreamStats", "MailboxStats", "MemberStats", "Config"];
+    const SKIPPED: &'static [&'static str] =
+        &["StreamStats", "MailboxStats", "MemberStats", "Config"];
 
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         let turn = match self.member.joined() {
@@ -171,7 +188,9 @@ impl Host for RankHost {
 
     /// A rank that has passed the barrier knows that the others have the broadcast.
     fn claims(&self) -> Vec<usize> {
-        (0..usize::from(self.member.size())).filter(|_| self.has_met).collect()
+        (0..usize::from(self.member.size()))
+            .filter(|_| self.has_met)
+            .collect()
     }
 
     fn check(&self, _before: &Self) -> Result<(), String> {

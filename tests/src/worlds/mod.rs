@@ -43,15 +43,51 @@ enum Kind {
 }
 
 pub const WORLDS: [Named; 9] = [
-    Named { name: "chain", depth: 11, kind: Kind::Session(Via::Chain, Beginning::View) },
-    Named { name: "cast", depth: 11, kind: Kind::Session(Via::Cast, Beginning::View) },
-    Named { name: "chain-join", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Nothing) },
-    Named { name: "chain-data", depth: 8, kind: Kind::Session(Via::Chain, Beginning::Data) },
-    Named { name: "cast-data", depth: 8, kind: Kind::Session(Via::Cast, Beginning::Data) },
-    Named { name: "ack-tree", depth: 8, kind: Kind::AckTree(None) },
-    Named { name: "ranks", depth: 6, kind: Kind::Communicator },
-    Named { name: "mistake-parent", depth: 8, kind: Kind::AckTree(Some(Mistake::KeepsParent)) },
-    Named { name: "mistake-silence", depth: 8, kind: Kind::AckTree(Some(Mistake::NeverAsks)) },
+    Named {
+        name: "chain",
+        depth: 11,
+        kind: Kind::Session(Via::Chain, Beginning::View),
+    },
+    Named {
+        name: "cast",
+        depth: 11,
+        kind: Kind::Session(Via::Cast, Beginning::View),
+    },
+    Named {
+        name: "chain-join",
+        depth: 8,
+        kind: Kind::Session(Via::Chain, Beginning::Nothing),
+    },
+    Named {
+        name: "chain-data",
+        depth: 8,
+        kind: Kind::Session(Via::Chain, Beginning::Data),
+    },
+    Named {
+        name: "cast-data",
+        depth: 8,
+        kind: Kind::Session(Via::Cast, Beginning::Data),
+    },
+    Named {
+        name: "ack-tree",
+        depth: 8,
+        kind: Kind::AckTree(None),
+    },
+    Named {
+        name: "ranks",
+        depth: 6,
+        kind: Kind::Communicator,
+    },
+    Named {
+        name: "mistake-parent",
+        depth: 8,
+        kind: Kind::AckTree(Some(Mistake::KeepsParent)),
+    },
+    Named {
+        name: "mistake-silence",
+        depth: 8,
+        kind: Kind::AckTree(Some(Mistake::NeverAsks)),
+    },
 ];
 
 impl Named {
@@ -62,20 +98,39 @@ impl Named {
     /// Explores it to the last state, with at most `faults` faults and one death.
     pub fn to_the_end(self, faults: usize) -> Result<Explored, Counterexample> {
         let (depth, early, ends_within) = (usize::MAX, usize::MAX, self.ends_within());
-        self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1 })
+        self.explore(Bounds {
+            depth,
+            faults,
+            early,
+            deaths: 1,
+            ends_within,
+            follow_one_in: 1,
+        })
     }
 
     /// Explores it to a depth, with a fault at each step and at most one death.
     pub fn to_depth(self, depth: usize) -> Result<Explored, Counterexample> {
         let ends_within = self.ends_within();
         let (faults, early) = (usize::MAX, usize::MAX);
-        self.explore(Bounds { depth, faults, early, deaths: 1, ends_within, follow_one_in: 1000 })
+        self.explore(Bounds {
+            depth,
+            faults,
+            early,
+            deaths: 1,
+            ends_within,
+            follow_one_in: 1000,
+        })
     }
 
     pub fn explore(self, bounds: Bounds) -> Result<Explored, Counterexample> {
         match self.kind {
-            Kind::Session(via, begins) => explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds),
-            Kind::AckTree(mistake) => explore(&mut World::new(ack_tree(PARENTS, FRAMES as u64, mistake)), bounds),
+            Kind::Session(via, begins) => {
+                explore(&mut World::new(session(via, 2, FRAMES, begins)), bounds)
+            }
+            Kind::AckTree(mistake) => explore(
+                &mut World::new(ack_tree(PARENTS, FRAMES as u64, mistake)),
+                bounds,
+            ),
             Kind::Communicator => explore(&mut World::new(communicator(3, FRAMES)), bounds),
         }
     }

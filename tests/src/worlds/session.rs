@@ -5,7 +5,8 @@ use super::world::{Fate, Host};
 use crate::session::{GROUP, Sent};
 use ethbcast_collectives::session::application::{Participant, Sink, Tally};
 use ethbcast_collectives::session::{
-    Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing, Trailer, View, Wanted,
+    Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing,
+    Trailer, View, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
@@ -48,7 +49,12 @@ pub struct Compared {
 
 impl Compared {
     fn new(sent: &Shared) -> Compared {
-        Compared { sent: sent.clone(), taken: 0, wrong_at: None, verdict: None }
+        Compared {
+            sent: sent.clone(),
+            taken: 0,
+            wrong_at: None,
+            verdict: None,
+        }
     }
 
     fn has_all(&self) -> bool {
@@ -115,21 +121,40 @@ pub fn session_with<K: Sink>(
     let tuning = Tuning::default().with_feed_frames(4);
     let config = RootConfig {
         size: Some(shared.as_ref().len() as u64),
-        wanted: Wanted { patience: LISTENS, ..Wanted::exactly(receivers) },
+        wanted: Wanted {
+            patience: LISTENS,
+            ..Wanted::exactly(receivers)
+        },
         route: Route::Via(via),
         tuning: tuning.clone(),
         timing: TIMING,
         probe: false,
         ..RootConfig::new(station(0), 7, "a small world")
     };
-    let root = Participant::root(Root::new(Instant::START, config), Sent::new(shared.clone(), false));
+    let root = Participant::root(
+        Root::new(Instant::START, config),
+        Sent::new(shared.clone(), false),
+    );
     let receivers = (1..=receivers).map(|host| {
         let config = ReceiverConfig::new(station(host), host as u64);
-        let config = ReceiverConfig { patience: Some(LISTENS), tuning: tuning.clone(), timing: TIMING, ..config };
-        Participant::receiver(Receiver::new(Instant::START, config), change(host, Compared::new(&shared)))
+        let config = ReceiverConfig {
+            patience: Some(LISTENS),
+            tuning: tuning.clone(),
+            timing: TIMING,
+            ..config
+        };
+        Participant::receiver(
+            Receiver::new(Instant::START, config),
+            change(host, Compared::new(&shared)),
+        )
     });
     let hosts = std::iter::once(root).chain(receivers);
-    hosts.map(|participant| SessionHost { participant, begins }).collect()
+    hosts
+        .map(|participant| SessionHost {
+            participant,
+            begins,
+        })
+        .collect()
 }
 
 /// A sink whose bytes can be compared.
@@ -146,15 +171,23 @@ impl Comparing for Compared {
 
 impl<K: Comparing> SessionHost<K> {
     fn check_bytes(&self) -> Result<(), String> {
-        let Some(receiving) = self.participant.receiving() else { return Ok(()) };
+        let Some(receiving) = self.participant.receiving() else {
+            return Ok(());
+        };
         let compared = receiving.sink().compared();
         if let Some(at) = compared.wrong_at {
-            return Err(format!("byte {at} or one close behind is not what was sent"));
+            return Err(format!(
+                "byte {at} or one close behind is not what was sent"
+            ));
         }
         let outcome = receiving.verdict().map(|verdict| verdict.outcome);
         let claims = matches!(outcome, Some(Outcome::Verified | Outcome::Delivered));
         if claims && !compared.has_all() {
-            return Err(format!("{outcome:?} with {} of {} bytes", compared.taken, compared.sent.as_ref().len()));
+            return Err(format!(
+                "{outcome:?} with {} of {} bytes",
+                compared.taken,
+                compared.sent.as_ref().len()
+            ));
         }
         Ok(())
     }
@@ -165,14 +198,21 @@ impl<K: Comparing> Machine for SessionHost<K> {
 }
 
 impl<K: Comparing> Host for SessionHost<K> {
-    const SKIPPED: &'static [&'static str] = &["StreamStats", "ControlStats", "RootConfig", "ReceiverConfig"];
+    const SKIPPED: &'static [&'static str] = &[
+        "StreamStats",
+        "ControlStats",
+        "RootConfig",
+        "ReceiverConfig",
+    ];
 
     fn turn(&mut self, now: Instant) -> Option<Instant> {
         self.participant.turn(now)
     }
 
     fn has_begun(&self) -> bool {
-        let Participant::Root(root, _) = &self.participant else { return false };
+        let Participant::Root(root, _) = &self.participant else {
+            return false;
+        };
         match self.begins {
             Beginning::Nothing => true,
             Beginning::View => root.view().is_some(),
@@ -184,7 +224,9 @@ impl<K: Comparing> Host for SessionHost<K> {
         match &self.participant {
             Participant::Root(root, _) if !root.is_over() => Fate::Open,
             Participant::Root(root, _) => {
-                let failed = root.reports().find(|report| report.outcome != Outcome::Delivered);
+                let failed = root
+                    .reports()
+                    .find(|report| report.outcome != Outcome::Delivered);
                 match (root.failure(), failed) {
                     (Some(failure), _) => Fate::Failed(failure.to_string()),
                     (_, Some(report)) => Fate::Failed(format!("{}: {}", report.host, report.text)),
@@ -195,29 +237,48 @@ impl<K: Comparing> Host for SessionHost<K> {
             Participant::Receiver(_, receiving) => {
                 let outcome = receiving.verdict().map(|verdict| verdict.outcome);
                 let ended = || Fate::Failed(format!("{:?}, {outcome:?}", receiving.end()));
-                if outcome == Some(Outcome::Delivered) { Fate::Delivered } else { ended() }
+                if outcome == Some(Outcome::Delivered) {
+                    Fate::Delivered
+                } else {
+                    ended()
+                }
             }
         }
     }
 
     fn has_all(&self) -> bool {
-        self.participant.receiving().is_none_or(|receiving| receiving.sink().compared().has_all())
+        self.participant
+            .receiving()
+            .is_none_or(|receiving| receiving.sink().compared().has_all())
     }
 
     fn claims(&self) -> Vec<usize> {
-        let Participant::Root(root, _) = &self.participant else { return Vec::new() };
-        let delivered = root.reports().filter(|report| report.outcome == Outcome::Delivered);
-        delivered.filter_map(|report| report.host.strip_prefix('n')?.parse().ok()).collect()
+        let Participant::Root(root, _) = &self.participant else {
+            return Vec::new();
+        };
+        let delivered = root
+            .reports()
+            .filter(|report| report.outcome == Outcome::Delivered);
+        delivered
+            .filter_map(|report| report.host.strip_prefix('n')?.parse().ok())
+            .collect()
     }
 
     fn view(&self) -> Option<(u32, u64)> {
-        let Participant::Receiver(receiver, _) = &self.participant else { return None };
-        let number = |view: &View| u64::from_le_bytes(*view.digest().first_chunk().expect("a digest has 32 bytes"));
+        let Participant::Receiver(receiver, _) = &self.participant else {
+            return None;
+        };
+        let number = |view: &View| {
+            u64::from_le_bytes(*view.digest().first_chunk().expect("a digest has 32 bytes"))
+        };
         receiver.view().map(|view| (view.epoch, number(view)))
     }
 
     fn check(&self, _before: &Self) -> Result<(), String> {
-        self.participant.streams().map_or(Ok(()), Blocks::audit).map_err(|error| error.to_string())?;
+        self.participant
+            .streams()
+            .map_or(Ok(()), Blocks::audit)
+            .map_err(|error| error.to_string())?;
         self.check_bytes()
     }
 }

@@ -24,7 +24,13 @@ pub(super) struct State {
 
 impl State {
     pub(super) fn new(now: Instant, hosts: [LocalId; MAX_HOSTS]) -> State {
-        State { now, hosts, gone: 0, deaths: 0, flight: Vec::new() }
+        State {
+            now,
+            hosts,
+            gone: 0,
+            deaths: 0,
+            flight: Vec::new(),
+        }
     }
 
     pub(super) fn is_gone(&self, host: usize) -> bool {
@@ -33,11 +39,16 @@ impl State {
 
     pub(super) fn ways(&self) -> impl Iterator<Item = (u8, u8)> + '_ {
         let way = |at: usize| (self.flight[at].0, self.flight[at].1);
-        (0..self.flight.len()).filter(move |&at| at == 0 || way(at) != way(at - 1)).map(way)
+        (0..self.flight.len())
+            .filter(move |&at| at == 0 || way(at) != way(at - 1))
+            .map(way)
     }
 
     pub(super) fn first(&self, from: u8, to: u8) -> Option<FrameId> {
-        self.flight.get(self.place(from, to)).filter(|one| (one.0, one.1) == (from, to)).map(|one| one.2)
+        self.flight
+            .get(self.place(from, to))
+            .filter(|one| (one.0, one.1) == (from, to))
+            .map(|one| one.2)
     }
 
     pub(super) fn take(&mut self, from: u8, to: u8) -> Option<FrameId> {
@@ -47,7 +58,9 @@ impl State {
 
     pub(super) fn send(&mut self, from: u8, to: u8, frame: FrameId) {
         if !self.is_gone(usize::from(to)) {
-            let end = self.flight.partition_point(|one| (one.0, one.1) <= (from, to));
+            let end = self
+                .flight
+                .partition_point(|one| (one.0, one.1) <= (from, to));
             self.flight.insert(end, (from, to, frame));
         }
     }
@@ -63,7 +76,8 @@ impl State {
     }
 
     fn place(&self, from: u8, to: u8) -> usize {
-        self.flight.partition_point(|one| (one.0, one.1) < (from, to))
+        self.flight
+            .partition_point(|one| (one.0, one.1) < (from, to))
     }
 
     /// Hashes the state with `also`. Different states collide with a probability of one in 2⁶⁴.
@@ -77,8 +91,14 @@ impl State {
         let now = self.now.as_nanos();
         words.extend([(now >> 32) as u32, now as u32]);
         words.extend(self.hosts);
-        words.push(u32::from(self.gone) << 24 | u32::from(self.deaths) << 16 | self.flight.len() as u32);
-        words.extend(self.flight.iter().flat_map(|&(from, to, frame)| [u32::from(from) << 8 | u32::from(to), frame]));
+        words.push(
+            u32::from(self.gone) << 24 | u32::from(self.deaths) << 16 | self.flight.len() as u32,
+        );
+        words.extend(
+            self.flight
+                .iter()
+                .flat_map(|&(from, to, frame)| [u32::from(from) << 8 | u32::from(to), frame]),
+        );
     }
 
     pub(super) fn unpack(words: &mut impl Iterator<Item = u32>) -> Option<State> {
@@ -91,7 +111,13 @@ impl State {
             Some(((way >> 8) as u8, way as u8, frame))
         };
         let flight = (0..head & 0xFFFF).map(frame).collect::<Option<_>>()?;
-        Some(State { now, hosts, gone: (head >> 24) as u8, deaths: (head >> 16) as u8, flight })
+        Some(State {
+            now,
+            hosts,
+            gone: (head >> 24) as u8,
+            deaths: (head >> 16) as u8,
+            flight,
+        })
     }
 }
 
@@ -173,9 +199,22 @@ impl<H: Host> Locals<H> {
         let next = self.locals.len() as LocalId;
         let id = *self.by_print.entry(print).or_insert(next);
         if id == next {
-            let claims = host.claims().into_iter().fold(0, |bits, host| bits | 1 << host);
-            let (fate, is_over, has_all, view) = (host.fate(), host.is_over(), host.has_all(), host.view());
-            self.locals.push(Local { number, host, wakes, fate, is_over, has_all, view, claims });
+            let claims = host
+                .claims()
+                .into_iter()
+                .fold(0, |bits, host| bits | 1 << host);
+            let (fate, is_over, has_all, view) =
+                (host.fate(), host.is_over(), host.has_all(), host.view());
+            self.locals.push(Local {
+                number,
+                host,
+                wakes,
+                fate,
+                is_over,
+                has_all,
+                view,
+                claims,
+            });
         }
         id
     }
@@ -183,18 +222,34 @@ impl<H: Host> Locals<H> {
     /// Reduces the state of a departed host to its results, because further knowledge of it makes
     /// no difference.
     pub(super) fn bury(&mut self, local: LocalId) -> LocalId {
-        let Local { fate, has_all, view, claims, .. } = &self.locals[local as usize];
-        let print = self.printer.take(&("gone", fate, has_all, view, claims), &[], &());
+        let Local {
+            fate,
+            has_all,
+            view,
+            claims,
+            ..
+        } = &self.locals[local as usize];
+        let print = self
+            .printer
+            .take(&("gone", fate, has_all, view, claims), &[], &());
         let next = self.locals.len() as LocalId;
         let id = *self.by_print.entry(print).or_insert(next);
         if id == next {
-            let left = Local { wakes: None, ..self.get(local).clone() };
+            let left = Local {
+                wakes: None,
+                ..self.get(local).clone()
+            };
             self.locals.push(left);
         }
         id
     }
 
-    pub(super) fn step(&mut self, local: LocalId, input: Input, now: Instant) -> Result<&Transition, &str> {
+    pub(super) fn step(
+        &mut self,
+        local: LocalId,
+        input: Input,
+        now: Instant,
+    ) -> Result<&Transition, &str> {
         let key = (local, input, now);
         let at = match self.steps.get(&key) {
             Some(&at) => at,
@@ -211,7 +266,11 @@ impl<H: Host> Locals<H> {
 
     fn play(&mut self, local: LocalId, input: Input, now: Instant) -> Result<Transition, String> {
         let before = &self.locals[local as usize].host;
-        let frame = if let Input::Frame(frame) = input { Some(&*self.frames[frame as usize]) } else { None };
+        let frame = if let Input::Frame(frame) = input {
+            Some(&*self.frames[frame as usize])
+        } else {
+            None
+        };
         let played = catch_unwind(AssertUnwindSafe(|| {
             let (host, wakes, sent) = run(before.clone(), frame, now)?;
             let (old, new) = (before.view(), host.view());
@@ -221,7 +280,8 @@ impl<H: Host> Locals<H> {
             host.check(before)?;
             Ok::<_, String>((host, wakes, sent))
         }));
-        let (host, wakes, sent) = played.map_err(|panic| format!("panic: {}", words(&*panic)))??;
+        let (host, wakes, sent) =
+            played.map_err(|panic| format!("panic: {}", words(&*panic)))??;
         let mut numbered = Vec::new();
         for bytes in sent {
             let to = self.addressees(&bytes);
@@ -229,7 +289,10 @@ impl<H: Host> Locals<H> {
             numbered.extend(to.into_iter().map(|to| (to, frame)));
         }
         let to = self.add(self.locals[local as usize].number, host, wakes);
-        Ok(Transition { to, sent: numbered.into_boxed_slice() })
+        Ok(Transition {
+            to,
+            sent: numbered.into_boxed_slice(),
+        })
     }
 
     pub(super) fn number(&mut self, bytes: Box<[u8]>) -> FrameId {
@@ -242,12 +305,19 @@ impl<H: Host> Locals<H> {
     }
 
     fn addressees(&self, frame: &[u8]) -> Vec<u8> {
-        let Some((to, from)) = frame.split_at_checked(6).and_then(|(to, rest)| Some((to, rest.get(..6)?))) else {
+        let Some((to, from)) = frame
+            .split_at_checked(6)
+            .and_then(|(to, rest)| Some((to, rest.get(..6)?)))
+        else {
             return Vec::new();
         };
         // The lowest bit of the first byte marks a group address.
         let is_for = |mac: &MacAddr| to == mac.octets() || to[0] & 1 == 1 && from != mac.octets();
-        (0_u8..).zip(&self.addresses).filter(|(_, mac)| is_for(mac)).map(|(host, _)| host).collect()
+        (0_u8..)
+            .zip(&self.addresses)
+            .filter(|(_, mac)| is_for(mac))
+            .map(|(host, _)| host)
+            .collect()
     }
 }
 
@@ -278,7 +348,10 @@ fn run<H: Host>(
 }
 
 fn words(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or(panic.downcast_ref::<&str>().copied());
+    let text = panic
+        .downcast_ref::<String>()
+        .map(String::as_str)
+        .or(panic.downcast_ref::<&str>().copied());
     text.unwrap_or("without words").to_owned()
 }
 
@@ -291,9 +364,19 @@ pub(super) struct Printer {
 }
 
 impl Printer {
-    pub(super) fn take(&mut self, value: &impl Debug, skipped: &[&str], also: &impl Debug) -> Print {
+    pub(super) fn take(
+        &mut self,
+        value: &impl Debug,
+        skipped: &[&str],
+        also: &impl Debug,
+    ) -> Print {
         self.text.clear();
-        let mut without = Without { text: &mut self.text, skipped, inside: false, open: 0 };
+        let mut without = Without {
+            text: &mut self.text,
+            skipped,
+            inside: false,
+            open: 0,
+        };
         write!(without, "{value:?}{also:?}").expect("a string takes all");
         let hash = blake3::hash(self.text.as_bytes());
         let half = hash.as_bytes().first_chunk().expect("a hash has 32 bytes");
@@ -379,11 +462,18 @@ mod tests {
         let mut words = Vec::new();
         state.pack(&mut words);
         assert_eq!(State::unpack(&mut words.into_iter()).as_ref(), Some(&state));
-        assert_eq!((state.take(1, 2), state.first(1, 2), state.take(0, 2)), (Some(10), Some(12), None));
+        assert_eq!(
+            (state.take(1, 2), state.first(1, 2), state.take(0, 2)),
+            (Some(10), Some(12), None)
+        );
         state.remove(1, 5);
         state.send(0, 1, 14);
         assert_eq!(
-            (state.ways().collect::<Vec<_>>(), state.is_gone(1), state.hosts),
+            (
+                state.ways().collect::<Vec<_>>(),
+                state.is_gone(1),
+                state.hosts
+            ),
             (vec![(1, 2)], true, [7, 5, 9, 0])
         );
     }
@@ -401,8 +491,15 @@ mod tests {
 
     #[test]
     fn counters_make_no_difference_and_all_else_does() {
-        let thing = |frames, position| Thing { counter: Counter { frames: [(frames, Some(frames)); 2] }, position };
-        let print = |frames, position, wakes| Printer::default().take(&thing(frames, position), &["Counter"], &wakes);
+        let thing = |frames, position| Thing {
+            counter: Counter {
+                frames: [(frames, Some(frames)); 2],
+            },
+            position,
+        };
+        let print = |frames, position, wakes| {
+            Printer::default().take(&thing(frames, position), &["Counter"], &wakes)
+        };
         let Thing { counter, position } = thing(9, 2);
         assert_eq!((counter.frames, position), ([(9, Some(9)); 2], 2));
         assert_eq!(print(1, 2, 3), print(9, 2, 3));

@@ -20,13 +20,20 @@ impl<H: Host> World<H> {
     /// Creates the world of `hosts`, and plays it without faults until one of them [has
     /// begun](Host::has_begun).
     pub fn new(hosts: Vec<H>) -> World<H> {
-        assert!(hosts.len() <= MAX_HOSTS, "a small world has at most {MAX_HOSTS} hosts");
+        assert!(
+            hosts.len() <= MAX_HOSTS,
+            "a small world has at most {MAX_HOSTS} hosts"
+        );
         let (count, mut locals, mut ids) = (hosts.len(), Locals::new(hosts.len()), [0; MAX_HOSTS]);
         let first = Instant::START;
         for (number, host) in hosts.into_iter().enumerate() {
             ids[number] = locals.add(number, host, Some(first));
         }
-        let mut world = World { count, locals, start: State::new(first, ids) };
+        let mut world = World {
+            count,
+            locals,
+            start: State::new(first, ids),
+        };
         let mut state = world.start.clone();
         for _ in 0..MAX_BEFORE {
             if world.hosts(&state).any(|(_, local)| local.host.has_begun()) {
@@ -37,7 +44,9 @@ impl<H: Host> World<H> {
                 let fates: Vec<&Fate> = world.hosts(&state).map(|(_, local)| &local.fate).collect();
                 panic!("the world ends before it begins: {fates:?}");
             };
-            state = world.apply(&state, event).unwrap_or_else(|why| panic!("before the beginning: {why}"));
+            state = world
+                .apply(&state, event)
+                .unwrap_or_else(|why| panic!("before the beginning: {why}"));
         }
         panic!("the world does not begin");
     }
@@ -54,7 +63,10 @@ impl<H: Host> World<H> {
         self.locals.get(state.hosts[host])
     }
 
-    pub(super) fn hosts<'a>(&'a self, state: &'a State) -> impl Iterator<Item = (usize, &'a Local<H>)> {
+    pub(super) fn hosts<'a>(
+        &'a self,
+        state: &'a State,
+    ) -> impl Iterator<Item = (usize, &'a Local<H>)> {
         (0..self.count).map(|host| (host, self.local(state, host)))
     }
 
@@ -63,16 +75,23 @@ impl<H: Host> World<H> {
     }
 
     fn next_timer(&self, state: &State) -> Option<Instant> {
-        self.living(state).filter_map(|(_, local)| local.wakes).min()
+        self.living(state)
+            .filter_map(|(_, local)| local.wakes)
+            .min()
     }
 
     pub(super) fn fair(&self, state: &State) -> Option<Event> {
-        let first = state.ways().next().map(|(from, to)| Event::Deliver(from, to));
+        let first = state
+            .ways()
+            .next()
+            .map(|(from, to)| Event::Deliver(from, to));
         first.or_else(|| self.next_timer(state).map(|_| Event::Time))
     }
 
     pub(super) fn is_losable(&self, state: &State, from: u8, to: u8) -> bool {
-        state.first(from, to).is_some_and(|frame| !H::is_notice(self.locals.frame(frame)))
+        state
+            .first(from, to)
+            .is_some_and(|frame| !H::is_notice(self.locals.frame(frame)))
     }
 
     pub(super) fn has_timer(&self, state: &State) -> bool {
@@ -80,7 +99,9 @@ impl<H: Host> World<H> {
     }
 
     pub(super) fn mortals(&self, state: &State) -> impl Iterator<Item = u8> {
-        (0..self.count).filter(|&host| H::IS_MORTAL(host) && !state.is_gone(host)).map(|host| host as u8)
+        (0..self.count)
+            .filter(|&host| H::IS_MORTAL(host) && !state.is_gone(host))
+            .map(|host| host as u8)
     }
 
     pub(super) fn can_happen(&self, state: &State, event: Event) -> bool {
@@ -128,7 +149,12 @@ impl<H: Host> World<H> {
         let next = self.next_timer(state).expect("a timer is set");
         state.now = state.now.max(next);
         for host in 0..self.count {
-            if !state.is_gone(host) && self.local(state, host).wakes.is_some_and(|at| at <= state.now) {
+            if !state.is_gone(host)
+                && self
+                    .local(state, host)
+                    .wakes
+                    .is_some_and(|at| at <= state.now)
+            {
                 self.step(state, host as u8, Input::Timeout)?;
             }
         }
@@ -137,7 +163,10 @@ impl<H: Host> World<H> {
 
     fn step(&mut self, state: &mut State, host: u8, input: Input) -> Result<(), String> {
         let local = &mut state.hosts[usize::from(host)];
-        let step = self.locals.step(*local, input, state.now).map_err(|why| format!("host {host}: {why}"))?;
+        let step = self
+            .locals
+            .step(*local, input, state.now)
+            .map_err(|why| format!("host {host}: {why}"))?;
         *local = step.to;
         for &(to, frame) in &step.sent {
             state.send(host, to, frame);
@@ -156,27 +185,38 @@ impl<H: Host> World<H> {
     /// Checks that no host claims that another has every byte unless it has, and that views of one
     /// number are equal.
     fn check(&self, state: &State) -> Result<(), String> {
-        let have = self.hosts(state).fold(0, |bits, (host, local)| bits | u8::from(local.has_all) << host);
+        let have = self.hosts(state).fold(0, |bits, (host, local)| {
+            bits | u8::from(local.has_all) << host
+        });
         for (host, local) in self.hosts(state) {
             let wrong = local.claims & !have;
             if wrong != 0 {
                 let other = wrong.trailing_zeros();
-                return Err(format!("host {host} says that host {other} has all, and it has not"));
+                return Err(format!(
+                    "host {host} says that host {other} has all, and it has not"
+                ));
             }
         }
         let views = || self.hosts(state).filter_map(|(_, local)| local.view);
         let differ = |one: (u32, u64)| views().any(|other| other.0 == one.0 && other.1 != one.1);
-        views().find(|&one| differ(one)).map_or(Ok(()), |one| Err(format!("there are two views {}", one.0)))
+        views()
+            .find(|&one| differ(one))
+            .map_or(Ok(()), |one| Err(format!("there are two views {}", one.0)))
     }
 
     pub(super) fn check_end(&self, state: &State) -> Result<(), String> {
-        let open = self.living(state).find(|(_, local)| local.fate == Fate::Open);
-        open.map_or(Ok(()), |(host, _)| Err(format!("all is quiet, and host {host} waits on for ever")))
+        let open = self
+            .living(state)
+            .find(|(_, local)| local.fate == Fate::Open);
+        open.map_or(Ok(()), |(host, _)| {
+            Err(format!("all is quiet, and host {host} waits on for ever"))
+        })
     }
 
     pub(super) fn is_delivered(&self, state: &State) -> bool {
-        self.hosts(state)
-            .all(|(host, local)| local.fate == Fate::Delivered || local.fate == Fate::Open && state.is_gone(host))
+        self.hosts(state).all(|(host, local)| {
+            local.fate == Fate::Delivered || local.fate == Fate::Open && state.is_gone(host)
+        })
     }
 }
 
@@ -209,8 +249,11 @@ impl FromStr for Event {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Event, String> {
-        let unknown =
-            || format!("`{text}` is no event: write 0>1, 0>1- (lost), 0>1+ (repeated), t (time) or k1 (kill)");
+        let unknown = || {
+            format!(
+                "`{text}` is no event: write 0>1, 0>1- (lost), 0>1+ (repeated), t (time) or k1 (kill)"
+            )
+        };
         let host = |text: &str| text.parse::<u8>().map_err(|_| unknown());
         if text == "t" {
             return Ok(Event::Time);
@@ -219,17 +262,22 @@ impl FromStr for Event {
             return host(dead).map(Event::Kill);
         }
         let (from, to) = text.split_once('>').ok_or_else(unknown)?;
-        let (to, make): (_, fn(u8, u8) -> Event) = match (to.strip_suffix('-'), to.strip_suffix('+')) {
-            (Some(to), _) => (to, Event::Lose),
-            (_, Some(to)) => (to, Event::Repeat),
-            _ => (to, Event::Deliver),
-        };
+        let (to, make): (_, fn(u8, u8) -> Event) =
+            match (to.strip_suffix('-'), to.strip_suffix('+')) {
+                (Some(to), _) => (to, Event::Lose),
+                (_, Some(to)) => (to, Event::Repeat),
+                _ => (to, Event::Deliver),
+            };
         Ok(make(host(from)?, host(to)?))
     }
 }
 
 pub(super) fn written(events: &[Event]) -> String {
-    events.iter().map(Event::to_string).collect::<Vec<_>>().join(" ")
+    events
+        .iter()
+        .map(Event::to_string)
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 pub fn parse_events(text: &str) -> Result<Vec<Event>, String> {
@@ -318,15 +366,23 @@ impl Ends {
             }
             way.push((print, state.now));
             let Some(event) = world.fair(&state) else {
-                world.check_end(&state).map_err(|what| (what, std::mem::take(&mut events)))?;
-                *(if world.is_delivered(&state) { &mut self.delivered } else { &mut self.failed }) += 1;
+                world
+                    .check_end(&state)
+                    .map_err(|what| (what, std::mem::take(&mut events)))?;
+                *(if world.is_delivered(&state) {
+                    &mut self.delivered
+                } else {
+                    &mut self.failed
+                }) += 1;
                 break Duration::ZERO;
             };
             events.push(event);
             if events.len() > MAX_EVENTS {
                 return Err((format!("no end after {MAX_EVENTS} fair events"), events));
             }
-            state = world.apply(&state, event).map_err(|what| (what, events.clone()))?;
+            state = world
+                .apply(&state, event)
+                .map_err(|what| (what, events.clone()))?;
         };
         let end = state.now + left;
         for (print, now) in way.into_iter().rev() {
@@ -334,7 +390,10 @@ impl Ends {
             self.longest = self.longest.max(end.since(now));
         }
         if self.longest > within {
-            return Err((format!("the end comes after {:?} only", self.longest), events));
+            return Err((
+                format!("the end comes after {:?} only", self.longest),
+                events,
+            ));
         }
         Ok(())
     }
@@ -358,10 +417,19 @@ mod tests {
 
     #[test]
     fn events_are_read_as_they_are_written_and_what_is_none_is_refused() {
-        let events = [Event::Deliver(0, 1), Event::Lose(1, 2), Event::Repeat(2, 0), Event::Time, Event::Kill(2)];
+        let events = [
+            Event::Deliver(0, 1),
+            Event::Lose(1, 2),
+            Event::Repeat(2, 0),
+            Event::Time,
+            Event::Kill(2),
+        ];
         assert_eq!(parse_events(&written(&events)).as_deref(), Ok(&events[..]));
         for wrong in ["0", "0>", ">1", "k", "kk", "0>1?", "time"] {
-            assert!(parse_events(wrong).is_err_and(|why| why.contains("write 0>1")), "{wrong}");
+            assert!(
+                parse_events(wrong).is_err_and(|why| why.contains("write 0>1")),
+                "{wrong}"
+            );
         }
     }
 }

@@ -53,7 +53,9 @@ fn child_of_a_rank(mut all: Communicator, mut session: Session) -> ! {
         all.leave().err(),
         all.shrink().err(),
     ];
-    let at = refusals.iter().position(|error| !matches!(error, Some(Error::Forked(_))));
+    let at = refusals
+        .iter()
+        .position(|error| !matches!(error, Some(Error::Forked(_))));
     let mut receiving = Receiving::new(Collected::default());
     let received = session.run_receiver(&RecvOptions::new(), &mut receiving);
     let is_refused = matches!(received, Err(session::Error::Forked(_))) && !all.is_whole();
@@ -76,10 +78,20 @@ fn in_a_forked_child_every_call_is_refused_and_its_parent_goes_on() {
             }
         });
         let all = join(&site, "n0", 2, &options).expect("n1 comes");
-        let wire = WireOptions { interface: Some("eth0".into()), host: Some("n0".into()), ..WireOptions::default() };
-        let waiting = RecvOptions { wire, ..RecvOptions::new() };
+        let wire = WireOptions {
+            interface: Some("eth0".into()),
+            host: Some("n0".into()),
+            ..WireOptions::default()
+        };
+        let waiting = RecvOptions {
+            wire,
+            ..RecvOptions::new()
+        };
         let opened = || Session::open_receiver("forked", &waiting).expect("a port");
-        let mut session = site.lab().run_on("n0", opened).expect("the lab has this host");
+        let mut session = site
+            .lab()
+            .run_on("n0", opened)
+            .expect("the lab has this host");
         for point in 0..points {
             let fork_at = |place: u64| point % 3 == place;
             let (mut bytes, mut children) = (content(point, 3000), Vec::new());
@@ -92,7 +104,9 @@ fn in_a_forked_child_every_call_is_refused_and_its_parent_goes_on() {
                     }
                 }
                 match place {
-                    0 => all.broadcast(0, &mut bytes).expect("no child is in the way"),
+                    0 => all
+                        .broadcast(0, &mut bytes)
+                        .expect("no child is in the way"),
                     1 => all.barrier().expect("no child is in the way"),
                     _ => {}
                 }
@@ -107,9 +121,17 @@ fn in_a_forked_child_every_call_is_refused_and_its_parent_goes_on() {
             }
         }
         // The port is open and whole for its parent.
-        let limit = RunOptions { time_limit: Some(Duration::from_millis(50)), ..RunOptions::default() };
-        let ended =
-            session.run_receiver(&RecvOptions { run: limit, ..waiting }, &mut Receiving::new(Collected::default()));
+        let limit = RunOptions {
+            time_limit: Some(Duration::from_millis(50)),
+            ..RunOptions::default()
+        };
+        let ended = session.run_receiver(
+            &RecvOptions {
+                run: limit,
+                ..waiting
+            },
+            &mut Receiving::new(Collected::default()),
+        );
         assert!(matches!(ended, Err(session::Error::TimedOut)), "{ended:?}");
     });
 }

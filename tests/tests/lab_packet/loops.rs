@@ -30,11 +30,17 @@ fn a_waker_ends_the_sleep_and_each_of_its_causes_is_seen() {
                 }
             }
         });
-        let ended = drive(&mut a, &mut Script::default(), &waker, &Clock::start(), |_, now| {
-            let round = asked.load(Ordering::Acquire);
-            answered.store(round, Ordering::Release);
-            until(round == 1000, now)
-        });
+        let ended = drive(
+            &mut a,
+            &mut Script::default(),
+            &waker,
+            &Clock::start(),
+            |_, now| {
+                let round = asked.load(Ordering::Acquire);
+                answered.store(round, Ordering::Release);
+                until(round == 1000, now)
+            },
+        );
         ended.expect("the interface is up");
     });
     assert_eq!(answered.load(Ordering::Acquire), 1000);
@@ -47,14 +53,27 @@ fn an_idle_loop_sleeps() {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     let waker = Waker::new().expect("a descriptor is free");
-    let mut script = Script { deadline: Some(Instant::from_nanos(50_000_000)), ..Script::default() };
+    let mut script = Script {
+        deadline: Some(Instant::from_nanos(50_000_000)),
+        ..Script::default()
+    };
     let mut turns = 0;
-    let ended = drive(&mut a, &mut script, &waker, &Clock::start(), |script, now| {
-        turns += 1;
-        until(!script.lateness.is_empty(), now)
-    });
+    let ended = drive(
+        &mut a,
+        &mut script,
+        &waker,
+        &Clock::start(),
+        |script, now| {
+            turns += 1;
+            until(!script.lateness.is_empty(), now)
+        },
+    );
     ended.expect("the interface is up");
-    assert!(turns <= 3 && a.counters().poll_wakeups <= 2, "{turns} turns, {:?}", a.counters());
+    assert!(
+        turns <= 3 && a.counters().poll_wakeups <= 2,
+        "{turns} turns, {:?}",
+        a.counters()
+    );
 }
 
 #[test]
@@ -63,12 +82,24 @@ fn timers_fire_one_after_the_other() {
     let mut a = cable.open(0, |_| {});
     let waker = Waker::new().expect("a descriptor is free");
     let period = Some(Duration::from_micros(500));
-    let mut script = Script { deadline: Some(Instant::START), period, ..Script::default() };
-    let ended =
-        drive(&mut a, &mut script, &waker, &Clock::start(), |script, now| until(script.lateness.len() == 200, now));
+    let mut script = Script {
+        deadline: Some(Instant::START),
+        period,
+        ..Script::default()
+    };
+    let ended = drive(
+        &mut a,
+        &mut script,
+        &waker,
+        &Clock::start(),
+        |script, now| until(script.lateness.len() == 200, now),
+    );
     ended.expect("the interface is up");
     script.lateness.sort();
-    println!("timers: median {:?} late, 95 % within {:?}", script.lateness[100], script.lateness[190]);
+    println!(
+        "timers: median {:?} late, 95 % within {:?}",
+        script.lateness[100], script.lateness[190]
+    );
 }
 
 /// A machine that cannot continue may leave its deadline in the past; the loop must not spin on a
@@ -83,14 +114,21 @@ fn a_deadline_that_stays_overdue_does_not_make_the_loop_spin() {
             None
         }
         fn poll_timeout(&self, _now: Instant) -> Option<ethbcast_transport::Deadline> {
-            Some(ethbcast_transport::Deadline { at: Instant::START, why: ethbcast_transport::Timer::PACE })
+            Some(ethbcast_transport::Deadline {
+                at: Instant::START,
+                why: ethbcast_transport::Timer::PACE,
+            })
         }
     }
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     let waker = Waker::new().expect("a descriptor is free");
     let ended = drive(&mut a, &mut Stuck, &waker, &Clock::start(), |_, now| {
-        if now >= Instant::from_nanos(50_000_000) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if now >= Instant::from_nanos(50_000_000) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     ended.expect("the interface is up");
     assert!(a.counters().poll_wakeups <= 51, "{:?}", a.counters());
@@ -115,9 +153,13 @@ fn frames_wake_a_sleeping_loop_one_by_one_and_in_batches() {
         });
         let waker = Waker::new().expect("a descriptor is free");
         let mut script = Script::default();
-        let ended = drive(&mut b, &mut script, &waker, &Clock::start(), |script, now| {
-            until(script.received.len() == 1020, now)
-        });
+        let ended = drive(
+            &mut b,
+            &mut script,
+            &waker,
+            &Clock::start(),
+            |script, now| until(script.received.len() == 1020, now),
+        );
         drop(stopper);
         ended.expect("the interface is up");
         assert_eq!(numbers(&script.received), (0..1020).collect::<Vec<_>>());
@@ -132,7 +174,10 @@ fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
     let cable = Cable::lay(1500);
     let mut a = cable.open(0, |_| {});
     let mut b = cable.open(1, |config| config.busy_poll = spin);
-    let mut script = Script { urgent, ..Script::default() };
+    let mut script = Script {
+        urgent,
+        ..Script::default()
+    };
     let (received, deadline) = (AtomicU32::new(0), Moment::now() + LIMIT);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -146,10 +191,16 @@ fn fifty_frames_far_apart(urgent: bool, spin: Duration) -> Counters {
             }
         });
         let waker = Waker::new().expect("a descriptor is free");
-        let ended = drive(&mut b, &mut script, &waker, &Clock::start(), |script, now| {
-            received.store(script.received.len() as u32, Ordering::Release);
-            until(script.received.len() == 50, now)
-        });
+        let ended = drive(
+            &mut b,
+            &mut script,
+            &waker,
+            &Clock::start(),
+            |script, now| {
+                received.store(script.received.len() as u32, Ordering::Release);
+                until(script.received.len() == 50, now)
+            },
+        );
         ended.expect("the interface is up");
         received.store(u32::MAX, Ordering::Release);
     });
@@ -162,7 +213,9 @@ fn only_an_urgent_loop_looks_before_it_sleeps_and_not_for_longer_than_it_may() {
     let (short, long) = (Duration::from_micros(100), Duration::from_secs(60));
     let sleeps = |urgent, spin| fifty_frames_far_apart(urgent, spin).poll_wakeups;
     let [patient, hasty, calm] = [sleeps(true, long), sleeps(true, short), sleeps(false, long)];
-    let sleeps = format!("{patient} sleeps looking for 60 s, {hasty} looking for 100 µs, {calm} if nobody waits");
+    let sleeps = format!(
+        "{patient} sleeps looking for 60 s, {hasty} looking for 100 µs, {calm} if nobody waits"
+    );
     println!("{sleeps}");
     // The loop sleeps before the first frame. While other processes have the processor, the next
     // frame may arrive before the loop can sleep.
@@ -178,7 +231,12 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
     let mut c = cable.open(0, |config| config.busy_poll = LIMIT);
     let waker = Waker::new().expect("a descriptor is free");
     let (asked, period) = (AtomicBool::new(false), Some(Duration::from_millis(1)));
-    let mut script = Script { urgent: true, deadline: Some(Instant::START), period, ..Script::default() };
+    let mut script = Script {
+        urgent: true,
+        deadline: Some(Instant::START),
+        period,
+        ..Script::default()
+    };
     let before = time_of_this_thread();
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -188,17 +246,23 @@ fn a_loop_that_looks_keeps_its_timers_and_hears_its_waker() {
         });
         // One frame, and then it polls for the next for a minute.
         send(&mut b, [frame(c.interface().mac, 1, 100)]);
-        let ended =
-            drive(&mut c, &mut script, &waker, &Clock::start(), |_, now| until(asked.load(Ordering::Acquire), now));
+        let ended = drive(&mut c, &mut script, &waker, &Clock::start(), |_, now| {
+            until(asked.load(Ordering::Acquire), now)
+        });
         ended.expect("the interface is up");
     });
     let ran_ms = (time_of_this_thread() - before).as_secs_f64() * 1e3;
     assert_eq!(c.counters().poll_wakeups, 0, "it never slept");
     let timers = script.lateness.len();
     println!("{timers} timers while it ran for {ran_ms:.0} ms");
-    assert!(timers as f64 >= 0.1 * ran_ms, "{timers} timers of a millisecond while it ran for {ran_ms:.0} ms");
+    assert!(
+        timers as f64 >= 0.1 * ran_ms,
+        "{timers} timers of a millisecond while it ran for {ran_ms:.0} ms"
+    );
 }
 
 fn time_of_this_thread() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).expect("Linux has it").into()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .expect("Linux has it")
+        .into()
 }

@@ -29,20 +29,27 @@ fn send_to_all(peers: &[Ipv4Addr], config: PortConfig, stop: &AtomicBool) -> Cou
     let interface = Interface::find_over(Some("eth0"), config.over).expect("it has an address");
     let mut port = Port::open(&interface, config).expect("a port");
     port.name_peers(peers);
-    let mut script = Script::sending((0..FRAMES).map(|number| frame(MacAddr::BROADCAST, number, 200)));
+    let mut script =
+        Script::sending((0..FRAMES).map(|number| frame(MacAddr::BROADCAST, number, 200)));
     (script.deadline, script.period) = (Some(Instant::START), Some(Duration::from_millis(10)));
     let (waker, clock) = (Waker::new().expect("a descriptor is free"), Clock::start());
-    let ended = drive(&mut port, &mut script, &waker, &clock, |_, now| until(stop.load(Ordering::Relaxed), now));
+    let ended = drive(&mut port, &mut script, &waker, &clock, |_, now| {
+        until(stop.load(Ordering::Relaxed), now)
+    });
     ended.expect("the interface is up");
     port.counters()
 }
 
 fn received(socket: &UdpSocket, count: u32) -> Vec<u32> {
-    socket.set_read_timeout(Some(Duration::from_secs(20))).expect("a time");
+    socket
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time");
     let mut datagram = [0; 300];
-    let number = |datagram: &[u8]| u32::from_be_bytes(*datagram.first_chunk().expect("it is longer"));
-    let mut numbers: Vec<_> =
-        (0..count).map_while(|_| socket.recv(&mut datagram).ok().map(|_| number(&datagram))).collect();
+    let number =
+        |datagram: &[u8]| u32::from_be_bytes(*datagram.first_chunk().expect("it is longer"));
+    let mut numbers: Vec<_> = (0..count)
+        .map_while(|_| socket.recv(&mut datagram).ok().map(|_| number(&datagram)))
+        .collect();
     numbers.sort_unstable();
     numbers
 }
@@ -62,12 +69,17 @@ fn lay_with(mtu_bytes: usize) -> Cable {
 }
 
 fn hosts(net: u8, numbers: RangeInclusive<u8>) -> Vec<Ipv4Addr> {
-    numbers.map(|last| Ipv4Addr::new(10, 7, net, last)).collect()
+    numbers
+        .map(|last| Ipv4Addr::new(10, 7, net, last))
+        .collect()
 }
 
 fn by_unicast() -> PortConfig {
     let mut config = PortConfig::default();
-    config.over = Over::Udp { port: None, unicast: true };
+    config.over = Over::Udp {
+        port: None,
+        unicast: true,
+    };
     config
 }
 
@@ -82,11 +94,17 @@ fn open(cable: &Cable) -> Port {
 /// Returns sockets that hear what is for all.
 fn hearing(cable: &Cable, hosts: &[Ipv4Addr]) -> Vec<UdpSocket> {
     let port = group_address(MacAddr::BROADCAST, by_unicast().ether_type).port();
-    cable.on(1, || hosts.iter().map(|&ip| UdpSocket::bind((ip, port)).expect("its address")).collect())
+    cable.on(1, || {
+        hosts
+            .iter()
+            .map(|&ip| UdpSocket::bind((ip, port)).expect("its address"))
+            .collect()
+    })
 }
 
 #[test]
-fn each_of_hundreds_of_peers_gets_its_copy_of_what_is_for_all_though_the_socket_has_room_for_fewer() {
+fn each_of_hundreds_of_peers_gets_its_copy_of_what_is_for_all_though_the_socket_has_room_for_fewer()
+{
     let cable = lay();
     cable.shape("10mbit", "16kb", "1mb");
     let (peers, config) = (hosts(1, 0..=249), by_unicast());
@@ -96,25 +114,40 @@ fn each_of_hundreds_of_peers_gets_its_copy_of_what_is_for_all_though_the_socket_
         let sender = scope.spawn(|| cable.on(0, || send_to_all(&peers, config, &stop)));
         let stops = StopOnDrop(&stop);
         for (socket, peer) in sockets.iter().zip(&peers) {
-            assert_eq!(received(socket, FRAMES), (0..FRAMES).collect::<Vec<_>>(), "{peer}");
+            assert_eq!(
+                received(socket, FRAMES),
+                (0..FRAMES).collect::<Vec<_>>(),
+                "{peer}"
+            );
         }
         drop(stops);
         sender.join().expect("it ends")
     });
-    assert!(counters.send_would_block > 0 && counters.frames_given_up == 0, "{counters:?}");
+    assert!(
+        counters.send_would_block > 0 && counters.frames_given_up == 0,
+        "{counters:?}"
+    );
 }
 
 /// Sends what a script has to send, and returns when all has left.
 fn send_through(port: &mut Port, script: &mut Script) {
     let clock = Clock::start();
-    let sleeper = port.sleeper(Waker::new().expect("a descriptor is free")).expect("a timer");
+    let sleeper = port
+        .sleeper(Waker::new().expect("a descriptor is free"))
+        .expect("a timer");
     loop {
-        port.transmit(clock.now(), script).expect("the interface is up");
+        port.transmit(clock.now(), script)
+            .expect("the interface is up");
         if port.blocked().is_none() && script.outgoing.is_empty() {
             return;
         }
-        let wanted = Interest { arrivals: false, room: true, until: None };
-        port.waited(sleeper.wait(clock.now(), wanted)).expect("no error");
+        let wanted = Interest {
+            arrivals: false,
+            room: true,
+            until: None,
+        };
+        port.waited(sleeper.wait(clock.now(), wanted))
+            .expect("no error");
     }
 }
 
@@ -125,9 +158,14 @@ fn peers_that_answer_no_arp_request_do_not_keep_frames_from_those_that_do() {
     let mut port = open(&cable);
     port.name_peers(&[hosts(2, 1..=20), live, hosts(3, 1..=20)].concat());
     for number in 0..100 {
-        send_through(&mut port, &mut Script::sending([frame(MacAddr::BROADCAST, number, 200)]));
+        send_through(
+            &mut port,
+            &mut Script::sending([frame(MacAddr::BROADCAST, number, 200)]),
+        );
         assert_eq!(port.counters().send_would_block, 0, "at frame {number}");
-        sockets.iter().for_each(|socket| assert_eq!(received(socket, 1), [number]));
+        sockets
+            .iter()
+            .for_each(|socket| assert_eq!(received(socket, 1), [number]));
     }
 }
 
@@ -141,20 +179,27 @@ fn absent_peers_fill_no_buffer_that_may_not_grow() {
         let mut own = capabilities(None).expect("its own");
         own.effective.remove(CapabilitySet::NET_ADMIN);
         set_capabilities(None, own).expect("fewer");
-        let interface = Interface::find_over(Some("eth0"), by_unicast().over).expect("it has an address");
+        let interface =
+            Interface::find_over(Some("eth0"), by_unicast().over).expect("it has an address");
         let mut port = Port::open(&interface, by_unicast()).expect("a port");
         port.name_peers(&peers);
         let sends = |number| {
-            send_through(&mut port, &mut Script::sending([frame(MacAddr::BROADCAST, number, 8900)]));
+            send_through(
+                &mut port,
+                &mut Script::sending([frame(MacAddr::BROADCAST, number, 8900)]),
+            );
             assert_eq!(received(&sockets[0], 1), [number]);
             port.counters().send_would_block
         };
         (0..20).map(sends).collect::<Vec<_>>()
     };
     let blocked = cable.on(0, send);
-    // The first looks for as many as it may, and the kernel may have to be asked once more; without a limit it is four
-    // times more.
-    assert!(blocked.iter().all(|&times| times <= blocked[0] + 2), "{blocked:?}");
+    // The first looks for as many as it may, and the kernel may have to be asked once more; without
+    // a limit it is four times more.
+    assert!(
+        blocked.iter().all(|&times| times <= blocked[0] + 2),
+        "{blocked:?}"
+    );
 }
 
 #[test]
@@ -183,9 +228,12 @@ fn peers_that_are_named_anew_get_the_frame_that_had_to_wait() {
     let mut port = open(&cable);
     port.name_peers(&peers);
     let mut script = Script::sending([frame(MacAddr::BROADCAST, 7, 200)]);
-    port.transmit(Instant::START, &mut script).expect("the interface is up");
+    port.transmit(Instant::START, &mut script)
+        .expect("the interface is up");
     assert!(port.blocked().is_some(), "there is room for fewer");
     port.name_peers(&peers[247..]);
     send_through(&mut port, &mut script);
-    sockets.iter().for_each(|socket| assert_eq!(received(socket, 1), [7]));
+    sockets
+        .iter()
+        .for_each(|socket| assert_eq!(received(socket, 1), [7]));
 }

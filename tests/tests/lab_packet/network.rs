@@ -2,7 +2,9 @@
 //! machines.
 
 use ethbcast_tests::lab::{LIMIT, Run, process_name, require_root};
-use ethbcast_transport::packet::{Clock, Interface, InterfaceError, OpenError, Port, PortConfig, Waker, drive};
+use ethbcast_transport::packet::{
+    Clock, Interface, InterfaceError, OpenError, Port, PortConfig, Waker, drive,
+};
 use ethbcast_transport::wire::EtherType;
 use ethbcast_transport::{Deadline, Instant, Kept, Link, MacAddr, Machine, SplitFrame, Timer};
 use nix::sched::{CloneFlags, setns};
@@ -32,7 +34,9 @@ impl Cable {
         let [a, b] = &cable.hosts;
         run(&format!("ip netns add {a}"));
         run(&format!("ip netns add {b}"));
-        run(&format!("ip link add eth0 netns {a} mtu {mtu_bytes} type veth peer name eth0 netns {b} mtu {mtu_bytes}"));
+        run(&format!(
+            "ip link add eth0 netns {a} mtu {mtu_bytes} type veth peer name eth0 netns {b} mtu {mtu_bytes}"
+        ));
         cable.switch_on();
         cable
     }
@@ -44,7 +48,12 @@ impl Cable {
             setns(namespace, CloneFlags::CLONE_NEWNET).expect("root may enter a namespace");
             work()
         };
-        std::thread::scope(|scope| scope.spawn(inside).join().expect("the work in the namespace succeeds"))
+        std::thread::scope(|scope| {
+            scope
+                .spawn(inside)
+                .join()
+                .expect("the work in the namespace succeeds")
+        })
     }
 
     pub fn command(&self, host: usize, command: &str) {
@@ -55,13 +64,17 @@ impl Cable {
     /// ends.
     pub fn lay_again(&self, end_a: &str, end_b: &str) {
         let [a, b] = &self.hosts;
-        run(&format!("ip link add eth0 netns {a} address {end_a} type veth peer name eth0 netns {b} address {end_b}"));
+        run(&format!(
+            "ip link add eth0 netns {a} address {end_a} type veth peer name eth0 netns {b} address {end_b}"
+        ));
         self.switch_on();
     }
 
     /// Switches both ends on, and waits for the kernel: it drops frames until it has had time to.
     fn switch_on(&self) {
-        self.hosts.iter().for_each(|host| drop(run(&format!("ip -n {host} link set eth0 up"))));
+        self.hosts
+            .iter()
+            .for_each(|host| drop(run(&format!("ip -n {host} link set eth0 up"))));
         let begun = std::time::Instant::now();
         for host in &self.hosts {
             while !run(&format!("ip -n {host} link show eth0")).contains("state UP") {
@@ -72,7 +85,10 @@ impl Cable {
     }
 
     pub fn shape(&self, rate: &str, burst: &str, limit: &str) {
-        self.command(0, &format!("tc qdisc add dev eth0 root tbf rate {rate} burst {burst} limit {limit}"));
+        self.command(
+            0,
+            &format!("tc qdisc add dev eth0 root tbf rate {rate} burst {burst} limit {limit}"),
+        );
     }
 
     pub fn interface(&self, host: usize) -> Interface {
@@ -128,7 +144,10 @@ pub struct Script {
 
 impl Script {
     pub fn sending(frames: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Script { outgoing: frames.into_iter().collect(), ..Script::default() }
+        Script {
+            outgoing: frames.into_iter().collect(),
+            ..Script::default()
+        }
     }
 }
 
@@ -153,7 +172,10 @@ impl Machine for Script {
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
         // A loop without other deadlines has a turn, too.
         let at = self.deadline.map_or(GIVES_UP, |at| at.min(GIVES_UP));
-        Some(Deadline { at, why: Timer::HEARTBEAT })
+        Some(Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        })
     }
 
     fn is_urgent(&self) -> bool {
@@ -162,7 +184,11 @@ impl Machine for Script {
 }
 
 pub fn until(is_over: bool, now: Instant) -> ControlFlow<()> {
-    if is_over || now >= GIVES_UP { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if is_over || now >= GIVES_UP {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
 }
 
 /// A frame of the tests' EtherType from an arbitrary address; its payload is its number and then
@@ -180,14 +206,24 @@ pub fn raw_frame(to: MacAddr, types: &[u8], payload: &[u8]) -> Vec<u8> {
 }
 
 pub fn numbers(frames: &[Vec<u8>]) -> Vec<u32> {
-    let number = |frame: &Vec<u8>| u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"));
+    let number =
+        |frame: &Vec<u8>| u32::from_be_bytes(frame[14..18].try_into().expect("four bytes"));
     frames.iter().map(number).collect()
 }
 
 pub fn send(port: &mut Port, frames: impl IntoIterator<Item = Vec<u8>>) {
     let mut script = Script::sending(frames);
-    while port.transmit(Instant::START, &mut script).expect("the interface is up").frames > 0 {}
-    assert!(script.outgoing.is_empty(), "the kernel had no room for {} frames", script.outgoing.len());
+    while port
+        .transmit(Instant::START, &mut script)
+        .expect("the interface is up")
+        .frames
+        > 0
+    {}
+    assert!(
+        script.outgoing.is_empty(),
+        "the kernel had no room for {} frames",
+        script.outgoing.len()
+    );
 }
 
 /// Idle time after which all frames have arrived, with a margin for a kernel that has other work.
@@ -198,7 +234,13 @@ const NOTHING_MILLIS: u32 = 1000;
 pub fn collect(port: &mut Port) -> Vec<Vec<u8>> {
     let mut frames = Vec::new();
     let mut quiet = 0;
-    while quiet < if frames.is_empty() { NOTHING_MILLIS } else { QUIET_MILLIS } {
+    while quiet
+        < if frames.is_empty() {
+            NOTHING_MILLIS
+        } else {
+            QUIET_MILLIS
+        }
+    {
         if port.receive(|frame| frames.push(frame.to_vec())) == 0 {
             std::thread::sleep(Duration::from_millis(1));
             quiet += 1;
@@ -210,7 +252,9 @@ pub fn collect(port: &mut Port) -> Vec<Vec<u8>> {
 }
 
 fn refusal(cable: &Cable, name: Option<&str>) -> InterfaceError {
-    cable.on(0, || Interface::find(name)).expect_err("there is nothing to find")
+    cable
+        .on(0, || Interface::find(name))
+        .expect_err("there is nothing to find")
 }
 
 #[test]
@@ -218,15 +262,26 @@ fn inside_a_namespace_its_own_interface_is_found_by_name_and_alone() {
     let cable = Cable::lay(4000);
     let alone = cable.interface(0);
     assert_eq!((alone.name.as_str(), alone.mtu_bytes), ("eth0", 4000));
-    assert_eq!(cable.on(0, || Interface::find(Some("eth0"))).expect("it is there"), alone);
+    assert_eq!(
+        cable
+            .on(0, || Interface::find(Some("eth0")))
+            .expect("it is there"),
+        alone
+    );
     assert_ne!(cable.interface(1).mac, alone.mac);
 }
 
 #[test]
 fn each_refusal_says_what_to_do_instead() {
     let cable = Cable::lay(1500);
-    assert_eq!(refusal(&cable, Some("eth7")).to_string(), "there is no interface eth7: choose one of eth0 with -i");
-    assert!(matches!(refusal(&cable, Some("a-name-no-interface-can-have")), InterfaceError::Unknown { .. }));
+    assert_eq!(
+        refusal(&cable, Some("eth7")).to_string(),
+        "there is no interface eth7: choose one of eth0 with -i"
+    );
+    assert!(matches!(
+        refusal(&cable, Some("a-name-no-interface-can-have")),
+        InterfaceError::Unknown { .. }
+    ));
     assert_eq!(
         refusal(&cable, Some("lo")).to_string(),
         "interface lo is not an Ethernet interface: choose another with -i"
@@ -265,7 +320,9 @@ fn an_interface_that_went_down_after_it_was_found_cannot_be_opened() {
     let cable = Cable::lay(1500);
     let found = cable.interface(0);
     cable.command(0, "ip link set eth0 down");
-    let opened = cable.on(0, || Port::open(&found, PortConfig::new(ETHER_TYPE)).map(drop));
+    let opened = cable.on(0, || {
+        Port::open(&found, PortConfig::new(ETHER_TYPE)).map(drop)
+    });
     assert!(matches!(opened, Err(OpenError::Down { .. })), "{opened:?}");
 }
 
@@ -295,10 +352,23 @@ impl Machine for Keeper {
         let number = self.next;
         self.next += 1;
         self.payloads[number as usize % PLACES] = payload(number);
-        let head = [&self.to.octets()[..], &[2, 0, 0, 0, 0, 9], &ETHER_TYPE.octets(), &number.to_be_bytes()].concat();
+        let head = [
+            &self.to.octets()[..],
+            &[2, 0, 0, 0, 0, 9],
+            &ETHER_TYPE.octets(),
+            &number.to_be_bytes(),
+        ]
+        .concat();
         buffer[..head.len()].copy_from_slice(&head);
-        let kept = Kept { stream: 1, sequence: number.into(), bytes: PAYLOAD_BYTES };
-        Some(SplitFrame { written_bytes: head.len(), kept: Some(kept) })
+        let kept = Kept {
+            stream: 1,
+            sequence: number.into(),
+            bytes: PAYLOAD_BYTES,
+        };
+        Some(SplitFrame {
+            written_bytes: head.len(),
+            kept: Some(kept),
+        })
     }
 
     fn payload(&self, kept: Kept) -> &[u8] {
@@ -306,13 +376,21 @@ impl Machine for Keeper {
     }
 
     fn poll_timeout(&self, _: Instant) -> Option<Deadline> {
-        Some(Deadline { at: GIVES_UP, why: Timer::HEARTBEAT })
+        Some(Deadline {
+            at: GIVES_UP,
+            why: Timer::HEARTBEAT,
+        })
     }
 }
 
 impl Keeper {
     fn new(to: MacAddr, frames: u32) -> Keeper {
-        Keeper { to, next: 0, left: frames, payloads: vec![[0xee; PAYLOAD_BYTES]; PLACES] }
+        Keeper {
+            to,
+            next: 0,
+            left: frames,
+            payloads: vec![[0xee; PAYLOAD_BYTES]; PLACES],
+        }
     }
 
     fn forget(&mut self) {
@@ -333,15 +411,24 @@ fn sent(frames: u32, shape: [&str; 3]) -> (u64, Vec<Vec<u8>>) {
     let (mut a, mut b) = cable.open_both();
     let mut keeper = Keeper::new(b.interface().mac, frames);
     let waker = Waker::new().expect("a descriptor is free");
-    let ended = drive(&mut a, &mut keeper, &waker, &Clock::start(), |keeper, now| {
-        keeper.forget();
-        until(keeper.left == 0, now)
-    });
+    let ended = drive(
+        &mut a,
+        &mut keeper,
+        &waker,
+        &Clock::start(),
+        |keeper, now| {
+            keeper.forget();
+            until(keeper.left == 0, now)
+        },
+    );
     ended.expect("the interface is up");
     assert_eq!(keeper.left, 0, "they never left");
     std::thread::sleep(std::time::Duration::from_millis(100));
     let counters = a.counters();
-    (counters.send_would_block + counters.send_no_buffers, collect(&mut b))
+    (
+        counters.send_would_block + counters.send_no_buffers,
+        collect(&mut b),
+    )
 }
 
 /// The link copies unsent payloads when the loop goes on: the machine may change them.
@@ -352,7 +439,11 @@ fn a_kept_payload_leaves_as_it_was_whoever_is_blocked() {
         assert!(held_up > 0, "{shape:?}: nothing was left over");
         frames.sort();
         assert_eq!(numbers(&frames), (0..1000).collect::<Vec<_>>(), "{shape:?}");
-        let wrong = frames.iter().zip(0..).filter(|(frame, number)| frame[18..] != payload(*number)).count();
+        let wrong = frames
+            .iter()
+            .zip(0..)
+            .filter(|(frame, number)| frame[18..] != payload(*number))
+            .count();
         assert_eq!(wrong, 0, "{shape:?}");
     }
 }

@@ -28,7 +28,15 @@ struct Oracle {
 impl Oracle {
     fn new(peer: MacAddr) -> Self {
         let (outgoing, answers, driven_by) = (VecDeque::new(), BTreeSet::new(), BTreeMap::new());
-        Oracle { peer, outgoing, answers, driven_by, flag: false, period: None, next: Instant::START }
+        Oracle {
+            peer,
+            outgoing,
+            answers,
+            driven_by,
+            flag: false,
+            period: None,
+            next: Instant::START,
+        }
     }
 }
 
@@ -57,7 +65,10 @@ impl Machine for Oracle {
     }
 
     fn poll_timeout(&self, _now: Instant) -> Option<Deadline> {
-        self.period.map(|_| Deadline { at: self.next, why: Timer::HEARTBEAT })
+        self.period.map(|_| Deadline {
+            at: self.next,
+            why: Timer::HEARTBEAT,
+        })
     }
 }
 
@@ -78,9 +89,16 @@ fn request(oracle: &Shared<Oracle>, number: u32) {
         if !std::mem::replace(&mut asked, true) {
             machine.outgoing.push_back(number);
         }
-        if machine.answers.remove(&number) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        if machine.answers.remove(&number) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
-    assert!(answered.expect("the interface is up").is_some(), "question {number} is answered");
+    assert!(
+        answered.expect("the interface is up").is_some(),
+        "question {number} is answered"
+    );
 }
 
 fn patient(config: &mut PortConfig) {
@@ -104,11 +122,20 @@ fn a_host_that_computes_answers_and_the_asking_thread_drives_itself() {
             })
             .collect();
         times.sort();
-        println!("a question took {:?}, 90 % within {:?}", times[500], times[900]);
+        println!(
+            "a question took {:?}, 90 % within {:?}",
+            times[500], times[900]
+        );
         let (asking, answering) = (a.stop(), b.stop());
         let by_itself = asking.driven_by.get(&gettid()).copied().unwrap_or(0);
-        assert!(by_itself > 500, "of 1000 answers {by_itself} came to the thread that had asked");
-        assert!(!answering.driven_by.contains_key(&gettid()) && answering.driven_by.len() == 1, "one thread answers");
+        assert!(
+            by_itself > 500,
+            "of 1000 answers {by_itself} came to the thread that had asked"
+        );
+        assert!(
+            !answering.driven_by.contains_key(&gettid()) && answering.driven_by.len() == 1,
+            "one thread answers"
+        );
     }
 }
 
@@ -121,11 +148,16 @@ fn several_threads_wait_at_once_and_each_gets_its_own() {
             for thread in 0..4 {
                 let (a, b) = (&a, &b);
                 scope.spawn(move || {
-                    (0..250).for_each(|number| request(if thread < 3 { a } else { b }, thread << 16 | number))
+                    (0..250).for_each(|number| {
+                        request(if thread < 3 { a } else { b }, thread << 16 | number)
+                    })
                 });
             }
         });
-        assert!(a.stop().answers.is_empty() && b.stop().answers.is_empty(), "no answer is left");
+        assert!(
+            a.stop().answers.is_empty() && b.stop().answers.is_empty(),
+            "no answer is left"
+        );
     }
 }
 
@@ -138,7 +170,11 @@ fn a_change_by_one_thread_wakes_the_others() {
             let wait = || {
                 let deadline = a.now() + LIMIT;
                 let seen = |machine: &mut Oracle, now| {
-                    if machine.flag { ControlFlow::Break(now) } else { ControlFlow::Continue(()) }
+                    if machine.flag {
+                        ControlFlow::Break(now)
+                    } else {
+                        ControlFlow::Continue(())
+                    }
                 };
                 a.wait(Some(deadline), seen).expect("the interface is up")
             };
@@ -149,9 +185,18 @@ fn a_change_by_one_thread_wakes_the_others() {
                 now
             });
             let set_at = set_at.expect("the interface is up");
-            waiting.map(|thread| thread.join().expect("no panic").expect("the flag is seen").since(set_at))
+            waiting.map(|thread| {
+                thread
+                    .join()
+                    .expect("no panic")
+                    .expect("the flag is seen")
+                    .since(set_at)
+            })
         });
-        assert!(waited.into_iter().all(|waited| waited < LIMIT / 2), "{waited:?}");
+        assert!(
+            waited.into_iter().all(|waited| waited < LIMIT / 2),
+            "{waited:?}"
+        );
     }
 }
 
@@ -162,20 +207,30 @@ fn a_deadline_passes_for_leader_and_follower_alike() {
     let mut late: Vec<_> = std::thread::scope(|scope| {
         let wait = |millis| {
             let deadline = a.now() + Duration::from_millis(millis);
-            let ended = a.wait(Some(deadline), |_, _| ControlFlow::<()>::Continue(())).expect("the interface is up");
+            let ended = a
+                .wait(Some(deadline), |_, _| ControlFlow::<()>::Continue(()))
+                .expect("the interface is up");
             assert_eq!(ended, None);
             assert!(a.now() >= deadline);
             a.now().since(deadline)
         };
-        let waiting =
-            [5, 7, 9, 11, 13].map(|millis| scope.spawn(move || (0..20).map(|_| wait(millis)).collect::<Vec<_>>()));
-        waiting.into_iter().flat_map(|thread| thread.join().expect("no panic")).collect()
+        let waiting = [5, 7, 9, 11, 13]
+            .map(|millis| scope.spawn(move || (0..20).map(|_| wait(millis)).collect::<Vec<_>>()));
+        waiting
+            .into_iter()
+            .flat_map(|thread| thread.join().expect("no panic"))
+            .collect()
     });
     late.sort();
-    println!("deadlines: median {:?} late, 80 % within {:?}", late[50], late[80]);
+    println!(
+        "deadlines: median {:?} late, 80 % within {:?}",
+        late[50], late[80]
+    );
     // A thread that is not woken sleeps on.
     assert!(late[99] < LIMIT / 2, "{late:?}");
-    let past = a.wait(Some(Instant::START), |_, _| ControlFlow::Break("at once")).expect("the interface is up");
+    let past = a
+        .wait(Some(Instant::START), |_, _| ControlFlow::Break("at once"))
+        .expect("the interface is up");
     assert_eq!(past, Some("at once"), "every wait has one turn");
 }
 
@@ -185,13 +240,23 @@ fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
     let [a, _b] = oracles(&cable, |_| {});
     // The progress thread leads by then, and sleeps without a limit.
     std::thread::sleep(Duration::from_millis(20));
-    let begin = |machine: &mut Oracle, now| (machine.period, machine.next) = (Some(Duration::from_millis(1)), now);
+    let begin = |machine: &mut Oracle, now| {
+        (machine.period, machine.next) = (Some(Duration::from_millis(1)), now)
+    };
     a.with(begin).expect("the interface is up");
     let own = gettid();
-    let keepers =
-        |machine: &Oracle| machine.driven_by.iter().filter(|(id, _)| **id != own).map(|(_, count)| count).sum();
+    let keepers = |machine: &Oracle| {
+        machine
+            .driven_by
+            .iter()
+            .filter(|(id, _)| **id != own)
+            .map(|(_, count)| count)
+            .sum()
+    };
     let goes_on = within(LIMIT, || {
-        let count: u32 = a.with(|machine, _| keepers(machine)).expect("the interface is up");
+        let count: u32 = a
+            .with(|machine, _| keepers(machine))
+            .expect("the interface is up");
         (count >= 50).then_some(())
     });
     assert!(goes_on.is_some(), "the keeper's timers");
@@ -200,7 +265,12 @@ fn timers_go_on_whoever_drives_and_also_when_one_call_has_made_them_earlier() {
         Some(50..) => ControlFlow::Break(()),
         _ => ControlFlow::Continue(()),
     };
-    assert!(a.wait(Some(deadline), by_itself).expect("the interface is up").is_some(), "the timers of who waits");
+    assert!(
+        a.wait(Some(deadline), by_itself)
+            .expect("the interface is up")
+            .is_some(),
+        "the timers of who waits"
+    );
     assert_eq!(a.stop().driven_by.len(), 2, "the keeper and this thread");
 }
 
@@ -211,13 +281,24 @@ fn stopping_sends_the_last_frames_and_leaves_no_thread() {
     request(&b, 1);
     std::thread::sleep(Duration::from_millis(20));
     request(&b, 2);
-    a.with(|machine, _| machine.outgoing.extend(100..1100)).expect("the interface is up");
+    a.with(|machine, _| machine.outgoing.extend(100..1100))
+        .expect("the interface is up");
     let machine = a.stop();
     assert!(machine.outgoing.is_empty(), "all is sent");
-    let keeper = *machine.driven_by.keys().next().expect("somebody has answered");
+    let keeper = *machine
+        .driven_by
+        .keys()
+        .next()
+        .expect("somebody has answered");
     assert_ne!(keeper, gettid());
-    assert!(!PathBuf::from(format!("/proc/self/task/{keeper}")).exists(), "the keeper has ended");
-    let heard = || b.with(|machine, _| machine.driven_by.values().sum::<u32>()).expect("the interface is up");
+    assert!(
+        !PathBuf::from(format!("/proc/self/task/{keeper}")).exists(),
+        "the keeper has ended"
+    );
+    let heard = || {
+        b.with(|machine, _| machine.driven_by.values().sum::<u32>())
+            .expect("the interface is up")
+    };
     within(LIMIT, || (heard() >= 2 + 1000).then_some(()));
     assert_eq!(b.stop().driven_by.values().sum::<u32>(), 2 + 1000);
 }
@@ -229,11 +310,15 @@ fn an_interface_that_goes_down_ends_every_wait_and_every_later_call() {
     let down = |error: &DriveError| matches!(error, DriveError::InterfaceDown { .. });
     let deadline = Some(a.now() + LIMIT);
     std::thread::scope(|scope| {
-        let waiting = [(); 2].map(|()| scope.spawn(|| a.wait(deadline, |_, _| ControlFlow::<()>::Continue(()))));
+        let waiting = [(); 2]
+            .map(|()| scope.spawn(|| a.wait(deadline, |_, _| ControlFlow::<()>::Continue(()))));
         std::thread::sleep(Duration::from_millis(30));
         cable.command(0, "ip link set eth0 down");
         for thread in waiting {
-            let error = thread.join().expect("no panic").expect_err("nothing else ends it");
+            let error = thread
+                .join()
+                .expect("no panic")
+                .expect_err("nothing else ends it");
             assert!(down(&error), "{error}");
         }
     });
@@ -259,12 +344,19 @@ fn frames_that_the_kernel_had_no_room_for_are_sent_while_the_caller_computes() {
     cable.shape("10mbit", "16kb", "1mb");
     let [a, b] = oracles(&cable, |_| {});
     // Short requests: 144 bytes on a 10 Mbit/s link are 115 µs.
-    a.with(|machine, _| machine.outgoing.extend(0..1000)).expect("the interface is up");
+    a.with(|machine, _| machine.outgoing.extend(0..1000))
+        .expect("the interface is up");
     within(LIMIT, || (a.counters().frames_sent == 1000).then_some(()));
-    let answers = a.wait(Some(a.now() + LIMIT), |machine, _| match machine.answers.len() {
-        1000 => ControlFlow::Break(()),
-        _ => ControlFlow::Continue(()),
+    let answers = a.wait(Some(a.now() + LIMIT), |machine, _| {
+        match machine.answers.len() {
+            1000 => ControlFlow::Break(()),
+            _ => ControlFlow::Continue(()),
+        }
     });
-    assert!(answers.expect("the interface is up").is_some(), "{:?}", a.counters());
+    assert!(
+        answers.expect("the interface is up").is_some(),
+        "{:?}",
+        a.counters()
+    );
     drop(b);
 }

@@ -6,8 +6,8 @@ use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::Content;
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Error, Outcome, Progress, ReceiveReport, RecvOptions, RootEvent, Route, RunOptions, SendOptions,
-    SendReport, Session, WireOptions,
+    ContentKind, Error, Outcome, Progress, ReceiveReport, RecvOptions, RootEvent, Route,
+    RunOptions, SendOptions, SendReport, Session, WireOptions,
 };
 use ethbcast_content::command::CommandOutput;
 use ethbcast_content::dest::{Arrival, Dest, Handling, Landed};
@@ -29,15 +29,28 @@ type Sending<'scope> = ScopedJoinHandle<'scope, Result<SendReport, Error>>;
 type Receiving<'scope> = ScopedJoinHandle<'scope, Result<ReceiveReport, Error>>;
 
 fn wire(host: &str) -> WireOptions {
-    WireOptions { interface: Some("eth0".to_owned()), host: Some(host.to_owned()), ..WireOptions::default() }
+    WireOptions {
+        interface: Some("eth0".to_owned()),
+        host: Some(host.to_owned()),
+        ..WireOptions::default()
+    }
 }
 
 fn sender() -> SendOptions {
-    SendOptions { wire: wire("n0"), max_wait: Some(LIMIT), ..SendOptions::new().receivers(1) }
+    SendOptions {
+        wire: wire("n0"),
+        max_wait: Some(LIMIT),
+        ..SendOptions::new().receivers(1)
+    }
 }
 
 fn receiver() -> RecvOptions {
-    RecvOptions { wire: wire("n1"), max_wait: Some(LIMIT), once: true, ..RecvOptions::new() }
+    RecvOptions {
+        wire: wire("n1"),
+        max_wait: Some(LIMIT),
+        once: true,
+        ..RecvOptions::new()
+    }
 }
 
 /// A lab for sessions of this process. It excludes other sessions, because leftovers are found by
@@ -51,7 +64,10 @@ impl Own {
     fn up(story: &str, config: LabConfig) -> Own {
         static TURN: Mutex<()> = Mutex::new(());
         let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
-        Own { site: Site::beside(story, config), _turn: turn }
+        Own {
+            site: Site::beside(story, config),
+            _turn: turn,
+        }
     }
 }
 
@@ -69,8 +85,21 @@ fn send<'scope, 'env>(
     reader: impl Read + Send + 'scope,
     options: SendOptions,
 ) -> Sending<'scope> {
-    let work = move || Session::send("test", reader, &SendOptions { wire: wire(host), ..options });
-    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+    let work = move || {
+        Session::send(
+            "test",
+            reader,
+            &SendOptions {
+                wire: wire(host),
+                ..options
+            },
+        )
+    };
+    scope.spawn(move || {
+        site.lab()
+            .run_on(host, work)
+            .expect("the lab has this host")
+    })
 }
 
 fn receive<'scope, 'env>(
@@ -79,8 +108,21 @@ fn receive<'scope, 'env>(
     writer: impl Write + Send + 'scope,
     options: RecvOptions,
 ) -> Receiving<'scope> {
-    let work = move || Session::receive("test", writer, &RecvOptions { wire: wire(host), ..options });
-    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+    let work = move || {
+        Session::receive(
+            "test",
+            writer,
+            &RecvOptions {
+                wire: wire(host),
+                ..options
+            },
+        )
+    };
+    scope.spawn(move || {
+        site.lab()
+            .run_on(host, work)
+            .expect("the lab has this host")
+    })
 }
 
 /// Panics if a session has left a thread or a socket behind. No other session may be running.
@@ -90,14 +132,28 @@ fn assert_nothing_left(site: &Site, hosts: &[&str]) {
         let tasks = fs::read_dir("/proc/self/task").expect("our threads");
         let name = |task: fs::DirEntry| fs::read_to_string(task.path().join("comm")).ok();
         let names = tasks.filter_map(|task| name(task.ok()?));
-        names.filter(|name| ["reader", "writer"].contains(&name.trim())).collect::<Vec<_>>()
+        names
+            .filter(|name| ["reader", "writer"].contains(&name.trim()))
+            .collect::<Vec<_>>()
     };
-    within(LIMIT, || names().is_empty().then_some(())).unwrap_or_else(|| panic!("threads are left: {:?}", names()));
+    within(LIMIT, || names().is_empty().then_some(()))
+        .unwrap_or_else(|| panic!("threads are left: {:?}", names()));
     for host in hosts {
-        let read = || fs::read_to_string("/proc/thread-self/net/packet").expect("the namespace's packet sockets");
-        let sockets = || site.lab().run_on(host, read).expect("the lab has this host");
+        let read = || {
+            fs::read_to_string("/proc/thread-self/net/packet")
+                .expect("the namespace's packet sockets")
+        };
+        let sockets = || {
+            site.lab()
+                .run_on(host, read)
+                .expect("the lab has this host")
+        };
         let closed = within(LIMIT, || (sockets().lines().count() == 1).then_some(()));
-        assert!(closed.is_some(), "{host} has packet sockets left:\n{}", sockets());
+        assert!(
+            closed.is_some(),
+            "{host} has packet sockets left:\n{}",
+            sockets()
+        );
     }
 }
 
@@ -116,7 +172,16 @@ struct Keeper {
 impl Gate {
     fn new() -> (Gate, Keeper) {
         let ((reached, at_gate), (go_on, told)) = (channel(), channel());
-        (Gate { reached, go_on: told }, Keeper { reached: at_gate, go_on })
+        (
+            Gate {
+                reached,
+                go_on: told,
+            },
+            Keeper {
+                reached: at_gate,
+                go_on,
+            },
+        )
     }
 
     fn pass(&self) {
@@ -130,7 +195,9 @@ impl Gate {
 
 impl Keeper {
     fn wait(&self) {
-        self.reached.recv_timeout(LIMIT).expect("somebody comes to the gate");
+        self.reached
+            .recv_timeout(LIMIT)
+            .expect("somebody comes to the gate");
     }
 
     fn open(&self) {
@@ -148,37 +215,73 @@ fn all_receivers_write_what_the_sender_reads_and_both_sides_report() {
     let bytes = content(1, 3 << 20);
     let told = Arc::new(Mutex::new(Vec::new()));
     let note = Arc::clone(&told);
-    let (source, size, route) = ("numbers".to_owned(), Some(bytes.len() as u64), Route::Via(Via::Chain));
+    let (source, size, route) = (
+        "numbers".to_owned(),
+        Some(bytes.len() as u64),
+        Route::Via(Via::Chain),
+    );
     let mut run = RunOptions::default();
     run.on_progress(move |progress| {
         let word = match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => format!("{receivers} joined"),
-            Progress::Sender(RootEvent::Started { receivers, via, .. }) => format!("{receivers} start via {via}"),
+            Progress::Sender(RootEvent::Started { receivers, via, .. }) => {
+                format!("{receivers} start via {via}")
+            }
             Progress::Sender(RootEvent::Reported(report)) => report.outcome.word().to_owned(),
             _ => return,
         };
         note.lock().expect("nobody panics").push(word);
     });
-    let options = SendOptions { run, source, size, route, ..sender().receivers(2) };
+    let options = SendOptions {
+        run,
+        source,
+        size,
+        route,
+        ..sender().receivers(2)
+    };
     let mut written = [Vec::new(), Vec::new()];
     thread::scope(|scope| {
         let [first, second] = &mut written;
-        let receivers =
-            [("n1", first), ("n2", second)].map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
-        let sent = send(scope, (&*site, "n0"), &bytes[..], options).join().expect("no panic").expect("sent");
+        let receivers = [("n1", first), ("n2", second)]
+            .map(|(host, to)| receive(scope, (&*site, host), to, receiver()));
+        let sent = send(scope, (&*site, "n0"), &bytes[..], options)
+            .join()
+            .expect("no panic")
+            .expect("sent");
         let mut tally = Tally::default();
         tally.add(&bytes);
-        assert_eq!((sent.trailer, sent.verified(), sent.via()), (Some(tally.trailer()), 2, Some(Via::Chain)));
+        assert_eq!(
+            (sent.trailer, sent.verified(), sent.via()),
+            (Some(tally.trailer()), 2, Some(Via::Chain))
+        );
         for (rank, received) in (1..).zip(receivers) {
             let received = received.join().expect("no panic").expect("received");
-            assert!(received.is_delivered() && received.is_confirmed(), "{received:?}");
-            assert_eq!((received.rank, received.source.as_str()), (Some(Rank(rank)), "numbers"));
+            assert!(
+                received.is_delivered() && received.is_confirmed(),
+                "{received:?}"
+            );
+            assert_eq!(
+                (received.rank, received.source.as_str()),
+                (Some(Rank(rank)), "numbers")
+            );
             assert_eq!(received.bytes(), bytes.len() as u64);
         }
     });
-    assert!(written.iter().all(|written| *written == bytes), "other bytes than were sent");
+    assert!(
+        written.iter().all(|written| *written == bytes),
+        "other bytes than were sent"
+    );
     let told = told.lock().expect("nobody panics");
-    assert_eq!(told[..], ["1 joined", "2 joined", "2 start via chain", "verified", "verified"]);
+    assert_eq!(
+        told[..],
+        [
+            "1 joined",
+            "2 joined",
+            "2 start via chain",
+            "verified",
+            "verified"
+        ]
+    );
     assert_nothing_left(&site, &["n0", "n1", "n2"]);
 }
 
@@ -190,32 +293,71 @@ fn two_sessions_of_one_process_share_an_interface() {
     let run = |host: &'static str, to: &'static str, bytes: &[u8], from: &'static str| {
         let work = || {
             thread::scope(|scope| {
-                let sending = scope.spawn(|| Session::send(to, bytes, &SendOptions { wire: wire(host), ..sender() }));
+                let sending = scope.spawn(|| {
+                    Session::send(
+                        to,
+                        bytes,
+                        &SendOptions {
+                            wire: wire(host),
+                            ..sender()
+                        },
+                    )
+                });
                 let mut written = Vec::new();
-                let received = Session::receive(from, &mut written, &RecvOptions { wire: wire(host), ..receiver() });
+                let received = Session::receive(
+                    from,
+                    &mut written,
+                    &RecvOptions {
+                        wire: wire(host),
+                        ..receiver()
+                    },
+                );
                 let sent = sending.join().expect("no panic").expect("sent");
                 assert_eq!(sent.receivers[0].outcome, Outcome::Delivered);
                 received.expect("received");
                 written
             })
         };
-        site.lab().run_on(host, work).expect("the lab has this host")
+        site.lab()
+            .run_on(host, work)
+            .expect("the lab has this host")
     };
     thread::scope(|scope| {
         let other = scope.spawn(|| run("n1", "back", &back, "there"));
-        assert!(run("n0", "there", &there, "back") == back, "other bytes came back");
-        assert!(other.join().expect("no panic") == there, "other bytes came there");
+        assert!(
+            run("n0", "there", &there, "back") == back,
+            "other bytes came back"
+        );
+        assert!(
+            other.join().expect("no panic") == there,
+            "other bytes came there"
+        );
     });
     assert_nothing_left(&site, &["n0", "n1"]);
 }
 
 fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
-    let (arrival, landed) = Arrival::new(dest, target, Handling { read_back: true, ..Handling::default() });
+    let (arrival, landed) = Arrival::new(
+        dest,
+        target,
+        Handling {
+            read_back: true,
+            ..Handling::default()
+        },
+    );
     thread::scope(|scope| {
         let receive = || Session::receive_into("test", arrival, &receiver());
-        let receiver = scope.spawn(|| site.lab().run_on("n1", receive).expect("a host of this lab"));
+        let receiver = scope.spawn(|| {
+            site.lab()
+                .run_on("n1", receive)
+                .expect("a host of this lab")
+        });
         let send = || Session::send("test", opened.content, &sender());
-        let sent = site.lab().run_on("n0", send).expect("a host of this lab").expect("sent");
+        let sent = site
+            .lab()
+            .run_on("n0", send)
+            .expect("a host of this lab")
+            .expect("sent");
         let received = receiver.join().expect("no panic").expect("received");
         assert_eq!((sent.verified(), received.bytes()), (1, sent.bytes()));
     });
@@ -223,32 +365,48 @@ fn transfer(site: &Site, opened: Opened, dest: Dest, target: Target) -> Landed {
 }
 
 fn dest(path: &Path) -> (Dest, Target) {
-    let target = Target { dest: path.to_owned(), ..Target::default() };
-    (Dest::resolve(path.as_os_str(), false).expect("it can be written"), target)
+    let target = Target {
+        dest: path.to_owned(),
+        ..Target::default()
+    };
+    (
+        Dest::resolve(path.as_os_str(), false).expect("it can be written"),
+        target,
+    )
 }
 
 #[test]
-fn a_program_sends_files_directories_and_what_a_command_writes_and_puts_them_where_the_tool_would() {
+fn a_program_sends_files_directories_and_what_a_command_writes_and_puts_them_where_the_tool_would()
+{
     let site = Own::up("contents", one_switch(2));
     let tree = site.directory("tree");
-    fs::create_dir(tree.join("sub")).and_then(|()| fs::write(tree.join("sub/file"), "text")).expect("room");
+    fs::create_dir(tree.join("sub"))
+        .and_then(|()| fs::write(tree.join("sub/file"), "text"))
+        .expect("room");
     let file = site.file("file", content(1, 3_000_000));
     let opened = Opened::tree(&[tree], &Selection::default()).expect("readable");
     assert_eq!(opened.tree.as_ref().map(|tree| tree.entries()), Some(2));
     let (to, target) = dest(&site.path("copy"));
     let landed = transfer(&site, opened, to, target);
     assert_eq!(landed.path(), Some(&site.path("copy")));
-    assert_eq!(fs::read_to_string(site.path("copy/sub/file")).expect("there"), "text");
+    assert_eq!(
+        fs::read_to_string(site.path("copy/sub/file")).expect("there"),
+        "text"
+    );
     let opened = Opened::file(&file, Opening::default()).expect("readable");
     let (to, target) = dest(&site.directory("there"));
     transfer(&site, opened, to, target);
     assert!(fs::read(site.path("there/file")).is_ok_and(|copy| copy == content(1, 3_000_000)));
     // A reader of the program's own, as content with a name, into a command.
     let output = CommandOutput::start("printf abc").expect("a shell");
-    let content = ethbcast_collectives::session::live::Content::of(output).named("letters", "the letters");
+    let content =
+        ethbcast_collectives::session::live::Content::of(output).named("letters", "the letters");
     let said = site.path("said");
     let to = Dest::Command(format!("echo $ETHBCAST_SOURCE $(cat) > {}", said.display()));
-    let opened = Opened { content: content.kind(ContentKind::Stream).sized(Some(3)), tree: None };
+    let opened = Opened {
+        content: content.kind(ContentKind::Stream).sized(Some(3)),
+        tree: None,
+    };
     transfer(&site, opened, to, Target::default());
     assert_eq!(fs::read_to_string(said).expect("it ran"), "letters abc\n");
 }
@@ -267,17 +425,43 @@ fn the_examples_send_a_file_to_all_who_want_it() {
     let dests = ["n1", "n2", "n3"].map(|host| (host, site.path(host)));
     let text = |path: &std::path::Path| path.to_str().expect("a path in ASCII").to_owned();
     let receive = |(host, dest): &(&str, std::path::PathBuf)| {
-        start(&site, host, env!("CARGO_BIN_EXE_receive_file"), &["images", &text(dest)])
+        start(
+            &site,
+            host,
+            env!("CARGO_BIN_EXE_receive_file"),
+            &["images", &text(dest)],
+        )
     };
     let receivers: Vec<Run> = dests.iter().map(receive).collect();
-    let sender = start(&site, "n0", env!("CARGO_BIN_EXE_send_file"), &["images", "3", &text(&file)]).end(LIMIT);
+    let sender = start(
+        &site,
+        "n0",
+        env!("CARGO_BIN_EXE_send_file"),
+        &["images", "3", &text(&file)],
+    )
+    .end(LIMIT);
     sender.assert_code(0);
-    assert!(sender.stdout_text().starts_with("5242880 bytes at 3 receivers after"), "{}", sender.stdout_text());
-    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    assert!(
+        sender
+            .stdout_text()
+            .starts_with("5242880 bytes at 3 receivers after"),
+        "{}",
+        sender.stdout_text()
+    );
+    receivers
+        .into_iter()
+        .for_each(|receiver| receiver.end(LIMIT).assert_code(0));
     for (host, dest) in &dests {
-        assert!(std::fs::read(dest).expect("it is there") == bytes, "{host} has other bytes");
+        assert!(
+            std::fs::read(dest).expect("it is there") == bytes,
+            "{host} has other bytes"
+        );
     }
-    assert_eq!(names_in(file.parent().expect("it has one")).len(), 4, "something is left beside the files");
+    assert_eq!(
+        names_in(file.parent().expect("it has one")).len(),
+        4,
+        "something is left beside the files"
+    );
 }
 
 #[test]
@@ -287,9 +471,18 @@ fn the_examples_say_what_to_do_when_they_are_used_wrongly() {
     sender.assert_refusal(1, &["usage: send_file GROUP RECEIVERS FILE"]);
     let dest = site.path("there");
     let dest = dest.to_str().expect("a path in ASCII");
-    let receiver = start(&site, "n0", env!("CARGO_BIN_EXE_receive_file"), &[&"g".repeat(65), dest]).end(LIMIT);
+    let receiver = start(
+        &site,
+        "n0",
+        env!("CARGO_BIN_EXE_receive_file"),
+        &[&"g".repeat(65), dest],
+    )
+    .end(LIMIT);
     receiver.assert_refusal(1, &["the group name has 65 bytes", "1 to 64"]);
-    assert!(names_in(site.path("").as_path()).is_empty(), "something is left");
+    assert!(
+        names_in(site.path("").as_path()).is_empty(),
+        "something is left"
+    );
 }
 
 /// Receives on a host over the memory that it has; returns that memory afterwards, and the report.
@@ -298,8 +491,21 @@ fn over<'scope, 'env>(
     (site, host): (&'env Site, &'env str),
     memory: Vec<u8>,
 ) -> ScopedJoinHandle<'scope, (Vec<u8>, Result<ReceiveReport, Error>)> {
-    let work = move || Session::receive_over("test", memory, &RecvOptions { wire: wire(host), ..receiver() });
-    scope.spawn(move || site.lab().run_on(host, work).expect("the lab has this host"))
+    let work = move || {
+        Session::receive_over(
+            "test",
+            memory,
+            &RecvOptions {
+                wire: wire(host),
+                ..receiver()
+            },
+        )
+    };
+    scope.spawn(move || {
+        site.lab()
+            .run_on(host, work)
+            .expect("the lab has this host")
+    })
 }
 
 const ARRAY_BYTES: usize = 32 << 20;
@@ -309,15 +515,23 @@ fn versions() -> (Vec<u8>, Arc<[u8]>) {
     let old = content(7, ARRAY_BYTES);
     let mut new = old.clone();
     for at in [5 << 20, 20 << 20] {
-        new[at..at + ARRAY_BYTES / 200].iter_mut().for_each(|byte| *byte ^= 1);
+        new[at..at + ARRAY_BYTES / 200]
+            .iter_mut()
+            .for_each(|byte| *byte ^= 1);
     }
     (old, new.into())
 }
 
 fn send_array(site: &Site, array: &Arc<[u8]>, receivers: usize) -> SendReport {
-    let options = SendOptions { chunk: Some(ChunkSize::SHORTEST), ..sender().receivers(receivers) };
+    let options = SendOptions {
+        chunk: Some(ChunkSize::SHORTEST),
+        ..sender().receivers(receivers)
+    };
     let work = || Session::send("test", Content::of_memory(Arc::clone(array)), &options);
-    site.lab().run_on("n0", work).expect("the lab has this host").expect("sent")
+    site.lab()
+        .run_on("n0", work)
+        .expect("the lab has this host")
+        .expect("sent")
 }
 
 #[test]
@@ -326,14 +540,22 @@ fn of_memory_only_changed_chunks_are_sent_to_those_with_the_last_version() {
     let (old, new) = versions();
     thread::scope(|scope| {
         let receivers = ["n1", "n2", "n3"].map(|host| over(scope, (&*site, host), old.clone()));
-        let sent = send_array(&site, &new, 3).sent_bytes.expect("they have most of it");
-        assert!(sent <= ARRAY_BYTES as u64 * 15 / 1000, "{sent} bytes of {ARRAY_BYTES}");
+        let sent = send_array(&site, &new, 3)
+            .sent_bytes
+            .expect("they have most of it");
+        assert!(
+            sent <= ARRAY_BYTES as u64 * 15 / 1000,
+            "{sent} bytes of {ARRAY_BYTES}"
+        );
         for receiver in receivers {
             let (memory, report) = receiver.join().expect("no panic");
             let report = report.expect("received");
             assert!(memory == *new && report.bytes() == ARRAY_BYTES as u64);
             let came = report.came_bytes.expect("it had most of it");
-            assert!(came <= ARRAY_BYTES as u64 * 15 / 1000, "{came} bytes of {ARRAY_BYTES}");
+            assert!(
+                came <= ARRAY_BYTES as u64 * 15 / 1000,
+                "{came} bytes of {ARRAY_BYTES}"
+            );
         }
     });
     // One host has the old version, one has other bytes, and one has more memory, with the old
@@ -344,8 +566,19 @@ fn of_memory_only_changed_chunks_are_sent_to_those_with_the_last_version() {
         let whole = receive(scope, (&*site, "n2"), &mut other, receiver());
         let longer = over(scope, (&*site, "n3"), [&old[..], &[9; 1000]].concat());
         let sent = send_array(&site, &new, 3);
-        let notes: Vec<&str> = sent.receivers.iter().map(|member| member.text.as_str()).collect();
-        assert_eq!(notes, ["", "", "its earlier version has 33555432 bytes, and this one 33554432"]);
+        let notes: Vec<&str> = sent
+            .receivers
+            .iter()
+            .map(|member| member.text.as_str())
+            .collect();
+        assert_eq!(
+            notes,
+            [
+                "",
+                "",
+                "its earlier version has 33555432 bytes, and this one 33554432"
+            ]
+        );
         assert!(same.join().expect("no panic").0 == *new);
         whole.join().expect("no panic").expect("received");
         let (memory, report) = longer.join().expect("no panic");
@@ -365,16 +598,26 @@ fn memory_that_is_too_short_is_refused_and_a_stream_comes_whole() {
         send_array(&site, &new, 1);
         let (memory, report) = short.join().expect("no panic");
         let text = report.expect_err("there is no room").to_string();
-        assert!(text.contains("room for 10 bytes") && text.contains("has 32.00 MiB"), "{text}");
+        assert!(
+            text.contains("room for 10 bytes") && text.contains("has 32.00 MiB"),
+            "{text}"
+        );
         assert!(memory == [5; 10] && fits.join().expect("no panic").0 == *new);
     });
     // A reader cannot read again.
     thread::scope(|scope| {
         let receiver = over(scope, (&*site, "n1"), old.clone());
         let work = || Session::send("test", &new[..], &sender());
-        let sent = site.lab().run_on("n0", work).expect("the lab has this host").expect("sent");
+        let sent = site
+            .lab()
+            .run_on("n0", work)
+            .expect("the lab has this host")
+            .expect("sent");
         let (memory, report) = receiver.join().expect("no panic");
-        assert_eq!((sent.sent_bytes, report.expect("received").came_bytes), (None, None));
+        assert_eq!(
+            (sent.sent_bytes, report.expect("received").came_bytes),
+            (None, None)
+        );
         assert!(memory == *new);
     });
 }

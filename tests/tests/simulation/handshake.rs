@@ -1,9 +1,9 @@
-//! Symbolic model of the messages of docs/keys.md §3 and §4: all that an intruder can derive who hears every message,
-//! keeps it for ever and sends any that can be made from what is known (Dolev and Yao, 1983). Hashes, ciphers and
-//! signatures have no weakness of their own here.
+//! Symbolic model of the messages of docs/keys.md §3 and §4: all that an intruder can derive who
+//! hears every message, keeps it for ever and sends any that can be made from what is known (Dolev
+//! and Yao, 1983). Hashes, ciphers and signatures have no weakness of their own here.
 //!
-//! Two sessions of one root and two runs of receivers are explored to the end: until nothing new can be derived, and no
-//! host has an answer to give.
+//! Two sessions of one root and two runs of receivers are explored to the end: until nothing new
+//! can be derived, and no host has an answer to give.
 
 use std::collections::BTreeSet;
 
@@ -31,7 +31,8 @@ use Term::{Drawn, Exchanged, Hash, Public, Signed, Tuple, Veiled, Word};
 enum Weakness {
     /// Receivers believe invitations and views without looking at the signature.
     UnsignedView,
-    /// Receivers believe verdicts, hash lists and the end of the stream without looking at the signature.
+    /// Receivers believe verdicts, hash lists and the end of the stream without looking at the
+    /// signature.
     UnsignedVerdict,
     /// The session's name is in no signature.
     NamelessSignature,
@@ -70,7 +71,8 @@ fn public(number: usize) -> Term {
 }
 
 fn exchanged(one: usize, other: usize) -> Term {
-    let [one, other] = [one.min(other), one.max(other)].map(|number| Box::new(Drawn("exchange", number)));
+    let [one, other] =
+        [one.min(other), one.max(other)].map(|number| Box::new(Drawn("exchange", number)));
     Exchanged(one, other)
 }
 
@@ -80,7 +82,11 @@ fn nonce(run: usize) -> Term {
 
 /// The name of a session, from its random bytes and its exchange key.
 fn name(session: usize) -> Term {
-    Hash(vec![Word("session"), Drawn("random", session), public(session)])
+    Hash(vec![
+        Word("session"),
+        Drawn("random", session),
+        public(session),
+    ])
 }
 
 fn veiled(secret: Term, text: Term) -> Term {
@@ -93,7 +99,8 @@ struct SymbolicState {
     intruder: Intruder,
     weakness: Option<Weakness>,
     known: BTreeSet<Term>,
-    /// Sessions whose invitation a run has believed, and secrets of the group that it has taken there.
+    /// Sessions whose invitation a run has believed, and secrets of the group that it has taken
+    /// there.
     asked: BTreeSet<(usize, usize)>,
     taken: BTreeSet<(usize, usize, usize)>,
     running: BTreeSet<(usize, usize, usize)>,
@@ -107,14 +114,28 @@ impl SymbolicState {
     }
 
     fn signed(&self, word: &'static str, session: usize, text: Vec<Term>) -> Term {
-        let name = if self.has(Weakness::NamelessSignature) { Word("nameless") } else { name(session) };
+        let name = if self.has(Weakness::NamelessSignature) {
+            Word("nameless")
+        } else {
+            name(session)
+        };
         let text = [vec![Word(word), name], text].concat();
         Signed(Box::new(signer()), Box::new(Tuple(text)))
     }
 
     fn pair(&self, session: usize, run: usize) -> Term {
-        let exchange = if self.has(Weakness::PairWithoutExchange) { Word("none") } else { exchanged(session, run) };
-        Hash(vec![Word("pair"), cluster(), exchange, name(session), public(run)])
+        let exchange = if self.has(Weakness::PairWithoutExchange) {
+            Word("none")
+        } else {
+            exchanged(session, run)
+        };
+        Hash(vec![
+            Word("pair"),
+            cluster(),
+            exchange,
+            name(session),
+            public(run),
+        ])
     }
 
     fn join(session: usize, run: usize) -> Term {
@@ -131,7 +152,11 @@ impl SymbolicState {
     }
 
     fn keys(&self, session: usize, run: usize, group: usize) -> Term {
-        let secret = if self.has(Weakness::KeysForAll) { cluster() } else { self.pair(session, run) };
+        let secret = if self.has(Weakness::KeysForAll) {
+            cluster()
+        } else {
+            self.pair(session, run)
+        };
         veiled(secret, Drawn("group", group))
     }
 
@@ -159,11 +184,17 @@ impl SymbolicState {
                 Word(_) => true,
                 Drawn(_, number) => *number == OWN,
                 Public(secret) => self.can_make(secret),
-                Exchanged(one, other) => [(one, other), (other, one)]
-                    .into_iter()
-                    .any(|(own, theirs)| self.can_make(own) && self.can_make(&Public(theirs.clone()))),
+                Exchanged(one, other) => {
+                    [(one, other), (other, one)]
+                        .into_iter()
+                        .any(|(own, theirs)| {
+                            self.can_make(own) && self.can_make(&Public(theirs.clone()))
+                        })
+                }
                 Hash(parts) | Tuple(parts) => parts.iter().all(|part| self.can_make(part)),
-                Veiled(one, other) | Signed(one, other) => self.can_make(one) && self.can_make(other),
+                Veiled(one, other) | Signed(one, other) => {
+                    self.can_make(one) && self.can_make(other)
+                }
             }
     }
 
@@ -182,8 +213,12 @@ impl SymbolicState {
                 Signed(_, text) => vec![(**text).clone()],
                 _ => Vec::new(),
             };
-            let found: Vec<Term> =
-                self.known.iter().flat_map(readable).filter(|term| !self.known.contains(term)).collect();
+            let found: Vec<Term> = self
+                .known
+                .iter()
+                .flat_map(readable)
+                .filter(|term| !self.known.contains(term))
+                .collect();
             if found.is_empty() {
                 return;
             }
@@ -191,13 +226,20 @@ impl SymbolicState {
         }
     }
 
-    /// Whether a message reaches a host: it has been sent, or the intruder makes it. A thief sends nothing in time.
+    /// Whether a message reaches a host: it has been sent, or the intruder makes it. A thief sends
+    /// nothing in time.
     fn comes(&self, message: &Term) -> bool {
         self.known.contains(message) || self.intruder != Intruder::Thief && self.can_make(message)
     }
 
     fn size(&self) -> [usize; 5] {
-        [self.known.len(), self.asked.len(), self.taken.len(), self.running.len(), self.believed.len()]
+        [
+            self.known.len(),
+            self.asked.len(),
+            self.taken.len(),
+            self.running.len(),
+            self.believed.len(),
+        ]
     }
 
     /// Everything that the root and the receivers do once what they wait for can come.
@@ -210,7 +252,9 @@ impl SymbolicState {
                     self.hear(self.view(session, run, session));
                 }
             }
-            WORDS.into_iter().for_each(|word| self.hear(self.content(word, session, session, session)));
+            WORDS
+                .into_iter()
+                .for_each(|word| self.hear(self.content(word, session, session, session)));
         }
         let sessions = || SESSIONS.into_iter().chain([OWN]);
         for run in RUNS {
@@ -219,19 +263,35 @@ impl SymbolicState {
                     self.asked.insert((run, session));
                     self.hear(SymbolicState::join(session, run));
                 }
-                for group in sessions().filter(|_| self.asked.contains(&(run, session))).collect::<Vec<_>>() {
+                for group in sessions()
+                    .filter(|_| self.asked.contains(&(run, session)))
+                    .collect::<Vec<_>>()
+                {
                     if self.comes(&self.keys(session, run, group)) {
                         self.taken.insert((run, session, group));
                     }
                 }
             }
-            for (_, session, group) in self.taken.clone().into_iter().filter(|taken| taken.0 == run) {
+            for (_, session, group) in self
+                .taken
+                .clone()
+                .into_iter()
+                .filter(|taken| taken.0 == run)
+            {
                 if self.comes(&self.view(session, run, group)) {
                     self.running.insert((run, session, group));
                 }
             }
-            for (_, session, group) in self.running.clone().into_iter().filter(|running| running.0 == run) {
-                for (word, of) in WORDS.into_iter().flat_map(|word| sessions().map(move |of| (word, of))) {
+            for (_, session, group) in self
+                .running
+                .clone()
+                .into_iter()
+                .filter(|running| running.0 == run)
+            {
+                for (word, of) in WORDS
+                    .into_iter()
+                    .flat_map(|word| sessions().map(move |of| (word, of)))
+                {
                     if self.comes(&self.content(word, session, of, group)) {
                         self.believed.insert((run, session, word, of));
                     }
@@ -243,7 +303,11 @@ impl SymbolicState {
     /// Returns the promises that are broken.
     fn broken(&self) -> BTreeSet<&'static str> {
         let mut broken = BTreeSet::new();
-        let pairs = || SESSIONS.into_iter().flat_map(|session| RUNS.map(|run| self.pair(session, run)));
+        let pairs = || {
+            SESSIONS
+                .into_iter()
+                .flat_map(|session| RUNS.map(|run| self.pair(session, run)))
+        };
         let mut holds = |promise, holds: bool| {
             if !holds {
                 broken.insert(promise);
@@ -251,11 +315,30 @@ impl SymbolicState {
         };
         let group = |session| Drawn("group", session);
         let may_read = self.intruder == Intruder::Insider;
-        holds("the group's secret", may_read || !SESSIONS.into_iter().any(|session| self.can_make(&group(session))));
-        holds("the pairs' secrets", !pairs().any(|pair| self.can_make(&pair)));
+        holds(
+            "the group's secret",
+            may_read
+                || !SESSIONS
+                    .into_iter()
+                    .any(|session| self.can_make(&group(session))),
+        );
+        holds(
+            "the pairs' secrets",
+            !pairs().any(|pair| self.can_make(&pair)),
+        );
         holds("the sender's right", !self.can_make(&signer()));
-        holds("the session", self.running.iter().all(|&(_, session, group)| session != OWN && group == session));
-        holds("the content", self.believed.iter().all(|&(_, session, _, of)| session == of));
+        holds(
+            "the session",
+            self.running
+                .iter()
+                .all(|&(_, session, group)| session != OWN && group == session),
+        );
+        holds(
+            "the content",
+            self.believed
+                .iter()
+                .all(|&(_, session, _, of)| session == of),
+        );
         broken
     }
 }
@@ -281,9 +364,20 @@ fn explored(intruder: Intruder, weakness: Option<Weakness>) -> BTreeSet<&'static
             break;
         }
     }
-    let honest = RUNS.into_iter().flat_map(|run| SESSIONS.map(|session| (run, session, session)));
-    assert!(honest.into_iter().all(|running| world.running.contains(&running)), "the protocol works: {world:?}");
-    assert!(RUNS.into_iter().all(|run| WORDS.iter().all(|&word| world.believed.contains(&(run, 1, word, 1)))));
+    let honest = RUNS
+        .into_iter()
+        .flat_map(|run| SESSIONS.map(|session| (run, session, session)));
+    assert!(
+        honest
+            .into_iter()
+            .all(|running| world.running.contains(&running)),
+        "the protocol works: {world:?}"
+    );
+    assert!(RUNS.into_iter().all(|run| {
+        WORDS
+            .iter()
+            .all(|&word| world.believed.contains(&(run, 1, word, 1)))
+    }));
     if intruder == Intruder::Thief {
         world.hear(cluster());
     }
@@ -302,12 +396,27 @@ fn each_part_of_the_handshake_is_needed() {
     for (weakness, intruder, promise) in [
         (Weakness::UnsignedView, Intruder::Insider, "the session"),
         (Weakness::UnsignedVerdict, Intruder::Insider, "the content"),
-        (Weakness::NamelessSignature, Intruder::Insider, "the content"),
-        (Weakness::PairWithoutExchange, Intruder::Insider, "the pairs' secrets"),
-        (Weakness::PairWithoutExchange, Intruder::Thief, "the group's secret"),
+        (
+            Weakness::NamelessSignature,
+            Intruder::Insider,
+            "the content",
+        ),
+        (
+            Weakness::PairWithoutExchange,
+            Intruder::Insider,
+            "the pairs' secrets",
+        ),
+        (
+            Weakness::PairWithoutExchange,
+            Intruder::Thief,
+            "the group's secret",
+        ),
         (Weakness::KeysForAll, Intruder::Thief, "the group's secret"),
     ] {
         let broken = explored(intruder, Some(weakness));
-        assert!(broken.contains(promise), "{weakness:?} {intruder:?}: {broken:?}");
+        assert!(
+            broken.contains(promise),
+            "{weakness:?} {intruder:?}: {broken:?}"
+        );
     }
 }

@@ -9,7 +9,8 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Disk, Host, Sent, data};
 use ethbcast_tests::traffic::{BusyHost, Flow};
 use ethbcast_transport::sim::{
-    Cable, HostSettings, Network, Outcome as Ended, QueueLimit, RandomFaults, Simulation, SwitchSettings, host_mac,
+    Cable, HostSettings, Network, Outcome as Ended, QueueLimit, RandomFaults, Simulation,
+    SwitchSettings, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;
@@ -37,17 +38,27 @@ struct Session {
 }
 
 fn session(via: Via, bytes: usize) -> Session {
-    Session { group: "ours", hosts: (0..6).collect(), route: Route::Via(via), bytes, greedy: false }
+    Session {
+        group: "ours",
+        hosts: (0..6).collect(),
+        route: Route::Via(via),
+        bytes,
+        greedy: false,
+    }
 }
 
 impl Session {
     fn members(&self) -> Vec<(usize, Host)> {
         let tuning = Tuning::default().with_feed_frames(1024);
-        let station = |host: usize| Station::new(self.group, &format!("n{host}"), host_mac(host), MTU_BYTES);
+        let station =
+            |host: usize| Station::new(self.group, &format!("n{host}"), host_mac(host), MTU_BYTES);
         let (first, others) = self.hosts.split_first().expect("a root");
         let config = RootConfig {
             size: Some(self.bytes as u64),
-            wanted: Wanted { patience: Duration::from_secs(20), ..Wanted::exactly(others.len()) },
+            wanted: Wanted {
+                patience: Duration::from_secs(20),
+                ..Wanted::exactly(others.len())
+            },
             route: self.route.clone(),
             tuning: tuning.clone(),
             greedy: self.greedy,
@@ -57,8 +68,15 @@ impl Session {
         let root = Participant::root(Root::new(Instant::START, config), source);
         let receivers = others.iter().map(|&host| {
             let config = ReceiverConfig::new(station(host), 1000 + host as u64);
-            let config = ReceiverConfig { patience: Some(Duration::from_secs(30)), tuning: tuning.clone(), ..config };
-            (host, Participant::receiver(Receiver::new(Instant::START, config), Disk::default()))
+            let config = ReceiverConfig {
+                patience: Some(Duration::from_secs(30)),
+                tuning: tuning.clone(),
+                ..config
+            };
+            (
+                host,
+                Participant::receiver(Receiver::new(Instant::START, config), Disk::default()),
+            )
         });
         std::iter::once((*first, root)).chain(receivers).collect()
     }
@@ -79,24 +97,50 @@ struct World {
 
 impl World {
     fn of(sessions: Vec<Session>, flows: Vec<Flow>) -> World {
-        World { hosts: 8, sessions, flows, queue: 512, burst_bytes: 0, loses_one_in: None, starts_at: Vec::new() }
+        World {
+            hosts: 8,
+            sessions,
+            flows,
+            queue: 512,
+            burst_bytes: 0,
+            loses_one_in: None,
+            starts_at: Vec::new(),
+        }
     }
 
     fn network(&self) -> Network {
-        let mut groups: Vec<MacAddr> = self.sessions.iter().map(|session| group_mac(session.group)).collect();
+        let mut groups: Vec<MacAddr> = self
+            .sessions
+            .iter()
+            .map(|session| group_mac(session.group))
+            .collect();
         groups.push(MacAddr::BROADCAST);
-        let settings =
-            HostSettings { groups, nic_receive_frames: 4096, nic_transmit_frames: 32, ..HostSettings::default() };
-        let cable =
-            Cable::new(LINK_BITS_PER_SECOND as u64, Duration::from_micros(5)).with_burst_bytes(self.burst_bytes);
-        let switch = SwitchSettings { port_queue: QueueLimit::Frames(self.queue), ..SwitchSettings::default() };
-        Network::star(self.hosts, cable, &settings).with_mtu_bytes(MTU_BYTES.into()).with_switches(switch)
+        let settings = HostSettings {
+            groups,
+            nic_receive_frames: 4096,
+            nic_transmit_frames: 32,
+            ..HostSettings::default()
+        };
+        let cable = Cable::new(LINK_BITS_PER_SECOND as u64, Duration::from_micros(5))
+            .with_burst_bytes(self.burst_bytes);
+        let switch = SwitchSettings {
+            port_queue: QueueLimit::Frames(self.queue),
+            ..SwitchSettings::default()
+        };
+        Network::star(self.hosts, cable, &settings)
+            .with_mtu_bytes(MTU_BYTES.into())
+            .with_switches(switch)
     }
 
     fn play(&self) -> NeighboursPlay {
         let mut members: Vec<(usize, &'static str, Host)> = Vec::new();
         for session in &self.sessions {
-            members.extend(session.members().into_iter().map(|(host, member)| (host, session.group, member)));
+            members.extend(
+                session
+                    .members()
+                    .into_iter()
+                    .map(|(host, member)| (host, session.group, member)),
+            );
         }
         let machines = (0..self.hosts).map(|host| {
             let (group, member) = match members.iter().position(|(at, ..)| *at == host) {
@@ -121,7 +165,11 @@ impl World {
         }
         let until = Instant::START + Duration::from_secs(40);
         let mut over_at = vec![None; self.sessions.len()];
-        let roots: Vec<usize> = self.sessions.iter().map(|session| session.hosts[0]).collect();
+        let roots: Vec<usize> = self
+            .sessions
+            .iter()
+            .map(|session| session.hosts[0])
+            .collect();
         let outcome = simulation.run(until, |number, host, now| {
             if let Some(at) = roots.iter().position(|&root| root == number)
                 && let Some(Participant::Root(root, _)) = host.member()
@@ -131,8 +179,15 @@ impl World {
             }
             host.turn(now)
         });
-        assert!(!matches!(outcome, Ended::LiveLock { .. } | Ended::EventLimit { .. }), "{outcome:?}");
-        NeighboursPlay { hosts: simulation.into_machines(), roots, over_at }
+        assert!(
+            !matches!(outcome, Ended::LiveLock { .. } | Ended::EventLimit { .. }),
+            "{outcome:?}"
+        );
+        NeighboursPlay {
+            hosts: simulation.into_machines(),
+            roots,
+            over_at,
+        }
     }
 }
 
@@ -155,7 +210,10 @@ impl NeighboursPlay {
         let (root, _) = self.root(at);
         assert!(self.over_at[at].is_some(), "session {at} has not ended");
         assert!(
-            root.reports().count() > 0 && root.reports().all(|report| report.outcome == Outcome::Delivered),
+            root.reports().count() > 0
+                && root
+                    .reports()
+                    .all(|report| report.outcome == Outcome::Delivered),
             "session {at}"
         );
         root.took().as_secs_f64()
@@ -172,7 +230,8 @@ impl NeighboursPlay {
     }
 
     fn is_rerouted(&self, at: usize) -> bool {
-        let rerouted = |(_, event): &(Instant, RootEvent)| matches!(event, RootEvent::Rerouted { .. });
+        let rerouted =
+            |(_, event): &(Instant, RootEvent)| matches!(event, RootEvent::Rerouted { .. });
         self.root(at).1.told().iter().any(rerouted)
     }
 }
@@ -192,17 +251,36 @@ fn copy(bytes: usize) -> f64 {
 #[test]
 fn a_session_alone_takes_all_whatever_queues_or_is_lost() {
     for via in WAYS {
-        for (queue, burst_bytes, loses_one_in) in
-            [(512, 0, None), (32, 0, None), (512, 64_000, None), (512, 0, Some(100))]
-        {
+        for (queue, burst_bytes, loses_one_in) in [
+            (512, 0, None),
+            (32, 0, None),
+            (512, 64_000, None),
+            (512, 0, Some(100)),
+        ] {
             let took = |greedy| {
-                let bulk = Session { greedy, ..session(via, 16 * MIB) };
-                let world = World { queue, burst_bytes, loses_one_in, ..World::of(vec![bulk], vec![]) };
+                let bulk = Session {
+                    greedy,
+                    ..session(via, 16 * MIB)
+                };
+                let world = World {
+                    queue,
+                    burst_bytes,
+                    loses_one_in,
+                    ..World::of(vec![bulk], vec![])
+                };
                 let played = world.play();
-                assert_eq!(played.root(0).0.other_traffic(), None, "{via}, queues of {queue}");
+                assert_eq!(
+                    played.root(0).0.other_traffic(),
+                    None,
+                    "{via}, queues of {queue}"
+                );
                 played.took(0)
             };
-            assert_eq!(took(false), took(true), "{via}, queues of {queue}, one in {loses_one_in:?} is lost");
+            assert_eq!(
+                took(false),
+                took(true),
+                "{via}, queues of {queue}, one in {loses_one_in:?} is lost"
+            );
         }
     }
 }
@@ -214,18 +292,33 @@ fn a_flow_that_adapts_gets_two_fifths_of_the_link_and_a_greedy_session_leaves_it
             // From another host to a receiver, and between two receivers.
             for (from, to) in [(7, 3), (2, 4)] {
                 let share = |greedy| {
-                    let bulk = Session { greedy, ..session(via, 48 * MIB) };
+                    let bulk = Session {
+                        greedy,
+                        ..session(via, 48 * MIB)
+                    };
                     let flow = Flow::new(from, to, WHOLE_RUN);
-                    let played = World { queue, ..World::of(vec![bulk], vec![flow]) }.play();
+                    let played = World {
+                        queue,
+                        ..World::of(vec![bulk], vec![flow])
+                    }
+                    .play();
                     let seen = played.root(0).0.other_traffic().expect("it was there");
                     let (again, took) = (played.stats(0).data_resent, played.took(0));
-                    println!("{via}, queues of {queue}, n{from} to n{to}, greedy {greedy}: {took:.2} s, {again} again");
-                    println!("{:.2} of the link, {seen:?}", played.share(to, millis(2000)..millis(6000)));
+                    println!(
+                        "{via}, queues of {queue}, n{from} to n{to}, greedy {greedy}: {took:.2} s, {again} again"
+                    );
+                    println!(
+                        "{:.2} of the link, {seen:?}",
+                        played.share(to, millis(2000)..millis(6000))
+                    );
                     assert!(seen.share > 0.0 && seen.sessions.is_empty(), "{seen:?}");
                     played.share(to, millis(2000)..millis(6000))
                 };
                 let fair = share(false);
-                assert!(fair >= 0.4, "{via}, queues of {queue}, n{from} to n{to}: {fair}");
+                assert!(
+                    fair >= 0.4,
+                    "{via}, queues of {queue}, n{from} to n{to}: {fair}"
+                );
                 share(true);
             }
         }
@@ -253,32 +346,67 @@ fn two_flows_share_the_room_and_one_of_a_fixed_rate_costs_little_more_than_it_ta
         let played = World::of(vec![session(via, 32 * MIB)], flows).play();
         let both = played.share(3, millis(1500)..millis(4000));
         let seen = played.root(0).0.other_traffic();
-        println!("{via}: two flows {both:.2}, {:.2} s until {:?}, {seen:?}", played.took(0), played.over_at);
-        assert!(both >= 0.4 && played.took(0) < copies(via, 32 * MIB) * 2.3, "{via}: {both}, {} s", played.took(0));
-        let fixed = Flow { fixed: Some(20_000_000), ..Flow::new(7, 3, WHOLE_RUN) };
+        println!(
+            "{via}: two flows {both:.2}, {:.2} s until {:?}, {seen:?}",
+            played.took(0),
+            played.over_at
+        );
+        assert!(
+            both >= 0.4 && played.took(0) < copies(via, 32 * MIB) * 2.3,
+            "{via}: {both}, {} s",
+            played.took(0)
+        );
+        let fixed = Flow {
+            fixed: Some(20_000_000),
+            ..Flow::new(7, 3, WHOLE_RUN)
+        };
         let played = World::of(vec![session(via, 32 * MIB)], vec![fixed]).play();
         let (share, took) = (played.share(3, millis(1000)..millis(3000)), played.took(0));
-        println!("{via}: two flows {both:.2}, one of a fifth {share:.3} in {took:.2} s of {:.2}", copy(32 * MIB));
-        assert!(share > 0.19 && took < copies(via, 32 * MIB) * 1.5, "{via}: {share}, {took} s");
+        println!(
+            "{via}: two flows {both:.2}, one of a fifth {share:.3} in {took:.2} s of {:.2}",
+            copy(32 * MIB)
+        );
+        assert!(
+            share > 0.19 && took < copies(via, 32 * MIB) * 1.5,
+            "{via}: {share}, {took} s"
+        );
     }
 }
 
 /// Two casts, of which the second has its receivers `later`.
 fn two_casts(route: &Route, later: Duration, most_again: f64) {
-    let cast = |group, hosts| Session { group, hosts, route: route.clone(), bytes: 64 * MIB, greedy: false };
-    let both = vec![cast("first", vec![0, 2, 3, 4]), cast("second", vec![1, 5, 6, 7])];
-    let played = World { starts_at: vec![(1, later)], ..World::of(both, vec![]) }.play();
+    let cast = |group, hosts| Session {
+        group,
+        hosts,
+        route: route.clone(),
+        bytes: 64 * MIB,
+        greedy: false,
+    };
+    let both = vec![
+        cast("first", vec![0, 2, 3, 4]),
+        cast("second", vec![1, 5, 6, 7]),
+    ];
+    let played = World {
+        starts_at: vec![(1, later)],
+        ..World::of(both, vec![])
+    }
+    .play();
     for at in 0..2 {
         let (stats, took) = (played.stats(at), played.took(at));
         let again = stats.data_resent as f64 / stats.data_sent as f64;
         let (seen, percent) = (played.root(at).0.other_traffic(), again * 100.0);
         let alone = copy(64 * MIB);
-        println!("{route:?}, {later:?}: session {at} took {took:.2} s of {alone:.2}, {percent:.2} % again, {seen:?}");
+        println!(
+            "{route:?}, {later:?}: session {at} took {took:.2} s of {alone:.2}, {percent:.2} % again, {seen:?}"
+        );
         assert!(took < alone * 2.2, "session {at}: {took} s");
         assert!(again <= most_again, "session {at}: {again}");
         assert!(!played.is_rerouted(at), "session {at}");
         let other = format!("n{}", 1 - at);
-        assert!(seen.is_some_and(|seen| seen.sessions == [other]), "session {at}");
+        assert!(
+            seen.is_some_and(|seen| seen.sessions == [other]),
+            "session {at}"
+        );
     }
 }
 

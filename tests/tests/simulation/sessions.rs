@@ -1,14 +1,16 @@
-//! Simulated tests of whole transfers: every pattern of losses, deaths of hosts, many receivers. Random ones are in
-//! `swarm`.
+//! Simulated tests of whole transfers: every pattern of losses, deaths of hosts, many receivers.
+//! Random ones are in `swarm`.
 
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing};
+use ethbcast_collectives::session::{
+    End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing,
+};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, GROUP, Played, hosts, play, star, turn};
 use ethbcast_transport::sim::{
-    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults, Simulation,
-    SwitchSettings, script,
+    Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults,
+    Simulation, SwitchSettings, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
@@ -21,35 +23,55 @@ fn case(via: Via, receivers: usize, bytes: usize) -> Case {
 }
 
 fn all_delivered(played: &Played, case: &Case, replay: &str) {
-    assert_eq!(played.fates, vec![Outcome::Delivered; case.receivers], "{replay}");
+    assert_eq!(
+        played.fates,
+        vec![Outcome::Delivered; case.receivers],
+        "{replay}"
+    );
     // The root's last messages may be lost; delivered bytes stay delivered.
     let content = |end: &Option<End>| matches!(end, Some(End::Confirmed | End::Unconfirmed));
-    assert!(played.ends.iter().all(content), "{replay}: {:?}", played.ends);
+    assert!(
+        played.ends.iter().all(content),
+        "{replay}: {:?}",
+        played.ends
+    );
 }
 
-/// Plays a session in which the user of `host` cancels it `at` that time after its start; returns how long the host
-/// then goes on.
+/// Plays a session in which the user of `host` cancels it `at` that time after its start; returns
+/// how long the host then goes on.
 fn goes_on_for(case: &Case, host: usize, at: Duration) -> Duration {
     let (told_at, mut was_told, mut over_at) = (Instant::START + at, false, None);
     let mut simulation = Simulation::new(&star(case, 100_000_000), hosts(case, 1), NoFaults);
-    let _others_may_go_on = simulation.run(told_at + Duration::from_secs(5), |number, participant, now| {
-        let is_told = number == host && now >= told_at && !std::mem::replace(&mut was_told, true);
-        match participant {
-            Participant::Root(root, _) if is_told => drop(root.stop_waiting(now, "told")),
-            Participant::Receiver(receiver, receiving) if is_told => receiving.cancel(receiver, now, "told"),
-            _ => {}
-        }
-        let again = turn(participant, now);
-        let is_over = match participant {
-            Participant::Root(root, _) => root.is_over(),
-            Participant::Receiver(receiver, _) => receiver.is_over(),
-        };
-        if number == host && is_over {
-            over_at.get_or_insert(now);
-        }
-        if number == host && !was_told { Some(again.map_or(told_at, |again| again.min(told_at))) } else { again }
-    });
-    over_at.unwrap_or_else(|| panic!("host {host} is not over, told after {at:?}")).since(told_at)
+    let _others_may_go_on = simulation.run(
+        told_at + Duration::from_secs(5),
+        |number, participant, now| {
+            let is_told =
+                number == host && now >= told_at && !std::mem::replace(&mut was_told, true);
+            match participant {
+                Participant::Root(root, _) if is_told => drop(root.stop_waiting(now, "told")),
+                Participant::Receiver(receiver, receiving) if is_told => {
+                    receiving.cancel(receiver, now, "told")
+                }
+                _ => {}
+            }
+            let again = turn(participant, now);
+            let is_over = match participant {
+                Participant::Root(root, _) => root.is_over(),
+                Participant::Receiver(receiver, _) => receiver.is_over(),
+            };
+            if number == host && is_over {
+                over_at.get_or_insert(now);
+            }
+            if number == host && !was_told {
+                Some(again.map_or(told_at, |again| again.min(told_at)))
+            } else {
+                again
+            }
+        },
+    );
+    over_at
+        .unwrap_or_else(|| panic!("host {host} is not over, told after {at:?}"))
+        .since(told_at)
 }
 
 #[test]
@@ -58,9 +80,15 @@ fn a_session_ends_within_a_fifth_of_a_second_when_its_user_says_so() {
     for millis in [20, 250, 600, 1200] {
         for via in [Via::Chain, Via::Cast] {
             for host in [0, 1, 2] {
-                let long = Case { mtu_bytes: 1500, ..case(via, 2, 20_000_000) };
+                let long = Case {
+                    mtu_bytes: 1500,
+                    ..case(via, 2, 20_000_000)
+                };
                 let took = goes_on_for(&long.with_feed(1024), host, Duration::from_millis(millis));
-                assert!(took <= Duration::from_millis(200), "{via}: host {host} told after {millis} ms: {took:?}");
+                assert!(
+                    took <= Duration::from_millis(200),
+                    "{via}: host {host} told after {millis} ms: {took:?}"
+                );
             }
         }
     }
@@ -73,15 +101,19 @@ fn every_way_to_lose_some_of_the_first_fourteen_frames_of_a_broadcast_is_survive
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 14 {
             let stream_frame = |delivery: &Delivery<'_>| {
-                parse(delivery.frame)
-                    .is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
+                parse(delivery.frame).is_ok_and(|frame| {
+                    matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT)
+                })
             };
             let replay = format!("{via} pattern {pattern:#x}");
             let played = play(&case, &network, 1, script(pattern, stream_frame), &replay);
             all_delivered(&played, &case, &replay);
             let lost = u64::from(pattern.count_ones());
             let resent = played.totals.data_resent;
-            assert!(resent <= lost + 4, "{replay}: {resent} frames sent again for {lost} losses");
+            assert!(
+                resent <= lost + 4,
+                "{replay}: {resent} frames sent again for {lost} losses"
+            );
         }
     }
 }
@@ -93,8 +125,9 @@ fn every_way_to_lose_some_of_the_first_twelve_control_frames_is_survived() {
         let network = star(&case, RATE_BITS_PER_SECOND);
         for pattern in 0..1_u64 << 12 {
             let control = |delivery: &Delivery<'_>| {
-                parse(delivery.frame)
-                    .is_ok_and(|frame| !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT))
+                parse(delivery.frame).is_ok_and(|frame| {
+                    !matches!(frame.header.kind, Kind::DATA | Kind::ACK | Kind::HEARTBEAT)
+                })
             };
             let replay = format!("{via} control pattern {pattern:#x}");
             let played = play(&case, &network, 1, script(pattern, control), &replay);
@@ -108,14 +141,27 @@ fn an_empty_stream_one_byte_and_the_edges_of_a_frame_all_arrive() {
     for via in [Via::Chain, Via::Cast] {
         for bytes in [0, 1, 267, 268, 269, 536] {
             let case = case(via, 3, bytes);
-            let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), 3, NoFaults, &format!("{via} {bytes} bytes"));
+            let played = play(
+                &case,
+                &star(&case, RATE_BITS_PER_SECOND),
+                3,
+                NoFaults,
+                &format!("{via} {bytes} bytes"),
+            );
             all_delivered(&played, &case, "edges");
             let hops = if via == Via::Chain { 3 } else { 1 };
             // Down a chain a short message is sent in shorter frames.
             let payload_bytes = usize::from(played.view.payload_bytes);
-            assert!(payload_bytes == 268 || via == Via::Chain, "{via}: {payload_bytes} bytes");
+            assert!(
+                payload_bytes == 268 || via == Via::Chain,
+                "{via}: {payload_bytes} bytes"
+            );
             let frames = bytes.div_ceil(payload_bytes) as u64 + 1;
-            assert_eq!(played.totals.data_sent, hops * frames, "{via} {bytes} bytes");
+            assert_eq!(
+                played.totals.data_sent,
+                hops * frames,
+                "{via} {bytes} bytes"
+            );
         }
     }
 }
@@ -124,12 +170,22 @@ fn an_empty_stream_one_byte_and_the_edges_of_a_frame_all_arrive() {
 fn when_a_relay_dies_its_parent_serves_its_child_and_the_root_names_the_dead() {
     let mut case = case(Via::Chain, 5, 3_000_000);
     case.crashes = vec![(3, Duration::from_millis(15))];
-    let played = play(&case, &star(&case, 100_000_000), 5, NoFaults, "a relay dies");
+    let played = play(
+        &case,
+        &star(&case, 100_000_000),
+        5,
+        NoFaults,
+        "a relay dies",
+    );
     let mut expected = vec![Outcome::Delivered; 5];
     expected[2] = Outcome::Silent;
     assert_eq!(played.fates, expected);
     assert!(played.ends[4] == Some(End::Confirmed), "{:?}", played.ends);
-    let last = played.each_took.iter().zip(&played.fates).filter(|(_, fate)| **fate == Outcome::Delivered);
+    let last = played
+        .each_took
+        .iter()
+        .zip(&played.fates)
+        .filter(|(_, fate)| **fate == Outcome::Delivered);
     let last = last.map(|(took, _)| *took).max().unwrap_or_default();
     assert!(last < Duration::from_secs(3), "{last:?}");
 }
@@ -162,28 +218,51 @@ fn a_relay_that_leaves_with_frames_still_on_their_way_to_its_child_is_bridged() 
         let replay = format!("a relay's disk is full, seed {seed}");
         // The relay's frames arrive in bursts, as behind a busy scheduler.
         let in_bursts = |delivery: &Delivery<'_>| match (delivery.from, delivery.to) {
-            (Some(2), 3) => Fate::Delay(Duration::from_nanos(20_000_000 - delivery.at.as_nanos() % 20_000_000)),
+            (Some(2), 3) => Fate::Delay(Duration::from_nanos(
+                20_000_000 - delivery.at.as_nanos() % 20_000_000,
+            )),
             _ => Fate::Deliver,
         };
         let played = play(&case, &star(&case, 400_000_000), seed, in_bursts, &replay);
-        assert_eq!(played.fates, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered], "{replay}");
+        assert_eq!(
+            played.fates,
+            [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered],
+            "{replay}"
+        );
     }
 }
 
 /// A cast to many receivers, of which above 16 most acknowledge to another receiver.
 fn crowd(receivers: usize, bytes: usize) -> Case {
-    Case { tuning: Tuning::default().with_feed_frames(256), ..case(Via::Cast, receivers, bytes) }
+    Case {
+        tuning: Tuning::default().with_feed_frames(256),
+        ..case(Via::Cast, receivers, bytes)
+    }
 }
 
 #[test]
 fn casts_to_many_receivers_deliver_whatever_gets_lost() {
-    for (seed, receivers, loss) in
-        [(1, 17, 0.05), (2, 40, 0.01), (3, 16, 0.01), (4, 129, 0.0), (5, 150, 0.001), (6, 150, 0.05)]
-    {
+    for (seed, receivers, loss) in [
+        (1, 17, 0.05),
+        (2, 40, 0.01),
+        (3, 16, 0.01),
+        (4, 129, 0.0),
+        (5, 150, 0.001),
+        (6, 150, 0.05),
+    ] {
         let case = crowd(receivers, 150_000);
         let replay = format!("{receivers} receivers, loss {loss}");
-        let faults = RandomFaults::new(seed).loss(loss).duplicate(0.01).reorder(0.01, Duration::from_micros(300));
-        let played = play(&case, &star(&case, RATE_BITS_PER_SECOND), seed, faults, &replay);
+        let faults = RandomFaults::new(seed)
+            .loss(loss)
+            .duplicate(0.01)
+            .reorder(0.01, Duration::from_micros(300));
+        let played = play(
+            &case,
+            &star(&case, RATE_BITS_PER_SECOND),
+            seed,
+            faults,
+            &replay,
+        );
         all_delivered(&played, &case, &replay);
         assert_eq!(played.totals.forged_acks, 0, "{replay}");
         let hops = receivers as f64 * (case.bytes / 268 + 2) as f64;
@@ -212,15 +291,23 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
     {
         let bad = if receivers == 140 { 24 } else { 75 };
         let mut case = crowd(receivers, 1_500_000);
-        case.crashes = dead.iter().map(|&host| (host, Duration::from_millis(90 + 3 * seed))).collect();
+        case.crashes = dead
+            .iter()
+            .map(|&host| (host, Duration::from_millis(90 + 3 * seed)))
+            .collect();
         let replay = format!("ranks {dead:?} die");
         // One repair child has a bad cable, so that many frames are kept for it alone. The session
         // begins without losses: all die in the middle of the stream.
         let mut random = Random::new(seed);
         let faults = |delivery: &Delivery<'_>| {
-            let data = parse(delivery.frame).is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK));
+            let data = parse(delivery.frame)
+                .is_ok_and(|frame| matches!(frame.header.kind, Kind::DATA | Kind::ACK));
             let loss = if delivery.to == bad { 0.35 } else { 0.001 };
-            if data && random.chance(loss) { Fate::Drop } else { Fate::Deliver }
+            if data && random.chance(loss) {
+                Fate::Drop
+            } else {
+                Fate::Deliver
+            }
         };
         let played = play(&case, &star(&case, 100_000_000), seed, faults, &replay);
         assert!(
@@ -228,7 +315,8 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
             "{replay}: the others wait until the silent ones are given up"
         );
         let mut expected = vec![Outcome::Delivered; receivers];
-        dead.iter().for_each(|&host| expected[host - 1] = Outcome::Silent);
+        dead.iter()
+            .for_each(|&host| expected[host - 1] = Outcome::Silent);
         assert_eq!(played.fates, expected, "{replay}");
     }
 }
@@ -237,15 +325,24 @@ fn when_receivers_die_that_others_acknowledge_to_their_repair_children_get_every
 /// each time.
 #[test]
 fn a_switch_whose_port_holds_few_frames_keeps_nobody_out() {
-    for (via, receivers) in [Via::Cast, Via::Chain].into_iter().flat_map(|via| [13, 40].map(|count| (via, count))) {
+    for (via, receivers) in [Via::Cast, Via::Chain]
+        .into_iter()
+        .flat_map(|via| [13, 40].map(|count| (via, count)))
+    {
         let case = case(via, receivers, 4000);
         let port_queue = QueueLimit::Frames(4);
-        let network =
-            star(&case, 100_000_000).with_switches(SwitchSettings { port_queue, ..SwitchSettings::default() });
+        let network = star(&case, 100_000_000).with_switches(SwitchSettings {
+            port_queue,
+            ..SwitchSettings::default()
+        });
         let replay = format!("{via} to {receivers} through a port of four frames");
         let played = play(&case, &network, 1, NoFaults, &replay);
         all_delivered(&played, &case, &replay);
-        assert!(played.quiesced_at < Duration::from_secs(3), "{replay}: {:?}", played.quiesced_at);
+        assert!(
+            played.quiesced_at < Duration::from_secs(3),
+            "{replay}: {:?}",
+            played.quiesced_at
+        );
     }
 }
 
@@ -255,9 +352,19 @@ fn long_sessions_under_heavy_loss_keep_moving() {
     // frame every 100 ms.
     for via in [Via::Chain, Via::Cast] {
         for (seed, loss) in [(1, 0.1), (2, 0.3)] {
-            let case = Case { mtu_bytes: 1500, tuning: Tuning::default(), ..case(via, 7, 4 << 20) };
+            let case = Case {
+                mtu_bytes: 1500,
+                tuning: Tuning::default(),
+                ..case(via, 7, 4 << 20)
+            };
             let replay = format!("{via}, loss {loss}");
-            let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(loss), &replay);
+            let played = play(
+                &case,
+                &star(&case, 100_000_000),
+                seed,
+                RandomFaults::new(seed).loss(loss),
+                &replay,
+            );
             all_delivered(&played, &case, &replay);
             let limit = case.bytes as f64 * 8.0 / 1e8 * 1538.0 / 1468.0;
             let ratio = played.took.as_secs_f64() / limit;
@@ -266,19 +373,37 @@ fn long_sessions_under_heavy_loss_keep_moving() {
                 played.totals.data_sent, played.totals.data_resent
             );
             // A cast to 7 receivers needs about 1 + 7p/(1-p) frames for each.
-            assert!(ratio < 1.6 + 8.0 * loss / (1.0 - loss), "{replay}: {ratio:.2} of the wire limit");
+            assert!(
+                ratio < 1.6 + 8.0 * loss / (1.0 - loss),
+                "{replay}: {ratio:.2} of the wire limit"
+            );
         }
     }
 }
 
 #[test]
 fn a_receiver_behind_a_slow_cable_slows_a_cast_down_to_its_rate_and_no_further() {
-    let case = Case { mtu_bytes: 1500, tuning: Tuning::default(), ..case(Via::Cast, 3, 4 << 20) };
-    let settings = HostSettings { groups: vec![group_mac(GROUP)], nic_receive_frames: 4096, ..HostSettings::default() };
+    let case = Case {
+        mtu_bytes: 1500,
+        tuning: Tuning::default(),
+        ..case(Via::Cast, 3, 4 << 20)
+    };
+    let settings = HostSettings {
+        groups: vec![group_mac(GROUP)],
+        nic_receive_frames: 4096,
+        ..HostSettings::default()
+    };
     let mut network = Network::new();
-    let switch = network.add_switch(SwitchSettings { port_queue: QueueLimit::Frames(64), ..SwitchSettings::default() });
+    let switch = network.add_switch(SwitchSettings {
+        port_queue: QueueLimit::Frames(64),
+        ..SwitchSettings::default()
+    });
     for rate in [1_000_000_000, 1_000_000_000, 100_000_000, 1_000_000_000] {
-        network.add_host(switch, Cable::new(rate, Duration::from_micros(5)), settings.clone());
+        network.add_host(
+            switch,
+            Cable::new(rate, Duration::from_micros(5)),
+            settings.clone(),
+        );
     }
     let played = play(&case, &network, 1, NoFaults, "slow cable");
     all_delivered(&played, &case, "slow cable");
@@ -289,7 +414,11 @@ fn a_receiver_behind_a_slow_cable_slows_a_cast_down_to_its_rate_and_no_further()
         played.totals.data_sent, played.totals.data_resent
     );
     assert!(ratio < 1.6, "{ratio:.2} of the slow cable's limit");
-    assert!(played.totals.data_resent < played.totals.data_sent, "{} frames sent again", played.totals.data_resent);
+    assert!(
+        played.totals.data_resent < played.totals.data_sent,
+        "{} frames sent again",
+        played.totals.data_resent
+    );
 }
 
 fn station() -> Station {
@@ -317,15 +446,39 @@ fn when_the_first_two_relays_die_who_lacks_what_they_had_is_lost_and_the_session
     let mut lost = 0;
     for seed in 0..150 {
         let (stall, patience) = (Duration::from_secs(2), Duration::ZERO);
-        let timing = Timing { stall, patience, ..Timing::default() };
-        let mut case = Case { timing, mtu_bytes: 1500, pipe: true, ..Case::new(Via::Chain, 4, 1_200_000) };
+        let timing = Timing {
+            stall,
+            patience,
+            ..Timing::default()
+        };
+        let mut case = Case {
+            timing,
+            mtu_bytes: 1500,
+            pipe: true,
+            ..Case::new(Via::Chain, 4, 1_200_000)
+        };
         let at = Duration::from_millis(50 + seed / 3);
         case.crashes = vec![(1, at), (2, at)];
         let replay = format!("two relays of a pipe die, seed {seed}");
-        let played = play(&case, &star(&case, 100_000_000), seed, RandomFaults::new(seed).loss(0.04), &replay);
-        let ends = |fate: &Outcome| matches!(fate, Outcome::Delivered | Outcome::Lost | Outcome::Silent);
-        assert!(played.fates.iter().all(ends), "{replay}: {:?} {:?}", played.fates, played.words);
-        lost += played.fates[2..].iter().filter(|&&fate| fate == Outcome::Lost).count();
+        let played = play(
+            &case,
+            &star(&case, 100_000_000),
+            seed,
+            RandomFaults::new(seed).loss(0.04),
+            &replay,
+        );
+        let ends =
+            |fate: &Outcome| matches!(fate, Outcome::Delivered | Outcome::Lost | Outcome::Silent);
+        assert!(
+            played.fates.iter().all(ends),
+            "{replay}: {:?} {:?}",
+            played.fates,
+            played.words
+        );
+        lost += played.fates[2..]
+            .iter()
+            .filter(|&&fate| fate == Outcome::Lost)
+            .count();
     }
     assert!(lost > 5, "{lost} were lost: the case is hardly met");
 }

@@ -6,7 +6,9 @@ use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
 use ethbcast_transport::Instant;
-use ethbcast_transport::sim::{Cable, Faults, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings};
+use ethbcast_transport::sim::{
+    Cable, Faults, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings,
+};
 use ethbcast_transport::wire::group_mac;
 use std::time::Duration;
 
@@ -20,29 +22,65 @@ const SHORT_BYTES: usize = 8_000_000;
 /// complete within 1.15 of their time without a slow one, which is equal for all `ways`.
 fn is_demoted(scene: Scene, ways: impl IntoIterator<Item = (Short, u64)>) {
     let undisturbed = scene.undisturbed().play();
-    assert!(undisturbed.demoted.is_empty(), "{scene:?}: {:?}", undisturbed.demoted);
+    assert!(
+        undisturbed.demoted.is_empty(),
+        "{scene:?}: {:?}",
+        undisturbed.demoted
+    );
     for (short, percent) in ways {
-        let scene = Scene { short, percent, ..scene };
+        let scene = Scene {
+            short,
+            percent,
+            ..scene
+        };
         let story = scene.play();
         let demoted: Vec<usize> = story.demoted.iter().map(|&(host, ..)| host).collect();
-        assert_eq!(demoted, Vec::from_iter(scene.slow), "{scene:?}: {:?}", story.demoted);
+        assert_eq!(
+            demoted,
+            Vec::from_iter(scene.slow),
+            "{scene:?}: {:?}",
+            story.demoted
+        );
         let (others, most) = (story.others, undisturbed.others.mul_f64(1.15));
-        println!("{scene:?}: {:.3}", others.as_secs_f64() / undisturbed.others.as_secs_f64());
-        assert!(others <= most, "{scene:?}: {others:?} instead of {:?}: {:?}", undisturbed.others, story.demoted);
+        println!(
+            "{scene:?}: {:.3}",
+            others.as_secs_f64() / undisturbed.others.as_secs_f64()
+        );
+        assert!(
+            others <= most,
+            "{scene:?}: {others:?} instead of {:?}: {:?}",
+            undisturbed.others,
+            story.demoted
+        );
     }
 }
 
 fn even(via: Via, receivers: usize, bytes: usize) -> Scene {
-    Scene { via, receivers, bytes, slow: None, short: Short::Disk, percent: 100, seed: 1 }
+    Scene {
+        via,
+        receivers,
+        bytes,
+        slow: None,
+        short: Short::Disk,
+        percent: 100,
+        seed: 1,
+    }
 }
 
 #[test]
 fn in_a_chain_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() {
-    for (receivers, slow) in [(7, 4), (3, 2), (7, 1), (15, 15)].into_iter().take(in_full(2, 4)) {
-        let ways = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable].map(|short| [(short, 10), (short, 50)]);
+    for (receivers, slow) in [(7, 4), (3, 2), (7, 1), (15, 15)]
+        .into_iter()
+        .take(in_full(2, 4))
+    {
+        let ways = [Short::Disk, Short::Cpu, Short::Turns, Short::Cable]
+            .map(|short| [(short, 10), (short, 50)]);
         // A receiver that relays nothing catches up in each of its turns.
         let is_slow = |(short, _): &(Short, u64)| *short != Short::Turns || slow < receivers;
-        let scene = Scene { slow: Some(slow), ..even(Via::Chain, receivers, LONG_BYTES) };
+        let scene = Scene {
+            slow: Some(slow),
+            ..even(Via::Chain, receivers, LONG_BYTES)
+        };
         is_demoted(scene, ways.into_iter().flatten().filter(is_slow));
     }
 }
@@ -59,14 +97,27 @@ fn in_a_cast_the_others_do_not_wait_for_a_receiver_of_half_their_rate_or_less() 
             (Short::Cable, 10),
             (Short::Cable, 50),
         ];
-        is_demoted(Scene { slow: Some(slow), ..even(Via::Cast, receivers, LONG_BYTES) }, ways);
+        is_demoted(
+            Scene {
+                slow: Some(slow),
+                ..even(Via::Cast, receivers, LONG_BYTES)
+            },
+            ways,
+        );
     }
 }
 
 #[test]
 fn in_a_tree_that_is_planned_anew_the_others_do_not_wait_either() {
-    for (via, receivers, slow) in [(Via::Binary, 7, 1), (Via::Binary, 14, 2), (Via::Kary(3), 13, 2)] {
-        let scene = Scene { slow: Some(slow), ..even(via, receivers, LONG_BYTES / 2) };
+    for (via, receivers, slow) in [
+        (Via::Binary, 7, 1),
+        (Via::Binary, 14, 2),
+        (Via::Kary(3), 13, 2),
+    ] {
+        let scene = Scene {
+            slow: Some(slow),
+            ..even(via, receivers, LONG_BYTES / 2)
+        };
         is_demoted(scene, [(Short::Disk, 10), (Short::Cable, 10)]);
     }
 }
@@ -82,10 +133,22 @@ fn nobody_is_demoted(seeds: impl Iterator<Item = u64>) {
         let slow = Some(1 + random.below(receivers as u64) as usize);
         let short = SHORTS[random.below(4) as usize];
         let percent = 90 + random.below(11);
-        let scene = Scene { via, receivers, bytes: SHORT_BYTES, slow, short, percent, seed };
+        let scene = Scene {
+            via,
+            receivers,
+            bytes: SHORT_BYTES,
+            slow,
+            short,
+            percent,
+            seed,
+        };
         let story = scene.play();
         assert!(story.demoted.is_empty(), "{scene:?}: {:?}", story.demoted);
-        assert!(story.others < Duration::from_secs(30), "{scene:?}: {:?}", story.others);
+        assert!(
+            story.others < Duration::from_secs(30),
+            "{scene:?}: {:?}",
+            story.others
+        );
     }
 }
 
@@ -103,8 +166,21 @@ fn a_receiver_with_nine_tenths_of_the_rate_is_not_demoted_with_other_seeds() {
 fn where_a_demoted_relay_leaves_others_a_larger_share_of_a_link_nobody_else_counts_as_slow() {
     for (receivers, slow) in [(3, 1), (7, 1), (7, 3), (7, 7)] {
         let (via, slow, short) = (Via::Binary, Some(slow), Short::Cable);
-        let scene = Scene { via, receivers, bytes: 2 * SHORT_BYTES, slow, short, percent: 10, seed: 1 };
-        let demoted: Vec<usize> = scene.play().demoted.iter().map(|&(host, ..)| host).collect();
+        let scene = Scene {
+            via,
+            receivers,
+            bytes: 2 * SHORT_BYTES,
+            slow,
+            short,
+            percent: 10,
+            seed: 1,
+        };
+        let demoted: Vec<usize> = scene
+            .play()
+            .demoted
+            .iter()
+            .map(|&(host, ..)| host)
+            .collect();
         assert_eq!(demoted, Vec::from_iter(slow), "{scene:?}");
     }
 }
@@ -147,22 +223,47 @@ pub struct Story {
 
 impl Story {
     /// Plays a session in which these hosts are slow, to its end.
-    pub fn of(mut simulation: Simulation<Host, impl Faults>, slow: &[usize], replay: &str) -> Story {
+    pub fn of(
+        mut simulation: Simulation<Host, impl Faults>,
+        slow: &[usize],
+        replay: &str,
+    ) -> Story {
         simulation.set_event_limit(100_000_000);
-        let end = simulation.run(Instant::START + Duration::from_secs(3000), |_, host: &mut Host, now| turn(host, now));
-        let Participant::Root(root, sending) = &simulation.machines()[0] else { unreachable!("host 0 is the root") };
+        let end = simulation.run(
+            Instant::START + Duration::from_secs(3000),
+            |_, host: &mut Host, now| turn(host, now),
+        );
+        let Participant::Root(root, sending) = &simulation.machines()[0] else {
+            unreachable!("host 0 is the root")
+        };
         assert!(root.is_over(), "{replay}: {end:?}");
         for report in root.reports() {
-            assert_eq!(report.outcome, Outcome::Delivered, "{replay}: {} {}", report.host, report.text);
+            assert_eq!(
+                report.outcome,
+                Outcome::Delivered,
+                "{replay}: {} {}",
+                report.host,
+                report.text
+            );
         }
-        let fast = root.reports().filter(|report| !slow.contains(&report.rank.index()));
+        let fast = root
+            .reports()
+            .filter(|report| !slow.contains(&report.rank.index()));
         let others = fast.map(|report| report.took).max().unwrap_or_default();
         let demoted = |(now, event): &(Instant, RootEvent)| {
-            let RootEvent::Demoted { host, text } = event else { return None };
-            let host = host.trim_start_matches('n').parse().expect("a host's name is its number");
+            let RootEvent::Demoted { host, text } = event else {
+                return None;
+            };
+            let host = host
+                .trim_start_matches('n')
+                .parse()
+                .expect("a host's name is its number");
             Some((host, now.since(Instant::START), text.clone()))
         };
-        Story { demoted: sending.source().told().iter().filter_map(demoted).collect(), others }
+        Story {
+            demoted: sending.source().told().iter().filter_map(demoted).collect(),
+            others,
+        }
     }
 }
 
@@ -192,16 +293,38 @@ impl Scene {
         let mut network = Network::new();
         let switch = network.add_switch(SwitchSettings::default());
         for host in 0..=self.receivers {
-            let percent = if self.is_short(host, Short::Cable) { self.percent } else { 100 };
-            let cable = Cable::new(RATE_BITS_PER_SECOND * percent / 100, Duration::from_micros(5));
-            let cost = if self.is_short(host, Short::Cpu) { self.frame_cost() } else { Duration::ZERO };
-            network.add_host(switch, cable, HostSettings { per_frame_cost: cost, ..settings.clone() });
+            let percent = if self.is_short(host, Short::Cable) {
+                self.percent
+            } else {
+                100
+            };
+            let cable = Cable::new(
+                RATE_BITS_PER_SECOND * percent / 100,
+                Duration::from_micros(5),
+            );
+            let cost = if self.is_short(host, Short::Cpu) {
+                self.frame_cost()
+            } else {
+                Duration::ZERO
+            };
+            network.add_host(
+                switch,
+                cable,
+                HostSettings {
+                    per_frame_cost: cost,
+                    ..settings.clone()
+                },
+            );
         }
         network.with_mtu_bytes(1500)
     }
 
     pub fn play(&self) -> Story {
-        let case = Case { mtu_bytes: 1500, ..Case::new(self.via, self.receivers, self.bytes) }.with_feed(FEED_FRAMES);
+        let case = Case {
+            mtu_bytes: 1500,
+            ..Case::new(self.via, self.receivers, self.bytes)
+        }
+        .with_feed(FEED_FRAMES);
         let payload_rate = RATE_BITS_PER_SECOND / 8 * 1468 / 1538;
         let disk = |host| match self.is_short(host, Short::Disk) {
             true => Disk::default().with_rate(payload_rate * self.percent / 100),

@@ -4,7 +4,9 @@ use ethbcast_collectives::census::CensusQuery;
 use ethbcast_collectives::communicator::{Config, Member};
 use ethbcast_collectives::measure::{Finder, ProbeSettings, Prober, Search};
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant};
-use ethbcast_collectives::session::{Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Station, Wanted};
+use ethbcast_collectives::session::{
+    Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent, Station, Wanted,
+};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, Played, play, star};
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
@@ -55,23 +57,32 @@ impl Link for Stuck {
         if self.arrivals.front().is_none_or(|(at, _)| *at > now) {
             return 0;
         }
-        let Some((_, frame)) = self.arrivals.pop_front() else { return 0 };
+        let Some((_, frame)) = self.arrivals.pop_front() else {
+            return 0;
+        };
         take(&frame);
         1
     }
 
-    fn send(&mut self, _now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Infallible> {
+    fn send(
+        &mut self,
+        _now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, Infallible> {
         self.holds = self.holds || write(&mut [0; 9014]).is_some();
         Ok(0)
     }
 
     fn has_arrival(&self) -> bool {
-        self.arrivals.front().is_some_and(|(at, _)| *at <= self.clock.0.get())
+        self.arrivals
+            .front()
+            .is_some_and(|(at, _)| *at <= self.clock.0.get())
     }
 
     fn blocked(&self) -> Option<Blocked> {
         let until = Blocked::Until(self.clock.0.get() + Duration::from_millis(100));
-        self.holds.then_some(if self.tells { Blocked::Room } else { until })
+        self.holds
+            .then_some(if self.tells { Blocked::Room } else { until })
     }
 
     fn waited(&mut self, (): ()) -> Result<(), Infallible> {
@@ -87,7 +98,11 @@ impl Waiter for Sleeper {
 
     fn wait(&self, now: Instant, wanted: Interest) {
         let next = now + Duration::from_millis(10);
-        let until = if wanted.arrivals { wanted.until.map_or(next, |until| until.min(next)) } else { next };
+        let until = if wanted.arrivals {
+            wanted.until.map_or(next, |until| until.min(next))
+        } else {
+            next
+        };
         self.0.0.set(until.max(self.0.0.get()));
     }
 
@@ -108,11 +123,26 @@ fn end_of<M: Machine>(
     mut turn: impl FnMut(&mut M, Instant) -> bool,
 ) -> Duration {
     let clock = Jumping::default();
-    let mut link = Stuck { clock: clock.clone(), tells, holds: false, arrivals: arrivals.to_vec().into() };
-    let ended = drive(&mut link, machine, &Sleeper(clock.clone()), &clock, |machine, now| {
-        assert!(now < Instant::START + 20 * PATIENCE, "it goes on for ever");
-        if turn(machine, now) { ControlFlow::Break(now) } else { ControlFlow::Continue(()) }
-    });
+    let mut link = Stuck {
+        clock: clock.clone(),
+        tells,
+        holds: false,
+        arrivals: arrivals.to_vec().into(),
+    };
+    let ended = drive(
+        &mut link,
+        machine,
+        &Sleeper(clock.clone()),
+        &clock,
+        |machine, now| {
+            assert!(now < Instant::START + 20 * PATIENCE, "it goes on for ever");
+            if turn(machine, now) {
+                ControlFlow::Break(now)
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    );
     let Ok(ended) = ended;
     ended.since(Instant::START)
 }
@@ -136,13 +166,29 @@ fn station(host: usize) -> Station {
 }
 
 fn root() -> Root {
-    let wanted = Wanted { patience: PATIENCE, ..Wanted::exactly(1) };
-    Root::new(Instant::START, RootConfig { wanted, size: Some(1000), ..RootConfig::new(station(0), 7, "file") })
+    let wanted = Wanted {
+        patience: PATIENCE,
+        ..Wanted::exactly(1)
+    };
+    Root::new(
+        Instant::START,
+        RootConfig {
+            wanted,
+            size: Some(1000),
+            ..RootConfig::new(station(0), 7, "file")
+        },
+    )
 }
 
 fn receiver() -> Receiver {
     let patience = Some(PATIENCE);
-    Receiver::new(Instant::START, ReceiverConfig { patience, ..ReceiverConfig::new(station(1), 77) })
+    Receiver::new(
+        Instant::START,
+        ReceiverConfig {
+            patience,
+            ..ReceiverConfig::new(station(1), 77)
+        },
+    )
 }
 
 fn invitations(lasting: Duration) -> Vec<(Instant, Vec<u8>)> {
@@ -161,7 +207,10 @@ fn invitations(lasting: Duration) -> Vec<(Instant, Vec<u8>)> {
 #[test]
 fn a_root_gives_up_when_its_patience_ends_or_its_user_says_so() {
     for root in both(root, &[], |root, _| root.is_over()) {
-        assert!(root.failure().is_some_and(|failure| failure.to_string().contains("0 of 1")));
+        assert!(
+            root.failure()
+                .is_some_and(|failure| failure.to_string().contains("0 of 1"))
+        );
     }
     let stopped_at = Instant::START + PATIENCE / 5;
     both(root, &[], |root, now| {
@@ -181,9 +230,13 @@ fn a_receiver_gives_up_when_its_patience_ends_or_its_user_says_so() {
         assert!(receiver.asked().is_some(), "it has asked");
     }
     let stopped_at = Instant::START + PATIENCE / 5;
-    let host = || Participant::<MemoryContent<Vec<u8>>, Collected>::receiver(receiver(), Collected::default());
+    let host = || {
+        Participant::<MemoryContent<Vec<u8>>, Collected>::receiver(receiver(), Collected::default())
+    };
     both(host, &invited, |host, now| {
-        let Participant::Receiver(receiver, receiving) = host else { unreachable!("it is one") };
+        let Participant::Receiver(receiver, receiving) = host else {
+            unreachable!("it is one")
+        };
         if now >= stopped_at {
             receiving.cancel(receiver, now, "enough");
         }
@@ -198,11 +251,28 @@ fn a_receiver_gives_up_when_its_patience_ends_or_its_user_says_so() {
 #[test]
 fn measurements_and_questions_end_with_their_time() {
     let identity = || station(0).identity(9, Rank::NONE);
-    let target = Peer { rank: Rank::ROOT, mac: host_mac(1) };
-    let settings = ProbeSettings { budget: PATIENCE, ..ProbeSettings::full(9000) };
-    let prober = || Alone::new(Prober::new(Instant::START, identity(), vec![target], settings.clone()));
+    let target = Peer {
+        rank: Rank::ROOT,
+        mac: host_mac(1),
+    };
+    let settings = ProbeSettings {
+        budget: PATIENCE,
+        ..ProbeSettings::full(9000)
+    };
+    let prober = || {
+        Alone::new(Prober::new(
+            Instant::START,
+            identity(),
+            vec![target],
+            settings.clone(),
+        ))
+    };
     both(prober, &[], |prober, _| prober.part.is_done());
-    let search = || Search { hosts: vec!["n1".to_owned()], count: None, patience: PATIENCE };
+    let search = || Search {
+        hosts: vec!["n1".to_owned()],
+        count: None,
+        patience: PATIENCE,
+    };
     let finder = || Alone::new(Finder::new(Instant::START, identity(), "group", search()));
     both(finder, &[], |finder, _| finder.part.is_done());
     let asker = || CensusQuery::new(Instant::START, identity(), "group", PATIENCE, 5);
@@ -211,7 +281,10 @@ fn measurements_and_questions_end_with_their_time() {
 
 #[test]
 fn a_rank_gives_up_waiting_for_the_others() {
-    let config = || Config { join_by: Some(Instant::START + PATIENCE), ..Config::new(station(0), 2, 5) };
+    let config = || Config {
+        join_by: Some(Instant::START + PATIENCE),
+        ..Config::new(station(0), 2, 5)
+    };
     let member = || Member::begin(Instant::START, config()).expect("it may be so");
     both(member, &[], |member, _| member.joined().is_err());
 }
@@ -219,14 +292,25 @@ fn a_rank_gives_up_waiting_for_the_others() {
 /// Feeds that hold a part of the stream, and all of it.
 const FEEDS: [u64; 2] = [64, 2048];
 
-/// A transfer to three receivers with feeds of `feed` frames; the two of `pair` get no frames of each other.
+/// A transfer to three receivers with feeds of `feed` frames; the two of `pair` get no frames of
+/// each other.
 fn isolated(via: Via, pair: (usize, usize), feed: u64) -> Played {
     let case = Case::new(via, 3, 400_000).with_feed(feed);
     let faults = move |delivery: &Delivery<'_>| {
         let ends = (delivery.from.unwrap_or(usize::MAX), delivery.to);
-        if ends == pair || ends == (pair.1, pair.0) { Fate::Drop } else { Fate::Deliver }
+        if ends == pair || ends == (pair.1, pair.0) {
+            Fate::Drop
+        } else {
+            Fate::Deliver
+        }
     };
-    let played = play(&case, &star(&case, 100_000_000), 1, faults, &format!("{via} {pair:?}"));
+    let played = play(
+        &case,
+        &star(&case, 100_000_000),
+        1,
+        faults,
+        &format!("{via} {pair:?}"),
+    );
     assert_eq!(played.fates, [Outcome::Delivered; 3], "{via} {pair:?}");
     played
 }
@@ -244,7 +328,9 @@ fn apart(played: &Played) -> Vec<(&str, &str)> {
 /// Members reported to hold up the others.
 fn blamed(played: &Played) -> Vec<&RootEvent> {
     let events = played.told.iter().map(|(_, event)| event);
-    events.filter(|event| matches!(event, RootEvent::HeldUp { .. } | RootEvent::Demoted { .. })).collect()
+    events
+        .filter(|event| matches!(event, RootEvent::HeldUp { .. } | RootEvent::Demoted { .. }))
+        .collect()
 }
 
 #[test]
@@ -264,8 +350,12 @@ fn two_isolated_receivers_alone_are_named_and_both_are_served_by_catch_up_stream
     ] {
         for feed in FEEDS {
             let played = isolated(via, pair, feed);
-            let (story, pairs) = (format!("{via} {pair:?}, feed {feed}: {:?}", played.told), apart(&played));
-            let is_pair = |&(one, other): &(&str, &str)| (one, other) == named || (other, one) == named;
+            let (story, pairs) = (
+                format!("{via} {pair:?}, feed {feed}: {:?}", played.told),
+                apart(&played),
+            );
+            let is_pair =
+                |&(one, other): &(&str, &str)| (one, other) == named || (other, one) == named;
             assert!(pairs.len() == 1 && pairs.iter().all(is_pair), "{story}");
             assert_eq!(blamed(&played), [] as [&RootEvent; 0], "{story}");
             assert!(played.took < Duration::from_millis(2500), "{story}");
@@ -284,8 +374,16 @@ fn hosts_that_do_not_send_to_each_other_are_not_disturbed() {
         (Via::RecursiveDoubling, (1, 2)),
     ] {
         let played = isolated(via, pair, FEEDS[0]);
-        assert_eq!((apart(&played), blamed(&played)), (Vec::new(), Vec::new()), "{via} {pair:?}");
-        assert!(played.took < Duration::from_millis(200), "{via} {pair:?}: {:?}", played.took);
+        assert_eq!(
+            (apart(&played), blamed(&played)),
+            (Vec::new(), Vec::new()),
+            "{via} {pair:?}"
+        );
+        assert!(
+            played.took < Duration::from_millis(200),
+            "{via} {pair:?}: {:?}",
+            played.took
+        );
     }
 }
 
@@ -295,7 +393,13 @@ fn with_every_third_frame_lost_no_pair_is_reported_as_isolated() {
         for via in [Via::Chain, Via::Binary, Via::ScatterAllgather, Via::TwoTree] {
             let case = Case::new(via, 5, 60_000);
             let faults = RandomFaults::new(seed).loss(0.33);
-            let played = play(&case, &star(&case, 100_000_000), seed, faults, &format!("{via}, seed {seed}"));
+            let played = play(
+                &case,
+                &star(&case, 100_000_000),
+                seed,
+                faults,
+                &format!("{via}, seed {seed}"),
+            );
             assert_eq!(apart(&played), [], "{via}, seed {seed}");
         }
     }

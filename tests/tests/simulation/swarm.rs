@@ -3,7 +3,9 @@
 use ethbcast_tests::fuzz::{Mutator, TARGETS, Target, load};
 use ethbcast_tests::in_full;
 use ethbcast_tests::mutants::BUGS;
-use ethbcast_tests::swarm::{Class, RARE, Schedule, Seed, TraceDetail, play_traced, run_all, run_keyed};
+use ethbcast_tests::swarm::{
+    Class, RARE, Schedule, Seed, TraceDetail, play_traced, run_all, run_keyed,
+};
 use std::collections::BTreeSet;
 use std::io::Write;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -18,13 +20,27 @@ struct Size {
     times: u64,
 }
 
-const GATE: Size = Size { small: 20_000, large: 240, times: 100 };
-const FULL: Size = Size { small: 220_000, large: 2000, times: 1000 };
+const GATE: Size = Size {
+    small: 20_000,
+    large: 240,
+    times: 100,
+};
+const FULL: Size = Size {
+    small: 220_000,
+    large: 2000,
+    times: 1000,
+};
 
 #[test]
 fn every_schedule_keeps_every_promise() {
-    let Size { small, large, times } = in_full(GATE, FULL);
-    let seeds = (0..large).map(Seed::large).chain((0..small).map(Seed::small));
+    let Size {
+        small,
+        large,
+        times,
+    } = in_full(GATE, FULL);
+    let seeds = (0..large)
+        .map(Seed::large)
+        .chain((0..small).map(Seed::small));
     let tally = run_all(seeds);
     // Written past the test harness, which captures the output of passing tests.
     let mut out = std::io::stdout().lock();
@@ -35,29 +51,48 @@ fn every_schedule_keeps_every_promise() {
     drop(out);
     assert!(tally.violations().is_empty(), "{tally}");
     let missing = tally.missing(times);
-    assert!(missing.is_empty(), "reached less than {times} times: {missing:#?}");
+    assert!(
+        missing.is_empty(),
+        "reached less than {times} times: {missing:#?}"
+    );
 }
 
 /// An attacker without the key receives every frame and replays many of them, to any host and
 /// altered in any way.
 #[test]
 fn with_a_key_every_promise_holds_beside_somebody_who_has_none() {
-    let given: Option<Seed> = std::env::var("ETHBCAST_SEED").ok().map(|text| text.parse().expect("a seed"));
-    let seeds = given.map_or((0..in_full(6, 20_000)).map(Seed::small).collect(), |seed| vec![seed]);
+    let given: Option<Seed> = std::env::var("ETHBCAST_SEED")
+        .ok()
+        .map(|text| text.parse().expect("a seed"));
+    let seeds = given.map_or((0..in_full(6, 20_000)).map(Seed::small).collect(), |seed| {
+        vec![seed]
+    });
     let (mut frames, mut broken) = ([0; 2], Vec::new());
     for seed in seeds {
         for attacked in [false, true] {
-            let told = if given.is_some() { TraceDetail::Events } else { TraceDetail::Nothing };
-            let Some((report, story)) = run_keyed(seed, attacked, told) else { continue };
+            let told = if given.is_some() {
+                TraceDetail::Events
+            } else {
+                TraceDetail::Nothing
+            };
+            let Some((report, story)) = run_keyed(seed, attacked, told) else {
+                continue;
+            };
             story.iter().for_each(|line| println!("{line}"));
             frames[usize::from(attacked)] += report.frames;
             broken.extend(
-                report.violation.map(|violation| format!("attacked: {attacked}, {}: {}", seed, violation.what)),
+                report
+                    .violation
+                    .map(|violation| format!("attacked: {attacked}, {}: {}", seed, violation.what)),
             );
         }
     }
     println!("{frames:?} frames, without and with attacks");
-    assert!(broken.is_empty(), "{} broken promises: {broken:#?}", broken.len());
+    assert!(
+        broken.is_empty(),
+        "{} broken promises: {broken:#?}",
+        broken.len()
+    );
 }
 
 /// Formerly some of more than 64 hosts behind switches with few buffers never received an
@@ -103,10 +138,16 @@ fn crowds_behind_few_buffers_get_in() {
 ///   these, and were given up for it.
 #[test]
 fn schedules_that_found_something_keep_every_promise() {
-    let found = [252, 3325, 4618, 20_932, 55_182, 140_975, 161_948, 222_500, 1_256_148];
+    let found = [
+        252, 3325, 4618, 20_932, 55_182, 140_975, 161_948, 222_500, 1_256_148,
+    ];
     let of_the_long_run = [4_535_712, 5_018_361, 5_098_791, 5_822_531, 6_027_850];
     let later = [7_160_659, 7_610_425, 7_693_658, 99_483, 144_515];
-    let small = found.into_iter().chain([1_562_955, 1_417_658, 1_587_391]).chain(of_the_long_run).chain(later);
+    let small = found
+        .into_iter()
+        .chain([1_562_955, 1_417_658, 1_587_391])
+        .chain(of_the_long_run)
+        .chain(later);
     for seed in small.map(Seed::small).chain([518, 1232].map(Seed::large)) {
         let (report, _) = play_traced(seed, TraceDetail::Nothing);
         assert_eq!(report.violation, None, "{report}");
@@ -117,13 +158,19 @@ fn schedules_that_found_something_keep_every_promise() {
 fn a_schedule_that_is_played_twice_goes_the_same_way() {
     for number in 0..300 {
         let [one, other] = [0; 2].map(|_| play_traced(Seed::small(number), TraceDetail::Nothing).0);
-        assert_eq!((one.trace, one.events, &one.marks), (other.trace, other.events, &other.marks), "{one}");
+        assert_eq!(
+            (one.trace, one.events, &one.marks),
+            (other.trace, other.events, &other.marks),
+            "{one}"
+        );
     }
 }
 
 #[test]
 fn replay() {
-    let Ok(seed) = std::env::var("ETHBCAST_SEED") else { return };
+    let Ok(seed) = std::env::var("ETHBCAST_SEED") else {
+        return;
+    };
     let seed: Seed = seed.parse().unwrap_or_else(|why| panic!("{why}"));
     println!("{}", Schedule::of(seed));
     let (report, story) = play_traced(seed, TraceDetail::Events);
@@ -144,17 +191,26 @@ fn give(target: &Target, bytes: &[u8], what: &str) {
     if catch_unwind(AssertUnwindSafe(|| (target.run)(bytes))).is_err() {
         let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
         let name = target.name;
-        panic!("{what}: echo {hex} | xxd -r -p > input; cargo run -p ethbcast-tests --bin fuzz show {name} input");
+        panic!(
+            "{what}: echo {hex} | xxd -r -p > input; cargo run -p ethbcast-tests --bin fuzz show {name} input"
+        );
     }
 }
 
 #[test]
 fn the_corpus_and_some_mutations_of_it_find_nothing() {
-    let seed = std::env::var("ETHBCAST_SEED").map_or(1, |seed| seed.parse().expect("ETHBCAST_SEED is a number"));
+    let seed = std::env::var("ETHBCAST_SEED")
+        .map_or(1, |seed| seed.parse().expect("ETHBCAST_SEED is a number"));
     for target in TARGETS {
         let corpus = load(&target.corpus()).unwrap_or_else(|why| panic!("{why}"));
         assert!(!corpus.is_empty(), "{} has no corpus", target.name);
-        corpus.iter().for_each(|entry| give(&target, &entry.bytes, &format!("{} {}", target.name, entry.name)));
+        corpus.iter().for_each(|entry| {
+            give(
+                &target,
+                &entry.bytes,
+                &format!("{} {}", target.name, entry.name),
+            )
+        });
         let made = match target.name {
             // What anybody on the wire may send, with keys and without.
             "frame" => in_full(DECODED, 100 * DECODED),
@@ -163,9 +219,17 @@ fn the_corpus_and_some_mutations_of_it_find_nothing() {
         };
         let mut mutator = Mutator::new(&corpus, seed);
         for made in 1..=made {
-            give(&target, &mutator.next_input(), &format!("{}, input {made} of seed {seed}", target.name));
+            give(
+                &target,
+                &mutator.next_input(),
+                &format!("{}, input {made} of seed {seed}", target.name),
+            );
         }
-        println!("{:12} {:4} kept, {made} made of them", target.name, corpus.len());
+        println!(
+            "{:12} {:4} kept, {made} made of them",
+            target.name,
+            corpus.len()
+        );
     }
 }
 
@@ -190,7 +254,9 @@ const QUICK_BUGS: [&str; 15] = [
 ];
 
 fn workspace() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("the tests stand in the workspace")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("the tests stand in the workspace")
 }
 
 fn planted_below(folder: &Path, found: &mut Vec<String>) {
@@ -201,7 +267,10 @@ fn planted_below(folder: &Path, found: &mut Vec<String>) {
             continue;
         }
         let text = std::fs::read_to_string(&path).unwrap_or_default();
-        let names = text.split("planted!(\"").skip(1).filter_map(|rest| rest.split('"').next());
+        let names = text
+            .split("planted!(\"")
+            .skip(1)
+            .filter_map(|rest| rest.split('"').next());
         found.extend(names.map(str::to_owned));
     }
 }
@@ -209,19 +278,33 @@ fn planted_below(folder: &Path, found: &mut Vec<String>) {
 #[test]
 fn every_planted_bug_has_one_place_and_one_line_in_the_list() {
     let mut found = Vec::new();
-    ["transport/src", "collectives/src"].iter().for_each(|crate_| planted_below(&workspace().join(crate_), &mut found));
+    ["transport/src", "collectives/src"]
+        .iter()
+        .for_each(|crate_| planted_below(&workspace().join(crate_), &mut found));
     let named: BTreeSet<&str> = BUGS.iter().map(|bug| bug.name).collect();
     let placed: BTreeSet<&str> = found.iter().map(String::as_str).collect();
     assert_eq!(placed, named);
-    assert_eq!((found.len(), BUGS.len()), (named.len(), named.len()), "a name stands for one bug");
+    assert_eq!(
+        (found.len(), BUGS.len()),
+        (named.len(), named.len()),
+        "a name stands for one bug"
+    );
     assert!(BUGS.len() >= 30 && BUGS.iter().all(|bug| !bug.what.is_empty()));
 }
 
 #[test]
 fn some_of_them_are_found() {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mutants"));
-    let output = command.args(QUICK_BUGS).args(["--schedules", "500"]).output().expect("it can be run");
+    let output = command
+        .args(QUICK_BUGS)
+        .args(["--schedules", "500"])
+        .output()
+        .expect("it can be run");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     println!("{said}");
-    assert!(output.status.success(), "{said}{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{said}{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
 }

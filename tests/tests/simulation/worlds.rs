@@ -4,7 +4,9 @@ use ethbcast_collectives::session::application::Sink;
 use ethbcast_collectives::session::{Done, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::worlds::session::{Beginning, Compared, Comparing, PAYLOAD_BYTES, session_with};
+use ethbcast_tests::worlds::session::{
+    Beginning, Compared, Comparing, PAYLOAD_BYTES, session_with,
+};
 use ethbcast_tests::worlds::{Bounds, Counterexample, Event, Explored, Named, World, explore};
 use ethbcast_transport::Instant;
 use std::time::Duration;
@@ -80,7 +82,9 @@ fn cast_with_a_fault_at_each_step() {
 
 #[test]
 fn first_frames_with_a_fault_at_each_step() {
-    ["chain-data", "cast-data", "ack-tree"].into_iter().for_each(a_fault_at_each_step);
+    ["chain-data", "cast-data", "ack-tree"]
+        .into_iter()
+        .for_each(a_fault_at_each_step);
 }
 
 #[test]
@@ -95,15 +99,30 @@ fn found(name: &str) -> Counterexample {
 #[test]
 fn a_child_that_keeps_a_dead_parent_is_found_by_a_death() {
     let violation = found("mistake-parent");
-    assert!(violation.events.iter().any(|event| matches!(event, Event::Kill(_))), "{violation}");
+    assert!(
+        violation
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Kill(_))),
+        "{violation}"
+    );
     let replayed = world("mistake-parent").replay(&violation.events);
-    assert!(replayed.is_ok_and(|text| text.contains("host 2: Open") || text.contains("host 0: Open")), "{violation}");
+    assert!(
+        replayed.is_ok_and(|text| text.contains("host 2: Open") || text.contains("host 0: Open")),
+        "{violation}"
+    );
 }
 
 #[test]
 fn a_host_that_never_asks_is_found_by_a_loss() {
     let violation = found("mistake-silence");
-    assert!(violation.events.iter().any(|event| matches!(event, Event::Lose(..))), "{violation}");
+    assert!(
+        violation
+            .events
+            .iter()
+            .any(|event| matches!(event, Event::Lose(..))),
+        "{violation}"
+    );
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +137,8 @@ impl Sink for Careless {
         self.writes += 1;
         if self.writes == 1 {
             // Only the first frame of each write.
-            self.compared.write(now, &bytes[..bytes.len().min(PAYLOAD_BYTES)], message_end);
+            self.compared
+                .write(now, &bytes[..bytes.len().min(PAYLOAD_BYTES)], message_end);
         }
     }
 
@@ -128,7 +148,12 @@ impl Sink for Careless {
 
     fn finish(&mut self, _now: Instant, trailer: Trailer) {
         let outcome = ethbcast_collectives::session::Outcome::Verified;
-        self.verdict = Some(Done { outcome, bytes: trailer.bytes, digest: trailer.digest, text: String::new() });
+        self.verdict = Some(Done {
+            outcome,
+            bytes: trailer.bytes,
+            digest: trailer.digest,
+            text: String::new(),
+        });
     }
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {
@@ -144,7 +169,11 @@ impl Comparing for Careless {
 
 #[test]
 fn a_claim_that_is_not_true_is_found_by_a_loss() {
-    let careless = |_, compared| Careless { compared, writes: 0, verdict: None };
+    let careless = |_, compared| Careless {
+        compared,
+        writes: 0,
+        verdict: None,
+    };
     let mut world = World::new(session_with(Via::Cast, 2, 3, Beginning::View, careless));
     let bounds = Bounds {
         depth: 100,
@@ -159,7 +188,10 @@ fn a_claim_that_is_not_true_is_found_by_a_loss() {
     assert_eq!(
         explore(
             &mut World::new(session_with(Via::Cast, 2, 3, Beginning::View, careless)),
-            Bounds { faults: 0, ..bounds }
+            Bounds {
+                faults: 0,
+                ..bounds
+            }
         )
         .map(|explored| explored.is_complete),
         Ok(true),

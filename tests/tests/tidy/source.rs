@@ -1,5 +1,5 @@
-//! Test helper: reads the source files as text, and finds the modules that they use. It also checks for circular
-//! imports.
+//! Test helper: reads the source files as text, and finds the modules that they use. It also checks
+//! for circular imports.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -23,7 +23,10 @@ impl Place<'_> {
 }
 
 pub fn root() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the tree").to_owned()
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this package lies in the tree")
+        .to_owned()
 }
 
 /// Lists all files below the root with these endings, without build outputs and git's own files.
@@ -37,17 +40,31 @@ pub fn files(endings: &[&str]) -> Vec<Source> {
 }
 
 fn collect(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<Source>) {
-    let entries = fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
+    let entries =
+        fs::read_dir(directory).unwrap_or_else(|error| panic!("{}: {error}", directory.display()));
     for path in entries.map(|entry| entry.expect("an entry").path()) {
-        let name = path.file_name().and_then(|name| name.to_str()).expect("names are UTF-8");
+        let name = path
+            .file_name()
+            .and_then(|name| name.to_str())
+            .expect("names are UTF-8");
         if path.is_dir() {
             if name != "target" && name != ".git" {
                 collect(root, &path, endings, found);
             }
         } else if endings.iter().any(|ending| name.ends_with(ending)) {
-            let text = fs::read_to_string(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-            let path = path.strip_prefix(root).expect("below the root").to_str().expect("names are UTF-8").to_owned();
-            let code = if path.ends_with(".rs") { blank(&text) } else { text.clone() };
+            let text = fs::read_to_string(&path)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let path = path
+                .strip_prefix(root)
+                .expect("below the root")
+                .to_str()
+                .expect("names are UTF-8")
+                .to_owned();
+            let code = if path.ends_with(".rs") {
+                blank(&text)
+            } else {
+                text.clone()
+            };
             found.push(Source { path, text, code });
         }
     }
@@ -56,11 +73,19 @@ fn collect(root: &Path, directory: &Path, endings: &[&str], found: &mut Vec<Sour
 impl Source {
     /// Returns its lines with their numbers; comments and the insides of strings are blank.
     pub fn code(&self) -> impl Iterator<Item = (Place<'_>, &str)> {
-        self.code.lines().enumerate().map(|(index, line)| (Place { source: self, line: index + 1 }, line))
+        self.code.lines().enumerate().map(|(index, line)| {
+            (
+                Place {
+                    source: self,
+                    line: index + 1,
+                },
+                line,
+            )
+        })
     }
 
-    /// Returns the crate that the file belongs to: a package's library or program, or one target of its tests, benches
-    /// or examples.
+    /// Returns the crate that the file belongs to: a package's library or program, or one target of
+    /// its tests, benches or examples.
     pub fn crate_name(&self) -> Option<String> {
         let parts: Vec<&str> = self.path.split('/').collect();
         let is_root = |part: &&str| matches!(*part, "src" | "tests" | "benches" | "examples");
@@ -76,7 +101,9 @@ impl Source {
 
     pub fn is_test(&self) -> bool {
         let (directories, name) = self.path.rsplit_once('/').unwrap_or(("", &self.path));
-        name == "tests.rs" || name.ends_with("_tests.rs") || directories.split('/').any(|part| part == "tests")
+        name == "tests.rs"
+            || name.ends_with("_tests.rs")
+            || directories.split('/').any(|part| part == "tests")
     }
 
     /// Lists every path that the code outside tests names. Uses are written out: `use a::{b, c::d}`
@@ -97,8 +124,13 @@ impl Source {
             while !tree.contains(';') {
                 tree.push_str(lines.next().expect("a use ends").1);
             }
-            let tree: String =
-                tree.split(';').next().unwrap_or_default().chars().filter(|letter| *letter != ' ').collect();
+            let tree: String = tree
+                .split(';')
+                .next()
+                .unwrap_or_default()
+                .chars()
+                .filter(|letter| *letter != ' ')
+                .collect();
             let mut paths = Vec::new();
             write_out("", &tree, &mut paths);
             found.extend(paths.into_iter().map(|path| (Place { ..place }, path)));
@@ -108,7 +140,10 @@ impl Source {
 
     /// Returns the module path of this file from the root of its crate, which is the folder `src`.
     pub fn modules(&self) -> Vec<&str> {
-        let inside = self.path.split_once("/src/").map_or("", |(_, inside)| inside);
+        let inside = self
+            .path
+            .split_once("/src/")
+            .map_or("", |(_, inside)| inside);
         let mut modules: Vec<_> = inside.trim_end_matches(".rs").split('/').collect();
         if matches!(modules.last(), Some(&("mod" | "lib" | "main"))) {
             modules.pop();
@@ -138,19 +173,26 @@ impl Source {
 }
 
 fn skip_item<'a>(lines: &mut impl Iterator<Item = (Place<'a>, &'a str)>) {
-    let is_declaration = lines.next().is_some_and(|(_, item)| item.trim_end().ends_with(';'));
+    let is_declaration = lines
+        .next()
+        .is_some_and(|(_, item)| item.trim_end().ends_with(';'));
     while !is_declaration && lines.next().is_some_and(|(_, line)| !line.starts_with('}')) {}
 }
 
 fn used(line: &str) -> Option<&str> {
     let line = line.trim_start();
-    let line = line.strip_prefix("pub").map_or(line, |line| line.split_once(' ').map_or(line, |(_, rest)| rest));
+    let line = line.strip_prefix("pub").map_or(line, |line| {
+        line.split_once(' ').map_or(line, |(_, rest)| rest)
+    });
     line.strip_prefix("use ")
 }
 
 fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
     let Some((head, rest)) = tree.split_once('{') else {
-        return paths.push(format!("{before}{}", tree.split("as_").next().unwrap_or(tree)));
+        return paths.push(format!(
+            "{before}{}",
+            tree.split("as_").next().unwrap_or(tree)
+        ));
     };
     let inside = rest.rsplit_once('}').map_or(rest, |(inside, _)| inside);
     let before = format!("{before}{head}");
@@ -174,15 +216,21 @@ fn write_out(before: &str, tree: &str, paths: &mut Vec<String>) {
 /// Returns the paths of two or more segments in a line of code.
 fn words(line: &str) -> impl Iterator<Item = &str> {
     let is_part = |letter: char| letter.is_alphanumeric() || letter == '_' || letter == ':';
-    line.split(move |letter| !is_part(letter)).filter(|word| word.contains("::")).map(|word| word.trim_matches(':'))
+    line.split(move |letter| !is_part(letter))
+        .filter(|word| word.contains("::"))
+        .map(|word| word.trim_matches(':'))
 }
 
 /// Replaces comments and the insides of strings and characters by spaces, line for line.
 fn blank(text: &str) -> String {
     let letters: Vec<char> = text.chars().collect();
     let (mut blanked, mut at) = (String::with_capacity(text.len()), 0);
-    let spaces =
-        |letters: &[char]| letters.iter().map(|&letter| if letter == '\n' { '\n' } else { ' ' }).collect::<String>();
+    let spaces = |letters: &[char]| {
+        letters
+            .iter()
+            .map(|&letter| if letter == '\n' { '\n' } else { ' ' })
+            .collect::<String>()
+    };
     while at < letters.len() {
         let end = hidden(&letters, at);
         if end > at {
@@ -198,7 +246,10 @@ fn blank(text: &str) -> String {
 
 /// Returns the end of the comment, string or character that begins at `at`, or `at` if none does.
 fn hidden(letters: &[char], at: usize) -> usize {
-    let starts = |text: &str| text.chars().eq(letters[at..].iter().copied().take(text.len()));
+    let starts = |text: &str| {
+        text.chars()
+            .eq(letters[at..].iter().copied().take(text.len()))
+    };
     let find = |from: usize, end: &[char]| {
         let found = (from..letters.len()).find(|&at| letters[at..].starts_with(end));
         found.map_or(letters.len(), |at| at + end.len())
@@ -215,8 +266,13 @@ fn hidden(letters: &[char], at: usize) -> usize {
         }
         end + 1
     } else if !after_word && (starts("r\"") || starts("r#")) {
-        let hashes = letters[at + 1..].iter().take_while(|letter| **letter == '#').count();
-        let end: Vec<char> = std::iter::once('"').chain(std::iter::repeat_n('#', hashes)).collect();
+        let hashes = letters[at + 1..]
+            .iter()
+            .take_while(|letter| **letter == '#')
+            .count();
+        let end: Vec<char> = std::iter::once('"')
+            .chain(std::iter::repeat_n('#', hashes))
+            .collect();
         find(at + hashes + 2, &end)
     } else if starts("'\\") {
         find(at + 3, &['\''])
@@ -236,7 +292,10 @@ pub struct Crate<'a> {
 impl<'a> Crate<'a> {
     pub fn of(sources: impl Iterator<Item = &'a Source>) -> Crate<'a> {
         let files: BTreeMap<_, _> = sources.map(|source| (source.modules(), source)).collect();
-        let mut found = Crate { files, handed_on: BTreeMap::new() };
+        let mut found = Crate {
+            files,
+            handed_on: BTreeMap::new(),
+        };
         let mut handed_on = BTreeMap::new();
         for (modules, source) in &found.files {
             for (_, path) in source.paths() {
@@ -289,7 +348,9 @@ impl<'a> Crate<'a> {
                 self.files.contains_key(&words)
             })?;
             let Some(name) = path.get(depth) else { break };
-            let Some(from) = self.handed_on.get(&(path[..depth].to_vec(), name.clone())) else { break };
+            let Some(from) = self.handed_on.get(&(path[..depth].to_vec(), name.clone())) else {
+                break;
+            };
             let followed: Vec<String> = from.iter().chain(&path[depth..]).cloned().collect();
             if followed == path {
                 break;
@@ -308,8 +369,13 @@ impl<'a> Crate<'a> {
         for (modules, source) in &self.files {
             let own = imports.entry(&source.path).or_default();
             for (_, path) in source.paths() {
-                let to = self.absolute(modules, &path).and_then(|path| self.file_of(&path));
-                own.extend(to.filter(|to| !to.modules().starts_with(modules)).map(|to| to.path.as_str()));
+                let to = self
+                    .absolute(modules, &path)
+                    .and_then(|path| self.file_of(&path));
+                own.extend(
+                    to.filter(|to| !to.modules().starts_with(modules))
+                        .map(|to| to.path.as_str()),
+                );
             }
         }
         imports
@@ -317,11 +383,17 @@ impl<'a> Crate<'a> {
 
     pub fn circles(&self) -> Vec<Vec<&'a str>> {
         let imports = self.imports();
-        let reached: BTreeMap<&str, BTreeSet<&str>> =
-            imports.keys().map(|from| (*from, reach(&imports, from))).collect();
+        let reached: BTreeMap<&str, BTreeSet<&str>> = imports
+            .keys()
+            .map(|from| (*from, reach(&imports, from)))
+            .collect();
         let mut circles: Vec<Vec<&str>> = Vec::new();
         for (from, beyond) in &reached {
-            let circle: Vec<&str> = beyond.iter().copied().filter(|to| reached[to].contains(from)).collect();
+            let circle: Vec<&str> = beyond
+                .iter()
+                .copied()
+                .filter(|to| reached[to].contains(from))
+                .collect();
             if circle.len() > 1 && !circles.contains(&circle) {
                 circles.push(circle);
             }
@@ -345,7 +417,13 @@ impl<'a> Crate<'a> {
 fn reach<'a>(imports: &BTreeMap<&'a str, BTreeSet<&'a str>>, from: &'a str) -> BTreeSet<&'a str> {
     let (mut reached, mut next) = (BTreeSet::new(), vec![from]);
     while let Some(from) = next.pop() {
-        next.extend(imports.get(from).into_iter().flatten().filter(|to| reached.insert(**to)));
+        next.extend(
+            imports
+                .get(from)
+                .into_iter()
+                .flatten()
+                .filter(|to| reached.insert(**to)),
+        );
     }
     reached
 }

@@ -3,8 +3,8 @@
 use super::source::{Place, Source};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// First words of a doc comment that make a relative clause, or an answer without its question. A noun phrase, a verb
-/// in the third person or *whether* says the same at first reading.
+/// First words of a doc comment that make a relative clause, or an answer without its question. A
+/// noun phrase, a verb in the third person or *whether* says the same at first reading.
 const POOR_BEGINNINGS: [&str; 26] = [
     "As",
     "By",
@@ -110,12 +110,19 @@ pub fn poor_beginnings(source: &Source) -> Vec<String> {
     let mut before = None;
     for (index, line) in source.text.lines().enumerate() {
         let line = line.trim_start();
-        let mark = ["///", "//!"].into_iter().find(|mark| line.starts_with(mark) && !line.starts_with("////"));
+        let mark = ["///", "//!"]
+            .into_iter()
+            .find(|mark| line.starts_with(mark) && !line.starts_with("////"));
         if let Some(mark) = mark.filter(|_| before != mark) {
             let word = first_word(&line[mark.len()..]);
             if POOR_BEGINNINGS.contains(&word) {
-                let place = Place { source, line: index + 1 };
-                found.push(place.says(&format!("a doc comment begins with \"{word}\": a noun, a verb or \"Whether\"")));
+                let place = Place {
+                    source,
+                    line: index + 1,
+                };
+                found.push(place.says(&format!(
+                    "a doc comment begins with \"{word}\": a noun, a verb or \"Whether\""
+                )));
             }
         }
         before = mark;
@@ -125,27 +132,42 @@ pub fn poor_beginnings(source: &Source) -> Vec<String> {
 
 fn first_word(text: &str) -> &str {
     let text = text.trim_start_matches([' ', '`', '*', '[', '(']);
-    text.split(|letter: char| !letter.is_alphanumeric()).next().unwrap_or_default()
+    text.split(|letter: char| !letter.is_alphanumeric())
+        .next()
+        .unwrap_or_default()
 }
 
 /// Returns the type that a line of code declares.
 fn declared_type(line: &str) -> Option<&str> {
-    let mut words =
-        line.split(|letter: char| !letter.is_alphanumeric() && letter != '_').filter(|word| !word.is_empty());
+    let mut words = line
+        .split(|letter: char| !letter.is_alphanumeric() && letter != '_')
+        .filter(|word| !word.is_empty());
     let is_modifier = |word: &&str| matches!(*word, "pub" | "crate" | "super" | "self" | "unsafe");
     let kind = words.find(|word| !is_modifier(word) && !word.starts_with("in"))?;
-    matches!(kind, "struct" | "enum" | "trait" | "union").then(|| words.next()).flatten()
+    matches!(kind, "struct" | "enum" | "trait" | "union")
+        .then(|| words.next())
+        .flatten()
 }
 
 /// Returns the declarations whose names are private words.
 pub fn private_names(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
     let parts = |name: &str| name.to_lowercase().replace('_', "");
-    let module = source.path.rsplit('/').next().and_then(|file| file.strip_suffix(".rs")).unwrap_or_default();
-    let types = source.code().filter_map(|(place, line)| declared_type(line).map(|name| (place.line, name.to_owned())));
+    let module = source
+        .path
+        .rsplit('/')
+        .next()
+        .and_then(|file| file.strip_suffix(".rs"))
+        .unwrap_or_default();
+    let types = source
+        .code()
+        .filter_map(|(place, line)| declared_type(line).map(|name| (place.line, name.to_owned())));
     for (line, name) in [(1, module.to_owned())].into_iter().chain(types) {
         let is_named = |word: &str| parts(&name) == word || parts(&name) == format!("{word}s");
-        if let Some((_, better)) = PRIVATE_NAMES.iter().find(|(word, _)| is_named(&parts(word))) {
+        if let Some((_, better)) = PRIVATE_NAMES
+            .iter()
+            .find(|(word, _)| is_named(&parts(word)))
+        {
             found.push(Place { source, line }.says(&format!("`{name}`: the field says {better}")));
         }
     }
@@ -160,11 +182,21 @@ fn prose(source: &Source) -> Vec<String> {
     for line in source.text.lines() {
         let line = line.trim_start();
         let is_comment = line.starts_with("//");
-        let text = if is_code { line.trim_start_matches('/').trim_start_matches('!').trim_start() } else { line };
+        let text = if is_code {
+            line.trim_start_matches('/')
+                .trim_start_matches('!')
+                .trim_start()
+        } else {
+            line
+        };
         is_fenced = (is_fenced ^ text.starts_with("```")) && (is_comment || !is_code);
         let is_prose = !is_fenced && (is_comment || !is_code) && !text.starts_with("```");
         // Every second part between back quotes is code.
-        found.push(if is_prose { text.split('`').step_by(2).collect() } else { String::new() });
+        found.push(if is_prose {
+            text.split('`').step_by(2).collect()
+        } else {
+            String::new()
+        });
     }
     found
 }
@@ -172,40 +204,71 @@ fn prose(source: &Source) -> Vec<String> {
 /// Whether `text` has `word` or its plural, as a word of its own that begins before byte `end`.
 fn has_word(text: &str, word: &str, end: usize) -> bool {
     let is_letter = |letter: char| letter.is_alphanumeric() || letter == '_';
-    text.match_indices(word).take_while(|(at, _)| *at < end).any(|(at, _)| {
-        let behind = &text[at + word.len()..];
-        let behind = behind.strip_prefix('s').unwrap_or(behind);
-        !text[..at].ends_with(is_letter) && !behind.starts_with(is_letter)
-    })
+    text.match_indices(word)
+        .take_while(|(at, _)| *at < end)
+        .any(|(at, _)| {
+            let behind = &text[at + word.len()..];
+            let behind = behind.strip_prefix('s').unwrap_or(behind);
+            !text[..at].ends_with(is_letter) && !behind.starts_with(is_letter)
+        })
 }
 
 /// Returns the places in comments and Markdown where a private word is used.
 pub fn private_words(source: &Source) -> Vec<String> {
-    let lines: Vec<String> = prose(source).iter().map(|line| line.to_lowercase()).collect();
+    let lines: Vec<String> = prose(source)
+        .iter()
+        .map(|line| line.to_lowercase())
+        .collect();
     let mut found = Vec::new();
-    for (index, line) in lines.iter().enumerate().filter(|(_, line)| !line.is_empty()) {
+    for (index, line) in lines
+        .iter()
+        .enumerate()
+        .filter(|(_, line)| !line.is_empty())
+    {
         // A phrase may go on in the next line.
         let text = format!("{line} {}", lines.get(index + 1).map_or("", String::as_str));
-        for (word, better) in PRIVATE_WORDS.iter().filter(|(word, _)| has_word(&text, word, line.len())) {
-            found.push(Place { source, line: index + 1 }.says(&format!("\"{word}\" in prose: {better}")));
+        for (word, better) in PRIVATE_WORDS
+            .iter()
+            .filter(|(word, _)| has_word(&text, word, line.len()))
+        {
+            found.push(
+                Place {
+                    source,
+                    line: index + 1,
+                }
+                .says(&format!("\"{word}\" in prose: {better}")),
+            );
         }
     }
     found
 }
 
-/// Returns what is wrong with the names of a crate's types: too many of them stand for several types.
+/// Returns what is wrong with the names of a crate's types: too many of them stand for several
+/// types.
 pub fn ambiguous_types(name: &str, sources: &[&Source]) -> Option<String> {
     let mut declared: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
     for source in sources {
         for (_, line) in source.code().filter(|(_, line)| !line.starts_with(' ')) {
             if let Some(name) = declared_type(line) {
-                declared.entry(name.to_owned()).or_default().insert(&source.path);
+                declared
+                    .entry(name.to_owned())
+                    .or_default()
+                    .insert(&source.path);
             }
         }
     }
-    let several: Vec<_> = declared.iter().filter(|(_, files)| files.len() > 1).collect();
+    let several: Vec<_> = declared
+        .iter()
+        .filter(|(_, files)| files.len() > 1)
+        .collect();
     let is_too_much = several.len() * 100 > declared.len() * AMBIGUOUS_PER_CENT;
-    is_too_much.then(|| format!("{name}: {} of {} type names mean several: {several:?}", several.len(), declared.len()))
+    is_too_much.then(|| {
+        format!(
+            "{name}: {} of {} type names mean several: {several:?}",
+            several.len(),
+            declared.len()
+        )
+    })
 }
 
 /// Returns the lines of prose of a Markdown file that are too long.
@@ -216,10 +279,16 @@ pub fn too_wide_prose(source: &Source) -> Vec<String> {
         is_fenced ^= begins.starts_with("```");
         let columns = line.chars().count();
         // Tables cannot be wrapped, nor can links and code that are one word.
-        let is_free = is_fenced || begins.starts_with(['|', '`', '<', '#']) || !begins.contains(' ');
+        let is_free =
+            is_fenced || begins.starts_with(['|', '`', '<', '#']) || !begins.contains(' ');
         if !is_free && columns > PROSE_COLUMNS {
-            let place = Place { source, line: index + 1 };
-            found.push(place.says(&format!("{columns} columns of prose, at most {PROSE_COLUMNS}")));
+            let place = Place {
+                source,
+                line: index + 1,
+            };
+            found.push(place.says(&format!(
+                "{columns} columns of prose, at most {PROSE_COLUMNS}"
+            )));
         }
     }
     found
@@ -230,7 +299,11 @@ fn the_rules_of_words_tell_good_from_poor() {
     assert_eq!(first_word(" `What` is"), "What");
     assert_eq!(first_word(" Returns it"), "Returns");
     assert!(has_word("two seats.", "seat", 9) && has_word("is to be", "is to be", 1));
-    assert!(!has_word("seated", "seat", 6) && !has_word("a `x` unseat", "seat", 12) && !has_word("a hall", "hall", 2));
+    assert!(
+        !has_word("seated", "seat", 6)
+            && !has_word("a `x` unseat", "seat", 12)
+            && !has_word("a hall", "hall", 2)
+    );
     for (line, name) in [
         ("pub(crate) struct Entry {", Some("Entry")),
         ("enum Fate {", Some("Fate")),

@@ -20,10 +20,18 @@ use nix::unistd::Uid;
 pub const INTERFACE: &str = "eth0";
 
 /// Brings up `hosts` hosts on one switch, named after the bench and this process.
-pub fn bring_up(bench: &str, hosts: usize, rate_bits_per_second: Option<u64>) -> anyhow::Result<LabGuard> {
+pub fn bring_up(
+    bench: &str,
+    hosts: usize,
+    rate_bits_per_second: Option<u64>,
+) -> anyhow::Result<LabGuard> {
     let topology = Topology::single_switch((0..hosts).map(|host| format!("n{host}")))?;
     let name = format!("{bench}{}", std::process::id());
-    bring_up_as(LabConfig { name, rate_bits_per_second, ..LabConfig::new(topology) })
+    bring_up_as(LabConfig {
+        name,
+        rate_bits_per_second,
+        ..LabConfig::new(topology)
+    })
 }
 
 pub fn bring_up_as(config: LabConfig) -> anyhow::Result<LabGuard> {
@@ -40,8 +48,24 @@ pub(crate) fn address(number: usize) -> String {
 pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
     for (number, name) in lab.hosts().iter().enumerate() {
         let address = format!("{}/24", address(number));
-        ip(lab, name, &["address", "add", &address, "broadcast", "+", "dev", INTERFACE])?;
-        ip(lab, name, &["route", "add", "224.0.0.0/4", "dev", INTERFACE])?;
+        ip(
+            lab,
+            name,
+            &[
+                "address",
+                "add",
+                &address,
+                "broadcast",
+                "+",
+                "dev",
+                INTERFACE,
+            ],
+        )?;
+        ip(
+            lab,
+            name,
+            &["route", "add", "224.0.0.0/4", "dev", INTERFACE],
+        )?;
     }
     Ok(())
 }
@@ -49,23 +73,41 @@ pub fn give_addresses(lab: &Lab) -> anyhow::Result<()> {
 /// Limits TCP to frames of the MTU's size, unlike the segments of up to 64 KiB that veth carries
 /// and Ethernet does not.
 pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
-    lab.hosts().iter().try_for_each(|host| ip(lab, host, &["link", "set", "dev", INTERFACE, "gso_max_segs", "1"]))
+    lab.hosts().iter().try_for_each(|host| {
+        ip(
+            lab,
+            host,
+            &["link", "set", "dev", INTERFACE, "gso_max_segs", "1"],
+        )
+    })
 }
 
 /// Switches TCP offloads on or off. Without them, frames are those of a real cable.
 pub fn set_offloads(lab: &Lab, on: bool) -> anyhow::Result<()> {
     let word = if on { "on" } else { "off" };
     let arguments = ["-K", INTERFACE, "tso", word, "gso", word, "gro", word];
-    lab.hosts().iter().try_for_each(|host| on_host(lab, host, "ethtool", &arguments))
+    lab.hosts()
+        .iter()
+        .try_for_each(|host| on_host(lab, host, "ethtool", &arguments))
 }
 
 pub fn received_bytes(lab: &Lab) -> anyhow::Result<Vec<u64>> {
     let receivers = lab.hosts().into_iter().skip(1);
-    receivers.map(|host| Ok(lab.counters(&host).context("reading a host's counters")?.received_bytes)).collect()
+    receivers
+        .map(|host| {
+            Ok(lab
+                .counters(&host)
+                .context("reading a host's counters")?
+                .received_bytes)
+        })
+        .collect()
 }
 
 pub fn set_loss(lab: &Lab, fraction: f64) -> anyhow::Result<()> {
-    lab.hosts().iter().try_for_each(|host| lab.set_loss(host, fraction)).context("setting the loss")
+    lab.hosts()
+        .iter()
+        .try_for_each(|host| lab.set_loss(host, fraction))
+        .context("setting the loss")
 }
 
 fn ip(lab: &Lab, host: &str, arguments: &[&str]) -> anyhow::Result<()> {
@@ -73,10 +115,18 @@ fn ip(lab: &Lab, host: &str, arguments: &[&str]) -> anyhow::Result<()> {
 }
 
 fn on_host(lab: &Lab, host: &str, program: &str, arguments: &[&str]) -> anyhow::Result<()> {
-    let output = lab.command(host, program)?.args(arguments).stdin(Stdio::null()).output()?;
+    let output = lab
+        .command(host, program)?
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr).into_owned();
-        bail!("`{program} {}` failed on {host}: {}", arguments.join(" "), said.trim());
+        bail!(
+            "`{program} {}` failed on {host}: {}",
+            arguments.join(" "),
+            said.trim()
+        );
     }
     Ok(())
 }
@@ -88,8 +138,9 @@ const WARM_UP: Duration = Duration::from_millis(150);
 /// Limit on frames that a relay has yet to forward: the capacity of a ring at MTU 1500.
 const MAX_OWED: u64 = 5000;
 
-/// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames have: the slowest
-/// receiver's if the switch copies one frame for all, and the last one's if hosts forward to each other.
+/// Goodput of raw frames to each receiver, in bits per second, with as much payload as our frames
+/// have: the slowest receiver's if the switch copies one frame for all, and the last one's if hosts
+/// forward to each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ceiling {
     pub broadcast_bits_per_second: f64,
@@ -100,15 +151,24 @@ pub fn measure_raw(lab: &Lab, mtu_bytes: u32, time: Duration) -> anyhow::Result<
     let bits = f64::from(mtu_bytes - HEADER_BYTES as u32) * 8.0;
     let hosts = lab.hosts().len();
     let to_all = received(lab, mtu_bytes, time, &|host| (host == 0).then_some(GROUP))?;
-    let addresses = (0..hosts).map(|host| mac_of(lab, host)).collect::<anyhow::Result<Vec<_>>>()?;
-    let onwards = received(lab, mtu_bytes, time, &|host| addresses.get(host + 1).copied())?;
+    let addresses = (0..hosts)
+        .map(|host| mac_of(lab, host))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let onwards = received(lab, mtu_bytes, time, &|host| {
+        addresses.get(host + 1).copied()
+    })?;
     let least = to_all[1..].iter().copied().fold(f64::INFINITY, f64::min);
     let last = onwards.last().copied().context("a lab has hosts")?;
-    Ok(Ceiling { broadcast_bits_per_second: least * bits, chain_bits_per_second: last * bits })
+    Ok(Ceiling {
+        broadcast_bits_per_second: least * bits,
+        chain_bits_per_second: last * bits,
+    })
 }
 
 fn mac_of(lab: &Lab, host: usize) -> anyhow::Result<MacAddr> {
-    Ok(lab.run_on(&lab.hosts()[host], || Interface::find(Some(INTERFACE)))??.mac)
+    Ok(lab
+        .run_on(&lab.hosts()[host], || Interface::find(Some(INTERFACE)))??
+        .mac)
 }
 
 /// Returns the frames per second at each host. Each host sends to the one that `next` names: the
@@ -127,13 +187,24 @@ fn received(
         // A frame to an address that the switch has not seen goes to all ports.
         let greeting = Some(frame(mac, GROUP, 46));
         let frame = next(number).map(|to| frame(mac, to, mtu_bytes));
-        let machine = Passing { greeting, frame, is_source: number == 0, owed: 0, received: Arc::clone(&count) };
+        let machine = Passing {
+            greeting,
+            frame,
+            is_source: number == 0,
+            owed: 0,
+            received: Arc::clone(&count),
+        };
         let port = lab.run_on(host, open)??;
         counts.push(count);
         ends.push((port, machine, Waker::new()?));
     }
     let wakers: Vec<Waker> = ends.iter().map(|(.., waker)| waker.clone()).collect();
-    let read = || counts.iter().map(|count| count.load(Ordering::Relaxed)).collect::<Vec<_>>();
+    let read = || {
+        counts
+            .iter()
+            .map(|count| count.load(Ordering::Relaxed))
+            .collect::<Vec<_>>()
+    };
     thread::scope(|scope| {
         let run = |(port, machine, waker)| scope.spawn(|| run(port, machine, waker, &over));
         let running: Vec<_> = ends.into_iter().map(run).collect();
@@ -146,7 +217,11 @@ fn received(
         for end in running {
             end.join().expect("a loop does not panic")?;
         }
-        Ok(before.iter().zip(after).map(|(before, after)| (after - before) as f64 / seconds).collect())
+        Ok(before
+            .iter()
+            .zip(after)
+            .map(|(before, after)| (after - before) as f64 / seconds)
+            .collect())
     })
 }
 
@@ -156,14 +231,25 @@ fn open() -> anyhow::Result<Port> {
     Ok(Port::open(&Interface::find(Some(INTERFACE))?, config)?)
 }
 
-fn run(mut port: Port, mut machine: Passing, waker: Waker, over: &AtomicBool) -> anyhow::Result<()> {
-    drive(&mut port, &mut machine, &waker, &Clock::start(), |machine, _| match over.load(Ordering::Acquire) {
-        true => {
-            (machine.is_source, machine.owed) = (false, 0);
-            ControlFlow::Break(())
-        }
-        false => ControlFlow::Continue(()),
-    })
+fn run(
+    mut port: Port,
+    mut machine: Passing,
+    waker: Waker,
+    over: &AtomicBool,
+) -> anyhow::Result<()> {
+    drive(
+        &mut port,
+        &mut machine,
+        &waker,
+        &Clock::start(),
+        |machine, _| match over.load(Ordering::Acquire) {
+            true => {
+                (machine.is_source, machine.owed) = (false, 0);
+                ControlFlow::Break(())
+            }
+            false => ControlFlow::Continue(()),
+        },
+    )
     .context("moving raw frames")
 }
 
@@ -185,7 +271,8 @@ struct Passing {
 impl Machine for Passing {
     fn handle_frame(&mut self, _: Instant, _: &[u8]) {
         // This is the only writer: a plain store avoids a locked addition.
-        self.received.store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.received
+            .store(self.received.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         self.owed = (self.owed + 1).min(MAX_OWED);
     }
 
@@ -196,7 +283,10 @@ impl Machine for Passing {
             buffer[..greeting.len()].copy_from_slice(&greeting);
             return Some(greeting.len());
         }
-        let frame = self.frame.as_ref().filter(|_| self.is_source || self.owed > 0)?;
+        let frame = self
+            .frame
+            .as_ref()
+            .filter(|_| self.is_source || self.owed > 0)?;
         buffer[..frame.len()].copy_from_slice(frame);
         self.owed = self.owed.saturating_sub(1);
         Some(frame.len())

@@ -32,8 +32,8 @@ pub struct PerfJob<'a> {
     pub iterations: u32,
 }
 
-/// Kind of plan and bytes of a segment (empty and 0 for an MPI), and the times of broadcasts, each followed by a
-/// barrier, and of barriers.
+/// Kind of plan and bytes of a segment (empty and 0 for an MPI), and the times of broadcasts, each
+/// followed by a barrier, and of barriers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Measured {
     pub via: String,
@@ -44,34 +44,73 @@ pub struct Measured {
 }
 
 impl Site<'_> {
-    pub fn start(&self, host: &str, subcommand: &str, arguments: &[&str]) -> anyhow::Result<Running> {
+    pub fn start(
+        &self,
+        host: &str,
+        subcommand: &str,
+        arguments: &[&str],
+    ) -> anyhow::Result<Running> {
         let mut command = self.program.on(self.lab, host, subcommand)?;
         // They use no keys yet.
-        command.args(["--quiet", "--no-key", "-i", INTERFACE]).args(arguments);
+        command
+            .args(["--quiet", "--no-key", "-i", INTERFACE])
+            .args(arguments);
         Running::start(format!("ethbcast {subcommand} on {host}"), command)
     }
 
     /// Runs `ethbcast perf` on all hosts. Returns the times of each size, or the failure of the
     /// program.
-    pub fn perf(&self, job: &PerfJob, limit: Duration) -> anyhow::Result<Result<Vec<Measured>, String>> {
+    pub fn perf(
+        &self,
+        job: &PerfJob,
+        limit: Duration,
+    ) -> anyhow::Result<Result<Vec<Measured>, String>> {
         let hosts = self.lab.hosts();
         let ranks = (hosts.len() * job.ranks_per_host).to_string();
-        let sizes = job.sizes.iter().map(u64::to_string).collect::<Vec<_>>().join(",");
+        let sizes = job
+            .sizes
+            .iter()
+            .map(u64::to_string)
+            .collect::<Vec<_>>()
+            .join(",");
         let iterations = job.iterations.to_string();
-        let own = ["--root", "--json", "-n", &ranks, "--sizes", &sizes, "--iterations", &iterations];
+        let own = [
+            "--root",
+            "--json",
+            "-n",
+            &ranks,
+            "--sizes",
+            &sizes,
+            "--iterations",
+            &iterations,
+        ];
         let root_options = [&own[..], &job.root_options, &job.options].concat();
-        let mut root = self.start(hosts.first().context("a lab has hosts")?, "perf", &root_options)?;
+        let mut root = self.start(
+            hosts.first().context("a lab has hosts")?,
+            "perf",
+            &root_options,
+        )?;
         if job.ranks_per_host > 1 {
             std::thread::sleep(FIRST_WITHIN);
         }
         let mut members = Vec::new();
-        for host in hosts.iter().flat_map(|host| std::iter::repeat_n(host, job.ranks_per_host)).skip(1) {
-            members.push(self.start(host, "perf", &[&["-n", &ranks][..], &job.options].concat())?);
+        for host in hosts
+            .iter()
+            .flat_map(|host| std::iter::repeat_n(host, job.ranks_per_host))
+            .skip(1)
+        {
+            members.push(self.start(
+                host,
+                "perf",
+                &[&["-n", &ranks][..], &job.options].concat(),
+            )?);
         }
         let ended: Ended = root.wait(limit, self.interrupt)?;
         if ended.is_ok() {
             // The root's report has their verdicts; their own output does not matter.
-            members.iter_mut().try_for_each(|member| member.wait(AFTERWARDS, self.interrupt).map(drop))?;
+            members
+                .iter_mut()
+                .try_for_each(|member| member.wait(AFTERWARDS, self.interrupt).map(drop))?;
         }
         match ended {
             Ok(report) => read(&report, job.sizes.len()).map(Ok),
@@ -80,12 +119,20 @@ impl Site<'_> {
     }
 
     pub fn calibrate(&self, others: &[String], file: &Path, limit: Duration) -> anyhow::Result<()> {
-        let answering =
-            others.iter().map(|host| self.start(host, "probe", &["--answer"])).collect::<anyhow::Result<Vec<_>>>()?;
-        let name = file.to_str().context("the path of the calibration is not valid UTF-8")?;
+        let answering = others
+            .iter()
+            .map(|host| self.start(host, "probe", &["--answer"]))
+            .collect::<anyhow::Result<Vec<_>>>()?;
+        let name = file
+            .to_str()
+            .context("the path of the calibration is not valid UTF-8")?;
         let count = others.len().to_string();
         let root = &self.lab.hosts()[0];
-        let mut probe = self.start(root, "probe", &["-n", &count, "--max-wait", "20", "--out", name])?;
+        let mut probe = self.start(
+            root,
+            "probe",
+            &["-n", &count, "--max-wait", "20", "--out", name],
+        )?;
         let ended: Ended = probe.wait(limit, self.interrupt)?;
         drop(answering);
         ended.map(drop).map_err(anyhow::Error::msg)
@@ -98,10 +145,18 @@ fn read(report: &str, sizes: usize) -> anyhow::Result<Vec<Measured>> {
         let result = &report["results"][at];
         let times = |of: &str| {
             let key = |key: &str| format!("{of}{key}");
-            let number =
-                |key: String| result[&key].as_f64().with_context(|| format!("`ethbcast perf` reports no {key}"));
-            let (middle80, median, p99) = (key("middle_80_percent_mean"), key("median"), key("p99"));
-            anyhow::Ok(Times { middle80: number(middle80)?, median: number(median)?, p99: number(p99)? })
+            let number = |key: String| {
+                result[&key]
+                    .as_f64()
+                    .with_context(|| format!("`ethbcast perf` reports no {key}"))
+            };
+            let (middle80, median, p99) =
+                (key("middle_80_percent_mean"), key("median"), key("p99"));
+            anyhow::Ok(Times {
+                middle80: number(middle80)?,
+                median: number(median)?,
+                p99: number(p99)?,
+            })
         };
         anyhow::Ok(Measured {
             via: result["via"].as_str().unwrap_or_default().to_owned(),
@@ -125,12 +180,32 @@ mod tests {
             "min": 0.5, "median": 0.75, "p99": 1.0, "middle_80_percent_mean": 0.875,
             "barrier_median": 0.1, "barrier_p99": 0.3, "barrier_middle_80_percent_mean": 0.2}]}"#;
         let measured = read(report, 1).expect("a report");
-        assert_eq!((measured[0].via.as_str(), measured[0].segment_bytes), ("chain", 1468));
+        assert_eq!(
+            (measured[0].via.as_str(), measured[0].segment_bytes),
+            ("chain", 1468)
+        );
         assert_eq!(measured[0].predicted_seconds, Some(0.25));
-        assert_eq!(measured[0].broadcast, Times { middle80: 0.875, median: 0.75, p99: 1.0 });
-        assert_eq!(measured[0].barrier, Times { middle80: 0.2, median: 0.1, p99: 0.3 });
+        assert_eq!(
+            measured[0].broadcast,
+            Times {
+                middle80: 0.875,
+                median: 0.75,
+                p99: 1.0
+            }
+        );
+        assert_eq!(
+            measured[0].barrier,
+            Times {
+                middle80: 0.2,
+                median: 0.1,
+                p99: 0.3
+            }
+        );
         let error = |report: &str, sizes| read(report, sizes).expect_err("no report").to_string();
-        assert_eq!(error(report, 2), "`ethbcast perf` reports no middle_80_percent_mean");
+        assert_eq!(
+            error(report, 2),
+            "`ethbcast perf` reports no middle_80_percent_mean"
+        );
         assert_eq!(error("", 0), "`ethbcast perf` printed no JSON");
     }
 }

@@ -32,14 +32,18 @@ pub struct Interrupt {
 
 impl Interrupt {
     pub fn hold() -> io::Result<Self> {
-        let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP].into_iter().collect();
+        let held: SigSet = [Signal::SIGINT, Signal::SIGTERM, Signal::SIGHUP]
+            .into_iter()
+            .collect();
         let pending = SignalFd::with_flags(&held, SfdFlags::SFD_CLOEXEC | SfdFlags::SFD_NONBLOCK)?;
         held.thread_block()?;
         Ok(Self { pending })
     }
 
     pub fn check(&self) -> anyhow::Result<()> {
-        let Some(told) = self.pending.read_signal()? else { return Ok(()) };
+        let Some(told) = self.pending.read_signal()? else {
+            return Ok(());
+        };
         // Only these three signals are polled.
         Err(Interrupted(Signal::try_from(told.ssi_signo as i32).unwrap_or(Signal::SIGTERM)).into())
     }
@@ -63,9 +67,14 @@ impl Program {
                  --ethbcast"
             );
         }
-        let path = fs::canonicalize(&path).with_context(|| format!("looking for {}", path.display()))?;
-        let path = path.to_str().context("the path of ethbcast is not valid UTF-8: give another with --ethbcast")?;
-        Ok(Self { path: path.to_owned() })
+        let path =
+            fs::canonicalize(&path).with_context(|| format!("looking for {}", path.display()))?;
+        let path = path
+            .to_str()
+            .context("the path of ethbcast is not valid UTF-8: give another with --ethbcast")?;
+        Ok(Self {
+            path: path.to_owned(),
+        })
     }
 
     /// Returns a command of the program on a host of a lab, to which arguments can be added.
@@ -100,9 +109,19 @@ impl Running {
     pub fn start(name: impl Into<String>, mut command: Command) -> anyhow::Result<Self> {
         let name = name.into();
         let (stdout, stderr) = (tempfile::tempfile()?, tempfile::tempfile()?);
-        command.stdin(Stdio::null()).stdout(stdout.try_clone()?).stderr(stderr.try_clone()?);
-        let child = command.spawn().with_context(|| format!("starting {name}"))?;
-        Ok(Self { name, child, stdout, stderr })
+        command
+            .stdin(Stdio::null())
+            .stdout(stdout.try_clone()?)
+            .stderr(stderr.try_clone()?);
+        let child = command
+            .spawn()
+            .with_context(|| format!("starting {name}"))?;
+        Ok(Self {
+            name,
+            child,
+            stdout,
+            stderr,
+        })
     }
 
     /// Waits for the program's end. A program that exceeds `limit` counts as failed.
@@ -113,7 +132,11 @@ impl Running {
                 return Ok(ended);
             }
             if Instant::now() > deadline {
-                return Ok(Err(format!("{} has not ended after {:.0} s", self.name, limit.as_secs_f64())));
+                return Ok(Err(format!(
+                    "{} has not ended after {:.0} s",
+                    self.name,
+                    limit.as_secs_f64()
+                )));
             }
             thread::sleep(LOOK_EVERY);
             interrupt.check()?;
@@ -121,15 +144,21 @@ impl Running {
     }
 
     pub fn ended(&mut self) -> anyhow::Result<Option<Ended>> {
-        let Some(status) = self.child.try_wait()? else { return Ok(None) };
+        let Some(status) = self.child.try_wait()? else {
+            return Ok(None);
+        };
         if status.success() {
             return Ok(Some(Ok(text(&mut self.stdout)?)));
         }
         // Some programs complain on stdout, such as MPICH's launcher.
         let log = text(&mut self.stdout)? + &text(&mut self.stderr)?;
         // Some programs end their output with a line of dashes.
-        let words =
-            log.lines().rev().find(|line| line.contains(char::is_alphanumeric)).unwrap_or("it said nothing").trim();
+        let words = log
+            .lines()
+            .rev()
+            .find(|line| line.contains(char::is_alphanumeric))
+            .unwrap_or("it said nothing")
+            .trim();
         Ok(Some(Err(format!("{}: {status}: {words}", self.name))))
     }
 }
@@ -163,10 +192,21 @@ mod tests {
     fn a_program_ends_with_its_output_or_its_complaint_or_too_late() {
         let interrupt = Interrupt::hold().expect("signals can be held");
         let wait = |script: &str, limit_ms| {
-            shell(script).wait(Duration::from_millis(limit_ms), &interrupt).expect("no signal")
+            shell(script)
+                .wait(Duration::from_millis(limit_ms), &interrupt)
+                .expect("no signal")
         };
-        assert_eq!(wait("echo all of it; echo noise >&2", 20_000), Ok("all of it\n".to_owned()));
-        assert_eq!(wait("echo no >&2; echo >&2; exit 3", 20_000), Err("the shell: exit status: 3: no".to_owned()));
-        assert_eq!(wait("exec sleep 60", 50), Err("the shell has not ended after 0 s".to_owned()));
+        assert_eq!(
+            wait("echo all of it; echo noise >&2", 20_000),
+            Ok("all of it\n".to_owned())
+        );
+        assert_eq!(
+            wait("echo no >&2; echo >&2; exit 3", 20_000),
+            Err("the shell: exit status: 3: no".to_owned())
+        );
+        assert_eq!(
+            wait("exec sleep 60", 50),
+            Err("the shell has not ended after 0 s".to_owned())
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Results of the benchmark, as text and as JSON. Repeated runs have tables and statistics of their times.
+//! Results of the benchmark, as text and as JSON. Repeated runs have tables and statistics of their
+//! times.
 
 use crate::cluster::Ceiling;
 use ethbcast_lab::format_rate;
@@ -9,7 +10,8 @@ use std::fmt::Write;
 /// Largest broadcast that is measured in memory, in bytes; larger ones are files.
 pub const MAX_MESSAGE: u64 = 1 << 20;
 
-/// Setting of a cell. Unshaped cables have no rate, and 0 as the bytes that a token bucket passes at once.
+/// Setting of a cell. Unshaped cables have no rate, and 0 as the bytes that a token bucket passes
+/// at once.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     pub receivers: u16,
@@ -32,8 +34,11 @@ impl Setting {
     /// Returns the time below which a broadcast cannot have crossed a cable: that of one copy, less
     /// the burst of the cable's token bucket.
     pub fn least_seconds(&self) -> f64 {
-        let burst_seconds = self.rate.map_or(0.0, |rate| self.burst_bytes as f64 * 8.0 / rate as f64);
-        self.wire_seconds().map_or(0.0, |seconds| seconds - burst_seconds)
+        let burst_seconds = self
+            .rate
+            .map_or(0.0, |rate| self.burst_bytes as f64 * 8.0 / rate as f64);
+        self.wire_seconds()
+            .map_or(0.0, |seconds| seconds - burst_seconds)
     }
 
     pub fn is_file(&self) -> bool {
@@ -63,7 +68,11 @@ pub struct Run {
 impl Run {
     /// Returns the time in seconds, if all receivers have correct data.
     pub fn seconds(&self, receivers: u16) -> Option<f64> {
-        self.outcome.as_ref().ok().filter(|figures| figures.verified == receivers).map(|figures| figures.seconds)
+        self.outcome
+            .as_ref()
+            .ok()
+            .filter(|figures| figures.verified == receivers)
+            .map(|figures| figures.seconds)
     }
 }
 
@@ -93,17 +102,22 @@ impl Cell {
 
     pub fn seconds(&self, run: &Run) -> Option<f64> {
         let figures = run.outcome.as_ref().ok()?;
-        run.seconds(self.setting.receivers).filter(|_| self.is_over_wire(figures))
+        run.seconds(self.setting.receivers)
+            .filter(|_| self.is_over_wire(figures))
     }
 
     /// Returns the time of raw frames for this size, as a broadcast and as a chain.
     pub fn raw_seconds(&self) -> [(&'static str, f64); 2] {
         let bits = self.setting.size_bytes as f64 * 8.0;
-        [("raw broadcast", self.raw.broadcast_bits_per_second), ("raw chain", self.raw.chain_bits_per_second)]
-            .map(|(name, rate)| (name, bits / rate))
+        [
+            ("raw broadcast", self.raw.broadcast_bits_per_second),
+            ("raw chain", self.raw.chain_bits_per_second),
+        ]
+        .map(|(name, rate)| (name, bits / rate))
     }
 
-    /// Returns the fastest of all that finished over the wire, compared with others if there are any.
+    /// Returns the fastest of all that finished over the wire, compared with others if there are
+    /// any.
     pub fn winner(&self) -> Option<Winner<'_>> {
         let best = |own: bool| {
             let runs = self.runs.iter().filter(move |run| run.is_own == own);
@@ -116,7 +130,11 @@ impl Cell {
             (ours, theirs) => (ours.or(theirs)?, None),
         };
         let (run, seconds) = won;
-        Some(Winner { tool: &run.tool, is_own: run.is_own, factor: other.map(|other| other.1 / seconds) })
+        Some(Winner {
+            tool: &run.tool,
+            is_own: run.is_own,
+            factor: other.map(|other| other.1 / seconds),
+        })
     }
 }
 
@@ -222,7 +240,11 @@ pub fn text(report: &Report) -> String {
              the same driver, in this run and without loss.\n\
              not over the wire: a receiver's interface did not count the bytes, or it took less than a cable takes.\n\
              CPU s/GiB: processor time of all programs for each GiB at a receiver.\n";
-    let machine: Vec<String> = report.machine.iter().map(|(what, is)| format!("{what} {is}")).collect();
+    let machine: Vec<String> = report
+        .machine
+        .iter()
+        .map(|(what, is)| format!("{what} {is}"))
+        .collect();
     text + &machine.join(", ")
 }
 
@@ -231,8 +253,9 @@ const TIMES_WIRE: usize = 7;
 const SHARE_OF_RAW: usize = 8;
 
 pub fn table(report: &Report) -> Table {
-    let mut table =
-        Table::under("receivers, MTU, rate, loss, size, tool, seconds, x wire, % of raw, CPU s/GiB, verified, remark");
+    let mut table = Table::under(
+        "receivers, MTU, rate, loss, size, tool, seconds, x wire, % of raw, CPU s/GiB, verified, remark",
+    );
     for cell in &report.cells {
         let limit = cell.setting.wire_seconds();
         if let Some(limit) = limit {
@@ -253,10 +276,21 @@ fn row_of(cell: &Cell, run: &Run) -> Vec<String> {
     match &run.outcome {
         Err(why) => row(cell, &run.tool, None, ["-", "-", why]),
         Ok(figures) => {
-            let cost = figures.processor_seconds_per_gib.map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
-            let remark = if figures.verified == receivers { "" } else { "the others' bytes are not the source's" };
+            let cost = figures
+                .processor_seconds_per_gib
+                .map_or_else(|| "-".to_owned(), |cost| format!("{cost:.2}"));
+            let remark = if figures.verified == receivers {
+                ""
+            } else {
+                "the others' bytes are not the source's"
+            };
             let verified = format!("{}/{receivers}", figures.verified);
-            let mut row = row(cell, &run.tool, Some(figures.seconds), [&cost, &verified, remark]);
+            let mut row = row(
+                cell,
+                &run.tool,
+                Some(figures.seconds),
+                [&cost, &verified, remark],
+            );
             if !cell.is_over_wire(figures) {
                 // A ratio would compare memory with a cable.
                 (row[TIMES_WIRE], row[SHARE_OF_RAW]) = (NOT_OVER_WIRE.to_owned(), "-".to_owned());
@@ -266,17 +300,29 @@ fn row_of(cell: &Cell, run: &Run) -> Vec<String> {
     }
 }
 
-fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: [&str; 3]) -> Vec<String> {
+fn row(
+    cell: &Cell,
+    tool: &str,
+    seconds: Option<f64>,
+    [cost, verified, remark]: [&str; 3],
+) -> Vec<String> {
     let setting = &cell.setting;
-    let times = setting.wire_seconds().zip(seconds).map(|(limit, seconds)| format!("{:.3}", seconds / limit));
+    let times = setting
+        .wire_seconds()
+        .zip(seconds)
+        .map(|(limit, seconds)| format!("{:.3}", seconds / limit));
     // A chain is compared with the raw chain, everything else with the raw broadcast.
     let raw = cell.raw_seconds()[usize::from(tool.contains("chain"))].1;
-    let share = seconds.filter(|_| tool != WIRE_LIMIT).map(|seconds| raw / seconds);
+    let share = seconds
+        .filter(|_| tool != WIRE_LIMIT)
+        .map(|seconds| raw / seconds);
     let dash = || "-".to_owned();
     vec![
         setting.receivers.to_string(),
         setting.mtu_bytes.to_string(),
-        setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate),
+        setting
+            .rate
+            .map_or_else(|| "unshaped".to_owned(), format_rate),
         format!("{} %", setting.loss * 100.0),
         size(setting.size_bytes),
         tool.to_owned(),
@@ -290,12 +336,18 @@ fn row(cell: &Cell, tool: &str, seconds: Option<f64>, [cost, verified, remark]: 
 }
 
 pub fn receivers(count: u16) -> String {
-    if count == 1 { "1 receiver".to_owned() } else { format!("{count} receivers") }
+    if count == 1 {
+        "1 receiver".to_owned()
+    } else {
+        format!("{count} receivers")
+    }
 }
 
 pub fn place(cell: &Cell) -> String {
     let setting = &cell.setting;
-    let rate = setting.rate.map_or_else(|| "unshaped".to_owned(), format_rate);
+    let rate = setting
+        .rate
+        .map_or_else(|| "unshaped".to_owned(), format_rate);
     format!(
         "{} to {}, MTU {}, {rate}, loss {} %",
         size(setting.size_bytes),
@@ -308,11 +360,21 @@ pub fn place(cell: &Cell) -> String {
 pub fn fastest(cell: &Cell) -> String {
     match cell.winner() {
         None => "nobody finished".to_owned(),
-        Some(Winner { tool, factor: None, .. }) => tool.to_owned(),
-        Some(Winner { tool, is_own: true, factor: Some(factor) }) => {
+        Some(Winner {
+            tool, factor: None, ..
+        }) => tool.to_owned(),
+        Some(Winner {
+            tool,
+            is_own: true,
+            factor: Some(factor),
+        }) => {
             format!("{tool}, {factor:.2} x faster than the best of the others")
         }
-        Some(Winner { tool, is_own: false, factor: Some(factor) }) => format!("{tool}, {factor:.2} x faster than ours"),
+        Some(Winner {
+            tool,
+            is_own: false,
+            factor: Some(factor),
+        }) => format!("{tool}, {factor:.2} x faster than ours"),
     }
 }
 
@@ -333,7 +395,13 @@ pub struct Table {
 
 impl Table {
     pub fn new(heading: &[impl AsRef<str>]) -> Self {
-        Self { heading: heading.iter().map(|cell| cell.as_ref().to_owned()).collect(), rows: Vec::new() }
+        Self {
+            heading: heading
+                .iter()
+                .map(|cell| cell.as_ref().to_owned())
+                .collect(),
+            rows: Vec::new(),
+        }
     }
 
     pub fn under(heading: &str) -> Self {
@@ -341,7 +409,11 @@ impl Table {
     }
 
     pub fn push(&mut self, row: Vec<String>) {
-        assert_eq!(row.len(), self.heading.len(), "a row has one cell per column");
+        assert_eq!(
+            row.len(),
+            self.heading.len(),
+            "a row has one cell per column"
+        );
         self.rows.push(row);
     }
 
@@ -350,15 +422,24 @@ impl Table {
     pub fn aligned(&self) -> String {
         let last = self.heading.len().saturating_sub(1);
         let lines = || self.lines();
-        let width = |column: usize| lines().map(|line| line[column].chars().count()).max().unwrap_or(0);
+        let width = |column: usize| {
+            lines()
+                .map(|line| line[column].chars().count())
+                .max()
+                .unwrap_or(0)
+        };
         let widths: Vec<usize> = (0..self.heading.len()).map(width).collect();
         let mut text = String::new();
         for line in lines() {
-            let cells = line.iter().zip(&widths).enumerate().map(|(column, (cell, &width))| match column {
-                0 => format!("{cell:<width$}"),
-                _ if column == last => (*cell).to_owned(),
-                _ => format!("{cell:>width$}"),
-            });
+            let cells = line
+                .iter()
+                .zip(&widths)
+                .enumerate()
+                .map(|(column, (cell, &width))| match column {
+                    0 => format!("{cell:<width$}"),
+                    _ if column == last => (*cell).to_owned(),
+                    _ => format!("{cell:>width$}"),
+                });
             writeln!(text, "{}", cells.collect::<Vec<_>>().join("  ").trim_end())
                 .expect("writing to a String cannot fail");
         }
@@ -366,16 +447,30 @@ impl Table {
     }
 
     pub fn csv(&self) -> String {
-        self.lines().map(|line| line.iter().map(|cell| quoted(cell)).collect::<Vec<_>>().join(",") + "\n").collect()
+        self.lines()
+            .map(|line| {
+                line.iter()
+                    .map(|cell| quoted(cell))
+                    .collect::<Vec<_>>()
+                    .join(",")
+                    + "\n"
+            })
+            .collect()
     }
 
     pub fn lines(&self) -> impl Iterator<Item = Vec<&str>> {
-        std::iter::once(&self.heading).chain(&self.rows).map(|line| line.iter().map(String::as_str).collect())
+        std::iter::once(&self.heading)
+            .chain(&self.rows)
+            .map(|line| line.iter().map(String::as_str).collect())
     }
 }
 
 fn quoted(cell: &str) -> String {
-    if cell.contains([',', '"', '\n', '\r']) { format!("\"{}\"", cell.replace('"', "\"\"")) } else { cell.to_owned() }
+    if cell.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", cell.replace('"', "\"\""))
+    } else {
+        cell.to_owned()
+    }
 }
 
 /// Returns the median, the mean of the two middle values for an even number; `None` of nothing.
@@ -398,8 +493,11 @@ impl Times {
     pub fn of(mut seconds: Vec<f64>) -> Option<Self> {
         seconds.sort_by(f64::total_cmp);
         // Nearest-rank quantile, as in `ethbcast perf`.
-        let quantile =
-            |part: f64| seconds.get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1)).copied();
+        let quantile = |part: f64| {
+            seconds
+                .get(((part * seconds.len() as f64).ceil() as usize).saturating_sub(1))
+                .copied()
+        };
         let tenth = seconds.len() / 10;
         let middle = &seconds[tenth..seconds.len() - tenth];
         Some(Self {
@@ -418,96 +516,195 @@ pub(crate) mod tests {
         let run = |&(tool, seconds): &(&str, Option<f64>)| Run {
             tool: tool.to_owned(),
             is_own: tool.starts_with("ethbcast"),
-            outcome: seconds.ok_or_else(|| "it <failed>".to_owned()).map(|seconds| Figures {
-                seconds,
-                processor_seconds_per_gib: setting.is_file().then_some(1.5),
-                verified: setting.receivers,
-                is_counted: true,
-            }),
+            outcome: seconds
+                .ok_or_else(|| "it <failed>".to_owned())
+                .map(|seconds| Figures {
+                    seconds,
+                    processor_seconds_per_gib: setting.is_file().then_some(1.5),
+                    verified: setting.receivers,
+                    is_counted: true,
+                }),
         };
-        let raw = Ceiling { broadcast_bits_per_second: 1e9, chain_bits_per_second: 5e8 };
-        Cell { setting, raw, runs: times.iter().map(run).collect() }
+        let raw = Ceiling {
+            broadcast_bits_per_second: 1e9,
+            chain_bits_per_second: 5e8,
+        };
+        Cell {
+            setting,
+            raw,
+            runs: times.iter().map(run).collect(),
+        }
     }
 
     pub(crate) fn setting(receivers: u16, size_bytes: u64, loss: f64) -> Setting {
-        Setting { receivers, mtu_bytes: 1500, rate: Some(100_000_000), loss, size_bytes, burst_bytes: 6250 }
+        Setting {
+            receivers,
+            mtu_bytes: 1500,
+            rate: Some(100_000_000),
+            loss,
+            size_bytes,
+            burst_bytes: 6250,
+        }
     }
 
     #[test]
     fn the_fastest_tool_is_named_even_if_it_is_another() {
         let winner = |times: &[(&str, Option<f64>)]| {
             let cell = cell(setting(3, 1 << 24, 0.0), times);
-            cell.winner().map(|winner| (winner.tool.to_owned(), winner.is_own, winner.factor))
+            cell.winner()
+                .map(|winner| (winner.tool.to_owned(), winner.is_own, winner.factor))
         };
         let (chain, cast) = ("ethbcast chain", "ethbcast cast");
         assert_eq!(
-            winner(&[(chain, Some(2.0)), (cast, Some(3.0)), ("udpcast", Some(5.0)), ("uftp", None)]),
+            winner(&[
+                (chain, Some(2.0)),
+                (cast, Some(3.0)),
+                ("udpcast", Some(5.0)),
+                ("uftp", None)
+            ]),
             Some((chain.to_owned(), true, Some(2.5)))
         );
         assert_eq!(
             winner(&[(chain, Some(4.0)), ("TCP chain", Some(2.0))]),
             Some(("TCP chain".to_owned(), false, Some(2.0)))
         );
-        assert_eq!(winner(&[(chain, Some(2.0)), (cast, None)]), Some((chain.to_owned(), true, None)));
+        assert_eq!(
+            winner(&[(chain, Some(2.0)), (cast, None)]),
+            Some((chain.to_owned(), true, None))
+        );
         assert_eq!(winner(&[(chain, None)]), None);
     }
 
     #[test]
     fn a_run_whose_receivers_do_not_all_have_the_bytes_has_no_time() {
         let mut broken = cell(setting(3, 1 << 24, 0.0), &[("ethbcast chain", Some(2.0))]);
-        let report = |cell: &Cell| Report { machine: vec![], skipped: vec![], cells: vec![cell.clone()] };
+        let report = |cell: &Cell| Report {
+            machine: vec![],
+            skipped: vec![],
+            cells: vec![cell.clone()],
+        };
         assert!(report(&broken).all_verified());
         broken.runs[0].outcome.as_mut().expect("finished").verified = 2;
-        assert_eq!((broken.winner(), report(&broken).all_verified()), (None, false));
+        assert_eq!(
+            (broken.winner(), report(&broken).all_verified()),
+            (None, false)
+        );
     }
 
     #[test]
     fn a_run_faster_than_the_cable_or_not_counted_is_no_winner_and_has_no_ratio() {
         // 1 MiB at 100 Mbit/s takes 86.5 ms, of which a full bucket saves 0.5.
         let setting = setting(7, 1 << 20, 0.0);
-        let mut cell = cell(setting, &[("ethbcast cast", Some(0.0861)), ("MPICH", Some(0.0068)), ("uftp", Some(0.3))]);
-        cell.runs.push(Run { tool: "udpcast".to_owned(), ..cell.runs[0].clone() });
+        let mut cell = cell(
+            setting,
+            &[
+                ("ethbcast cast", Some(0.0861)),
+                ("MPICH", Some(0.0068)),
+                ("uftp", Some(0.3)),
+            ],
+        );
+        cell.runs.push(Run {
+            tool: "udpcast".to_owned(),
+            ..cell.runs[0].clone()
+        });
         cell.runs[3].outcome.as_mut().expect("finished").is_counted = false;
-        assert_eq!(cell.winner().map(|winner| (winner.tool, winner.is_own)), Some(("ethbcast cast", true)));
-        let report = Report { machine: vec![], skipped: vec![], cells: vec![cell] };
-        let marks = |report: &Report| -> Vec<String> {
-            table(report).lines().skip(4).map(|line| format!("{} {}", line[TIMES_WIRE], line[SHARE_OF_RAW])).collect()
+        assert_eq!(
+            cell.winner().map(|winner| (winner.tool, winner.is_own)),
+            Some(("ethbcast cast", true))
+        );
+        let report = Report {
+            machine: vec![],
+            skipped: vec![],
+            cells: vec![cell],
         };
-        assert_eq!(marks(&report), ["0.995 10", "not over the wire -", "3.468 3", "not over the wire -"]);
+        let marks = |report: &Report| -> Vec<String> {
+            table(report)
+                .lines()
+                .skip(4)
+                .map(|line| format!("{} {}", line[TIMES_WIRE], line[SHARE_OF_RAW]))
+                .collect()
+        };
+        assert_eq!(
+            marks(&report),
+            [
+                "0.995 10",
+                "not over the wire -",
+                "3.468 3",
+                "not over the wire -"
+            ]
+        );
         let runs = json(&report)["cells"][0]["runs"].clone();
-        assert_eq!([0, 1, 2, 3].map(|at| runs[at]["over_wire"] == true), [true, false, true, false]);
+        assert_eq!(
+            [0, 1, 2, 3].map(|at| runs[at]["over_wire"] == true),
+            [true, false, true, false]
+        );
         // Without a rate only the counters say it.
         let mut unshaped = report;
         unshaped.cells[0].setting.rate = None;
-        assert_eq!(unshaped.cells[0].winner().map(|winner| winner.tool), Some("MPICH"));
+        assert_eq!(
+            unshaped.cells[0].winner().map(|winner| winner.tool),
+            Some("MPICH")
+        );
     }
 
     #[test]
     fn the_wire_limit_counts_every_frames_headers() {
-        assert_eq!(setting(1, 1468, 0.0).wire_seconds(), Some(1514.0 * 8.0 / 1e8));
-        assert_eq!(Setting { rate: None, ..setting(1, 1468, 0.0) }.wire_seconds(), None);
+        assert_eq!(
+            setting(1, 1468, 0.0).wire_seconds(),
+            Some(1514.0 * 8.0 / 1e8)
+        );
+        assert_eq!(
+            Setting {
+                rate: None,
+                ..setting(1, 1468, 0.0)
+            }
+            .wire_seconds(),
+            None
+        );
     }
 
     #[test]
     fn every_table_has_the_limits_of_the_same_run_and_says_who_failed() {
-        let times = [("ethbcast chain", Some(2.0)), ("TCP chain", Some(1.5)), ("uftp", None)];
+        let times = [
+            ("ethbcast chain", Some(2.0)),
+            ("TCP chain", Some(1.5)),
+            ("uftp", None),
+        ];
         let report = Report {
             machine: vec![("Linux".to_owned(), "6".to_owned())],
             skipped: vec![("udpcast".to_owned(), "install it".to_owned())],
             cells: vec![cell(setting(7, 16 << 20, 0.01), &times)],
         };
         let text = text(&report);
-        let line =
-            |tool: &str| text.lines().find(|line| line.contains(tool)).unwrap_or_else(|| panic!("{tool}: {text}"));
-        for tool in ["wire limit", "raw broadcast", "raw chain", "ethbcast chain", "TCP chain", "uftp"] {
+        let line = |tool: &str| {
+            text.lines()
+                .find(|line| line.contains(tool))
+                .unwrap_or_else(|| panic!("{tool}: {text}"))
+        };
+        for tool in [
+            "wire limit",
+            "raw broadcast",
+            "raw chain",
+            "ethbcast chain",
+            "TCP chain",
+            "uftp",
+        ] {
             let words: Vec<&str> = line(tool).split_whitespace().collect();
-            assert_eq!(words[..7], ["7", "1500", "100mbit", "1", "%", "16", "MiB"], "{tool}");
+            assert_eq!(
+                words[..7],
+                ["7", "1500", "100mbit", "1", "%", "16", "MiB"],
+                "{tool}"
+            );
         }
         // 16 MiB at 500 Mbit/s take 0.268 s.
-        assert!(line("ethbcast chain").contains(" 13 ") && line("ethbcast chain").ends_with("7/7"), "{text}");
+        assert!(
+            line("ethbcast chain").contains(" 13 ") && line("ethbcast chain").ends_with("7/7"),
+            "{text}"
+        );
         assert!(line("uftp").ends_with("it <failed>"), "{text}");
         assert!(
-            text.contains("TCP chain, 1.33 x faster than ours") && text.contains("not measured: udpcast"),
+            text.contains("TCP chain, 1.33 x faster than ours")
+                && text.contains("not measured: udpcast"),
             "{text}"
         );
     }
@@ -517,8 +714,14 @@ pub(crate) mod tests {
         let mut table = Table::new(&["tool", "seconds", "remark"]);
         table.push(vec!["a".into(), "10.5".into(), String::new()]);
         table.push(vec!["longer".into(), "-".into(), "none, here".into()]);
-        assert_eq!(table.aligned(), "tool    seconds  remark\na          10.5\nlonger        -  none, here\n");
-        assert_eq!(table.csv(), "tool,seconds,remark\na,10.5,\nlonger,-,\"none, here\"\n");
+        assert_eq!(
+            table.aligned(),
+            "tool    seconds  remark\na          10.5\nlonger        -  none, here\n"
+        );
+        assert_eq!(
+            table.csv(),
+            "tool,seconds,remark\na,10.5,\nlonger,-,\"none, here\"\n"
+        );
     }
 
     #[test]
@@ -531,8 +734,22 @@ pub(crate) mod tests {
     #[test]
     fn the_middle_leaves_out_a_tenth_at_either_end_and_quantiles_are_times_that_were_taken() {
         let seconds: Vec<f64> = (1..=20).rev().map(f64::from).collect();
-        assert_eq!(Times::of(seconds), Some(Times { middle80: 10.5, median: 10.0, p99: 20.0 }));
-        assert_eq!(Times::of(vec![3.0]), Some(Times { middle80: 3.0, median: 3.0, p99: 3.0 }));
+        assert_eq!(
+            Times::of(seconds),
+            Some(Times {
+                middle80: 10.5,
+                median: 10.0,
+                p99: 20.0
+            })
+        );
+        assert_eq!(
+            Times::of(vec![3.0]),
+            Some(Times {
+                middle80: 3.0,
+                median: 3.0,
+                p99: 3.0
+            })
+        );
         assert_eq!(Times::of(vec![]), None);
     }
 }

@@ -1,7 +1,9 @@
 //! Main loop of the benchmark: its options, the tools found on this machine, and a run for each
 //! setting.
 
-use crate::cluster::{Ceiling, bring_up_as, give_addresses, measure_raw, received_bytes, set_loss, set_offloads};
+use crate::cluster::{
+    Ceiling, bring_up_as, give_addresses, measure_raw, received_bytes, set_loss, set_offloads,
+};
 use crate::mpi::{self, Cluster, Loop, Mpi};
 use crate::perf::{Measured, PerfJob, Site};
 use crate::process::{Interrupt, Program};
@@ -65,15 +67,29 @@ impl Options {
     }
 
     pub fn check(&self) -> Result<(), String> {
-        if let Some(receivers) = self.receivers.iter().find(|&&count| count == 0 || count > MAX_RECEIVERS) {
+        if let Some(receivers) = self
+            .receivers
+            .iter()
+            .find(|&&count| count == 0 || count > MAX_RECEIVERS)
+        {
             return Err(format!(
                 "{receivers} receivers cannot be measured on one machine: choose 1 to {MAX_RECEIVERS}"
             ));
         }
-        if let Some(size) = self.sizes.iter().find(|&&size| size == 0 || size > LARGEST_BYTES) {
-            return Err(format!("a broadcast of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
+        if let Some(size) = self
+            .sizes
+            .iter()
+            .find(|&&size| size == 0 || size > LARGEST_BYTES)
+        {
+            return Err(format!(
+                "a broadcast of {size} bytes cannot be measured: choose --sizes from 1 to 1G"
+            ));
         }
-        if let Some(mtu) = self.mtus.iter().find(|&&mtu| !(SMALLEST_MTU_BYTES..=LARGEST_MTU_BYTES).contains(&mtu)) {
+        if let Some(mtu) = self
+            .mtus
+            .iter()
+            .find(|&&mtu| !(SMALLEST_MTU_BYTES..=LARGEST_MTU_BYTES).contains(&mtu))
+        {
             return Err(format!(
                 "an MTU of {mtu} is not one of the lab's interfaces, which are veth: choose {SMALLEST_MTU_BYTES} to \
                  {LARGEST_MTU_BYTES}"
@@ -105,12 +121,19 @@ impl MpiPeer {
             Mpi::OpenMpi => "Open MPI",
             Mpi::Mpich => "MPICH",
         };
-        format!("{name}{}", if self.is_cut { ", wire-size frames" } else { "" })
+        format!(
+            "{name}{}",
+            if self.is_cut {
+                ", wire-size frames"
+            } else {
+                ""
+            }
+        )
     }
 }
 
-/// The other tools that are measured: those that send files, those that send messages, and the missing ones with
-/// advice.
+/// The other tools that are measured: those that send files, those that send messages, and the
+/// missing ones with advice.
 #[derive(Clone, Debug, Default)]
 struct Peers {
     tools: Vec<Tool>,
@@ -134,7 +157,10 @@ impl Peers {
                 None if is_installed("ethtool") => peers.mpis.extend([whole, cut]),
                 None => {
                     peers.mpis.push(whole);
-                    peers.skipped.push((cut.name(), "no ethtool here: install the package ethtool".to_owned()));
+                    peers.skipped.push((
+                        cut.name(),
+                        "no ethtool here: install the package ethtool".to_owned(),
+                    ));
                 }
             }
         }
@@ -152,7 +178,10 @@ impl Peers {
         let whole = self.mpis.iter().filter(|peer| !peer.is_cut);
         let version = |peer: &MpiPeer| {
             let said = mpi::version(peer.mpi).ok()?;
-            Some((peer.name(), said.trim_start_matches(&peer.name()).trim().to_owned()))
+            Some((
+                peer.name(),
+                said.trim_start_matches(&peer.name()).trim().to_owned(),
+            ))
         };
         whole.filter_map(version).collect()
     }
@@ -170,25 +199,53 @@ const MAX_OF_MEMORY: f64 = 0.7;
 
 /// Measures all settings of `options` and reports progress to `say`. A tool's failure is recorded
 /// in the report.
-pub fn run(options: &Options, interrupt: &Interrupt, say: &mut dyn FnMut(&str)) -> anyhow::Result<Report> {
+pub fn run(
+    options: &Options,
+    interrupt: &Interrupt,
+    say: &mut dyn FnMut(&str),
+) -> anyhow::Result<Report> {
     options.check().map_err(anyhow::Error::msg)?;
-    let peers = if options.peers { Peers::find()? } else { Peers::default() };
-    let bench = Bench { options, program: Program::find(options.program.as_deref())?, interrupt, peers };
+    let peers = if options.peers {
+        Peers::find()?
+    } else {
+        Peers::default()
+    };
+    let bench = Bench {
+        options,
+        program: Program::find(options.program.as_deref())?,
+        interrupt,
+        peers,
+    };
     let minutes = bench.expected_seconds() / 60.0;
     say(&format!(
         "this takes about {minutes:.0} min{}",
-        if minutes > 5.0 { ": fewer --sizes, --receivers, --loss or --rate take less" } else { "" }
+        if minutes > 5.0 {
+            ": fewer --sizes, --receivers, --loss or --rate take less"
+        } else {
+            ""
+        }
     ));
     let mut cells = Vec::new();
     for &rate in &options.rates {
         for &mtu_bytes in &options.mtus {
             for &receivers in &options.receivers {
-                let setting = Setting { receivers, mtu_bytes, rate, loss: 0.0, size_bytes: 0, burst_bytes: 0 };
+                let setting = Setting {
+                    receivers,
+                    mtu_bytes,
+                    rate,
+                    loss: 0.0,
+                    size_bytes: 0,
+                    burst_bytes: 0,
+                };
                 cells.extend(bench.in_one_lab(setting, say)?);
             }
         }
     }
-    Ok(Report { machine: bench.machine(), skipped: bench.peers.skipped.clone(), cells })
+    Ok(Report {
+        machine: bench.machine(),
+        skipped: bench.peers.skipped.clone(),
+        cells,
+    })
 }
 
 struct Bench<'a> {
@@ -207,13 +264,17 @@ struct Place {
 impl Place {
     /// Returns a cable's rate, or that of raw frames if it is unshaped.
     fn rate_bits_per_second(&self) -> u64 {
-        self.setting.rate.unwrap_or(self.raw.broadcast_bits_per_second as u64).max(1)
+        self.setting
+            .rate
+            .unwrap_or(self.raw.broadcast_bits_per_second as u64)
+            .max(1)
     }
 }
 
 impl Bench<'_> {
     fn in_one_lab(&self, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Vec<Cell>> {
-        let topology = Topology::single_switch((0..=setting.receivers).map(|host| format!("n{host}")))?;
+        let topology =
+            Topology::single_switch((0..=setting.receivers).map(|host| format!("n{host}")))?;
         let config = LabConfig {
             name: self.options.lab.clone(),
             rate_bits_per_second: setting.rate,
@@ -221,7 +282,10 @@ impl Bench<'_> {
             ..LabConfig::new(topology)
         };
         let burst_bytes = setting.rate.map_or(0, |rate| config.burst_bytes(rate));
-        let setting = Setting { burst_bytes, ..setting };
+        let setting = Setting {
+            burst_bytes,
+            ..setting
+        };
         let lab = bring_up_as(config)?;
         if self.options.peers {
             give_addresses(&lab)?;
@@ -238,7 +302,15 @@ impl Bench<'_> {
                 cells.extend(self.messages(&place, &clusters, (loss, &messages), say)?);
             }
             for size_bytes in files {
-                cells.push(self.file(&place, Setting { loss, size_bytes, ..setting }, say)?);
+                cells.push(self.file(
+                    &place,
+                    Setting {
+                        loss,
+                        size_bytes,
+                        ..setting
+                    },
+                    say,
+                )?);
             }
         }
         Ok(cells)
@@ -246,8 +318,14 @@ impl Bench<'_> {
 
     fn clusters<'l>(&self, place: &'l Place) -> anyhow::Result<Vec<Cluster<'l>>> {
         let is_needed = !self.options.messages_and_files().0.is_empty();
-        let whole = self.peers.mpis.iter().filter(|peer| is_needed && !peer.is_cut);
-        whole.map(|peer| Cluster::prepare(&place.lab, peer.mpi, 1)).collect()
+        let whole = self
+            .peers
+            .mpis
+            .iter()
+            .filter(|peer| is_needed && !peer.is_cut);
+        whole
+            .map(|peer| Cluster::prepare(&place.lab, peer.mpi, 1))
+            .collect()
     }
 
     fn messages(
@@ -265,10 +343,21 @@ impl Bench<'_> {
         for &via in &self.options.ways {
             let name = Tool::Own(via).name();
             told(&name);
-            let site = Site { lab: &place.lab, program: &self.program, interrupt: self.interrupt };
+            let site = Site {
+                lab: &place.lab,
+                program: &self.program,
+                interrupt: self.interrupt,
+            };
             let root_options = vec!["--via", via];
-            let job = PerfJob { root_options, options: Vec::new(), ranks_per_host: 1, sizes, iterations };
-            let (times, is_counted) = counted(&place.lab, messages_bytes, || site.perf(&job, limit))?;
+            let job = PerfJob {
+                root_options,
+                options: Vec::new(),
+                ranks_per_host: 1,
+                sizes,
+                iterations,
+            };
+            let (times, is_counted) =
+                counted(&place.lab, messages_bytes, || site.perf(&job, limit))?;
             columns.push((name, true, times, is_counted));
         }
         for peer in &self.peers.mpis {
@@ -278,15 +367,39 @@ impl Bench<'_> {
             columns.push((peer.name(), false, times, is_counted));
         }
         let cell = |(at, &size_bytes): (usize, &u64)| {
-            let setting = Setting { loss, size_bytes, ..place.setting };
-            let run = |(tool, is_own, times, is_counted): &(String, bool, Result<Vec<Measured>, String>, bool)| {
-                let verified = setting.receivers;
-                let figures =
-                    |seconds| Figures { seconds, processor_seconds_per_gib: None, verified, is_counted: *is_counted };
-                let outcome = times.as_ref().map(|times| figures(times[at].broadcast.median)).map_err(Clone::clone);
-                Run { tool: tool.clone(), is_own: *is_own, outcome }
+            let setting = Setting {
+                loss,
+                size_bytes,
+                ..place.setting
             };
-            Cell { setting, raw: place.raw, runs: columns.iter().map(run).collect() }
+            let run = |(tool, is_own, times, is_counted): &(
+                String,
+                bool,
+                Result<Vec<Measured>, String>,
+                bool,
+            )| {
+                let verified = setting.receivers;
+                let figures = |seconds| Figures {
+                    seconds,
+                    processor_seconds_per_gib: None,
+                    verified,
+                    is_counted: *is_counted,
+                };
+                let outcome = times
+                    .as_ref()
+                    .map(|times| figures(times[at].broadcast.median))
+                    .map_err(Clone::clone);
+                Run {
+                    tool: tool.clone(),
+                    is_own: *is_own,
+                    outcome,
+                }
+            };
+            Cell {
+                setting,
+                raw: place.raw,
+                runs: columns.iter().map(run).collect(),
+            }
         };
         Ok(sizes.iter().enumerate().map(cell).collect())
     }
@@ -298,11 +411,18 @@ impl Bench<'_> {
         peer: MpiPeer,
         (sizes, limit): (&[u64], Duration),
     ) -> anyhow::Result<Result<Vec<Measured>, String>> {
-        let cluster = clusters.iter().find(|cluster| cluster.mpi == peer.mpi).context("each MPI is prepared")?;
+        let cluster = clusters
+            .iter()
+            .find(|cluster| cluster.mpi == peer.mpi)
+            .context("each MPI is prepared")?;
         if peer.is_cut {
             set_offloads(&place.lab, false)?;
         }
-        let what = Loop { warm_ups: MPI_WARM_UPS, iterations: self.options.iterations, sizes };
+        let what = Loop {
+            warm_ups: MPI_WARM_UPS,
+            iterations: self.options.iterations,
+            sizes,
+        };
         let measured = cluster.measure(&[], what, limit, self.interrupt)?;
         if peer.is_cut {
             set_offloads(&place.lab, true)?;
@@ -310,7 +430,12 @@ impl Bench<'_> {
         Ok(measured)
     }
 
-    fn file(&self, place: &Place, setting: Setting, say: &mut dyn FnMut(&str)) -> anyhow::Result<Cell> {
+    fn file(
+        &self,
+        place: &Place,
+        setting: Setting,
+        say: &mut dyn FnMut(&str),
+    ) -> anyhow::Result<Cell> {
         let directory = scratch()?;
         let source = directory.path().join("source.bin");
         let own = self.options.ways.iter().map(|&via| Tool::Own(via));
@@ -321,14 +446,26 @@ impl Bench<'_> {
         }
         let mut runs = Vec::new();
         for tool in tools {
-            say(&format!("  {} by {}", size(setting.size_bytes), tool.name()));
+            say(&format!(
+                "  {} by {}",
+                size(setting.size_bytes),
+                tool.name()
+            ));
             let outcome = match &room {
                 Err(words) => Err(words.clone()),
                 Ok(()) => self.transfers(place, setting, tool, &source)?,
             };
-            runs.push(Run { tool: tool.name(), is_own: matches!(tool, Tool::Own(_)), outcome });
+            runs.push(Run {
+                tool: tool.name(),
+                is_own: matches!(tool, Tool::Own(_)),
+                outcome,
+            });
         }
-        Ok(Cell { setting, raw: place.raw, runs })
+        Ok(Cell {
+            setting,
+            raw: place.raw,
+            runs,
+        })
     }
 
     /// Runs a tool until it fails or all runs are done, and returns the median of each figure.
@@ -363,18 +500,20 @@ impl Bench<'_> {
             }
         }
         let middle = |figure: fn(&Finished) -> f64| median(runs.iter().map(figure).collect());
-        let gibibytes = setting.size_bytes as f64 * f64::from(setting.receivers) / f64::from(1 << 30);
+        let gibibytes =
+            setting.size_bytes as f64 * f64::from(setting.receivers) / f64::from(1 << 30);
         let verified = runs.iter().map(|run| run.verified).min().unwrap_or(0);
         Ok(Ok(Figures {
             seconds: middle(|run| run.data_seconds).context("there is at least one run")?,
-            processor_seconds_per_gib: middle(|run| run.processor_seconds).map(|seconds| seconds / gibibytes),
+            processor_seconds_per_gib: middle(|run| run.processor_seconds)
+                .map(|seconds| seconds / gibibytes),
             verified: verified as u16,
             is_counted: all_counted,
         }))
     }
 
-    /// Returns about how long all settings take. A run needs two seconds to start and end its programs, the time of
-    /// its copies on a cable, and as long again for a barrier or a verdict.
+    /// Returns about how long all settings take. A run needs two seconds to start and end its
+    /// programs, the time of its copies on a cable, and as long again for a barrier or a verdict.
     fn expected_seconds(&self) -> f64 {
         let options = self.options;
         let (messages, files) = options.messages_and_files();
@@ -394,9 +533,14 @@ impl Bench<'_> {
                 let message: f64 = messages.iter().map(|&bytes| second(bytes) + 0.001).sum();
                 let message = message * 2.0 * f64::from(options.iterations);
                 let mut each = message * (own + hops * self.peers.mpis.len() as f64);
-                each += if messages.is_empty() { 0.0 } else { runs(self.peers.mpis.len()) };
+                each += if messages.is_empty() {
+                    0.0
+                } else {
+                    runs(self.peers.mpis.len())
+                };
                 for &bytes in &files {
-                    let once = second(bytes) * (own + self.peers.tools.len() as f64) + runs(self.peers.tools.len());
+                    let once = second(bytes) * (own + self.peers.tools.len() as f64)
+                        + runs(self.peers.tools.len());
                     each += once * f64::from(options.runs);
                 }
                 let lab = 1.0 + 0.1 * f64::from(receivers) + 2.0 * options.raw_time.as_secs_f64();
@@ -427,11 +571,21 @@ impl Bench<'_> {
 
 /// Runs something that brings at least `bytes` to every host but the first, and returns whether
 /// their interfaces counted them.
-fn counted<T>(lab: &Lab, bytes: u64, work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<(T, bool)> {
+fn counted<T>(
+    lab: &Lab,
+    bytes: u64,
+    work: impl FnOnce() -> anyhow::Result<T>,
+) -> anyhow::Result<(T, bool)> {
     let before = received_bytes(lab)?;
     let outcome = work()?;
     let after = received_bytes(lab)?;
-    Ok((outcome, before.iter().zip(after).all(|(before, after)| after - before >= bytes)))
+    Ok((
+        outcome,
+        before
+            .iter()
+            .zip(after)
+            .all(|(before, after)| after - before >= bytes),
+    ))
 }
 
 fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), String>> {
@@ -442,12 +596,22 @@ fn has_room(directory: &Path, setting: Setting) -> anyhow::Result<Result<(), Str
     Ok(if wanted <= free {
         Ok(())
     } else {
-        Err(format!("all copies take {} MiB, and {} are free for them here", mib(wanted), mib(free)))
+        Err(format!(
+            "all copies take {} MiB, and {} are free for them here",
+            mib(wanted),
+            mib(free)
+        ))
     })
 }
 
 fn where_it_is(setting: &Setting) -> String {
-    let Setting { receivers, mtu_bytes, rate, loss, .. } = setting;
+    let Setting {
+        receivers,
+        mtu_bytes,
+        rate,
+        loss,
+        ..
+    } = setting;
     let rate = rate.map_or_else(|| "unshaped".to_owned(), format_rate);
     format!("{receivers} receivers, MTU {mtu_bytes}, {rate}, loss {loss}")
 }
@@ -474,12 +638,17 @@ mod tests {
     #[test]
     fn the_estimated_duration_grows_with_the_number_of_measurements() {
         let interrupt = Interrupt::hold().expect("signals can be held");
-        let program = Program::find(Some(&std::env::current_exe().expect("a test runs"))).expect("it is a file");
+        let program = Program::find(Some(&std::env::current_exe().expect("a test runs")))
+            .expect("it is a file");
         let minutes = |change: fn(&mut Options)| {
             let mut options = Options::short("lab".to_owned());
             change(&mut options);
-            let bench =
-                Bench { options: &options, program: program.clone(), interrupt: &interrupt, peers: Peers::default() };
+            let bench = Bench {
+                options: &options,
+                program: program.clone(),
+                interrupt: &interrupt,
+                peers: Peers::default(),
+            };
             bench.expected_seconds() / 60.0
         };
         let short = minutes(|_| {});

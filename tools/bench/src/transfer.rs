@@ -129,8 +129,11 @@ impl Job<'_> {
                 command
             }
             Tool::Udpcast => {
-                let mut command =
-                    self.command(host, "udp-receiver", &["--nokbd", "--no-progress", "--interface", INTERFACE])?;
+                let mut command = self.command(
+                    host,
+                    "udp-receiver",
+                    &["--nokbd", "--no-progress", "--interface", INTERFACE],
+                )?;
                 command.arg("--file").arg(received);
                 command
             }
@@ -138,17 +141,27 @@ impl Job<'_> {
                 let directory = self.directory.join(host);
                 fs::create_dir(&directory)?;
                 // -d: in the foreground. -t: under its final name only when complete.
-                let mut command =
-                    self.command(host, "uftpd", &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES])?;
-                command.args(["-U", &uftp_id(number)]).arg("-D").arg(directory);
+                let mut command = self.command(
+                    host,
+                    "uftpd",
+                    &["-d", "-t", "-I", INTERFACE, "-B", UFTP_BUFFER_BYTES],
+                )?;
+                command
+                    .args(["-U", &uftp_id(number)])
+                    .arg("-D")
+                    .arg(directory);
                 command
             }
             Tool::TcpChain | Tool::TcpChainCut => {
                 let mut command = self.program.on(self.lab, host, "tcp-chain")?;
-                command.args(["--listen", &CHAIN_PORT.to_string(), "--file"]).arg(received);
+                command
+                    .args(["--listen", &CHAIN_PORT.to_string(), "--file"])
+                    .arg(received);
                 // Host 0 sends, so that this one is `number + 1`.
                 let is_last = number + 2 == self.lab.hosts().len();
-                command.args((!is_last).then(|| format!("--next={}:{CHAIN_PORT}", address(number + 2))));
+                command.args(
+                    (!is_last).then(|| format!("--next={}:{CHAIN_PORT}", address(number + 2))),
+                );
                 command
             }
         };
@@ -163,36 +176,75 @@ impl Job<'_> {
         let command = match self.tool {
             Tool::Own(via) => {
                 let mut command = self.program.on(self.lab, &root, "send")?;
-                command.args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count]).arg(self.source);
+                command
+                    .args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count])
+                    .arg(self.source);
                 command
             }
             Tool::Udpcast => {
-                let rate = self.is_shaped.then(|| format!("--max-bitrate={}", share(UDPCAST_PERMILLE)));
-                let fixed = ["--full-duplex", "--nokbd", "--no-progress", "--interface", INTERFACE];
+                let rate = self
+                    .is_shaped
+                    .then(|| format!("--max-bitrate={}", share(UDPCAST_PERMILLE)));
+                let fixed = [
+                    "--full-duplex",
+                    "--nokbd",
+                    "--no-progress",
+                    "--interface",
+                    INTERFACE,
+                ];
                 let mut command = self.command(&root, "udp-sender", &fixed)?;
-                command.args(["--min-receivers", &count]).args(rate).arg("--file").arg(self.source);
+                command
+                    .args(["--min-receivers", &count])
+                    .args(rate)
+                    .arg("--file")
+                    .arg(self.source);
                 command
             }
             Tool::Uftp => {
-                let permille = if self.is_shaped { UFTP_PERMILLE } else { UFTP_UNSHAPED_PERMILLE };
+                let permille = if self.is_shaped {
+                    UFTP_PERMILLE
+                } else {
+                    UFTP_UNSHAPED_PERMILLE
+                };
                 let rate_kilobits = (share(permille) / 1000).to_string();
-                let block = (self.mtu_bytes - UFTP_HEADER_BYTES).min(UFTP_LARGEST_BLOCK_BYTES).to_string();
+                let block = (self.mtu_bytes - UFTP_HEADER_BYTES)
+                    .min(UFTP_LARGEST_BLOCK_BYTES)
+                    .to_string();
                 let ids: Vec<String> = (0..receivers.len()).map(uftp_id).collect();
-                let fixed = ["-I", INTERFACE, "-b", &block, "-B", UFTP_BUFFER_BYTES, "-r", UFTP_ROUND_TRIP_SECONDS];
+                let fixed = [
+                    "-I",
+                    INTERFACE,
+                    "-b",
+                    &block,
+                    "-B",
+                    UFTP_BUFFER_BYTES,
+                    "-r",
+                    UFTP_ROUND_TRIP_SECONDS,
+                ];
                 let mut command = self.command(&root, "uftp", &fixed)?;
-                command.args(["-R", &rate_kilobits, "-H", &ids.join(",")]).arg(self.source);
+                command
+                    .args(["-R", &rate_kilobits, "-H", &ids.join(",")])
+                    .arg(self.source);
                 command
             }
             Tool::TcpChain | Tool::TcpChainCut => {
                 let mut command = self.program.on(self.lab, &root, "tcp-chain")?;
-                command.arg(format!("--next={}:{CHAIN_PORT}", address(1))).arg("--file").arg(self.source);
+                command
+                    .arg(format!("--next={}:{CHAIN_PORT}", address(1)))
+                    .arg("--file")
+                    .arg(self.source);
                 command
             }
         };
         Ok(command)
     }
 
-    fn command(&self, host: &str, program: &str, arguments: &[impl AsRef<OsStr>]) -> anyhow::Result<Command> {
+    fn command(
+        &self,
+        host: &str,
+        program: &str,
+        arguments: &[impl AsRef<OsStr>],
+    ) -> anyhow::Result<Command> {
         let mut command = self.lab.command(host, program)?;
         command.args(arguments);
         Ok(command)
@@ -222,9 +274,10 @@ pub enum Outcome {
     Failed(String),
 }
 
-/// Times of a transfer that finished: `data_seconds` from the first data on the sender's cable to the sender's end,
-/// `whole_seconds` from its start, with the discovery of receivers; and the processor time of all its programs, user
-/// and system. A veth carries a frame within its sender's system call.
+/// Times of a transfer that finished: `data_seconds` from the first data on the sender's cable to
+/// the sender's end, `whole_seconds` from its start, with the discovery of receivers; and the
+/// processor time of all its programs, user and system. A veth carries a frame within its sender's
+/// system call.
 #[derive(Clone, Copy, Debug)]
 pub struct Finished {
     pub data_seconds: f64,
@@ -246,7 +299,10 @@ pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<
         set_offloads(job.lab, true)?;
     }
     Ok(match outcome {
-        Outcome::Finished(finished) => Outcome::Finished(Finished { processor_seconds, ..finished }),
+        Outcome::Finished(finished) => Outcome::Finished(Finished {
+            processor_seconds,
+            ..finished
+        }),
         failed => failed,
     })
 }
@@ -260,7 +316,8 @@ fn spent_by_children() -> anyhow::Result<f64> {
 
 fn run_programs(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
     let (root, hosts) = job.hosts();
-    let start = |host: &str, command| Running::start(format!("{} on {host}", job.tool.name()), command);
+    let start =
+        |host: &str, command| Running::start(format!("{} on {host}", job.tool.name()), command);
     let mut receivers = Vec::new();
     for (number, host) in hosts.iter().enumerate() {
         receivers.push(start(host, job.receiver(number, host)?)?);
@@ -276,7 +333,10 @@ fn run_programs(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Re
             break sent;
         }
         if started.elapsed() > limit {
-            return Ok(Outcome::Failed(format!("not finished after {:.0} s", limit.as_secs_f64())));
+            return Ok(Outcome::Failed(format!(
+                "not finished after {:.0} s",
+                limit.as_secs_f64()
+            )));
         }
         if data_started.is_none() {
             data_started = first_data(job, &root, sent_before_bytes)?;
@@ -288,7 +348,9 @@ fn run_programs(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Re
         return Ok(Outcome::Failed(words));
     }
     if job.tool.receivers_end() {
-        receivers.iter_mut().try_for_each(|receiver| receiver.wait(AFTERWARDS, interrupt).map(drop))?;
+        receivers
+            .iter_mut()
+            .try_for_each(|receiver| receiver.wait(AFTERWARDS, interrupt).map(drop))?;
     }
     Ok(Outcome::Finished(Finished {
         data_seconds: (ended - data_started.unwrap_or(started).max(started)).as_secs_f64(),
@@ -321,14 +383,20 @@ const COMPARED_BYTES: usize = 1 << 20;
 /// Creates a directory that is removed with its contents. It is in memory if possible, because the
 /// bench measures networks and all hosts share one disk.
 pub fn scratch() -> io::Result<tempfile::TempDir> {
-    let builder = |parent: &Path| tempfile::Builder::new().prefix("ethbcast-bench-").tempdir_in(parent);
+    let builder = |parent: &Path| {
+        tempfile::Builder::new()
+            .prefix("ethbcast-bench-")
+            .tempdir_in(parent)
+    };
     builder(Path::new("/dev/shm")).or_else(|_| builder(&std::env::temp_dir()))
 }
 
 /// Writes a file of `bytes` pseudorandom bytes, which are equal in every run. Misplaced blocks are
 /// detected.
 pub fn make_file(path: &Path, bytes: u64) -> io::Result<()> {
-    let mut stream = blake3::Hasher::new().update(b"ethbcast bench").finalize_xof();
+    let mut stream = blake3::Hasher::new()
+        .update(b"ethbcast bench")
+        .finalize_xof();
     let mut file = BufWriter::with_capacity(COMPARED_BYTES, File::create(path)?);
     io::copy(&mut Read::by_ref(&mut stream).take(bytes), &mut file)?;
     file.flush()
@@ -360,8 +428,8 @@ const CONNECT_AGAIN_AFTER: Duration = Duration::from_millis(10);
 /// Byte that confirms completion of a host and of all behind it to its predecessor.
 const DONE: u8 = 1;
 
-/// A host of the chain: the port to listen on for the previous one (the first reads the file instead), the address of
-/// the next, and the file to send or to write.
+/// A host of the chain: the port to listen on for the previous one (the first reads the file
+/// instead), the address of the next, and the file to send or to write.
 #[derive(Clone, Copy, Debug)]
 pub struct Link<'a> {
     pub listen: Option<u16>,
@@ -372,7 +440,11 @@ pub struct Link<'a> {
 impl Link<'_> {
     pub fn run(&self) -> io::Result<()> {
         let mut before = match self.listen {
-            Some(port) => Some(TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?.accept()?.0),
+            Some(port) => Some(
+                TcpListener::bind((Ipv4Addr::UNSPECIFIED, port))?
+                    .accept()?
+                    .0,
+            ),
             None => None,
         };
         let mut next = self.next.map(connect).transpose()?;
@@ -388,14 +460,21 @@ impl Link<'_> {
             let mut word = [0];
             next.read_exact(&mut word)?;
             if word != [DONE] {
-                return Err(io::Error::new(ErrorKind::InvalidData, "the next host of the chain sent something else"));
+                return Err(io::Error::new(
+                    ErrorKind::InvalidData,
+                    "the next host of the chain sent something else",
+                ));
             }
         }
         before.map_or(Ok(()), |mut before| before.write_all(&[DONE]))
     }
 }
 
-fn pass(from: &mut impl Read, next: &mut Option<TcpStream>, mut keep: Option<&mut File>) -> io::Result<()> {
+fn pass(
+    from: &mut impl Read,
+    next: &mut Option<TcpStream>,
+    mut keep: Option<&mut File>,
+) -> io::Result<()> {
     let mut block = vec![0; BLOCK_BYTES];
     loop {
         let bytes = match from.read(&mut block) {
@@ -431,7 +510,10 @@ mod tests {
     #[test]
     fn one_bit_or_one_byte_makes_files_differ() {
         let directory = scratch().expect("a directory");
-        let (left, right) = (directory.path().join("left"), directory.path().join("right"));
+        let (left, right) = (
+            directory.path().join("left"),
+            directory.path().join("right"),
+        );
         make_file(&left, 3_000_001).expect("a file");
         make_file(&right, 3_000_001).expect("a file");
         assert!(same_bytes(&left, &right).expect("readable"));
@@ -442,14 +524,19 @@ mod tests {
         assert!(!same_bytes(&left, &right).expect("readable"), "one bit");
 
         make_file(&right, 3_000_000).expect("a file");
-        assert!(!same_bytes(&left, &right).expect("readable"), "one byte less");
+        assert!(
+            !same_bytes(&left, &right).expect("readable"),
+            "one byte less"
+        );
         assert!(same_bytes(&left, &directory.path().join("missing")).is_err());
     }
 
     #[test]
     fn all_hosts_of_a_chain_have_the_bytes_when_the_first_has_ended() {
         let directory = tempfile::tempdir().expect("a directory");
-        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES + 17).map(|at| (at * 7 % 251) as u8).collect();
+        let bytes: Vec<u8> = (0..3 * BLOCK_BYTES + 17)
+            .map(|at| (at * 7 % 251) as u8)
+            .collect();
         let source = directory.path().join("source");
         std::fs::write(&source, &bytes).expect("writable");
         // Two free ports, chosen by the kernel.
@@ -460,14 +547,35 @@ mod tests {
         let to = |port: u16| SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let files = ["middle", "last"].map(|name| directory.path().join(name));
         thread::scope(|scope| {
-            let last = Link { listen: Some(ports[1]), next: None, file: &files[1] };
-            let middle = Link { listen: Some(ports[0]), next: Some(to(ports[1])), file: &files[0] };
+            let last = Link {
+                listen: Some(ports[1]),
+                next: None,
+                file: &files[1],
+            };
+            let middle = Link {
+                listen: Some(ports[0]),
+                next: Some(to(ports[1])),
+                file: &files[0],
+            };
             let others = [last, middle].map(|link| scope.spawn(move || link.run()));
-            Link { listen: None, next: Some(to(ports[0])), file: &source }.run().expect("the chain holds");
-            for file in &files {
-                assert_eq!(std::fs::read(file).expect("received"), bytes, "{}", file.display());
+            Link {
+                listen: None,
+                next: Some(to(ports[0])),
+                file: &source,
             }
-            others.into_iter().for_each(|other| other.join().expect("no panic").expect("the chain holds"));
+            .run()
+            .expect("the chain holds");
+            for file in &files {
+                assert_eq!(
+                    std::fs::read(file).expect("received"),
+                    bytes,
+                    "{}",
+                    file.display()
+                );
+            }
+            others
+                .into_iter()
+                .for_each(|other| other.join().expect("no panic").expect("the chain holds"));
         });
     }
 
@@ -478,7 +586,15 @@ mod tests {
         let file = tempfile::NamedTempFile::new().expect("a file");
         thread::scope(|scope| {
             scope.spawn(|| drop(listener.accept()));
-            assert!(Link { listen: None, next, file: file.path() }.run().is_err());
+            assert!(
+                Link {
+                    listen: None,
+                    next,
+                    file: file.path()
+                }
+                .run()
+                .is_err()
+            );
         });
     }
 }

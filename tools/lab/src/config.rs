@@ -39,9 +39,9 @@ pub struct LabConfig {
     pub loss: f64,
     /// Size of the queue of a host's shaped cable, in bytes; default 1 MiB.
     ///
-    /// The default is larger than a packet socket's default send buffer (212 992 bytes), so that a fast
-    /// sender first exhausts its own buffer (`EAGAIN`, it can wait) and not the queue (`ENOBUFS`,
-    /// it cannot).
+    /// The default is larger than a packet socket's default send buffer (212 992 bytes), so that a
+    /// fast sender first exhausts its own buffer (`EAGAIN`, it can wait) and not the queue
+    /// (`ENOBUFS`, it cannot).
     pub host_queue_bytes: u32,
     /// Size of the queue of a switch's shaped port, in bytes; default 256 KiB, as in a small real
     /// switch.
@@ -69,7 +69,10 @@ impl LabConfig {
     /// or a queue size.
     pub fn check(&self) -> Result<(), LabError> {
         check_lab_name(&self.name)?;
-        self.topology.hosts().iter().try_for_each(|host| check_host_name(&self.name, host))?;
+        self.topology
+            .hosts()
+            .iter()
+            .try_for_each(|host| check_host_name(&self.name, host))?;
         self.check_size()?;
         if !(68..=65535).contains(&self.mtu_bytes) {
             return Err(LabError::BadMtu(self.mtu_bytes));
@@ -87,22 +90,40 @@ impl LabConfig {
             ports[left] += 1;
             ports[right] += 1;
         }
-        let limit =
-            |what, found, most| if found > most { Err(LabError::TooLarge { what, found, most }) } else { Ok(()) };
+        let limit = |what, found, most| {
+            if found > most {
+                Err(LabError::TooLarge { what, found, most })
+            } else {
+                Ok(())
+            }
+        };
         limit("hosts", self.topology.hosts().len(), MAX_HOSTS)?;
         limit("switches", ports.len(), MAX_HOSTS)?;
-        limit("ports on one switch", ports.into_iter().max().unwrap_or(0), MAX_PORTS_PER_SWITCH)
+        limit(
+            "ports on one switch",
+            ports.into_iter().max().unwrap_or(0),
+            MAX_PORTS_PER_SWITCH,
+        )
     }
 
     fn check_cables(&self) -> Result<(), LabError> {
-        let Some(rate) = self.rate_bits_per_second else { return Ok(()) };
+        let Some(rate) = self.rate_bits_per_second else {
+            return Ok(());
+        };
         if !(LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate) {
             return Err(LabError::BadRate(format_rate(rate)));
         }
         let least_bytes = self.mtu_bytes + HEADER_BYTES;
-        for (which, queue_bytes) in [("host queue", self.host_queue_bytes), ("switch queue", self.switch_queue_bytes)] {
+        for (which, queue_bytes) in [
+            ("host queue", self.host_queue_bytes),
+            ("switch queue", self.switch_queue_bytes),
+        ] {
             if queue_bytes < least_bytes {
-                return Err(LabError::BadQueue { which, queue_bytes, least_bytes });
+                return Err(LabError::BadQueue {
+                    which,
+                    queue_bytes,
+                    least_bytes,
+                });
             }
         }
         Ok(())
@@ -118,18 +139,32 @@ impl LabConfig {
 }
 
 pub(crate) fn check_lab_name(name: &str) -> Result<(), LabError> {
-    if is_lab_name(name) { Ok(()) } else { Err(LabError::BadLabName { name: name.to_owned(), longest: MAX_LAB_BYTES }) }
+    if is_lab_name(name) {
+        Ok(())
+    } else {
+        Err(LabError::BadLabName {
+            name: name.to_owned(),
+            longest: MAX_LAB_BYTES,
+        })
+    }
 }
 
 fn check_host_name(lab: &str, host: &str) -> Result<(), LabError> {
     if is_host_name(lab, host) {
         return Ok(());
     }
-    Err(LabError::BadHostName { host: host.to_owned(), longest: longest_host_bytes(lab) })
+    Err(LabError::BadHostName {
+        host: host.to_owned(),
+        longest: longest_host_bytes(lab),
+    })
 }
 
 pub(crate) fn check_loss(loss: f64) -> Result<(), LabError> {
-    if (0.0..1.0).contains(&loss) { Ok(()) } else { Err(LabError::BadLoss(loss)) }
+    if (0.0..1.0).contains(&loss) {
+        Ok(())
+    } else {
+        Err(LabError::BadLoss(loss))
+    }
 }
 
 /// Parses a rate such as `100mbit`, `2.5gbit`, `64kbit` or `1000000` into bits per second. Below
@@ -147,7 +182,11 @@ pub fn parse_rate(text: &str) -> Result<u64, LabError> {
 /// # Errors
 /// The errors of [`parse_rate`].
 pub fn parse_rate_or_unlimited(text: &str) -> Result<Option<u64>, LabError> {
-    if text.trim().eq_ignore_ascii_case("unlimited") { Ok(None) } else { parse_rate(text).map(Some) }
+    if text.trim().eq_ignore_ascii_case("unlimited") {
+        Ok(None)
+    } else {
+        parse_rate(text).map(Some)
+    }
 }
 
 #[cfg(test)]
@@ -165,7 +204,10 @@ mod tests {
     fn refusal(change: impl FnOnce(&mut LabConfig)) -> String {
         let mut config = four_hosts();
         change(&mut config);
-        config.check().expect_err("it should be refused").to_string()
+        config
+            .check()
+            .expect_err("it should be refused")
+            .to_string()
     }
 
     #[test]
@@ -186,8 +228,14 @@ mod tests {
             lab.rate_bits_per_second = Some(1_000_000);
             lab.switch_queue_bytes = 1000;
         });
-        assert!(small_queue.contains("switch queue") && small_queue.contains("1514"), "{small_queue}");
-        assert!(refusal(|lab| lab.topology = one_switch(["a", "switches"].map(String::from))).contains("`switches`"));
+        assert!(
+            small_queue.contains("switch queue") && small_queue.contains("1514"),
+            "{small_queue}"
+        );
+        assert!(
+            refusal(|lab| lab.topology = one_switch(["a", "switches"].map(String::from)))
+                .contains("`switches`")
+        );
         let crowd = (0..1024).map(|host| format!("n{host}"));
         assert!(refusal(|lab| lab.topology = one_switch(crowd)).contains("at most 1023"));
     }
@@ -195,7 +243,11 @@ mod tests {
     #[test]
     fn the_bucket_holds_two_frames_or_half_a_millisecond() {
         let mut config = four_hosts();
-        assert_eq!(config.burst_bytes(10_000_000), 2 * 1514, "two frames are more than 0.5 ms at 10 Mbit/s");
+        assert_eq!(
+            config.burst_bytes(10_000_000),
+            2 * 1514,
+            "two frames are more than 0.5 ms at 10 Mbit/s"
+        );
         assert_eq!(config.burst_bytes(1_000_000_000), 62_500);
         config.mtu_bytes = 65_535;
         assert_eq!(config.burst_bytes(1_000_000_000), 2 * 65_549);
@@ -209,7 +261,15 @@ mod tests {
             assert!(error.contains("letters, digits"), "{error}");
         }
         check_lab_name("team_1.b").expect("a good name");
-        for host in ["", "switches", "n 0", "n0\nlink del eth0", "../n0", "n$0", &"h".repeat(250)] {
+        for host in [
+            "",
+            "switches",
+            "n 0",
+            "n0\nlink del eth0",
+            "../n0",
+            "n$0",
+            &"h".repeat(250),
+        ] {
             let error = check_host_name("lab", host).expect_err(host).to_string();
             assert!(error.contains("name it with"), "{error}");
         }
@@ -220,14 +280,20 @@ mod tests {
     fn an_invalid_rate_is_refused_with_its_own_spelling() {
         for text in ["", "fast", "1e9", "63kbit", "1001gbit", "unlimited"] {
             let error = parse_rate(text).expect_err(text).to_string();
-            assert!(error.contains(&format!("`{text}`")) && error.contains("100mbit"), "{error}");
+            assert!(
+                error.contains(&format!("`{text}`")) && error.contains("100mbit"),
+                "{error}"
+            );
         }
     }
 
     #[test]
     fn unlimited_is_an_option_not_a_number() {
         assert_eq!(parse_rate_or_unlimited("Unlimited").expect("a word"), None);
-        assert_eq!(parse_rate_or_unlimited("1gbit").expect("a rate"), Some(1_000_000_000));
+        assert_eq!(
+            parse_rate_or_unlimited("1gbit").expect("a rate"),
+            Some(1_000_000_000)
+        );
         assert!(parse_rate_or_unlimited("limitless").is_err());
     }
 }

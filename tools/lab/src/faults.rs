@@ -41,7 +41,14 @@ impl LinkFault {
     }
 
     fn new(direction: Direction) -> Self {
-        Self { direction, bytes: Vec::new(), group_addressed: None, peer: None, longer_than_bytes: None, fraction: 1.0 }
+        Self {
+            direction,
+            bytes: Vec::new(),
+            group_addressed: None,
+            peer: None,
+            longer_than_bytes: None,
+            fraction: 1.0,
+        }
     }
 
     /// Limits the fault to frames whose byte `at`, counted from the destination address on, is one
@@ -83,7 +90,9 @@ impl LinkFault {
 
     fn rule(&self) -> String {
         let mut rule = String::new();
-        let mut add = |condition: String| write!(rule, "{condition} ").expect("writing to a String cannot fail");
+        let mut add = |condition: String| {
+            write!(rule, "{condition} ").expect("writing to a String cannot fail")
+        };
         if let Some(group) = self.group_addressed {
             add(format!("@ll,0,8 & 1 == {}", u8::from(group)));
         }
@@ -91,7 +100,11 @@ impl LinkFault {
             let values: Vec<_> = values.iter().map(u8::to_string).collect();
             add(format!("@ll,{},8 {{ {} }}", 8 * at, values.join(", ")));
         }
-        let address = if self.direction == Direction::Arriving { "saddr" } else { "daddr" };
+        let address = if self.direction == Direction::Arriving {
+            "saddr"
+        } else {
+            "daddr"
+        };
         if let Some(mac) = &self.peer {
             add(format!("ether {address} {mac}"));
         }
@@ -127,17 +140,28 @@ pub(crate) struct Cable {
 }
 
 impl Cable {
-    pub(crate) fn find(host: &str, inside_host: String, switches: String) -> Result<Self, LabError> {
+    pub(crate) fn find(
+        host: &str,
+        inside_host: String,
+        switches: String,
+    ) -> Result<Self, LabError> {
         let port = inside(&switches, || port_to(host))??;
         let host_end = (Direction::Arriving, inside_host, HOST_INTERFACE.to_owned());
-        Ok(Self { ends: [host_end, (Direction::Leaving, switches, port)] })
+        Ok(Self {
+            ends: [host_end, (Direction::Leaving, switches, port)],
+        })
     }
 
     pub(crate) fn set(&self, faults: &[LinkFault]) -> Result<(), LabError> {
         for (direction, namespace, interface) in &self.ends {
-            let rules = faults.iter().filter(|fault| fault.direction == *direction).map(LinkFault::rule);
+            let rules = faults
+                .iter()
+                .filter(|fault| fault.direction == *direction)
+                .map(LinkFault::rule);
             let script = script(interface, &rules.collect::<Vec<_>>());
-            inside(namespace, || run(NFT, &["-f", "-"], &script, "setting a host's faults"))??;
+            inside(namespace, || {
+                run(NFT, &["-f", "-"], &script, "setting a host's faults")
+            })??;
         }
         Ok(())
     }
@@ -145,7 +169,9 @@ impl Cable {
     pub(crate) fn taken_frames(&self) -> Result<u64, LabError> {
         let mut frames = 0;
         for (_, namespace, interface) in &self.ends {
-            let ruleset = inside(namespace, || run(NFT, &["list", "ruleset"], "", "reading a host's faults"))??;
+            let ruleset = inside(namespace, || {
+                run(NFT, &["list", "ruleset"], "", "reading a host's faults")
+            })??;
             frames += counted_frames(&ruleset, &table(interface));
         }
         Ok(frames)
@@ -153,14 +179,27 @@ impl Cable {
 }
 
 pub(crate) fn mac() -> Result<String, LabError> {
-    let shown = run(IP, &["-o", "link", "show", "dev", HOST_INTERFACE], "", "reading a host's address")?;
-    let address = shown.split_once("link/ether ").and_then(|(_, after)| after.split_whitespace().next());
-    Ok(address.expect("every host of a lab has an Ethernet interface").to_owned())
+    let shown = run(
+        IP,
+        &["-o", "link", "show", "dev", HOST_INTERFACE],
+        "",
+        "reading a host's address",
+    )?;
+    let address = shown
+        .split_once("link/ether ")
+        .and_then(|(_, after)| after.split_whitespace().next());
+    Ok(address
+        .expect("every host of a lab has an Ethernet interface")
+        .to_owned())
 }
 
 pub(crate) fn switch(interface: &str, up: bool) -> Result<(), LabError> {
     let word = if up { "up" } else { "down" };
-    batch(IP, &format!("link set {interface} {word}\n"), "switching an interface")
+    batch(
+        IP,
+        &format!("link set {interface} {word}\n"),
+        "switching an interface",
+    )
 }
 
 /// Returns the switch port of `host`. The thread must be in the switches' namespace.
@@ -172,9 +211,12 @@ pub(crate) fn port_to(host: &str) -> Result<String, LabError> {
 /// Finds the port in lines like `7: p3@if2: <BROADCAST> mtu 1500 ... alias to-n3`.
 fn port_in(shown: &str, host: &str) -> Option<String> {
     let alias = format!("to-{host}");
-    let line = shown
-        .lines()
-        .find(|line| line.split_whitespace().skip_while(|word| *word != "alias").nth(1) == Some(&alias))?;
+    let line = shown.lines().find(|line| {
+        line.split_whitespace()
+            .skip_while(|word| *word != "alias")
+            .nth(1)
+            == Some(&alias)
+    })?;
     let name = line.split_whitespace().nth(1)?.trim_end_matches(':');
     Some(name.split('@').next().unwrap_or(name).to_owned())
 }
@@ -186,19 +228,41 @@ mod tests {
     #[test]
     fn a_fault_says_what_it_takes_and_in_which_direction() {
         let faults = [
-            LinkFault::arriving().byte(17, &[1, 3]).unicast().peer("02:eb:00:00:00:01"),
-            LinkFault::leaving().multicast().longer_than(1000).fraction(0.5),
+            LinkFault::arriving()
+                .byte(17, &[1, 3])
+                .unicast()
+                .peer("02:eb:00:00:00:01"),
+            LinkFault::leaving()
+                .multicast()
+                .longer_than(1000)
+                .fraction(0.5),
         ];
         let rules = faults.map(|fault| fault.rule());
-        assert_eq!(rules[0], "@ll,0,8 & 1 == 0 @ll,136,8 { 1, 3 } ether saddr 02:eb:00:00:00:01 counter drop");
+        assert_eq!(
+            rules[0],
+            "@ll,0,8 & 1 == 0 @ll,136,8 { 1, 3 } ether saddr 02:eb:00:00:00:01 counter drop"
+        );
         assert_eq!(
             rules[1],
             "@ll,0,8 & 1 == 1 meta length > 1000 numgen random mod 1000000000 < 500000000 counter drop"
         );
         let text = script("p3", &rules);
-        assert!(text.contains("ethbcast_faults_p3 {") && text.contains("device \"p3\""), "{text}");
-        assert_eq!(text.lines().filter(|line| line.ends_with("counter drop")).count(), 2, "{text}");
-        assert_eq!(script("p3", &[]).lines().count(), 2, "none: what was there goes");
+        assert!(
+            text.contains("ethbcast_faults_p3 {") && text.contains("device \"p3\""),
+            "{text}"
+        );
+        assert_eq!(
+            text.lines()
+                .filter(|line| line.ends_with("counter drop"))
+                .count(),
+            2,
+            "{text}"
+        );
+        assert_eq!(
+            script("p3", &[]).lines().count(),
+            2,
+            "none: what was there goes"
+        );
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A running test network (lab): its creation and removal, hosts, commands on them, cable faults, and counters of a
-//! host's cable, which can also be led through a program.
+//! A running test network (lab): its creation and removal, hosts, commands on them, cable faults,
+//! and counters of a host's cable, which can also be led through a program.
 
 use crate::config::{LabConfig, check_lab_name, check_loss};
 use crate::error::LabError;
@@ -35,7 +35,10 @@ impl Lab {
         bring_up(config)?;
         let mut hosts = config.topology.hosts().to_vec();
         hosts.sort_by(|left, right| natural_order(left, right));
-        Ok(Self { name: config.name.clone(), hosts })
+        Ok(Self {
+            name: config.name.clone(),
+            hosts,
+        })
     }
 
     /// Finds a lab by its name, whichever process has brought it up.
@@ -46,14 +49,20 @@ impl Lab {
         check_lab_name(name)?;
         let mut hosts = members_of(name)?;
         if hosts.is_empty() {
-            return Err(LabError::NoSuchLab { name: name.to_owned(), running: Self::list()? });
+            return Err(LabError::NoSuchLab {
+                name: name.to_owned(),
+                running: Self::list()?,
+            });
         }
         let members = hosts.len();
         hosts.retain(|host| host != SWITCHES);
         if hosts.is_empty() || hosts.len() == members {
             return Err(LabError::Incomplete(name.to_owned()));
         }
-        Ok(Self { name: name.to_owned(), hosts })
+        Ok(Self {
+            name: name.to_owned(),
+            hosts,
+        })
     }
 
     /// Returns the host on which this process runs, by its network namespace; `None` outside of
@@ -99,7 +108,11 @@ impl Lab {
         if self.hosts.iter().any(|known| known == host) {
             Ok(namespace_of(&self.name, host))
         } else {
-            Err(LabError::NoSuchHost { lab: self.name.clone(), host: host.to_owned(), hosts: self.hosts.clone() })
+            Err(LabError::NoSuchHost {
+                lab: self.name.clone(),
+                host: host.to_owned(),
+                hosts: self.hosts.clone(),
+            })
         }
     }
 
@@ -122,7 +135,10 @@ impl Lab {
         let namespace = self.namespace(host)?;
         require_root()?;
         let mut command = Command::new("ip");
-        command.args(["netns", "exec", &namespace, program]).env("ETHBCAST_HOST", host).env("ETHBCAST_NO_KEY", "1");
+        command
+            .args(["netns", "exec", &namespace, program])
+            .env("ETHBCAST_HOST", host)
+            .env("ETHBCAST_NO_KEY", "1");
         Ok(command)
     }
 
@@ -134,7 +150,11 @@ impl Lab {
     ///
     /// # Panics
     /// Where `work` does.
-    pub fn run_on<T: Send>(&self, host: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+    pub fn run_on<T: Send>(
+        &self,
+        host: &str,
+        work: impl FnOnce() -> T + Send,
+    ) -> Result<T, LabError> {
         inside(&self.namespace(host)?, work)
     }
 
@@ -188,7 +208,9 @@ impl Lab {
     /// [`LabError::NoSuchHost`] or a failure of `ip`.
     pub fn set_port(&self, host: &str, up: bool) -> Result<(), LabError> {
         self.namespace(host)?;
-        inside(&self.switches_namespace(), || faults::switch(&faults::port_to(host)?, up))?
+        inside(&self.switches_namespace(), || {
+            faults::switch(&faults::port_to(host)?, up)
+        })?
     }
 
     /// Leads a host's cable through a program, which must forward frames between the two returned
@@ -278,7 +300,10 @@ impl Drop for LabGuard {
     }
 }
 
-const NO_IPV6: [&str; 2] = ["/proc/sys/net/ipv6/conf/all/disable_ipv6", "/proc/sys/net/ipv6/conf/default/disable_ipv6"];
+const NO_IPV6: [&str; 2] = [
+    "/proc/sys/net/ipv6/conf/all/disable_ipv6",
+    "/proc/sys/net/ipv6/conf/default/disable_ipv6",
+];
 
 /// Keeps bridged frames out of iptables. (The files exist only with br_netfilter.)
 const NO_FIREWALL: [&str; 3] = [
@@ -308,7 +333,12 @@ fn claim(config: &LabConfig) -> Result<(), LabError> {
         return Err(exists());
     }
     let switches = namespace_of(&config.name, SWITCHES);
-    match run(IP, &["netns", "add", &switches], "", "making the switches' namespace") {
+    match run(
+        IP,
+        &["netns", "add", &switches],
+        "",
+        "making the switches' namespace",
+    ) {
         Ok(_) => Ok(()),
         Err(LabError::Tool { complaint, .. }) if complaint.contains("File exists") => Err(exists()),
         Err(other) => Err(other),
@@ -317,8 +347,18 @@ fn claim(config: &LabConfig) -> Result<(), LabError> {
 
 fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError> {
     let switches = namespace_of(&config.name, SWITCHES);
-    let hosts = || config.topology.hosts().iter().map(|host| namespace_of(&config.name, host));
-    batch(IP, &script::add_host_namespaces(config), "making the hosts' namespaces")?;
+    let hosts = || {
+        config
+            .topology
+            .hosts()
+            .iter()
+            .map(|host| namespace_of(&config.name, host))
+    };
+    batch(
+        IP,
+        &script::add_host_namespaces(config),
+        "making the hosts' namespaces",
+    )?;
     // Before any interface exists, so that none ever speaks IPv6.
     for namespace in hosts().chain([switches.clone()]) {
         interrupts.check()?;
@@ -333,12 +373,17 @@ fn build(config: &LabConfig, interrupts: &InterruptsHeld) -> Result<(), LabError
 }
 
 fn keep_quiet(namespace: &str) -> Result<(), LabError> {
-    let settings = NO_IPV6.iter().map(|path| (path, "1")).chain(NO_FIREWALL.iter().map(|path| (path, "0")));
+    let settings = NO_IPV6
+        .iter()
+        .map(|path| (path, "1"))
+        .chain(NO_FIREWALL.iter().map(|path| (path, "0")));
     for (path, value) in settings {
         match fs::write(path, value) {
             // A kernel without the feature needs no change.
             Err(error) if error.kind() == ErrorKind::NotFound => {}
-            result => result.map_err(|source| LabError::system(format!("setting {path} in {namespace}"), source))?,
+            result => result.map_err(|source| {
+                LabError::system(format!("setting {path} in {namespace}"), source)
+            })?,
         }
     }
     Ok(())
@@ -346,13 +391,29 @@ fn keep_quiet(namespace: &str) -> Result<(), LabError> {
 
 fn build_switches(config: &LabConfig) -> Result<(), LabError> {
     batch(IP, &script::wire(config), "wiring the lab")?;
-    batch(TC, &script::shape_switches(config), "shaping the switches' ports")
+    batch(
+        TC,
+        &script::shape_switches(config),
+        "shaping the switches' ports",
+    )
 }
 
 fn build_host(config: &LabConfig, host: usize) -> Result<(), LabError> {
-    batch(IP, &script::host_links_up(), "switching a host's interfaces on")?;
-    batch(TC, &script::shape_host(config, host), "shaping a host's cable")?;
-    if config.loss > 0.0 { set_loss(&script::lose(config.loss)) } else { Ok(()) }
+    batch(
+        IP,
+        &script::host_links_up(),
+        "switching a host's interfaces on",
+    )?;
+    batch(
+        TC,
+        &script::shape_host(config, host),
+        "shaping a host's cable",
+    )?;
+    if config.loss > 0.0 {
+        set_loss(&script::lose(config.loss))
+    } else {
+        Ok(())
+    }
 }
 
 /// Feeds a loss script to `nft` in this thread's namespace, which must be a host's.
@@ -388,19 +449,30 @@ pub(crate) fn take_down(name: &str) -> Result<Removed, LabError> {
     }
     match namespaces_of(name)? {
         remaining if remaining.is_empty() => Ok(removed),
-        namespaces => Err(LabError::NamespacesRemain { namespaces, complaint }),
+        namespaces => Err(LabError::NamespacesRemain {
+            namespaces,
+            complaint,
+        }),
     }
 }
 
 fn namespaces_of(name: &str) -> Result<Vec<String>, LabError> {
-    Ok(members_of(name)?.iter().map(|host| namespace_of(name, host)).collect())
+    Ok(members_of(name)?
+        .iter()
+        .map(|host| namespace_of(name, host))
+        .collect())
 }
 
 /// Deletes the namespaces and returns the complaints of `ip`.
 ///
 /// The option `-force` makes `ip` continue after a namespace that no longer exists.
 fn delete(namespaces: &[String]) -> Result<String, LabError> {
-    match run(IP, &["-force", "-batch", "-"], &delete_namespaces(namespaces), "deleting namespaces") {
+    match run(
+        IP,
+        &["-force", "-batch", "-"],
+        &delete_namespaces(namespaces),
+        "deleting namespaces",
+    ) {
         Ok(_) => Ok(String::new()),
         Err(LabError::Tool { complaint, .. }) => Ok(complaint),
         Err(other) => Err(other),
@@ -410,8 +482,8 @@ fn delete(namespaces: &[String]) -> Result<String, LabError> {
 /// Interface table of the thread's namespace. (`/proc/net/dev` is that of the process.)
 const INTERFACES: &str = "/proc/thread-self/net/dev";
 
-/// Frames and bytes over a host's `eth0` since the lab came up, received ones counted before its loss. Bytes include
-/// the 14-byte header.
+/// Frames and bytes over a host's `eth0` since the lab came up, received ones counted before its
+/// loss. Bytes include the 14-byte header.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct HostCounters {
     pub received_frames: u64,
@@ -423,27 +495,59 @@ pub struct HostCounters {
 }
 
 pub(crate) fn read_interface() -> Result<HostCounters, LabError> {
-    let table =
-        fs::read_to_string(INTERFACES).map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
-    parse_counters(&table)
-        .ok_or_else(|| LabError::NoInterface { path: Path::new(INTERFACES).to_owned(), interface: HOST_INTERFACE })
+    let table = fs::read_to_string(INTERFACES)
+        .map_err(|source| LabError::system(format!("reading {INTERFACES}"), source))?;
+    parse_counters(&table).ok_or_else(|| LabError::NoInterface {
+        path: Path::new(INTERFACES).to_owned(),
+        interface: HOST_INTERFACE,
+    })
 }
 
 pub(crate) fn read_counters() -> Result<HostCounters, LabError> {
     let counters = read_interface()?;
     let ruleset = run(NFT, &["list", "ruleset"], "", "reading a host's loss")?;
-    Ok(HostCounters { lost_frames: lost_frames(&ruleset), ..counters })
+    Ok(HostCounters {
+        lost_frames: lost_frames(&ruleset),
+        ..counters
+    })
 }
 
 /// Parses the table's line of `eth0`: eight numbers about receiving, bytes and frames first, then
 /// eight about sending (proc_pid_net(5)).
 fn parse_counters(table: &str) -> Option<HostCounters> {
-    let row = table.lines().find_map(|line| line.trim_start().strip_prefix(HOST_INTERFACE)?.strip_prefix(':'))?;
-    let numbers: Vec<u64> = row.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
-    let &[received_bytes, received_frames, _, _, _, _, _, _, sent_bytes, sent_frames, ..] = numbers.as_slice() else {
+    let row = table.lines().find_map(|line| {
+        line.trim_start()
+            .strip_prefix(HOST_INTERFACE)?
+            .strip_prefix(':')
+    })?;
+    let numbers: Vec<u64> = row
+        .split_whitespace()
+        .map(str::parse)
+        .collect::<Result<_, _>>()
+        .ok()?;
+    let &[
+        received_bytes,
+        received_frames,
+        _,
+        _,
+        _,
+        _,
+        _,
+        _,
+        sent_bytes,
+        sent_frames,
+        ..,
+    ] = numbers.as_slice()
+    else {
         return None;
     };
-    Some(HostCounters { received_frames, received_bytes, sent_frames, sent_bytes, lost_frames: 0 })
+    Some(HostCounters {
+        received_frames,
+        received_bytes,
+        sent_frames,
+        sent_bytes,
+        lost_frames: 0,
+    })
 }
 
 /// Two interfaces in the switches' namespace, between which a program must forward all frames of a
@@ -457,10 +561,22 @@ pub struct Detour {
 /// Takes the port of `host` off its switch, and connects a new port to an interface beside it.
 pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
     let port = port_to(host)?;
-    let shown = run(IP, &["-o", "link", "show", "dev", &port], "", "looking at a port")?;
-    let word_after = |name: &str| shown.split_whitespace().skip_while(|word| *word != name).nth(1).map(str::to_owned);
+    let shown = run(
+        IP,
+        &["-o", "link", "show", "dev", &port],
+        "",
+        "looking at a port",
+    )?;
+    let word_after = |name: &str| {
+        shown
+            .split_whitespace()
+            .skip_while(|word| *word != name)
+            .nth(1)
+            .map(str::to_owned)
+    };
     let (bridge, mtu) = (word_after("master"), word_after("mtu"));
-    let bridge = bridge.expect("a port of a lab is a switch's, and a cable is led past one program");
+    let bridge =
+        bridge.expect("a port of a lab is a switch's, and a cable is led past one program");
     let mtu = mtu.expect("every interface has an MTU");
     let (near, far) = (format!("d{port}"), format!("{port}d"));
     let script = format!(
@@ -468,12 +584,19 @@ pub(crate) fn lead(host: &str) -> Result<Detour, LabError> {
          link set {near} up\nlink set {port} nomaster\n"
     );
     batch(IP, &script, "leading a cable past a program")?;
-    Ok(Detour { towards_host: port, towards_switch: near })
+    Ok(Detour {
+        towards_host: port,
+        towards_switch: near,
+    })
 }
 
 pub(crate) fn set_learning(host: &str, on: bool) -> Result<(), LabError> {
     let (port, word) = (port_to(host)?, if on { "on" } else { "off" });
-    batch(IP, &format!("link set {port} type bridge_slave learning {word}\n"), "setting what a port learns")
+    batch(
+        IP,
+        &format!("link set {port} type bridge_slave learning {word}\n"),
+        "setting what a port learns",
+    )
 }
 
 #[cfg(test)]
@@ -486,10 +609,19 @@ mod tests {
                      \u{20}   lo:  1 2 0 0 0 0 0 0  1 2 0 0 0 0 0 0\n\
                      \u{20} eth0: 4542 51 0 0 0 0 0 0 266 3 0 0 0 0 0 0\n\
                      \u{20}eth01: 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9 9\n";
-        let expected =
-            HostCounters { received_frames: 51, received_bytes: 4542, sent_frames: 3, sent_bytes: 266, lost_frames: 0 };
+        let expected = HostCounters {
+            received_frames: 51,
+            received_bytes: 4542,
+            sent_frames: 3,
+            sent_bytes: 266,
+            lost_frames: 0,
+        };
         assert_eq!(parse_counters(table), Some(expected));
         assert_eq!(parse_counters("lo: 1 2 3\n"), None);
-        assert_eq!(parse_counters("eth0: 1 2 3\n"), None, "too short a row is no row");
+        assert_eq!(
+            parse_counters("eth0: 1 2 3\n"),
+            None,
+            "too short a row is no row"
+        );
     }
 }

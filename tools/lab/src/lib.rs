@@ -1,13 +1,13 @@
 //! A test network (*lab*) on one machine: network namespaces as hosts, bridges as switches, shaped
 //! cables.
 //!
-//! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`. All switches are bridges in
-//! one more namespace, `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth pairs,
-//! shaped at both ends by tbf; loss is an nftables rule where frames reach a host. The names are the
-//! only state: any process can find and remove a lab by them, also after a crash.
+//! Every host is a namespace `ethbcast-<lab>-<host>` with `lo` and `eth0`. All switches are bridges
+//! in one more namespace, `ethbcast-<lab>-switches`, never in the machine's own. Cables are veth
+//! pairs, shaped at both ends by tbf; loss is an nftables rule where frames reach a host. The names
+//! are the only state: any process can find and remove a lab by them, also after a crash.
 //!
-//! The lab runs `ip`, `tc` and `nft` in batches, and needs root. It does not delay or reorder frames;
-//! the simulator does.
+//! The lab runs `ip`, `tc` and `nft` in batches, and needs root. It does not delay or reorder
+//! frames; the simulator does.
 //!
 //! ```no_run
 //! use ethbcast_planning::topology::Topology;
@@ -23,7 +23,10 @@
 //! # }
 //! ```
 
-#![expect(missing_docs, reason = "nobody but this tree uses it: names that say it need no comment")]
+#![expect(
+    missing_docs,
+    reason = "nobody but this tree uses it: names that say it need no comment"
+)]
 
 mod config;
 mod error;

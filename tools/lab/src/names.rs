@@ -35,7 +35,9 @@ pub(crate) fn is_lab_name(name: &str) -> bool {
 
 pub(crate) fn is_host_name(lab: &str, host: &str) -> bool {
     let legal = |byte: u8| byte.is_ascii_alphanumeric() || b"_.:-".contains(&byte);
-    (1..=longest_host_bytes(lab)).contains(&host.len()) && host.bytes().all(legal) && host != SWITCHES
+    (1..=longest_host_bytes(lab)).contains(&host.len())
+        && host.bytes().all(legal)
+        && host != SWITCHES
 }
 
 pub(crate) fn longest_host_bytes(lab: &str) -> usize {
@@ -68,7 +70,10 @@ pub(crate) enum Owner {
 /// in every run.
 pub(crate) fn mac_address(owner: Owner, number: usize) -> String {
     let [.., high, middle, low] = (number as u64).to_be_bytes();
-    format!("02:eb:{:02x}:{high:02x}:{middle:02x}:{low:02x}", owner as u8)
+    format!(
+        "02:eb:{:02x}:{high:02x}:{middle:02x}:{low:02x}",
+        owner as u8
+    )
 }
 
 #[cfg(test)]
@@ -79,9 +84,20 @@ mod tests {
     fn a_namespace_names_its_lab_and_host_without_doubt() {
         assert_eq!(namespace_of("lab", "n0"), "ethbcast-lab-n0");
         assert_eq!(split_namespace("ethbcast-lab-n0"), Some(("lab", "n0")));
-        assert_eq!(split_namespace("ethbcast-a-b-c"), Some(("a", "b-c")), "a dash in a host name stays there");
-        for foreign in ["ethbcast", "ethbcast-", "ethbcast-lab", "ethbcast-lab-", "ethbcast--n0", "docker-lab-n0", "n0"]
-        {
+        assert_eq!(
+            split_namespace("ethbcast-a-b-c"),
+            Some(("a", "b-c")),
+            "a dash in a host name stays there"
+        );
+        for foreign in [
+            "ethbcast",
+            "ethbcast-",
+            "ethbcast-lab",
+            "ethbcast-lab-",
+            "ethbcast--n0",
+            "docker-lab-n0",
+            "n0",
+        ] {
             assert_eq!(split_namespace(foreign), None, "{foreign}");
         }
     }
@@ -97,6 +113,9 @@ mod tests {
     #[test]
     fn addresses_are_local_unicast_and_all_different() {
         assert_eq!(mac_address(Owner::Host, 5), "02:eb:00:00:00:05");
-        assert_eq!(mac_address(Owner::TrunkPort, 0x01_02_03), "02:eb:02:01:02:03");
+        assert_eq!(
+            mac_address(Owner::TrunkPort, 0x01_02_03),
+            "02:eb:02:01:02:03"
+        );
     }
 }

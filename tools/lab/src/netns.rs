@@ -1,4 +1,5 @@
-//! Linux network namespaces as of `ip netns`: their names, threads that enter one, and processes inside.
+//! Linux network namespaces as of `ip netns`: their names, threads that enter one, and processes
+//! inside.
 
 use crate::error::LabError;
 use crate::names::{namespace_of, split_namespace};
@@ -39,22 +40,35 @@ pub(crate) fn lab_namespaces() -> Result<Vec<(String, String)>, LabError> {
             found.push((lab.to_owned(), host.to_owned()));
         }
     }
-    found.sort_by(|left, right| natural_order(&left.0, &right.0).then_with(|| natural_order(&left.1, &right.1)));
+    found.sort_by(|left, right| {
+        natural_order(&left.0, &right.0).then_with(|| natural_order(&left.1, &right.1))
+    });
     Ok(found)
 }
 
 pub(crate) fn members_of(lab: &str) -> Result<Vec<String>, LabError> {
-    Ok(lab_namespaces()?.into_iter().filter(|(owner, _)| owner == lab).map(|(_, host)| host).collect())
+    Ok(lab_namespaces()?
+        .into_iter()
+        .filter(|(owner, _)| owner == lab)
+        .map(|(_, host)| host)
+        .collect())
 }
 
 pub(crate) fn identity(path: &Path) -> Option<NamespaceId> {
-    fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()))
+    fs::metadata(path)
+        .ok()
+        .map(|metadata| (metadata.dev(), metadata.ino()))
 }
 
 pub(crate) fn own_host() -> Option<String> {
     let own = identity(Path::new("/proc/self/ns/net"))?;
-    let is_own = |(lab, host): &(String, String)| identity(&path_of(&namespace_of(lab, host))) == Some(own);
-    lab_namespaces().ok()?.into_iter().find(is_own).map(|(_, host)| host)
+    let is_own =
+        |(lab, host): &(String, String)| identity(&path_of(&namespace_of(lab, host))) == Some(own);
+    lab_namespaces()
+        .ok()?
+        .into_iter()
+        .find(is_own)
+        .map(|(_, host)| host)
 }
 
 /// Runs `work` on a thread inside `namespace` and returns its result.
@@ -64,17 +78,26 @@ pub(crate) fn own_host() -> Option<String> {
 ///
 /// # Panics
 /// If `work` panics.
-pub(crate) fn inside<T: Send>(namespace: &str, work: impl FnOnce() -> T + Send) -> Result<T, LabError> {
+pub(crate) fn inside<T: Send>(
+    namespace: &str,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T, LabError> {
     let entering = || format!("entering the namespace {namespace}");
-    let file = File::open(path_of(namespace)).map_err(|source| LabError::system(entering(), source))?;
+    let file =
+        File::open(path_of(namespace)).map_err(|source| LabError::system(entering(), source))?;
     thread::scope(|scope| {
         // A separate thread, which ends afterwards and never returns to the other namespace.
-        let visitor = thread::Builder::new().name(format!("in {namespace}")).spawn_scoped(scope, || {
-            setns(&file, CloneFlags::CLONE_NEWNET).map_err(|source| LabError::system(entering(), source))?;
-            Ok(work())
-        });
+        let visitor = thread::Builder::new()
+            .name(format!("in {namespace}"))
+            .spawn_scoped(scope, || {
+                setns(&file, CloneFlags::CLONE_NEWNET)
+                    .map_err(|source| LabError::system(entering(), source))?;
+                Ok(work())
+            });
         let visitor = visitor.map_err(|source| LabError::system("starting a thread", source))?;
-        visitor.join().unwrap_or_else(|panicked| panic::resume_unwind(panicked))
+        visitor
+            .join()
+            .unwrap_or_else(|panicked| panic::resume_unwind(panicked))
     })
 }
 
@@ -93,15 +116,20 @@ const LOOK_EVERY: Duration = Duration::from_millis(10);
 /// whatever name it is found.
 pub(crate) fn end_all(namespaces: &[String]) -> Result<usize, LabError> {
     let own = identity(Path::new("/proc/1/ns/net"));
-    let inside: BTreeSet<_> =
-        namespaces.iter().filter_map(|name| identity(&path_of(name))).filter(|found| Some(*found) != own).collect();
+    let inside: BTreeSet<_> = namespaces
+        .iter()
+        .filter_map(|name| identity(&path_of(name)))
+        .filter(|found| Some(*found) != own)
+        .collect();
     let mut ended = BTreeSet::new();
     signal_until_gone(&inside, Signal::SIGTERM, GRACE, &mut ended)?;
     let remaining = signal_until_gone(&inside, Signal::SIGKILL, LAST_WAIT, &mut ended)?;
     if remaining.is_empty() {
         Ok(ended.len())
     } else {
-        Err(LabError::ProcessesRemain(remaining.into_iter().map(Pid::as_raw).collect()))
+        Err(LabError::ProcessesRemain(
+            remaining.into_iter().map(Pid::as_raw).collect(),
+        ))
     }
 }
 
@@ -135,10 +163,19 @@ fn processes_in(inside: &BTreeSet<NamespaceId>) -> Result<BTreeSet<Pid>, LabErro
     if inside.is_empty() {
         return Ok(BTreeSet::new());
     }
-    let entries = fs::read_dir("/proc").map_err(|source| LabError::system("listing /proc", source))?;
-    let pids = entries.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok()).map(Pid::from_raw);
+    let entries =
+        fs::read_dir("/proc").map_err(|source| LabError::system("listing /proc", source))?;
+    let pids = entries
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .map(Pid::from_raw);
     // Ended processes and zombies have no namespace.
-    let is_inside =
-        |pid: &Pid| identity(Path::new(&format!("/proc/{pid}/ns/net"))).is_some_and(|found| inside.contains(&found));
-    Ok(pids.filter(|pid| *pid != Pid::this()).filter(is_inside).collect())
+    let is_inside = |pid: &Pid| {
+        identity(Path::new(&format!("/proc/{pid}/ns/net")))
+            .is_some_and(|found| inside.contains(&found))
+    };
+    Ok(pids
+        .filter(|pid| *pid != Pid::this())
+        .filter(is_inside)
+        .collect())
 }

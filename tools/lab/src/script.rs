@@ -1,18 +1,28 @@
 //! Input for `ip -batch`, `tc -batch` and `nft -f`, which make many changes in one run.
 
 use crate::config::LabConfig;
-use crate::names::{HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port};
+use crate::names::{
+    HOST_INTERFACE, Owner, bridge, host_port, mac_address, namespace_of, trunk_port,
+};
 
 const LOSS_TABLE: &str = "ethbcast_lab";
 
 const LOSS_STEPS: f64 = 1e9;
 
 pub(crate) fn add_host_namespaces(config: &LabConfig) -> String {
-    config.topology.hosts().iter().map(|host| format!("netns add {}\n", namespace_of(&config.name, host))).collect()
+    config
+        .topology
+        .hosts()
+        .iter()
+        .map(|host| format!("netns add {}\n", namespace_of(&config.name, host)))
+        .collect()
 }
 
 pub(crate) fn delete_namespaces(namespaces: &[String]) -> String {
-    namespaces.iter().map(|namespace| format!("netns delete {namespace}\n")).collect()
+    namespaces
+        .iter()
+        .map(|namespace| format!("netns delete {namespace}\n"))
+        .collect()
 }
 
 /// Returns the `ip` batch for the switches' namespace that creates the switches and the cables,
@@ -24,11 +34,16 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     let (topology, mtu) = (&config.topology, config.mtu_bytes);
     for switch in 0..topology.switches().len() {
         let (name, mac) = (bridge(switch), mac_address(Owner::Bridge, switch));
-        text += &format!("link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0\n");
+        text += &format!(
+            "link add {name} address {mac} mtu {mtu} up type bridge stp_state 0 mcast_snooping 0\n"
+        );
     }
     for (host, host_name) in topology.hosts().iter().enumerate() {
         let (port, port_mac) = (host_port(host), mac_address(Owner::HostPort, host));
-        let (namespace, mac) = (namespace_of(&config.name, host_name), mac_address(Owner::Host, host));
+        let (namespace, mac) = (
+            namespace_of(&config.name, host_name),
+            mac_address(Owner::Host, host),
+        );
         text += &format!(
             "link add {port} address {port_mac} mtu {mtu} master {} up \
              type veth peer name {HOST_INTERFACE} netns {namespace} address {mac} mtu {mtu}\n",
@@ -38,8 +53,10 @@ pub(crate) fn wire(config: &LabConfig) -> String {
     }
     for (cable, &(left, right)) in topology.cables().iter().enumerate() {
         let (here, there) = (trunk_port(left, right), trunk_port(right, left));
-        let (here_mac, there_mac) =
-            (mac_address(Owner::TrunkPort, 2 * cable), mac_address(Owner::TrunkPort, 2 * cable + 1));
+        let (here_mac, there_mac) = (
+            mac_address(Owner::TrunkPort, 2 * cable),
+            mac_address(Owner::TrunkPort, 2 * cable + 1),
+        );
         text += &format!(
             "link add {here} address {here_mac} mtu {mtu} type veth peer name {there} address {there_mac} mtu {mtu}\n"
         );
@@ -58,24 +75,39 @@ pub(crate) fn host_links_up() -> String {
 }
 
 pub(crate) fn shape_host(config: &LabConfig, host: usize) -> String {
-    shape(config, HOST_INTERFACE, config.host_queue_bytes, config.topology.host_rate(host))
+    shape(
+        config,
+        HOST_INTERFACE,
+        config.host_queue_bytes,
+        config.topology.host_rate(host),
+    )
 }
 
 pub(crate) fn shape_switches(config: &LabConfig) -> String {
     let topology = &config.topology;
-    let host_ports = (0..topology.hosts().len()).map(|host| (host_port(host), topology.host_rate(host)));
+    let host_ports =
+        (0..topology.hosts().len()).map(|host| (host_port(host), topology.host_rate(host)));
     let trunk_ports = topology.cables().iter().flat_map(|&(left, right)| {
         let rate = topology.cable_rate(left, right);
-        [(trunk_port(left, right), rate), (trunk_port(right, left), rate)]
+        [
+            (trunk_port(left, right), rate),
+            (trunk_port(right, left), rate),
+        ]
     });
     let ports = host_ports.chain(trunk_ports);
-    ports.map(|(port, rate)| shape(config, &port, config.switch_queue_bytes, rate)).collect()
+    ports
+        .map(|(port, rate)| shape(config, &port, config.switch_queue_bytes, rate))
+        .collect()
 }
 
 fn shape(config: &LabConfig, interface: &str, queue_bytes: u32, rate: Option<u64>) -> String {
-    let Some(rate) = rate.or(config.rate_bits_per_second) else { return String::new() };
+    let Some(rate) = rate.or(config.rate_bits_per_second) else {
+        return String::new();
+    };
     let burst = config.burst_bytes(rate);
-    format!("qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b\n")
+    format!(
+        "qdisc add dev {interface} root tbf rate {rate}bit burst {burst}b limit {queue_bytes}b\n"
+    )
 }
 
 /// Returns the `nft` script for a host without loss that drops a fraction of arriving frames.
@@ -101,7 +133,11 @@ pub(crate) fn chance(fraction: f64) -> String {
 /// creates the table that the second deletes; the pair costs a wait of 10 ms in the kernel.
 pub(crate) fn lose_instead(fraction: f64) -> String {
     let forget = format!("table netdev {LOSS_TABLE}\ndelete table netdev {LOSS_TABLE}\n");
-    if fraction > 0.0 { forget + &lose(fraction) } else { forget }
+    if fraction > 0.0 {
+        forget + &lose(fraction)
+    } else {
+        forget
+    }
 }
 
 pub(crate) fn lost_frames(ruleset: &str) -> u64 {
@@ -113,7 +149,9 @@ pub(crate) fn counted_frames(ruleset: &str, table: &str) -> u64 {
     let inside = ruleset.split_once(&opening).map_or("", |(_, after)| after);
     let inside = inside.split("\ntable ").next().unwrap_or_default();
     let counts = inside.split("counter packets ").skip(1);
-    counts.filter_map(|after| after.split_whitespace().next()?.parse::<u64>().ok()).sum()
+    counts
+        .filter_map(|after| after.split_whitespace().next()?.parse::<u64>().ok())
+        .sum()
 }
 
 #[cfg(test)]
@@ -145,28 +183,43 @@ mod tests {
              type veth peer name eth0 netns ethbcast-lab-n3 address 02:eb:00:00:00:03 mtu 1500"
         );
         assert_eq!(lines[9], "link set p3 alias to-n3");
-        assert!(lines[10].starts_with("link add t0-1 ") && lines[10].contains(" peer name t1-0 "), "{}", lines[10]);
-        assert_eq!(lines[11..], ["link set t0-1 master s0 up", "link set t1-0 master s1 up"]);
+        assert!(
+            lines[10].starts_with("link add t0-1 ") && lines[10].contains(" peer name t1-0 "),
+            "{}",
+            lines[10]
+        );
+        assert_eq!(
+            lines[11..],
+            ["link set t0-1 master s0 up", "link set t1-0 master s1 up"]
+        );
     }
 
     #[test]
     fn both_ends_of_every_cable_are_shaped_or_none_is() {
         let mut config = two_switches();
-        assert_eq!((shape_host(&config, 0), shape_switches(&config)), (String::new(), String::new()));
+        assert_eq!(
+            (shape_host(&config, 0), shape_switches(&config)),
+            (String::new(), String::new())
+        );
         config.rate_bits_per_second = Some(100_000_000);
         assert_eq!(
             shape_host(&config, 0),
             "qdisc add dev eth0 root tbf rate 100000000bit burst 6250b limit 1048576b\n"
         );
-        let ports: Vec<_> =
-            shape_switches(&config).lines().filter_map(|line| line.split(' ').nth(3).map(str::to_owned)).collect();
+        let ports: Vec<_> = shape_switches(&config)
+            .lines()
+            .filter_map(|line| line.split(' ').nth(3).map(str::to_owned))
+            .collect();
         assert_eq!(ports, ["p0", "p1", "p2", "p3", "t0-1", "t1-0"]);
         assert!(shape_switches(&config).contains("limit 262144b"));
     }
 
     #[test]
     fn a_loss_replaces_the_one_before_and_is_never_rounded_to_none_or_all() {
-        assert_eq!(lose_instead(0.0), "table netdev ethbcast_lab\ndelete table netdev ethbcast_lab\n");
+        assert_eq!(
+            lose_instead(0.0),
+            "table netdev ethbcast_lab\ndelete table netdev ethbcast_lab\n"
+        );
         assert_eq!(lose_instead(0.5), lose_instead(0.0) + &lose(0.5));
         assert!(lose(0.01).contains("numgen random mod 1000000000 < 10000000 counter drop"));
         assert!(lose(1e-12).contains("< 1 counter"));
@@ -176,10 +229,13 @@ mod tests {
     #[test]
     fn lost_frames_are_read_from_the_rules_own_counter() {
         let table = |name: &str, frames: [u64; 2]| {
-            let rules = frames.map(|frames| format!("\t\tcounter packets {frames} bytes 1020 drop\n")).concat();
+            let rules = frames
+                .map(|frames| format!("\t\tcounter packets {frames} bytes 1020 drop\n"))
+                .concat();
             format!("table netdev {name} {{\n\tchain c {{\n{rules}\t}}\n}}\n")
         };
-        let ruleset = table("other", [1, 2]) + &table("ethbcast_lab", [17, 0]) + &table("third", [4, 5]);
+        let ruleset =
+            table("other", [1, 2]) + &table("ethbcast_lab", [17, 0]) + &table("third", [4, 5]);
         assert_eq!(lost_frames(&ruleset), 17);
         assert_eq!(counted_frames(&ruleset, "third"), 9);
         assert_eq!(counted_frames(&ruleset, "oth"), 0);

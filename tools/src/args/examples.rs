@@ -7,7 +7,10 @@ const EXAMPLES: [(&str, &[Example]); 6] = [
     (
         "send",
         &[
-            ("ethbcast send -n 7 image.raw", "Send a file as soon as 7 receivers have joined:"),
+            (
+                "ethbcast send -n 7 image.raw",
+                "Send a file as soon as 7 receivers have joined:",
+            ),
             (
                 "ethbcast send --hosts 'n[1-31]' --topology cluster.toml --rate 400mbit /srv/models/",
                 "Send the content of a directory to named hosts, over no cable twice, at 400 Mbit/s at most:",
@@ -30,58 +33,105 @@ const EXAMPLES: [(&str, &[Example]); 6] = [
                 "ethbcast recv --force --max-wait 600 /dev/sda",
                 "Write a disk image, waiting for a sender for ten minutes:",
             ),
-            ("ethbcast recv --in-place --delete /srv/models", "Update a directory to what the sender has:"),
-            ("ethbcast recv --serve --force /srv", "Keep running, and receive all that is sent:"),
+            (
+                "ethbcast recv --in-place --delete /srv/models",
+                "Update a directory to what the sender has:",
+            ),
+            (
+                "ethbcast recv --serve --force /srv",
+                "Keep running, and receive all that is sent:",
+            ),
         ],
     ),
     (
         "cp",
         &[
-            ("ethbcast cp image.raw 'n[1-31]:'", "Copy a file to 31 hosts, under its own name:"),
-            ("ethbcast cp -w 'rack[1-4]n[0-9]' models models-v2", "Copy a directory to 40 hosts, under another name:"),
-            ("ethbcast cp --nice --rate 200mbit a.tar b.tar 'n[1-31]:'", "Copy two files without disturbing others:"),
+            (
+                "ethbcast cp image.raw 'n[1-31]:'",
+                "Copy a file to 31 hosts, under its own name:",
+            ),
+            (
+                "ethbcast cp -w 'rack[1-4]n[0-9]' models models-v2",
+                "Copy a directory to 40 hosts, under another name:",
+            ),
+            (
+                "ethbcast cp --nice --rate 200mbit a.tar b.tar 'n[1-31]:'",
+                "Copy two files without disturbing others:",
+            ),
         ],
     ),
     (
         "probe",
         &[
-            ("ethbcast probe --answer", "Answer probes; run this on the other hosts first:"),
+            (
+                "ethbcast probe --answer",
+                "Answer probes; run this on the other hosts first:",
+            ),
             (
                 "ethbcast probe -n 15 --out calibration.toml",
                 "Measure the network to 15 hosts, for `send --calibration`:",
             ),
-            ("ethbcast probe --update calibration.toml n3", "Measure one host again:"),
-            ("ethbcast probe --discover -n 15 --out cluster.toml", "Find the switches between 16 hosts:"),
+            (
+                "ethbcast probe --update calibration.toml n3",
+                "Measure one host again:",
+            ),
+            (
+                "ethbcast probe --discover -n 15 --out cluster.toml",
+                "Find the switches between 16 hosts:",
+            ),
         ],
     ),
     (
         "perf",
         &[
-            ("ethbcast perf -n 8", "Take part; run this on seven of eight hosts:"),
-            ("ethbcast perf -n 8 --root --sizes 256,4K,1M", "Time broadcasts of three sizes, on the eighth host:"),
-            ("ethbcast perf -n 8 --root --op allgather --iterations 100", "Time 100 allgathers of each size:"),
+            (
+                "ethbcast perf -n 8",
+                "Take part; run this on seven of eight hosts:",
+            ),
+            (
+                "ethbcast perf -n 8 --root --sizes 256,4K,1M",
+                "Time broadcasts of three sizes, on the eighth host:",
+            ),
+            (
+                "ethbcast perf -n 8 --root --op allgather --iterations 100",
+                "Time 100 allgathers of each size:",
+            ),
         ],
     ),
     (
         "lab",
         &[
-            ("ethbcast lab demo", "Send 64 MiB to 7 hosts by both paths, and remove the lab:"),
+            (
+                "ethbcast lab demo",
+                "Send 64 MiB to 7 hosts by both paths, and remove the lab:",
+            ),
             (
                 "ethbcast lab up 8 --rate 1gbit --loss 0.01",
                 "Create 8 hosts, n0 to n7, on cables that lose 1 % of frames:",
             ),
-            ("ethbcast lab each --except n0 -- ethbcast recv /tmp/{}.raw", "Receive on all hosts but n0:"),
-            ("ethbcast lab exec n0 -- ethbcast send -n 7 image.raw", "Send from n0:"),
+            (
+                "ethbcast lab each --except n0 -- ethbcast recv /tmp/{}.raw",
+                "Receive on all hosts but n0:",
+            ),
+            (
+                "ethbcast lab exec n0 -- ethbcast send -n 7 image.raw",
+                "Send from n0:",
+            ),
         ],
     ),
 ];
 
 pub fn examples(command: &str) -> &'static [Example] {
-    EXAMPLES.iter().find(|(name, _)| *name == command).map_or(&[], |(_, examples)| examples)
+    EXAMPLES
+        .iter()
+        .find(|(name, _)| *name == command)
+        .map_or(&[], |(_, examples)| examples)
 }
 
 pub fn text(command: &str) -> String {
-    let lines = examples(command).iter().map(|(line, words)| format!("\n  {words}\n    {line}"));
+    let lines = examples(command)
+        .iter()
+        .map(|(line, words)| format!("\n  {words}\n    {line}"));
     format!("Examples:{}", lines.collect::<String>())
 }
 
@@ -97,7 +147,11 @@ mod tests {
         let mut words = vec![String::new()];
         for (index, part) in line.split('\'').enumerate() {
             let mut pieces = part.split(' ').filter(|_| index % 2 == 0);
-            let first = if index % 2 == 0 { pieces.next().unwrap_or_default() } else { part };
+            let first = if index % 2 == 0 {
+                pieces.next().unwrap_or_default()
+            } else {
+                part
+            };
             words.last_mut().expect("one word at least").push_str(first);
             words.extend(pieces.map(str::to_owned));
         }
@@ -107,12 +161,22 @@ mod tests {
     #[test]
     fn every_example_is_a_command_line() {
         for (command, examples) in EXAMPLES {
-            assert!((3..=4).contains(&examples.len()), "{command} has {} examples", examples.len());
+            assert!(
+                (3..=4).contains(&examples.len()),
+                "{command} has {} examples",
+                examples.len()
+            );
             for (line, says) in examples {
-                assert!(says.ends_with(':') && line.starts_with(&format!("ethbcast {command} ")), "{line}: {says}");
+                assert!(
+                    says.ends_with(':') && line.starts_with(&format!("ethbcast {command} ")),
+                    "{line}: {says}"
+                );
                 let words = words(line);
                 // In `lab each -- ethbcast …` another command line follows the dashes.
-                let inner = words.iter().position(|word| word == "--").map(|dashes| words[dashes + 1..].to_vec());
+                let inner = words
+                    .iter()
+                    .position(|word| word == "--")
+                    .map(|dashes| words[dashes + 1..].to_vec());
                 for words in [Some(words.clone()), inner].into_iter().flatten() {
                     if let Err(error) = Cli::try_parse_from(&words) {
                         panic!("{line}: {error}");
@@ -126,9 +190,20 @@ mod tests {
     fn the_short_help_of_send_and_recv_fits_on_twenty_lines_of_a_terminal() {
         for name in ["send", "recv"] {
             let program = Cli::command().term_width(80);
-            let help = program.try_get_matches_from(["ethbcast", name, "-h"]).expect_err("help is no run").to_string();
-            assert!(help.lines().count() <= 20, "{} lines:\n{help}", help.lines().count());
-            assert!(help.trim_end().ends_with(&format!("all options: ethbcast {name} --help")), "{help}");
+            let help = program
+                .try_get_matches_from(["ethbcast", name, "-h"])
+                .expect_err("help is no run")
+                .to_string();
+            assert!(
+                help.lines().count() <= 20,
+                "{} lines:\n{help}",
+                help.lines().count()
+            );
+            assert!(
+                help.trim_end()
+                    .ends_with(&format!("all options: ethbcast {name} --help")),
+                "{help}"
+            );
         }
     }
 
@@ -140,15 +215,27 @@ mod tests {
         for name in ["send", "recv", "cp", "probe", "perf"] {
             let command = program.find_subcommand(name).expect("a command");
             let mut headings = Vec::new();
-            for arg in command.get_arguments().filter(|arg| !arg.is_hide_set() && arg.get_id() != "help") {
-                let heading =
-                    arg.get_help_heading().unwrap_or_else(|| panic!("{name}: no heading for {}", arg.get_id()));
+            for arg in command
+                .get_arguments()
+                .filter(|arg| !arg.is_hide_set() && arg.get_id() != "help")
+            {
+                let heading = arg
+                    .get_help_heading()
+                    .unwrap_or_else(|| panic!("{name}: no heading for {}", arg.get_id()));
                 if !headings.contains(&heading) {
                     headings.push(heading);
                 }
             }
-            let place = |heading: &str| order.iter().position(|known| *known == heading).expect("a heading");
-            assert!(headings.is_sorted_by_key(|heading| place(heading)), "{name}: {headings:?}");
+            let place = |heading: &str| {
+                order
+                    .iter()
+                    .position(|known| *known == heading)
+                    .expect("a heading")
+            };
+            assert!(
+                headings.is_sorted_by_key(|heading| place(heading)),
+                "{name}: {headings:?}"
+            );
         }
     }
 }

@@ -21,7 +21,8 @@ pub struct LabArgs {
 pub enum LabCommand {
     /// Create the hosts, switches and cables of a lab.
     Up {
-        /// Number of hosts on one switch, a topology file, or a test bed of the papers (fig9-1 to fig9-5).
+        /// Number of hosts on one switch, a topology file, or a test bed of the papers (fig9-1 to
+        /// fig9-5).
         #[arg(value_name = "TOPOLOGY|N", required_unless_present = "topology")]
         shape: Option<String>,
         /// Topology file, or name of a test bed.
@@ -107,14 +108,15 @@ pub struct CableArgs {
 
 #[derive(Debug, Args)]
 pub struct BenchArgs {
-    /// Measure other tools as well, if they are installed: udpcast, UFTP, a chain of TCP connections, Open MPI, MPICH.
+    /// Measure other tools as well, if they are installed: udpcast, UFTP, a chain of TCP
+    /// connections, Open MPI, MPICH.
     #[arg(long)]
     pub peers: bool,
     /// Broadcast algorithms: values of `send --via`.
     #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = ways(), default_value = "chain,cast")]
     pub ways: Vec<&'static str>,
-    /// Sizes of a broadcast, 1 to 1G. Up to 1M, data is in memory and a barrier follows each broadcast; larger ones are
-    /// files.
+    /// Sizes of a broadcast, 1 to 1G. Up to 1M, data is in memory and a barrier follows each
+    /// broadcast; larger ones are files.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size, default_value = "4K,1M,16M")]
     pub sizes: Vec<u64>,
     /// Numbers of receivers, 1 to 63.
@@ -155,8 +157,11 @@ fn rate(text: &str) -> Result<Rate, ethbcast_lab::LabError> {
 }
 
 fn ways() -> impl TypedValueParser<Value = &'static str> {
-    PossibleValuesParser::new(WAYS)
-        .map(|name| WAYS.into_iter().find(|way| *way == name).expect("other names do not pass"))
+    PossibleValuesParser::new(WAYS).map(|name| {
+        WAYS.into_iter()
+            .find(|way| *way == name)
+            .expect("other names do not pass")
+    })
 }
 
 #[derive(Debug, Args)]

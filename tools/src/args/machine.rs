@@ -17,14 +17,15 @@ pub struct DoctorArgs {
     pub wire: WireArgs,
     #[command(flatten)]
     pub key: KeySourceArgs,
-    /// Check a destination: whether it exists, is writable, has room and is fast. 16 MiB are written to an unnamed
-    /// file.
+    /// Check a destination: whether it exists, is writable, has room and is fast. 16 MiB are
+    /// written to an unnamed file.
     #[arg(long, value_name = "PATH")]
     pub dest: Option<PathBuf>,
     /// With --dest, room that is needed, such as 40G. Default: 64M.
     #[arg(long, value_name = "BYTES", requires = "dest", value_parser = ethbcast_planning::parse_size)]
     pub size: Option<u64>,
-    /// Also measure the path to these hosts, which run `ethbcast probe --answer`. Without a name, all that answer.
+    /// Also measure the path to these hosts, which run `ethbcast probe --answer`. Without a name,
+    /// all that answer.
     #[arg(long, value_name = "HOST", num_args = 0..)]
     pub peer: Option<Vec<String>>,
     /// Run the fixes that are safe (switch an interface on, create a directory), and check again.
@@ -46,11 +47,21 @@ struct CodeParser;
 impl TypedValueParser for CodeParser {
     type Value = Fault;
 
-    fn parse_ref(&self, command: &Command, arg: Option<&Arg>, value: &OsStr) -> Result<Fault, Error> {
-        EnumValueParser::<Fault>::new().parse_ref(command, arg, value).map_err(|_| {
-            let text = format!("there is no code {}: `ethbcast explain` lists them\n", value.display());
-            Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
-        })
+    fn parse_ref(
+        &self,
+        command: &Command,
+        arg: Option<&Arg>,
+        value: &OsStr,
+    ) -> Result<Fault, Error> {
+        EnumValueParser::<Fault>::new()
+            .parse_ref(command, arg, value)
+            .map_err(|_| {
+                let text = format!(
+                    "there is no code {}: `ethbcast explain` lists them\n",
+                    value.display()
+                );
+                Error::raw(ErrorKind::ValueValidation, text).with_cmd(command)
+            })
     }
 
     fn possible_values(&self) -> Option<Box<dyn Iterator<Item = PossibleValue> + '_>> {
@@ -63,14 +74,24 @@ impl TypedValueParser for CodeParser {
 #[derive(Debug, Args)]
 pub struct DumpArgs {
     /// Capture file of tcpdump or Wireshark, pcap or pcapng; `-` is stdin.
-    #[arg(value_name = "FILE", required_unless_present = "interface", conflicts_with = "interface")]
+    #[arg(
+        value_name = "FILE",
+        required_unless_present = "interface",
+        conflicts_with = "interface"
+    )]
     pub file: Option<PathBuf>,
-    /// Print frames that arrive and leave on this interface, until interrupted. It is not put into promiscuous mode, so
-    /// only frames to and from this host and its groups are seen.
+    /// Print frames that arrive and leave on this interface, until interrupted. It is not put into
+    /// promiscuous mode, so only frames to and from this host and its groups are seen.
     #[arg(short, long, value_name = "IFACE")]
     pub interface: Option<String>,
     /// With -i, group whose multicast frames the card accepts. May be repeated.
-    #[arg(short, long, value_name = "GROUP", default_value = "ethbcast", requires = "interface")]
+    #[arg(
+        short,
+        long,
+        value_name = "GROUP",
+        default_value = "ethbcast",
+        requires = "interface"
+    )]
     pub group: Vec<String>,
     /// EtherType of the frames, in hexadecimal. Others are skipped.
     #[arg(long, value_name = "HEX", default_value = "88b5")]
@@ -78,11 +99,12 @@ pub struct DumpArgs {
     /// Stop after N frames.
     #[arg(short, long, value_name = "N", value_parser = whole::<u64>)]
     pub count: Option<u64>,
-    /// Also write the frames to FILE as a capture (pcap with nanoseconds), for later or for Wireshark.
+    /// Also write the frames to FILE as a capture (pcap with nanoseconds), for later or for
+    /// Wireshark.
     #[arg(short, long, value_name = "FILE")]
     pub write: Option<PathBuf>,
-    /// Decrypt messages of sessions whose secrets are in FILE, as `--key-log` of `send` or `recv` has written it.
-    /// --write writes their frames as they would be without a key, for Wireshark.
+    /// Decrypt messages of sessions whose secrets are in FILE, as `--key-log` of `send` or `recv`
+    /// has written it. --write writes their frames as they would be without a key, for Wireshark.
     #[arg(long, value_name = "FILE")]
     pub key_log: Option<PathBuf>,
     /// Print one JSON object per frame, each on its own line.
@@ -101,7 +123,8 @@ pub struct ConfigArgs {
 
 #[derive(Debug, Subcommand)]
 pub enum ConfigCommand {
-    /// List the errors of a configuration file, with the options that may be meant. With errors, the exit code is 2.
+    /// List the errors of a configuration file, with the options that may be meant. With errors,
+    /// the exit code is 2.
     Check {
         /// File to check. Default: $ETHBCAST_CONFIG, or /etc/ethbcast/ethbcast.toml.
         #[arg(value_name = "FILE")]
@@ -111,15 +134,16 @@ pub enum ConfigCommand {
 
 #[derive(Debug, Args)]
 pub struct ManArgs {
-    /// Directory for the pages. It is created if it is missing; files of the same name are replaced. `man -l FILE`
-    /// shows a page.
+    /// Directory for the pages. It is created if it is missing; files of the same name are
+    /// replaced. `man -l FILE` shows a page.
     #[arg(long, value_name = "DIR")]
     pub out: PathBuf,
 }
 
 #[derive(Debug, Args)]
 pub struct CompletionsArgs {
-    /// Shell that reads the script. For bash: `ethbcast completions bash > /etc/bash_completion.d/ethbcast`.
+    /// Shell that reads the script. For bash: `ethbcast completions bash >
+    /// /etc/bash_completion.d/ethbcast`.
     #[arg(value_name = "SHELL")]
     pub shell: Shell,
 }
@@ -173,6 +197,8 @@ pub struct PortArgs {
 }
 
 fn mode(text: &str) -> Result<u32, String> {
-    let mode = u32::from_str_radix(text, 8).ok().filter(|mode| *mode <= 0o777);
+    let mode = u32::from_str_radix(text, 8)
+        .ok()
+        .filter(|mode| *mode <= 0o777);
     mode.ok_or_else(|| format!("{text} is no mode: give one such as 660"))
 }

@@ -21,18 +21,23 @@ use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
 pub use lab::{BenchArgs, CableArgs, LabArgs, LabCommand, TcpChainArgs};
 pub use machine::{
-    CompletionsArgs, ConfigArgs, ConfigCommand, DoctorArgs, DumpArgs, ExplainArgs, Launcher, ManArgs, MpiEnvArgs,
-    PortArgs,
+    CompletionsArgs, ConfigArgs, ConfigCommand, DoctorArgs, DumpArgs, ExplainArgs, Launcher,
+    ManArgs, MpiEnvArgs, PortArgs,
 };
-pub use planning::{DrawingArgs, ImportArgs, PlanArgs, ReportArgs, SimulateArgs, TopoArgs, TopoCommand};
+pub use planning::{
+    DrawingArgs, ImportArgs, PlanArgs, ReportArgs, SimulateArgs, TopoArgs, TopoCommand,
+};
 pub use recv::{RecvArgs, Verify};
 pub use send::{Decompress, ResumeArgs, SendArgs, TreeArgs};
 pub use session::{KeyArgs, KeyCommand, KeySourceArgs, PatienceArgs, ProgressArgs, StallArgs};
-pub use spellings::{Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, unused, without_use};
+pub use spellings::{
+    Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, unused, without_use,
+};
 use std::path::Path;
 use values::{HOW, PRINTED, WHO, decimal, misplaced, number, presets, receivers, seconds, whole};
 
-/// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw frames.
+/// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw
+/// frames.
 #[derive(Debug, Parser)]
 #[command(name = "ethbcast", version, arg_required_else_help = true, after_help = exit::codes())]
 pub struct Cli {
@@ -120,7 +125,9 @@ impl Command {
         match self {
             Command::Send(args) => args.form(),
             // Stdout carries the received data there.
-            Command::Recv(args) if args.dest.as_ref().is_some_and(|dest| dest == "-") => Form::Lines,
+            Command::Recv(args) if args.dest.as_ref().is_some_and(|dest| dest == "-") => {
+                Form::Lines
+            }
             Command::Recv(args) => args.form(),
             Command::Cp(args) => args.progress.form(&args.wire),
             Command::Hosts(args) if args.json && !args.watch => Form::Object,
@@ -139,23 +146,24 @@ pub struct WireArgs {
     /// Name of the session. A sender and receivers of the same group meet.
     #[arg(short, long, value_name = "GROUP", default_value = "ethbcast", help_heading = WHO)]
     pub group: String,
-    /// Name of this host in reports and topology files. Default: $ETHBCAST_HOST, the network namespace's name, the host
-    /// name, or a network card's address if the host name was never set.
+    /// Name of this host in reports and topology files. Default: $ETHBCAST_HOST, the network
+    /// namespace's name, the host name, or a network card's address if the host name was never set.
     #[arg(long, value_name = "NAME", help_heading = WHO)]
     pub host: Option<String>,
     /// Network interface, such as eth0.
     ///
-    /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or the
-    /// value of BOOTIF=. Default: the only Ethernet interface that is up; if several are, that of
-    /// the default route.
+    /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or
+    /// the value of BOOTIF=. Default: the only Ethernet interface that is up; if several are, that
+    /// of the default route.
     #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,
-    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no right), or unicast
-    /// (UDP to single hosts, also behind routers: a sender's --hosts are names or IPv4 addresses). With udp:PORT or
-    /// unicast:PORT, from 49152 on, that is this process's own port.
+    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no
+    /// right), or unicast (UDP to single hosts, also behind routers: a sender's --hosts are names
+    /// or IPv4 addresses). With udp:PORT or unicast:PORT, from 49152 on, that is this process's own
+    /// port.
     #[arg(long, value_name = "CARRIER", default_value = "ethernet", help_heading = HOW)]
     pub over: Over,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.

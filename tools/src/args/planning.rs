@@ -15,7 +15,8 @@ pub struct TopoArgs {
 pub enum TopoCommand {
     /// Draw the switches, the hosts on each, and the cables between them.
     Show {
-        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
+        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to
+        /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
         #[command(flatten)]
@@ -25,7 +26,8 @@ pub enum TopoCommand {
     Import(ImportArgs),
     /// Summarise a topology, or list its errors. With errors, the exit code is 2.
     Check {
-        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
+        /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to
+        /// fig9-5).
         #[arg(value_name = "FILE")]
         file: PathBuf,
     },
@@ -49,12 +51,12 @@ pub struct ImportSource {
     /// Slurm's topology.conf or topology.yaml (topology/tree).
     #[arg(long, value_name = "FILE")]
     pub slurm: Option<PathBuf>,
-    /// File with one line per host, as `srun sh -c 'echo $SLURM_TOPOLOGY_ADDR $SLURM_TOPOLOGY_ADDR_PATTERN'` prints
-    /// them; `-` is stdin.
+    /// File with one line per host, as `srun sh -c 'echo $SLURM_TOPOLOGY_ADDR
+    /// $SLURM_TOPOLOGY_ADDR_PATTERN'` prints them; `-` is stdin.
     #[arg(long, value_name = "FILE")]
     pub slurm_addr: Option<PathBuf>,
-    /// Directory with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json. Files of switches
-    /// help, too.
+    /// Directory with the output of `lldpcli -f json0 show neighbors` of each host, as HOST.json.
+    /// Files of switches help, too.
     #[arg(long, value_name = "DIR")]
     pub lldp: Option<PathBuf>,
 }
@@ -75,7 +77,8 @@ pub struct DrawingArgs {
 
 #[derive(Debug, Args)]
 pub struct PlanArgs {
-    /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
+    /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to
+    /// fig9-5).
     #[arg(long, value_name = "FILE")]
     pub topology: PathBuf,
     /// Sending host.
@@ -84,17 +87,19 @@ pub struct PlanArgs {
     /// Size of the data, such as 1500, 64K or 16M.
     #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size, required_unless_present = "check")]
     pub size: Option<u64>,
-    /// Check a saved plan on this topology. Cables over which several hosts send at the same time are listed; the exit
-    /// code is then 2.
+    /// Check a saved plan on this topology. Cables over which several hosts send at the same time
+    /// are listed; the exit code is then 2.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["root", "via", "out"])]
     pub check: Option<PathBuf>,
     /// With --check, list such cables but exit with 0.
     #[arg(long, requires = "check")]
     pub allow_contention: bool,
-    /// Broadcast algorithm: auto (least predicted time), all (compare all), or another value of `send --via`.
+    /// Broadcast algorithm: auto (least predicted time), all (compare all), or another value of
+    /// `send --via`.
     #[arg(long, value_name = "VIA", default_value = "auto")]
     pub via: String,
-    /// Network costs measured by `ethbcast probe --out`. Without it, cables of 1 Gbit/s are assumed.
+    /// Network costs measured by `ethbcast probe --out`. Without it, cables of 1 Gbit/s are
+    /// assumed.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
     /// MTU of the hosts.
@@ -112,8 +117,14 @@ pub struct PlanArgs {
 
 #[derive(Debug, Args)]
 pub struct SimulateArgs {
-    /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to fig9-5).
-    #[arg(long, value_name = "FILE", required_unless_present = "hosts", conflicts_with = "hosts")]
+    /// Topology file (TOML or Slurm's), directory of lldpcli outputs, or test bed (fig9-1 to
+    /// fig9-5).
+    #[arg(
+        long,
+        value_name = "FILE",
+        required_unless_present = "hosts",
+        conflicts_with = "hosts"
+    )]
     pub topology: Option<PathBuf>,
     /// Simulate N hosts n0, n1, … on one switch, the root included.
     #[arg(long, value_name = "N", value_parser = whole::<usize>)]
@@ -125,13 +136,18 @@ pub struct SimulateArgs {
     #[arg(long, value_name = "BYTES", value_parser = ethbcast_planning::parse_size)]
     pub size: u64,
     /// Broadcast algorithm: auto, all (compare all), or another value of `send --via`.
-    #[arg(long, value_name = "VIA", default_value = "auto", conflicts_with = "plan")]
+    #[arg(
+        long,
+        value_name = "VIA",
+        default_value = "auto",
+        conflicts_with = "plan"
+    )]
     pub via: String,
     /// Run a plan saved by `ethbcast plan --out`.
     #[arg(long, value_name = "FILE")]
     pub plan: Option<PathBuf>,
-    /// Rate of cables that have none in the topology, such as 100mbit. Default: 1gbit, or the rate of the fastest host
-    /// if the topology has the rates of all hosts.
+    /// Rate of cables that have none in the topology, such as 100mbit. Default: 1gbit, or the rate
+    /// of the fastest host if the topology has the rates of all hosts.
     #[arg(long, value_name = "RATE")]
     pub rate: Option<String>,
     /// MTU of every host.
@@ -149,12 +165,13 @@ pub struct SimulateArgs {
     /// Simulate the cables of `ethbcast lab`: token buckets that count frame bytes only, no delay.
     #[arg(long)]
     pub lab: bool,
-    /// Network costs measured by `ethbcast probe --out`, for the prediction and --via auto. Processor times in it also
-    /// hold for the simulated hosts. Default: the costs of the simulated network.
+    /// Network costs measured by `ethbcast probe --out`, for the prediction and --via auto.
+    /// Processor times in it also hold for the simulated hosts. Default: the costs of the simulated
+    /// network.
     #[arg(long, value_name = "FILE")]
     pub calibration: Option<PathBuf>,
-    /// Process each frame as it arrives. Without it, hosts sleep up to 1 ms while frames arrive densely, as the driver
-    /// does to save wake-ups.
+    /// Process each frame as it arrives. Without it, hosts sleep up to 1 ms while frames arrive
+    /// densely, as the driver does to save wake-ups.
     #[arg(long)]
     pub no_naps: bool,
     /// Print the model's prediction next to the simulation.

@@ -2,7 +2,8 @@
 
 use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
 use super::{
-    KeySourceArgs, PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced, number, seconds,
+    KeySourceArgs, PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced,
+    number, seconds,
 };
 use crate::exit::Form;
 use crate::rights::user;
@@ -16,7 +17,12 @@ use std::path::PathBuf;
 /// Returns -n, an option of the other side that is often given here, to be refused by name.
 fn refused_receivers() -> Arg {
     let refusal = misplaced("recv takes one DEST; the number of receivers is an option of send");
-    Arg::new("receivers").short('n').long("receivers").value_name("N").hide(true).value_parser(refusal)
+    Arg::new("receivers")
+        .short('n')
+        .long("receivers")
+        .value_name("N")
+        .hide(true)
+        .value_parser(refusal)
 }
 
 #[derive(Debug, Args)]
@@ -31,16 +37,17 @@ pub struct RecvArgs {
     pub serve: ServeArgs,
     /// Seconds to wait for a sender. Default: for ever.
     ///
-    /// With it, an interface that is down or missing and a device DEST that is missing are waited for as long; without
-    /// it, they are an error. Alias: --start-timeout.
+    /// With it, an interface that is down or missing and a device DEST that is missing are waited
+    /// for as long; without it, they are an error. Alias: --start-timeout.
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
-    /// Exit with the reason if a sender refuses this host, gives up or has started without it. Otherwise recv waits for
-    /// the next session.
+    /// Exit with the reason if a sender refuses this host, gives up or has started without it.
+    /// Otherwise recv waits for the next session.
     #[arg(long, help_heading = WHO)]
     pub once: bool,
-    /// Accept only data offered under NAME, or with this BLAKE3 digest (64 hex digits, as in reports). Anything else is
-    /// refused. Not with --serve, which accepts one session after another.
+    /// Accept only data offered under NAME, or with this BLAKE3 digest (64 hex digits, as in
+    /// reports). Anything else is refused. Not with --serve, which accepts one session after
+    /// another.
     #[arg(long, value_name = "NAME|DIGEST", value_parser = expected, help_heading = WHO)]
     pub expect: Option<Expected>,
     #[command(flatten)]
@@ -55,62 +62,66 @@ pub struct RecvArgs {
     pub force: bool,
     /// Overwrite DEST in place.
     ///
-    /// A file is overwritten where it differs; the files of a directory are replaced one by one. No room for a second
-    /// copy is needed. Without it, data appears at DEST when it is complete, and --force replaces what was there.
+    /// A file is overwritten where it differs; the files of a directory are replaced one by one. No
+    /// room for a second copy is needed. Without it, data appears at DEST when it is complete, and
+    /// --force replaces what was there.
     #[arg(long, help_heading = WRITTEN)]
     pub in_place: bool,
     /// With --in-place, delete files that the sender does not have.
     #[arg(long, requires = "in_place", help_heading = WRITTEN)]
     pub delete: bool,
-    /// Write the data to the stdin of COMMAND, run by `sh -c`, instead of to DEST. COMMAND reads end of file only when
-    /// everything is verified; if the transfer fails, it is terminated. If COMMAND fails, recv exits with its code.
+    /// Write the data to the stdin of COMMAND, run by `sh -c`, instead of to DEST. COMMAND reads
+    /// end of file only when everything is verified; if the transfer fails, it is terminated. If
+    /// COMMAND fails, recv exits with its code.
     #[arg(long, value_name = "COMMAND", conflicts_with_all = ["force", "in_place", "dest"], help_heading = WRITTEN)]
     pub pipe: Option<String>,
-    /// Privileges that the sender may decide about here, with commas between them: owner, setid, devices, xattrs,
-    /// xattrs=NAME, unpack, or all, or none. The rest is left out and counted. Default: owner,setid,unpack; with
-    /// --serve: unpack.
+    /// Privileges that the sender may decide about here, with commas between them: owner, setid,
+    /// devices, xattrs, xattrs=NAME, unpack, or all, or none. The rest is left out and counted.
+    /// Default: owner,setid,unpack; with --serve: unpack.
     ///
-    /// owner: owners of files. setid: set-user-id and set-group-id bits. devices: device nodes. xattrs: extended
-    /// attributes, but for security.*, trusted.* and system.*, which are named one by one, such as
-    /// xattrs=security.capability. unpack: --decompress receivers.
+    /// owner: owners of files. setid: set-user-id and set-group-id bits. devices: device nodes.
+    /// xattrs: extended attributes, but for security.*, trusted.* and system.*, which are named one
+    /// by one, such as xattrs=security.capability. unpack: --decompress receivers.
     #[arg(long, value_name = "LIST", help_heading = WRITTEN)]
     pub accept: Option<Accept>,
-    /// Older version of the data: a file, block device or directory. Matching parts are not sent. May be repeated.
-    /// Without it, DEST is used.
+    /// Older version of the data: a file, block device or directory. Matching parts are not sent.
+    /// May be repeated. Without it, DEST is used.
     #[arg(long, value_name = "PATH", help_heading = WRITTEN)]
     pub basis: Vec<PathBuf>,
-    /// Write zeros as holes: a file takes no room for them, a device discards them. Holes of the sender's file are kept
-    /// in any case.
+    /// Write zeros as holes: a file takes no room for them, a device discards them. Holes of the
+    /// sender's file are kept in any case.
     #[arg(long, help_heading = WRITTEN)]
     pub sparse: bool,
-    /// Write an image even if its partition table was made for another sector size than the device's, such as 512 bytes
-    /// on a disk with 4096. Without it, such an image is refused.
+    /// Write an image even if its partition table was made for another sector size than the
+    /// device's, such as 512 bytes on a disk with 4096. Without it, such an image is refused.
     #[arg(long, help_heading = WRITTEN)]
     pub any_sectors: bool,
-    /// Run COMMAND with `sh -c` when the data is verified and at DEST. Its environment has ETHBCAST_PATH, _GROUP,
-    /// _SOURCE, _BYTES and _BLAKE3.
+    /// Run COMMAND with `sh -c` when the data is verified and at DEST. Its environment has
+    /// ETHBCAST_PATH, _GROUP, _SOURCE, _BYTES and _BLAKE3.
     #[arg(long, value_name = "COMMAND", help_heading = WRITTEN)]
     pub exec: Option<String>,
-    /// Use a packet socket that root has opened with socket(AF_PACKET, SOCK_RAW, 0): its file descriptor, such as 3. No
-    /// capability is needed then. With --serve, give one for each group.
+    /// Use a packet socket that root has opened with socket(AF_PACKET, SOCK_RAW, 0): its file
+    /// descriptor, such as 3. No capability is needed then. With --serve, give one for each group.
     #[arg(long, value_name = "FD", value_parser = number(0..=i32::MAX), help_heading = HOW)]
     pub port_fd: Vec<i32>,
-    /// Data to compare with the sender's digest: received (as it was handed to the disk) or read (also as read back
-    /// after the sync). Default: read for a block device, otherwise received.
+    /// Data to compare with the sender's digest: received (as it was handed to the disk) or read
+    /// (also as read back after the sync). Default: read for a block device, otherwise received.
     #[arg(long, value_enum, value_name = "received|read", hide_possible_values = true, help_heading = TROUBLE)]
     pub verify: Option<Verify>,
-    /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is cut off.
+    /// Delete partial data of an earlier run instead of resuming it, and keep none if this run is
+    /// cut off.
     #[arg(long, help_heading = TROUBLE)]
     pub no_resume: bool,
     /// End a session SECONDS after its start, whatever has come; that is kept for the next one.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = TROUBLE)]
     pub max_session_time: Option<f64>,
-    /// Priority of this host's frames, 0 to 7, for queueing disciplines; a VLAN interface writes it into the tag by its
-    /// egress map (IEEE 802.1p).
+    /// Priority of this host's frames, 0 to 7, for queueing disciplines; a VLAN interface writes it
+    /// into the tag by its egress map (IEEE 802.1p).
     #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]
     pub priority: Option<u8>,
-    /// Become this user once port, DEST and key are open, with the right to open packet sockets alone (CAP_NET_RAW).
-    /// All else needs that user's rights: DEST's directory must be writable for it. Only root can.
+    /// Become this user once port, DEST and key are open, with the right to open packet sockets
+    /// alone (CAP_NET_RAW). All else needs that user's rights: DEST's directory must be writable
+    /// for it. Only root can.
     #[arg(long, value_name = "NAME", value_parser = user, help_heading = HOW)]
     pub user: Option<User>,
     #[command(flatten)]
@@ -132,9 +143,16 @@ impl RecvArgs {
         self
     }
 
-    /// Returns the privileges that a sender may decide about: few at a receiver that anybody may send to.
+    /// Returns the privileges that a sender may decide about: few at a receiver that anybody may
+    /// send to.
     pub fn accepted(&self) -> Accept {
-        let default = || if self.serve.serve { Accept::SERVED } else { Accept::default() };
+        let default = || {
+            if self.serve.serve {
+                Accept::SERVED
+            } else {
+                Accept::default()
+            }
+        };
         self.accept.clone().unwrap_or_else(default)
     }
 
@@ -165,11 +183,13 @@ pub enum Verify {
 pub struct ServeArgs {
     /// Keep running and receive one session after another.
     ///
-    /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM. SIGHUP reloads the
-    /// configuration. --json prints one object per session, each on its own line.
+    /// Sessions of several groups run at the same time, into the directory DEST, until SIGTERM.
+    /// SIGHUP reloads the configuration. --json prints one object per session, each on its own
+    /// line.
     #[arg(long, conflicts_with_all = ["once", "max_wait", "stat_period", "metrics_file", "json_stream"])]
     pub serve: bool,
-    /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g. May be repeated.
+    /// With --serve, accept these groups, such as images or rack[1-4], instead of the group of -g.
+    /// May be repeated.
     #[arg(long, value_name = "GROUPS", requires = "serve")]
     pub allow_group: Vec<String>,
     /// With --serve, largest number of sessions at the same time. Senders of further groups wait.

@@ -12,8 +12,8 @@ use std::time::Duration;
 #[derive(Debug, Args)]
 #[command(next_help_heading = TROUBLE)]
 pub struct PatienceArgs {
-    /// Seconds to wait for a silent host (cable pulled, process stopped) while the others go on. 0 gives it up at once.
-    /// Alias: --receive-timeout.
+    /// Seconds to wait for a silent host (cable pulled, process stopped) while the others go on. 0
+    /// gives it up at once. Alias: --receive-timeout.
     #[arg(long, alias = "receive-timeout", value_name = "SECONDS", default_value_t = 30.0, value_parser = seconds)]
     pub patience: f64,
     /// Seconds of silence after which the others go on without a host: 0.05 to 30.
@@ -27,19 +27,25 @@ pub struct PatienceArgs {
 #[derive(Debug, Args)]
 #[command(next_help_heading = TROUBLE)]
 pub struct StallArgs {
-    /// Seconds without progress after which the others go on without a receiver. It is given up when --patience has
-    /// passed as well.
+    /// Seconds without progress after which the others go on without a receiver. It is given up
+    /// when --patience has passed as well.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = seconds)]
     pub stall: f64,
     /// Seconds a receiver may take to verify its data and sync it to disk.
     #[arg(long, value_name = "SECONDS", default_value_t = 120.0, value_parser = seconds)]
     pub sync_timeout: f64,
-    /// Treatment of a receiver that is slower than the others: demote (serve it separately; it finishes last), wait
-    /// (all slow down to its rate) or evict (give it up).
-    #[arg(long, value_enum, value_name = "ACTION", default_value = "demote", hide_possible_values = true)]
+    /// Treatment of a receiver that is slower than the others: demote (serve it separately; it
+    /// finishes last), wait (all slow down to its rate) or evict (give it up).
+    #[arg(
+        long,
+        value_enum,
+        value_name = "ACTION",
+        default_value = "demote",
+        hide_possible_values = true
+    )]
     pub on_slow: Slow,
-    /// Tolerate a slow receiver for SECONDS before applying --on-slow; one whose cable proves far slower than those of
-    /// the others is demoted sooner.
+    /// Tolerate a slow receiver for SECONDS before applying --on-slow; one whose cable proves far
+    /// slower than those of the others is demoted sooner.
     #[arg(long, value_name = "SECONDS", default_value_t = 2.0, value_parser = seconds)]
     pub slow_after: f64,
 }
@@ -58,7 +64,10 @@ pub enum Slow {
 impl PatienceArgs {
     pub fn apply(&self, run: &mut RunOptions) {
         run.timing.patience = Duration::from_secs_f64(self.patience);
-        run.timing = run.timing.with_dead(Duration::from_secs_f64(self.dead_after)).unwrap_or(run.timing);
+        run.timing = run
+            .timing
+            .with_dead(Duration::from_secs_f64(self.dead_after))
+            .unwrap_or(run.timing);
         run.time_limit = self.timeout.map(Duration::from_secs_f64);
     }
 }
@@ -78,7 +87,10 @@ impl StallArgs {
 
 fn dead_after(text: &str) -> Result<f64, String> {
     let within = |value: &f64| (0.05..=30.0).contains(value);
-    seconds(text).ok().filter(within).ok_or_else(|| "expected 0.05 to 30 seconds".to_owned())
+    seconds(text)
+        .ok()
+        .filter(within)
+        .ok_or_else(|| "expected 0.05 to 30 seconds".to_owned())
 }
 
 /// Shortest period between two progress lines, in seconds: progress is sampled ten times a second.
@@ -90,16 +102,17 @@ pub struct ProgressArgs {
     /// Seconds between progress lines if stderr is not a terminal. 0 prints none.
     #[arg(long, value_name = "SECONDS", default_value_t = 10.0, value_parser = period)]
     pub stat_period: f64,
-    /// Keep metrics in FILE for Prometheus' textfile collector, which reads *.prom. FILE is replaced at the start,
-    /// every --stat-period and at the end.
+    /// Keep metrics in FILE for Prometheus' textfile collector, which reads *.prom. FILE is
+    /// replaced at the start, every --stat-period and at the end.
     #[arg(long, value_name = "FILE")]
     pub metrics_file: Option<PathBuf>,
-    /// Append log messages to FILE, from level info on unless RUST_LOG sets another. Error messages of the command
-    /// still go to stderr.
+    /// Append log messages to FILE, from level info on unless RUST_LOG sets another. Error messages
+    /// of the command still go to stderr.
     #[arg(long, value_name = "FILE")]
     pub log: Option<PathBuf>,
-    /// Print events on stdout as they happen, one JSON object per line: hosts that join, progress (at most ten times a
-    /// second), the result of each host. The last event holds the object of --json.
+    /// Print events on stdout as they happen, one JSON object per line: hosts that join, progress
+    /// (at most ten times a second), the result of each host. The last event holds the object of
+    /// --json.
     #[arg(long, conflicts_with = "json")]
     pub json_stream: bool,
 }
@@ -121,7 +134,10 @@ impl ProgressArgs {
 
 fn period(text: &str) -> Result<f64, String> {
     let is_meant = |value: &f64| *value == 0.0 || *value >= MIN_PERIOD_SECONDS;
-    seconds(text).ok().filter(is_meant).ok_or_else(|| "expected 0, or at least 0.1 seconds".to_owned())
+    seconds(text)
+        .ok()
+        .filter(is_meant)
+        .ok_or_else(|| "expected 0, or at least 0.1 seconds".to_owned())
 }
 
 #[derive(Debug, Args)]
@@ -134,7 +150,8 @@ pub struct KeyArgs {
 pub enum KeyCommand {
     /// Make the key of a new cluster, which may send.
     New {
-        /// File to make, which only this user can read. Default: stdout, if it is no file that others can read.
+        /// File to make, which only this user can read. Default: stdout, if it is no file that
+        /// others can read.
         #[arg(value_name = "FILE", conflicts_with = "phrase")]
         file: Option<PathBuf>,
         /// Print a key phrase of nine words instead, to be typed where no file can be put.
@@ -146,7 +163,8 @@ pub enum KeyCommand {
         /// Key file of a sender.
         #[arg(value_name = "FILE")]
         file: PathBuf,
-        /// File to make, which only this user can read. Default: stdout, if it is no file that others can read.
+        /// File to make, which only this user can read. Default: stdout, if it is no file that
+        /// others can read.
         #[arg(value_name = "OUT")]
         out: Option<PathBuf>,
     },
@@ -167,8 +185,9 @@ pub enum KeyCommand {
 #[derive(Clone, Debug, Default, Args)]
 #[command(next_help_heading = WHO)]
 pub struct KeySourceArgs {
-    /// Key file of the cluster: hosts without this key are refused, and nobody else's frames are believed. Default:
-    /// $ETHBCAST_KEY_FILE, the phrase in $ETHBCAST_KEY, the systemd credential ethbcast.key, or /etc/ethbcast/key.
+    /// Key file of the cluster: hosts without this key are refused, and nobody else's frames are
+    /// believed. Default: $ETHBCAST_KEY_FILE, the phrase in $ETHBCAST_KEY, the systemd credential
+    /// ethbcast.key, or /etc/ethbcast/key.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["key_phrase", "no_key"])]
     pub key: Option<PathBuf>,
     /// Ask for a key phrase on the terminal.
@@ -180,8 +199,8 @@ pub struct KeySourceArgs {
     /// Fail if there is no key.
     #[arg(long, conflicts_with = "no_key")]
     pub require_key: bool,
-    /// Append the secrets of each session to FILE, which others may not read. Who has it can read a capture of the
-    /// session (`ethbcast dump --key-log`).
+    /// Append the secrets of each session to FILE, which others may not read. Who has it can read a
+    /// capture of the session (`ethbcast dump --key-log`).
     #[arg(long, value_name = "FILE")]
     pub key_log: Option<PathBuf>,
 }

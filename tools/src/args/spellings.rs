@@ -1,7 +1,8 @@
 //! Names of udpcast's programs, and those of their options that have no counterpart in this
 //! program.
 //!
-//! Under udpcast's program names such an option is ignored or refused. `send` and `recv` accept the ignored ones, too.
+//! Under udpcast's program names such an option is ignored or refused. `send` and `recv` accept the
+//! ignored ones, too.
 
 use clap::error::Error;
 use clap::parser::ValueSource;
@@ -17,10 +18,13 @@ pub enum Role {
 }
 
 impl Role {
-    /// Returns the role for the name under which the program was called, if that is one of udpcast's.
+    /// Returns the role for the name under which the program was called, if that is one of
+    /// udpcast's.
     pub fn of(program: &OsStr) -> Option<Role> {
         let name = Path::new(program).file_name()?;
-        [Role::Sender, Role::Receiver].into_iter().find(|role| name == role.name())
+        [Role::Sender, Role::Receiver]
+            .into_iter()
+            .find(|role| name == role.name())
     }
 
     pub fn name(self) -> &'static str {
@@ -48,15 +52,39 @@ pub type Unused = (&'static str, Option<char>, bool, &'static [&'static str]);
 
 const UNUSED_BY_BOTH: [Unused; 3] = [
     ("ttl", Some('t'), true, &[]),
-    ("mcast-rdv-address", Some('M'), true, &["mcast_rdv_address", "mcast-all-address", "mcast_all_address"]),
+    (
+        "mcast-rdv-address",
+        Some('M'),
+        true,
+        &[
+            "mcast_rdv_address",
+            "mcast-all-address",
+            "mcast_all_address",
+        ],
+    ),
     ("print-uncompressed-position", Some('x'), true, &[]),
 ];
 const UNUSED_BY_SENDER: [Unused; 21] = [
     ("full-duplex", Some('d'), false, &[]),
     ("half-duplex", Some('c'), false, &[]),
-    ("mcast-data-address", Some('m'), true, &["mcast_data_address", "mcast-address", "mcast_address"]),
-    ("pointopoint", Some('1'), false, &["point-to-point", "point_to_point"]),
-    ("nopointopoint", Some('2'), false, &["nopoint-to-point", "nopoint_to_point"]),
+    (
+        "mcast-data-address",
+        Some('m'),
+        true,
+        &["mcast_data_address", "mcast-address", "mcast_address"],
+    ),
+    (
+        "pointopoint",
+        Some('1'),
+        false,
+        &["point-to-point", "point_to_point"],
+    ),
+    (
+        "nopointopoint",
+        Some('2'),
+        false,
+        &["nopoint-to-point", "nopoint_to_point"],
+    ),
     ("blocksize", Some('b'), true, &[]),
     ("broadcast", Some('B'), false, &[]),
     ("fec", Some('F'), true, &[]),
@@ -91,7 +119,10 @@ pub fn unused(role: Role) -> impl Iterator<Item = &'static Unused> {
 }
 
 pub fn meaning(name: &str) -> Meaning {
-    let unused = UNUSED_BY_BOTH.iter().chain(&UNUSED_BY_SENDER).chain(&UNUSED_BY_RECEIVER);
+    let unused = UNUSED_BY_BOTH
+        .iter()
+        .chain(&UNUSED_BY_SENDER)
+        .chain(&UNUSED_BY_RECEIVER);
     match name {
         "rate-governor" | "autorate" => Meaning::Unlimited,
         "async" | "daemon-mode" | "pid-file" | "kill" | "passive" => Meaning::Refused,
@@ -103,19 +134,31 @@ pub fn meaning(name: &str) -> Meaning {
 /// Returns the options of a role that this program's own commands ignore, without their letters.
 fn ignored(role: Role) -> impl Iterator<Item = Arg> {
     let unused = unused(role).filter(|(name, ..)| meaning(name) == Meaning::Ignored);
-    let without_letter = |&(name, _, has_value, others): &Unused| without_use(&(name, None, has_value, others));
+    let without_letter =
+        |&(name, _, has_value, others): &Unused| without_use(&(name, None, has_value, others));
     let nokbd = Arg::new("nokbd").long("nokbd").action(ArgAction::SetTrue);
-    unused.map(without_letter).chain([nokbd]).map(|arg| arg.hide(true))
+    unused
+        .map(without_letter)
+        .chain([nokbd])
+        .map(|arg| arg.hide(true))
 }
 
 pub fn without_use(&(name, letter, has_value, others): &Unused) -> Arg {
-    let action = if has_value { ArgAction::Set } else { ArgAction::SetTrue };
+    let action = if has_value {
+        ArgAction::Set
+    } else {
+        ArgAction::SetTrue
+    };
     let help = match meaning(name) {
         Meaning::Refused => "Refused",
         Meaning::Unlimited => "Not enforced; a message says so",
         _ => "Ignored; a message says so",
     };
-    let arg = Arg::new(name).long(name).aliases(others).action(action).help(help);
+    let arg = Arg::new(name)
+        .long(name)
+        .aliases(others)
+        .action(action)
+        .help(help);
     letter.into_iter().fold(arg, Arg::short)
 }
 
@@ -135,14 +178,20 @@ impl Given {
     fn read(role: Role, matches: &ArgMatches) -> Given {
         let is_given = |id: &str| matches.value_source(id) == Some(ValueSource::CommandLine);
         let ids = ignored(role).map(|arg| arg.get_id().to_string());
-        Given { names: ids.filter(|id| is_given(id)).map(|id| format!("--{id}")).collect() }
+        Given {
+            names: ids
+                .filter(|id| is_given(id))
+                .map(|id| format!("--{id}"))
+                .collect(),
+        }
     }
 }
 
 macro_rules! takes_and_ignores {
     ($unused:ident, $role:expr) => {
         impl $unused {
-            /// Returns the ignored options on the command line, separated by commas, if there are any.
+            /// Returns the ignored options on the command line, separated by commas, if there are
+            /// any.
             pub fn given(&self) -> Option<String> {
                 Some(self.0.names.join(", ")).filter(|given| !given.is_empty())
             }
@@ -179,7 +228,10 @@ mod tests {
 
     #[test]
     fn the_name_of_the_program_says_whose_command_line_it_is() {
-        assert_eq!(Role::of(OsStr::new("/usr/local/sbin/udp-sender")), Some(Role::Sender));
+        assert_eq!(
+            Role::of(OsStr::new("/usr/local/sbin/udp-sender")),
+            Some(Role::Sender)
+        );
         assert_eq!(Role::of(OsStr::new("udp-receiver")), Some(Role::Receiver));
         assert_eq!(Role::of(OsStr::new("/opt/udp-sender/ethbcast")), None);
     }

@@ -23,27 +23,39 @@ pub fn seconds(text: &str) -> Result<f64, String> {
     }
 }
 
-pub fn number<T>(range: RangeInclusive<T>) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+pub fn number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
 where
     T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
 {
     move |text| {
         let value = text.parse().ok().filter(|value| range.contains(value));
-        value.ok_or_else(|| format!("expected a whole number from {} to {}", range.start(), range.end()))
+        value.ok_or_else(|| {
+            format!(
+                "expected a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
     }
 }
 
 /// Parses a whole number, negative only where the type is signed.
 pub fn whole<T: FromStr>(text: &str) -> Result<T, String> {
-    text.parse().map_err(|_| "expected a whole number".to_owned())
+    text.parse()
+        .map_err(|_| "expected a whole number".to_owned())
 }
 
 pub fn decimal(text: &str) -> Result<f64, String> {
-    text.parse().map_err(|_| "expected a number, such as 0.01".to_owned())
+    text.parse()
+        .map_err(|_| "expected a number, such as 0.01".to_owned())
 }
 
 /// Returns the refusal of an option that belongs to another command.
-pub fn misplaced(why: &'static str) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
+pub fn misplaced(
+    why: &'static str,
+) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
     move |_| Err(why.to_owned())
 }
 
@@ -59,6 +71,10 @@ pub const PRINTED: &str = "What is printed";
 pub fn everyday(shown: &'static [&'static str]) -> impl Fn(Arg) -> Arg {
     |arg| {
         let is_shown = shown.contains(&arg.get_id().as_str());
-        if is_shown { arg } else { arg.hide_short_help(true) }
+        if is_shown {
+            arg
+        } else {
+            arg.hide_short_help(true)
+        }
     }
 }

@@ -29,10 +29,14 @@ impl File {
     pub fn load(path: &Path) -> anyhow::Result<File> {
         let name = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .with_context(|| format!("cannot read the configuration {name}; name another with ETHBCAST_CONFIG"))
+            .with_context(|| {
+                format!("cannot read the configuration {name}; name another with ETHBCAST_CONFIG")
+            })
             .map_err(|error| format!("{error:#}"))
             .code(Code::System)?;
-        File::parse(&name, &text).map_err(|error| format!("{name}: {error}")).code(Code::Usage)
+        File::parse(&name, &text)
+            .map_err(|error| format!("{name}: {error}"))
+            .code(Code::Usage)
     }
 
     pub fn parse(name: &str, text: &str) -> Result<File, toml::de::Error> {
@@ -40,19 +44,39 @@ impl File {
         for (key, value) in text.parse::<Table>()? {
             match value {
                 Value::Table(table) => {
-                    let settings = table.iter().map(|(key, value)| (key.clone(), setting(value)));
+                    let settings = table
+                        .iter()
+                        .map(|(key, value)| (key.clone(), setting(value)));
                     options.insert(Some(key), settings.collect());
                 }
-                value => drop(options.entry(None).or_insert_with(BTreeMap::new).insert(key, setting(&value))),
+                value => drop(
+                    options
+                        .entry(None)
+                        .or_insert_with(BTreeMap::new)
+                        .insert(key, setting(&value)),
+                ),
             }
         }
-        Ok(File { name: name.to_owned(), options })
+        Ok(File {
+            name: name.to_owned(),
+            options,
+        })
     }
 
-    pub fn setting(&self, command: &str, option: &str, is_shared: bool) -> Option<(&Setting, String)> {
+    pub fn setting(
+        &self,
+        command: &str,
+        option: &str,
+        is_shared: bool,
+    ) -> Option<(&Setting, String)> {
         let of = |table: Option<String>| self.options.get(&table)?.get(option);
-        let own = of(Some(command.to_owned())).map(|setting| (setting, format!("[{command}] of {}", self.name)));
-        own.or_else(|| of(None).filter(|_| is_shared).map(|setting| (setting, self.name.clone())))
+        let own = of(Some(command.to_owned()))
+            .map(|setting| (setting, format!("[{command}] of {}", self.name)));
+        own.or_else(|| {
+            of(None)
+                .filter(|_| is_shared)
+                .map(|setting| (setting, self.name.clone()))
+        })
     }
 
     /// Gives options that the file calls by an alias their own names. Returns a sentence for each.
@@ -82,9 +106,11 @@ fn setting(value: &Value) -> Setting {
     };
     match value {
         Value::Boolean(is_on) => Setting::Switch(*is_on),
-        Value::Array(values) => {
-            values.iter().map(text).collect::<Option<_>>().map_or(Setting::Strange, Setting::Values)
-        }
+        Value::Array(values) => values
+            .iter()
+            .map(text)
+            .collect::<Option<_>>()
+            .map_or(Setting::Strange, Setting::Values),
         value => text(value).map_or(Setting::Strange, |text| Setting::Values(vec![text])),
     }
 }
@@ -98,7 +124,13 @@ pub fn read(path: &Path) -> anyhow::Result<File> {
     let mut file = File::load(path)?;
     let renamed = file.use_own_names(&program());
     if !renamed.is_empty() {
-        REPORTED.call_once(|| print_line(format_args!("ethbcast: {}: {}", file.name, renamed.join("; "))));
+        REPORTED.call_once(|| {
+            print_line(format_args!(
+                "ethbcast: {}: {}",
+                file.name,
+                renamed.join("; ")
+            ))
+        });
     }
     match names(&file).first() {
         None => Ok(file),
@@ -113,19 +145,28 @@ pub fn names(file: &File) -> Vec<String> {
     for (table, settings) in &file.options {
         let Some(table) = table else {
             let unknown = settings.keys().filter(|key| !shared.contains(*key));
-            problems.extend(unknown.map(|key| not_shared(&program, key, shared.iter().map(String::as_str))));
+            problems.extend(
+                unknown.map(|key| not_shared(&program, key, shared.iter().map(String::as_str))),
+            );
             continue;
         };
         let Some(command) = commands(&program).find(|command| command.get_name() == table) else {
             let near = nearest(table, commands(&program).map(Command::get_name));
-            problems
-                .push(format!("[{table}] is no command with options{}", meant(near.map(|near| format!("[{near}]")))));
+            problems.push(format!(
+                "[{table}] is no command with options{}",
+                meant(near.map(|near| format!("[{near}]")))
+            ));
             continue;
         };
         let known = || options(command).map(|(name, _)| name);
-        let unknown = settings.keys().filter(|key| !known().any(|name| name == *key));
+        let unknown = settings
+            .keys()
+            .filter(|key| !known().any(|name| name == *key));
         problems.extend(unknown.map(|key| {
-            format!("[{table}] {key} is no option of {table}{}", meant(nearest(key, known()).map(str::to_owned)))
+            format!(
+                "[{table}] {key} is no option of {table}{}",
+                meant(nearest(key, known()).map(str::to_owned))
+            )
         }));
     }
     problems
@@ -133,13 +174,21 @@ pub fn names(file: &File) -> Vec<String> {
 
 fn not_shared<'a>(program: &Command, key: &str, shared: impl Iterator<Item = &'a str>) -> String {
     let has = |command: &&Command| options(command).any(|(name, _)| name == key);
-    let owners: Vec<String> =
-        commands(program).filter(has).map(|command| format!("[{}]", command.get_name())).collect();
+    let owners: Vec<String> = commands(program)
+        .filter(has)
+        .map(|command| format!("[{}]", command.get_name()))
+        .collect();
     if owners.is_empty() {
         let near = nearest(key, shared).map(str::to_owned);
-        return format!("{key} is no option that all commands on the wire share{}", meant(near));
+        return format!(
+            "{key} is no option that all commands on the wire share{}",
+            meant(near)
+        );
     }
-    format!("{key} is not every command's: put it under {}", owners.join(" or "))
+    format!(
+        "{key} is not every command's: put it under {}",
+        owners.join(" or ")
+    )
 }
 
 /// Returns all problems: names, values, and contradicting options of a command.
@@ -151,13 +200,20 @@ pub fn problems(file: &File) -> Vec<String> {
     let above: BTreeMap<String, Setting> = file.options.get(&None).cloned().unwrap_or_default();
     for command in commands(&program) {
         let name = command.get_name();
-        let own = file.options.get(&Some(name.to_owned())).cloned().unwrap_or_default();
+        let own = file
+            .options
+            .get(&Some(name.to_owned()))
+            .cloned()
+            .unwrap_or_default();
         if own.is_empty() && (above.is_empty() || name != "send") {
             continue;
         }
         let mut all = Vec::new();
         for (option, arg) in options(command) {
-            let Some((setting, place)) = file.setting(name, option, above.contains_key(option)) else { continue };
+            let Some((setting, place)) = file.setting(name, option, above.contains_key(option))
+            else {
+                continue;
+            };
             match given(option, arg, setting.clone(), &place) {
                 Err(error) => problems.push(error.to_string()),
                 Ok(given) => match refusal(&program, name, &given) {
@@ -174,16 +230,24 @@ pub fn problems(file: &File) -> Vec<String> {
 
 /// Returns the command-line parser's objection to these options; missing ones are ignored.
 fn refusal(program: &Command, command: &str, given: &[ConfiguredOption]) -> Option<String> {
-    let arguments = ["ethbcast".into(), command.into()].into_iter().chain(given.iter().map(ConfiguredOption::argument));
+    let arguments = ["ethbcast".into(), command.into()]
+        .into_iter()
+        .chain(given.iter().map(ConfiguredOption::argument));
     let error = program.clone().try_get_matches_from(arguments).err()?;
-    let is_missing = matches!(error.kind(), ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand);
+    let is_missing = matches!(
+        error.kind(),
+        ErrorKind::MissingRequiredArgument | ErrorKind::MissingSubcommand
+    );
     let text = error.to_string();
     let first = text.lines().next().unwrap_or_default();
     (!is_missing).then(|| first.trim_start_matches("error: ").to_owned())
 }
 
 fn meant(name: Option<String>) -> String {
-    name.map_or_else(|| "; `ethbcast COMMAND --help` lists them".to_owned(), |name| format!(": is {name} meant?"))
+    name.map_or_else(
+        || "; `ethbcast COMMAND --help` lists them".to_owned(),
+        |name| format!(": is {name} meant?"),
+    )
 }
 
 fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Option<&'a str> {
@@ -201,18 +265,36 @@ mod tests {
         let text = "interface = \"eth0\"\nquiet = true\nhosts = \"a\"\n[recv]\ninterface = \"eth1\"\nmax-sessions = 4\n\
                     patience = 2.5\nallow-group = [\"a\", \"b\"]\n";
         let file = File::parse("f", text).expect("TOML");
-        let says = |command, option, shared| file.setting(command, option, shared).map(|(setting, _)| setting.clone());
-        let values = |values: &[&str]| Some(Setting::Values(values.iter().map(|&value| value.to_owned()).collect()));
+        let says = |command, option, shared| {
+            file.setting(command, option, shared)
+                .map(|(setting, _)| setting.clone())
+        };
+        let values = |values: &[&str]| {
+            Some(Setting::Values(
+                values.iter().map(|&value| value.to_owned()).collect(),
+            ))
+        };
         assert_eq!(says("recv", "interface", true), values(&["eth1"]));
         assert_eq!(says("send", "interface", true), values(&["eth0"]));
         assert_eq!(says("send", "quiet", true), Some(Setting::Switch(true)));
-        assert_eq!(says("send", "hosts", false), None, "it is not every command's");
         assert_eq!(
-            (says("recv", "max-sessions", false), says("recv", "patience", false)),
+            says("send", "hosts", false),
+            None,
+            "it is not every command's"
+        );
+        assert_eq!(
+            (
+                says("recv", "max-sessions", false),
+                says("recv", "patience", false)
+            ),
             (values(&["4"]), values(&["2.5"]))
         );
         assert_eq!(says("recv", "allow-group", false), values(&["a", "b"]));
-        assert_eq!(file.setting("recv", "interface", true).map(|(_, place)| place), Some("[recv] of f".to_owned()));
+        assert_eq!(
+            file.setting("recv", "interface", true)
+                .map(|(_, place)| place),
+            Some("[recv] of f".to_owned())
+        );
         assert!(File::parse("f", "interface = ").is_err());
     }
 
@@ -234,8 +316,17 @@ mod tests {
         let text = "[send]\nmax-bitrate = \"10mbit\"\n[recv]\nreceive-timeout = 3\n";
         let mut file = File::parse("f", text).expect("TOML");
         let renamed = file.use_own_names(&program());
-        assert_eq!(renamed, ["receive-timeout is called patience here", "max-bitrate is called rate here"]);
-        assert!(file.setting("send", "rate", false).is_some() && file.setting("recv", "patience", false).is_some());
+        assert_eq!(
+            renamed,
+            [
+                "receive-timeout is called patience here",
+                "max-bitrate is called rate here"
+            ]
+        );
+        assert!(
+            file.setting("send", "rate", false).is_some()
+                && file.setting("recv", "patience", false).is_some()
+        );
         assert_eq!(wrong(text), [""; 0]);
     }
 
@@ -244,12 +335,26 @@ mod tests {
         let says = |text: &str, parts: &[&str]| {
             let problems = wrong(text);
             assert_eq!(problems.len(), 1, "{problems:?}");
-            parts.iter().for_each(|part| assert!(problems[0].contains(part), "{part}: {problems:?}"));
+            parts
+                .iter()
+                .for_each(|part| assert!(problems[0].contains(part), "{part}: {problems:?}"));
         };
-        says("interfaces = \"eth0\"", &["interfaces is no option", "is interface meant?"]);
-        says("[recv]\nmax-session = 4", &["[recv] max-session", "is max-sessions meant?"]);
-        says("[receive]\nforce = true", &["[receive] is no command", "is [recv] meant?"]);
-        says("hosts = \"n[1-3]\"", &["not every command's", "[send] or [simulate]"]);
+        says(
+            "interfaces = \"eth0\"",
+            &["interfaces is no option", "is interface meant?"],
+        );
+        says(
+            "[recv]\nmax-session = 4",
+            &["[recv] max-session", "is max-sessions meant?"],
+        );
+        says(
+            "[receive]\nforce = true",
+            &["[receive] is no command", "is [recv] meant?"],
+        );
+        says(
+            "hosts = \"n[1-3]\"",
+            &["not every command's", "[send] or [simulate]"],
+        );
         says("[recv]\nzzz = 1", &["--help"]);
     }
 
@@ -261,11 +366,17 @@ mod tests {
             ("[recv]\nexec = true", "needs a value"),
             ("[recv]\nbasis = [1, [2]]", "needs a value"),
             ("ether-type = \"0800x\"", "hexadecimal"),
-            ("[send]\nvia = \"cast\"\nplan = \"p.toml\"", "cannot be used with"),
+            (
+                "[send]\nvia = \"cast\"\nplan = \"p.toml\"",
+                "cannot be used with",
+            ),
             ("[recv]\nserve = true\nonce = true", "cannot be used with"),
         ] {
             let problems = wrong(text);
-            assert!(problems.len() == 1 && problems[0].contains(part), "{text}: {problems:?}");
+            assert!(
+                problems.len() == 1 && problems[0].contains(part),
+                "{text}: {problems:?}"
+            );
         }
     }
 }

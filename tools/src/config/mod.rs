@@ -11,7 +11,9 @@ use crate::args::{Cli, Command, ConfigArgs, ConfigCommand, RecvArgs, WireArgs};
 use crate::exit;
 use crate::exit::{Code, Failure, Form, fail, print_line, report};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, ArgMatches, Args, Command as ClapCommand, CommandFactory, FromArgMatches};
+use clap::{
+    Arg, ArgAction, ArgMatches, Args, Command as ClapCommand, CommandFactory, FromArgMatches,
+};
 use ethbcast_collectives::keys::{FILE_VARIABLE, NO_KEY_VARIABLE, PHRASE_VARIABLE};
 use file::{File, Setting};
 use std::collections::BTreeSet;
@@ -27,7 +29,9 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
     // clap prints help to stdout (exit 0) and errors to stderr (exit 2).
     let form = Form::requested(&arguments);
     let read = |arguments: Vec<OsString>| {
-        let cli = Cli::command().try_get_matches_from(arguments).and_then(|matches| Cli::from_arg_matches(&matches));
+        let cli = Cli::command()
+            .try_get_matches_from(arguments)
+            .and_then(|matches| Cli::from_arg_matches(&matches));
         cli.map(Cli::settled)
     };
     read(arguments).or_else(|error| match read(own) {
@@ -36,11 +40,20 @@ pub fn command_line(own: Vec<OsString>) -> anyhow::Result<Cli> {
         Ok(_) => {
             let text = error.to_string();
             let message = text.split("\n\n").next().unwrap_or_default();
-            let (named, other): (Vec<&ConfiguredOption>, Vec<&ConfiguredOption>) =
-                given.iter().partition(|one| message.contains(&one.option()));
+            let (named, other): (Vec<&ConfiguredOption>, Vec<&ConfiguredOption>) = given
+                .iter()
+                .partition(|one| message.contains(&one.option()));
             let at_fault = if named.is_empty() { other } else { named };
-            let also = at_fault.into_iter().map(ConfiguredOption::description).collect::<Vec<_>>().join(", ");
-            exit::refuse(&error, Some(format!("ethbcast: also in force: {also}")), form)
+            let also = at_fault
+                .into_iter()
+                .map(ConfiguredOption::description)
+                .collect::<Vec<_>>()
+                .join(", ");
+            exit::refuse(
+                &error,
+                Some(format!("ethbcast: also in force: {also}")),
+                form,
+            )
         }
     })
 }
@@ -56,22 +69,31 @@ pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     let (arguments, _) = whole(std::env::args_os().collect())?;
     let matches = Cli::command().try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| Cli::from_arg_matches(&matches));
-    match cli.map(Cli::settled).map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?.command {
+    match cli
+        .map(Cli::settled)
+        .map_err(|error| Failure::new(Code::Usage, error.to_string().trim_end()))?
+        .command
+    {
         Command::Recv(args) => Ok(*args),
         _ => fail(Code::Usage, "this process was not started as a receiver"),
     }
 }
 
 fn whole(own: Vec<OsString>) -> anyhow::Result<(Vec<OsString>, Vec<ConfiguredOption>)> {
-    let Some(name) = command_of(&own) else { return Ok((own, Vec::new())) };
+    let Some(name) = command_of(&own) else {
+        return Ok((own, Vec::new()));
+    };
     let file = match path() {
         Some(path) => file::read(&path)?,
         None => File::default(),
     };
     let given = added(&own, &name, &file)?;
     let (program, rest) = own.split_at(2);
-    let arguments =
-        program.iter().cloned().chain(given.iter().map(ConfiguredOption::argument)).chain(rest.iter().cloned());
+    let arguments = program
+        .iter()
+        .cloned()
+        .chain(given.iter().map(ConfiguredOption::argument))
+        .chain(rest.iter().cloned());
     Ok((arguments.collect(), given))
 }
 
@@ -85,10 +107,14 @@ fn path() -> Option<PathBuf> {
 pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
     let ConfigCommand::Check { file } = &args.command;
     let Some(path) = file.clone().or_else(path) else {
-        return report(&format!("there is no {PATH}, or {VARIABLE} is empty: all options have their defaults"));
+        return report(&format!(
+            "there is no {PATH}, or {VARIABLE} is empty: all options have their defaults"
+        ));
     };
     let problems = file::problems(&File::load(&path)?);
-    problems.iter().for_each(|problem| print_line(format_args!("{}: {problem}", path.display())));
+    problems
+        .iter()
+        .for_each(|problem| print_line(format_args!("{}: {problem}", path.display())));
     match problems.len() {
         0 => report(&format!("{}: nothing is wrong", path.display())),
         1 => fail(Code::Usage, "one thing is wrong"),
@@ -147,7 +173,9 @@ pub fn commands(program: &ClapCommand) -> impl Iterator<Item = &ClapCommand> {
 }
 
 pub fn options(command: &ClapCommand) -> impl Iterator<Item = (&str, &Arg)> {
-    let named = command.get_arguments().filter_map(|arg| Some((arg.get_long()?, arg)));
+    let named = command
+        .get_arguments()
+        .filter_map(|arg| Some((arg.get_long()?, arg)));
     named.filter(|(name, arg)| !arg.is_hide_set() && !["help", "version"].contains(name))
 }
 
@@ -158,20 +186,35 @@ pub fn shared() -> BTreeSet<String> {
 
 pub fn command_of(own: &[OsString]) -> Option<String> {
     let name = own.get(1)?.to_str()?;
-    commands(&program()).any(|command| command.get_name() == name).then(|| name.to_owned())
+    commands(&program())
+        .any(|command| command.get_name() == name)
+        .then(|| name.to_owned())
 }
 
 pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<ConfiguredOption>> {
     let program = program();
     // The parser handles requests for help, and errors.
-    let Ok(matches) = program.clone().ignore_errors(true).try_get_matches_from(own) else { return Ok(Vec::new()) };
-    let Some((_, matches)) = matches.subcommand().filter(|(given, _)| *given == name) else { return Ok(Vec::new()) };
-    let Some(command) = program.find_subcommand(name) else { return Ok(Vec::new()) };
+    let Ok(matches) = program
+        .clone()
+        .ignore_errors(true)
+        .try_get_matches_from(own)
+    else {
+        return Ok(Vec::new());
+    };
+    let Some((_, matches)) = matches.subcommand().filter(|(given, _)| *given == name) else {
+        return Ok(Vec::new());
+    };
+    let Some(command) = program.find_subcommand(name) else {
+        return Ok(Vec::new());
+    };
     let (shared, is_given) = (shared(), |arg: &Arg| is_given(matches, arg));
     let mut added = Vec::new();
     for (option, arg) in options(command).filter(|(_, arg)| !is_given(arg)) {
         let excludes = |one: &Arg, other: &Arg| {
-            command.get_arg_conflicts_with(one).into_iter().any(|excluded| excluded.get_id() == other.get_id())
+            command
+                .get_arg_conflicts_with(one)
+                .into_iter()
+                .any(|excluded| excluded.get_id() == other.get_id())
         };
         let mut others = command.get_arguments().filter(|other| is_given(other));
         if others.any(|other| excludes(arg, other) || excludes(other, arg)) {
@@ -182,12 +225,21 @@ pub fn added(own: &[OsString], name: &str, file: &File) -> anyhow::Result<Vec<Co
         }
     }
     let is_there = |option: &str| {
-        added.iter().any(|given: &ConfiguredOption| given.name == option)
+        added
+            .iter()
+            .any(|given: &ConfiguredOption| given.name == option)
             || options(command).any(|(name, arg)| name == option && is_given(arg))
     };
-    let lacks =
-        |given: &ConfiguredOption| ONLY_WITH.iter().any(|(option, other)| given.name == *option && !is_there(other));
-    let lacking: Vec<String> = added.iter().filter(|given| lacks(given)).map(|given| given.name.clone()).collect();
+    let lacks = |given: &ConfiguredOption| {
+        ONLY_WITH
+            .iter()
+            .any(|(option, other)| given.name == *option && !is_there(other))
+    };
+    let lacking: Vec<String> = added
+        .iter()
+        .filter(|given| lacks(given))
+        .map(|given| given.name.clone())
+        .collect();
     added.retain(|given| !lacking.contains(&given.name));
     Ok(added)
 }
@@ -204,7 +256,12 @@ fn setting(
     file: &File,
     is_shared: bool,
 ) -> anyhow::Result<Option<(Setting, String)>> {
-    let spelt = |words: &[&str]| format!("ETHBCAST_{}", words.join("_").to_uppercase().replace('-', "_"));
+    let spelt = |words: &[&str]| {
+        format!(
+            "ETHBCAST_{}",
+            words.join("_").to_uppercase().replace('-', "_")
+        )
+    };
     let is_set = |name: &&str| std::env::var_os(name).is_some();
     let is_key_named = [FILE_VARIABLE, PHRASE_VARIABLE].iter().any(is_set);
     let short = match option {
@@ -213,23 +270,39 @@ fn setting(
         "key" => Some(FILE_VARIABLE.to_owned()),
         _ => SHORT_VARIABLES.contains(&option).then(|| spelt(&[option])),
     };
-    for variable in [Some(spelt(&[command, option])), short].into_iter().flatten() {
-        let Some(value) = std::env::var_os(&variable) else { continue };
+    for variable in [Some(spelt(&[command, option])), short]
+        .into_iter()
+        .flatten()
+    {
+        let Some(value) = std::env::var_os(&variable) else {
+            continue;
+        };
         let Some(value) = value.to_str() else {
-            return fail(Code::Usage, format!("${variable} is no text in UTF-8: set it to one, or unset it"));
+            return fail(
+                Code::Usage,
+                format!("${variable} is no text in UTF-8: set it to one, or unset it"),
+            );
         };
         let setting = match switch(value) {
             _ if takes_value(arg) => Setting::Values(vec![value.to_owned()]),
             Some(is_on) => Setting::Switch(is_on),
-            None => return fail(Code::Usage, format!("${variable} is {value:?}: set it to 1 or 0")),
+            None => {
+                return fail(
+                    Code::Usage,
+                    format!("${variable} is {value:?}: set it to 1 or 0"),
+                );
+            }
         };
         return Ok(Some((setting, format!("${variable}"))));
     }
-    let is_no_key = || std::env::var(NO_KEY_VARIABLE).is_ok_and(|value| switch(&value) == Some(true));
+    let is_no_key =
+        || std::env::var(NO_KEY_VARIABLE).is_ok_and(|value| switch(&value) == Some(true));
     if option == "key" && (is_key_named || is_no_key()) {
         return Ok(None);
     }
-    Ok(file.setting(command, option, is_shared).map(|(setting, place)| (setting.clone(), place)))
+    Ok(file
+        .setting(command, option, is_shared)
+        .map(|(setting, place)| (setting.clone(), place)))
 }
 
 fn switch(value: &str) -> Option<bool> {
@@ -241,15 +314,35 @@ fn switch(value: &str) -> Option<bool> {
 }
 
 pub fn takes_value(arg: &Arg) -> bool {
-    !matches!(arg.get_action(), ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count)
+    !matches!(
+        arg.get_action(),
+        ArgAction::SetTrue | ArgAction::SetFalse | ArgAction::Count
+    )
 }
 
-pub fn given(option: &str, arg: &Arg, setting: Setting, from: &str) -> anyhow::Result<Vec<ConfiguredOption>> {
-    let one = |value| ConfiguredOption { name: option.to_owned(), value, from: from.to_owned() };
+pub fn given(
+    option: &str,
+    arg: &Arg,
+    setting: Setting,
+    from: &str,
+) -> anyhow::Result<Vec<ConfiguredOption>> {
+    let one = |value| ConfiguredOption {
+        name: option.to_owned(),
+        value,
+        from: from.to_owned(),
+    };
     match (setting, takes_value(arg)) {
         (Setting::Switch(is_on), false) => Ok(is_on.then(|| one(None)).into_iter().collect()),
-        (Setting::Values(values), true) => Ok(values.into_iter().map(|value| one(Some(value))).collect()),
-        (_, false) => fail(Code::Usage, format!("{from}: {option} is on or off: set it to true or false")),
-        (_, true) => fail(Code::Usage, format!("{from}: {option} needs a value: a text, a number, or a list of them")),
+        (Setting::Values(values), true) => {
+            Ok(values.into_iter().map(|value| one(Some(value))).collect())
+        }
+        (_, false) => fail(
+            Code::Usage,
+            format!("{from}: {option} is on or off: set it to true or false"),
+        ),
+        (_, true) => fail(
+            Code::Usage,
+            format!("{from}: {option} needs a value: a text, a number, or a list of them"),
+        ),
     }
 }

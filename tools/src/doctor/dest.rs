@@ -28,7 +28,10 @@ pub fn check(dest: &Path, bytes: Option<u64>, findings: &mut Findings) {
     match within(PATIENCE, move || Place::look(&place)) {
         Some(place) => place.judge(bytes, findings),
         None => {
-            let what = format!("the file system of {} does not answer within {PATIENCE:?}", dest.display());
+            let what = format!(
+                "the file system of {} does not answer within {PATIENCE:?}",
+                dest.display()
+            );
             let words = "check its server, if it is a network file system; or choose another DEST";
             findings.add(Fault::Dest, what, Fix::Words(words.to_owned()));
         }
@@ -47,25 +50,53 @@ struct Place {
 
 impl Place {
     fn look(dest: &Path) -> Place {
-        let beside = || dest.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let beside = || {
+            dest.parent()
+                .filter(|path| !path.as_os_str().is_empty())
+                .unwrap_or(Path::new("."))
+        };
         let directory = if dest.is_dir() { dest } else { beside() }.to_owned();
         let access = access(&directory, AccessFlags::W_OK | AccessFlags::X_OK);
-        let is_device = dest.metadata().is_ok_and(|there| there.file_type().is_block_device());
+        let is_device = dest
+            .metadata()
+            .is_ok_and(|there| there.file_type().is_block_device());
         let device = is_device.then(|| Device::look(dest).map_err(|error| error.to_string()));
         let (lacking, disk) = (lacking_device(dest), statvfs(&directory));
-        Place { lacking, device, dest: dest.to_owned(), access, disk, directory }
+        Place {
+            lacking,
+            device,
+            dest: dest.to_owned(),
+            access,
+            disk,
+            directory,
+        }
     }
 
-    fn judge_device(&self, device: &Result<u64, String>, bytes: Option<u64>, findings: &mut Findings) {
+    fn judge_device(
+        &self,
+        device: &Result<u64, String>,
+        bytes: Option<u64>,
+        findings: &mut Findings,
+    ) {
         let at = self.dest.display();
         match device {
-            Err(what) => findings.add(Fault::Dest, what.clone(), Fix::Words("or choose another DEST".to_owned())),
+            Err(what) => findings.add(
+                Fault::Dest,
+                what.clone(),
+                Fix::Words("or choose another DEST".to_owned()),
+            ),
             Ok(holds) if bytes.is_some_and(|bytes| bytes > *holds) => {
                 let [holds, wanted] = sizes(*holds, bytes.unwrap_or_default());
                 let what = format!("{at} holds {holds}, and {wanted} are wanted");
-                findings.add(Fault::Space, what, Fix::Words("choose a larger device as DEST".to_owned()));
+                findings.add(
+                    Fault::Space,
+                    what,
+                    Fix::Words("choose a larger device as DEST".to_owned()),
+                );
             }
-            Ok(_) => findings.skip(format!("the write speed of {at}: a test would overwrite the data on it")),
+            Ok(_) => findings.skip(format!(
+                "the write speed of {at}: a test would overwrite the data on it"
+            )),
         }
     }
 
@@ -77,15 +108,24 @@ impl Place {
         if let Some(device) = &self.device {
             return self.judge_device(device, bytes, findings);
         }
-        let (at, word) = (self.directory.display(), quoted(&self.directory.to_string_lossy()));
+        let (at, word) = (
+            self.directory.display(),
+            quoted(&self.directory.to_string_lossy()),
+        );
         if let Err(errno) = self.access {
             let fix = match errno {
                 Errno::ENOENT => Fix::Safe(format!("mkdir -p {word}")),
-                Errno::EROFS => Fix::Command(format!("mount -o remount,rw \"$(stat -c %m {word})\"")),
+                Errno::EROFS => {
+                    Fix::Command(format!("mount -o remount,rw \"$(stat -c %m {word})\""))
+                }
                 Errno::EACCES => Fix::Command(format!("chown {} {word}", Uid::effective())),
                 _ => Fix::Words("choose another DEST".to_owned()),
             };
-            return findings.add(Fault::Dest, format!("nothing can be written in {at}: {errno}"), fix);
+            return findings.add(
+                Fault::Dest,
+                format!("nothing can be written in {at}: {errno}"),
+                fix,
+            );
         }
         let disk = match self.disk {
             Ok(disk) => disk,
@@ -94,7 +134,9 @@ impl Place {
         let free_bytes = disk.blocks_available() as u64 * disk.fragment_size() as u64;
         let wanted = bytes.unwrap_or(LITTLE_BYTES);
         if free_bytes < wanted {
-            let words = format!("make room, the most is in: du -x -d 1 {word} | sort -n; or choose another DEST");
+            let words = format!(
+                "make room, the most is in: du -x -d 1 {word} | sort -n; or choose another DEST"
+            );
             let [free, wanted] = sizes(free_bytes, wanted);
             let what = format!("{at} has {free} free, and {wanted} are wanted");
             findings.add(Fault::Space, what, Fix::Words(words));
@@ -103,7 +145,11 @@ impl Place {
         // File systems that create inodes on demand report 0 of 0.
         if disk.files() > 0 && (disk.files_available() as u64) < MIN_FILES {
             let words = format!("remove files, most are in: du -x --inodes -d 1 {word} | sort -n");
-            findings.add(Fault::Space, format!("{at} has room for no more files (df -i)"), Fix::Words(words));
+            findings.add(
+                Fault::Space,
+                format!("{at} has room for no more files (df -i)"),
+                Fix::Words(words),
+            );
         }
     }
 }
@@ -120,7 +166,9 @@ pub fn check_speed(directory: &Path, free_bytes: u64, findings: &mut Findings) {
     // Most of the free space is left to other programs.
     let pieces = MAX_PIECES.min(free_bytes / 4 / PIECE_BYTES as u64);
     if pieces == 0 {
-        return findings.skip(format!("the write speed of {at}: there is too little free space for a test"));
+        return findings.skip(format!(
+            "the write speed of {at}: there is too little free space for a test"
+        ));
     }
     let rate = match within(WRITING_LIMIT, move || measure(&place, pieces)) {
         Some(Ok(rate)) => rate,
@@ -128,7 +176,10 @@ pub fn check_speed(directory: &Path, free_bytes: u64, findings: &mut Findings) {
         None => 0.0,
     };
     if rate < SLOW_BYTES_PER_SECOND {
-        let what = format!("{at} takes {:.1} MB/s with syncs: less than a network of 100 Mbit/s brings", rate / 1e6);
+        let what = format!(
+            "{at} takes {:.1} MB/s with syncs: less than a network of 100 Mbit/s brings",
+            rate / 1e6
+        );
         let words = "choose a DEST on a faster disk, or in memory (/dev/shm); `iostat -x 1` shows who else writes, \
                      `dmesg` whether the disk fails";
         findings.add(Fault::Disk, what, Fix::Words(words.to_owned()));
@@ -139,13 +190,20 @@ fn measure(directory: &Path, pieces: u64) -> io::Result<f64> {
     // A limit on the file's size is checked elsewhere, and must not kill the process here.
     signals::block(&[Signal::SIGXFSZ])?;
     let unnamed = OFlag::O_TMPFILE.bits();
-    let mut file = OpenOptions::new().write(true).custom_flags(unnamed).mode(0o600).open(directory)?;
+    let mut file = OpenOptions::new()
+        .write(true)
+        .custom_flags(unnamed)
+        .mode(0o600)
+        .open(directory)?;
     let mut piece = vec![0; PIECE_BYTES];
     let began = Instant::now();
     let mut written = 0;
     for at in 0..pieces {
         // Distinct incompressible data, which a file system can neither deduplicate nor compress.
-        blake3::Hasher::new().update(&at.to_le_bytes()).finalize_xof().fill(&mut piece);
+        blake3::Hasher::new()
+            .update(&at.to_le_bytes())
+            .finalize_xof()
+            .fill(&mut piece);
         file.write_all(&piece)?;
         file.sync_data()?;
         written += PIECE_BYTES;
@@ -165,8 +223,20 @@ pub fn check_limits(bytes: Option<u64>, findings: &mut Findings) {
     };
     // ulimit counts files in blocks of 512 bytes or 1 KiB, depending on the shell.
     let wanted = [
-        ("Max file size", bytes.unwrap_or(LITTLE_BYTES), "a file may have", "bytes", "ulimit -S -f unlimited"),
-        ("Max open files", MIN_OPEN_FILES, "a process may have open", "files", "ulimit -S -n 1024"),
+        (
+            "Max file size",
+            bytes.unwrap_or(LITTLE_BYTES),
+            "a file may have",
+            "bytes",
+            "ulimit -S -f unlimited",
+        ),
+        (
+            "Max open files",
+            MIN_OPEN_FILES,
+            "a process may have open",
+            "files",
+            "ulimit -S -n 1024",
+        ),
     ];
     for (name, least, says, unit, fix) in wanted {
         if let Some(limit) = soft_limit(&text, name).filter(|&limit| limit < least) {
@@ -189,10 +259,19 @@ mod tests {
     fn trial_writes_leave_nothing_and_do_not_fill_a_full_disk() {
         let directory = tempfile::tempdir().expect("there is room");
         assert!(measure(directory.path(), 2).is_ok_and(|rate| rate > 0.0));
-        assert_eq!(std::fs::read_dir(directory.path()).expect("ours").count(), 0);
+        assert_eq!(
+            std::fs::read_dir(directory.path()).expect("ours").count(),
+            0
+        );
         let mut findings = Findings::default();
         check_speed(directory.path(), 1 << 20, &mut findings);
-        assert_eq!((findings.count(), findings.json(None)["not_checked"].as_array().map(Vec::len)), (0, Some(1)));
+        assert_eq!(
+            (
+                findings.count(),
+                findings.json(None)["not_checked"].as_array().map(Vec::len)
+            ),
+            (0, Some(1))
+        );
     }
 
     #[test]

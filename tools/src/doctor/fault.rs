@@ -149,12 +149,18 @@ pub enum Fault {
 
 impl Fault {
     pub fn code(self) -> String {
-        self.to_possible_value().expect("none is hidden").get_name().to_owned()
+        self.to_possible_value()
+            .expect("none is hidden")
+            .get_name()
+            .to_owned()
     }
 
     pub fn description(self) -> String {
         let value = self.to_possible_value().expect("none is hidden");
-        value.get_help().map(ToString::to_string).unwrap_or_default()
+        value
+            .get_help()
+            .map(ToString::to_string)
+            .unwrap_or_default()
     }
 
     pub fn why(self) -> &'static str {
@@ -167,7 +173,9 @@ impl Fault {
 
     fn explained(self) -> (&'static str, &'static str) {
         let found = EXPLAINED.iter().find(|(fault, ..)| *fault == self);
-        found.map(|(_, why, help)| (*why, *help)).expect("a test looks for every fault")
+        found
+            .map(|(_, why, help)| (*why, *help))
+            .expect("a test looks for every fault")
     }
 }
 
@@ -184,7 +192,11 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
         "frames leave by one Ethernet interface; if there are several, name one",
         "`ip link` lists them; choose with -i",
     ),
-    (Fault::Down, "an interface that is switched off neither sends nor receives", "ip link set IFACE up"),
+    (
+        Fault::Down,
+        "an interface that is switched off neither sends nor receives",
+        "ip link set IFACE up",
+    ),
     (
         Fault::Carrier,
         "without a link to a switch no frame arrives anywhere",
@@ -423,13 +435,17 @@ pub fn of_session(error: &Error) -> Option<Fault> {
         Error::Resources(_) => Fault::Limit,
         Error::Random(_) => Fault::Kernel,
         Error::NotInTopology { .. } => Fault::Topology,
-        Error::NotStarted(RootFailure::TooFew { missing, refused, .. }) => {
+        Error::NotStarted(RootFailure::TooFew {
+            missing, refused, ..
+        }) => {
             // Refused receivers were present.
             let why = only(refused.iter().map(|away| Some(of_refusal(away.why))));
             why.filter(|_| missing.is_empty()).unwrap_or(Fault::Nobody)
         }
         Error::NobodyThere => Fault::Nobody,
-        Error::Undelivered(report) => return only(report.failed().map(|member| of_outcome(member.outcome))),
+        Error::Undelivered(report) => {
+            return only(report.failed().map(|member| of_outcome(member.outcome)));
+        }
         Error::NotStarted(RootFailure::GroupTaken { .. }) => Fault::Group,
         Error::Refused { why, .. } => of_refusal(*why),
         Error::SenderSilent | Error::Unconfirmed => Fault::Silent,
@@ -456,7 +472,9 @@ pub fn of_call(error: &CallError) -> Option<Fault> {
         CallError::Unkeyed(_) => Fault::Unkeyed,
         CallError::Thread(_) => Fault::Limit,
         CallError::Random(_) => Fault::Kernel,
-        CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => Fault::Nobody,
+        CallError::OtherGroups { .. } | CallError::Call(CommunicatorError::Missing { .. }) => {
+            Fault::Nobody
+        }
         CallError::Call(CommunicatorError::Mtu { .. }) => Fault::Mtu,
         CallError::Call(CommunicatorError::OtherBuild(other)) => of_keys(other.keys?),
         _ => return None,
@@ -473,7 +491,11 @@ pub fn of_station(error: &StationError) -> Option<Fault> {
 }
 
 pub fn of_interface(error: &InterfaceError) -> Fault {
-    if matches!(error, InterfaceError::Down { .. }) { Fault::Down } else { Fault::Interface }
+    if matches!(error, InterfaceError::Down { .. }) {
+        Fault::Down
+    } else {
+        Fault::Interface
+    }
 }
 
 pub fn of_open(error: &OpenError) -> Fault {

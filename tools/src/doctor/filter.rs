@@ -15,7 +15,9 @@ pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &
     // Some versions omit a chain's interface from the JSON output.
     let (json, text) = match (listed, text_of("nft", &["list", "ruleset"])) {
         (Ok(json), Ok(text)) => (json, text),
-        (Err(why), _) | (_, Err(why)) => return findings.skip(format!("rules that drop frames: {why}")),
+        (Err(why), _) | (_, Err(why)) => {
+            return findings.skip(format!("rules that drop frames: {why}"));
+        }
     };
     let ether_type = args.wire.ether_type;
     let frames = FrameCondition {
@@ -26,20 +28,35 @@ pub fn check(interface: &Interface, args: &DoctorArgs, link: &Value, findings: &
         mtu_bytes: interface.mtu_bytes as u64,
     };
     for (chain, how) in Ruleset::new(&json, &text).dropping(&frames) {
-        let what = format!("the chain {chain} of nftables drops {how} of EtherType {ether_type} on {}", interface.name);
-        let fix = format!("nft insert rule {chain} ether type 0x{:04x} accept", ether_type.number());
+        let what = format!(
+            "the chain {chain} of nftables drops {how} of EtherType {ether_type} on {}",
+            interface.name
+        );
+        let fix = format!(
+            "nft insert rule {chain} ether type 0x{:04x} accept",
+            ether_type.number()
+        );
         findings.add(Fault::Filter, what, Fix::Command(fix));
     }
 }
 
 /// Returns the chains of nftables that see what comes to this host by IP.
 pub fn input_chains() -> Vec<String> {
-    let Ok(json) = json_of("nft", &["-j", "list", "ruleset"]) else { return Vec::new() };
+    let Ok(json) = json_of("nft", &["-j", "list", "ruleset"]) else {
+        return Vec::new();
+    };
     let rules = Ruleset::new(&json, "");
     let is_input = |(name, chain): &&(ChainName, &Value)| {
-        ["ip", "inet"].contains(&name.family.as_str()) && chain["hook"] == "input" && chain["type"] == "filter"
+        ["ip", "inet"].contains(&name.family.as_str())
+            && chain["hook"] == "input"
+            && chain["type"] == "filter"
     };
-    rules.bases.iter().filter(is_input).map(|(name, _)| name.to_string()).collect()
+    rules
+        .bases
+        .iter()
+        .filter(is_input)
+        .map(|(name, _)| name.to_string())
+        .collect()
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,7 +72,11 @@ impl Holds {
     }
 
     fn sometimes_when(is_possible: bool) -> Holds {
-        if is_possible { Holds::Sometimes } else { Holds::Never }
+        if is_possible {
+            Holds::Sometimes
+        } else {
+            Holds::Never
+        }
     }
 
     fn negated(self) -> Holds {
@@ -80,8 +101,11 @@ pub struct FrameCondition<'a> {
 impl FrameCondition<'_> {
     /// Evaluates a `match` of a rule; unknown conditions count as never met.
     pub fn fit(&self, condition: &Value) -> Holds {
-        let (operator, left, right) =
-            (condition["op"].as_str().unwrap_or("=="), &condition["left"], &condition["right"]);
+        let (operator, left, right) = (
+            condition["op"].as_str().unwrap_or("=="),
+            &condition["left"],
+            &condition["right"],
+        );
         let any = |holds: &dyn Fn(&Value) -> Holds| match right["set"].as_array() {
             Some(set) => set.iter().map(holds).max().unwrap_or(Holds::Never),
             None => holds(right),
@@ -97,7 +121,11 @@ impl FrameCondition<'_> {
             "pkttype" => any(&|value| Holds::sometimes_when(value != "other")),
             _ if is_ether_type(left) => any(&|value| Holds::when(self.is_of(value))),
             _ if left["payload"]["protocol"] == "ether" => any(&|value| {
-                let is_ours = |own: &String| value.as_str().is_some_and(|text| text.eq_ignore_ascii_case(own));
+                let is_ours = |own: &String| {
+                    value
+                        .as_str()
+                        .is_some_and(|text| text.eq_ignore_ascii_case(own))
+                };
                 Holds::sometimes_when(self.addresses.iter().any(is_ours))
             }),
             _ if left.get("numgen").is_some() => return Holds::Sometimes,
@@ -119,15 +147,24 @@ impl FrameCondition<'_> {
     }
 
     pub fn is_on(&self, name: &str) -> bool {
-        name.strip_suffix('*').map_or(name == self.interface, |start| self.interface.starts_with(start))
+        name.strip_suffix('*')
+            .map_or(name == self.interface, |start| {
+                self.interface.starts_with(start)
+            })
     }
 
     fn is_through(&self, value: &Value) -> Holds {
-        if self.is_bridge { Holds::Sometimes } else { Holds::when(value.as_str().is_some_and(|name| self.is_on(name))) }
+        if self.is_bridge {
+            Holds::Sometimes
+        } else {
+            Holds::when(value.as_str().is_some_and(|name| self.is_on(name)))
+        }
     }
 
     fn length(&self, operator: &str, right: &Value) -> Holds {
-        let Some(bytes) = right.as_u64() else { return Holds::Never };
+        let Some(bytes) = right.as_u64() else {
+            return Holds::Never;
+        };
         Holds::sometimes_when(match operator {
             ">" => bytes < self.mtu_bytes,
             ">=" | "==" => bytes <= self.mtu_bytes,
@@ -162,7 +199,11 @@ impl ChainName {
     /// Reads the name of a chain, or of a rule's chain, which has another key.
     fn of(entry: &Value, key: &str) -> ChainName {
         let text = |key: &str| entry[key].as_str().unwrap_or_default().to_owned();
-        ChainName { family: text("family"), table: text("table"), name: text(key) }
+        ChainName {
+            family: text("family"),
+            table: text("table"),
+            name: text(key),
+        }
     }
 }
 
@@ -197,23 +238,35 @@ impl<'a> Ruleset<'a> {
             .collect();
         let mut rules: HashMap<_, Vec<_>> = HashMap::new();
         for rule in of("rule") {
-            rules.entry(ChainName::of(rule, "chain")).or_default().push(&rule["expr"]);
+            rules
+                .entry(ChainName::of(rule, "chain"))
+                .or_default()
+                .push(&rule["expr"]);
         }
         let mut devices = devices_in(text);
         for (name, chain) in &bases {
             let named = |device: &Value| device.as_str().map(str::to_owned);
             match &chain["dev"] {
-                Value::Array(list) => drop(devices.insert(name.clone(), list.iter().filter_map(named).collect())),
+                Value::Array(list) => {
+                    drop(devices.insert(name.clone(), list.iter().filter_map(named).collect()))
+                }
                 Value::String(device) => drop(devices.insert(name.clone(), vec![device.clone()])),
                 _ => {}
             }
         }
-        Ruleset { bases, rules, devices }
+        Ruleset {
+            bases,
+            rules,
+            devices,
+        }
     }
 
     /// Returns the chains that drop such frames, and whether they drop all or some.
     pub fn dropping(&self, frames: &FrameCondition<'_>) -> Vec<(ChainName, &'static str)> {
-        let seen = self.bases.iter().filter(|(name, chain)| self.sees(name, chain, frames));
+        let seen = self
+            .bases
+            .iter()
+            .filter(|(name, chain)| self.sees(name, chain, frames));
         seen.filter_map(|(name, chain)| {
             let fate = match self.follow(name, frames, 0) {
                 Fate::GoOn if chain["policy"] == "drop" => Fate::Dropped(Holds::Always),
@@ -230,7 +283,10 @@ impl<'a> Ruleset<'a> {
 
     fn sees(&self, name: &ChainName, chain: &Value, frames: &FrameCondition<'_>) -> bool {
         match name.family.as_str() {
-            "netdev" => self.devices.get(name).is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
+            "netdev" => self
+                .devices
+                .get(name)
+                .is_some_and(|all| all.iter().any(|device| frames.is_on(device))),
             "bridge" => frames.is_bridge && chain["hook"] != "forward",
             _ => false,
         }
@@ -249,14 +305,23 @@ impl<'a> Ruleset<'a> {
                     Some(Verdict::Accept) => Fate::Accepted,
                     Some(Verdict::Drop) => Fate::Dropped(holds),
                     Some(Verdict::Return) if holds == Holds::Always => return worst,
-                    Some(Verdict::Jump(to)) if jumps < MAX_JUMPS => {
-                        self.follow(&ChainName { name: to.to_owned(), ..name.clone() }, frames, jumps + 1)
-                    }
+                    Some(Verdict::Jump(to)) if jumps < MAX_JUMPS => self.follow(
+                        &ChainName {
+                            name: to.to_owned(),
+                            ..name.clone()
+                        },
+                        frames,
+                        jumps + 1,
+                    ),
                     _ => continue,
                 };
                 match fate {
-                    Fate::Accepted if holds == Holds::Always => return if worst == Fate::GoOn { fate } else { worst },
-                    Fate::Dropped(some) if some.min(holds) == Holds::Always => return Fate::Dropped(Holds::Always),
+                    Fate::Accepted if holds == Holds::Always => {
+                        return if worst == Fate::GoOn { fate } else { worst };
+                    }
+                    Fate::Dropped(some) if some.min(holds) == Holds::Always => {
+                        return Fate::Dropped(Holds::Always);
+                    }
                     Fate::Dropped(_) => worst = Fate::Dropped(Holds::Sometimes),
                     _ => {}
                 }
@@ -289,11 +354,15 @@ fn reached(statement: &Value, frames: &FrameCondition<'_>) -> Holds {
 fn verdict<'a>(statement: &'a Value, frames: &FrameCondition<'_>) -> Option<Verdict<'a>> {
     let has = |key: &str| statement.get(key).is_some();
     if let Some(map) = statement.get("vmap") {
-        let elements = map["data"]["set"].as_array().filter(|_| is_ether_type(&map["key"]))?;
+        let elements = map["data"]["set"]
+            .as_array()
+            .filter(|_| is_ether_type(&map["key"]))?;
         let ours = elements.iter().find(|element| frames.is_of(&element[0]))?;
         return verdict(&ours[1], frames);
     }
-    let target = statement["jump"]["target"].as_str().or(statement["goto"]["target"].as_str());
+    let target = statement["jump"]["target"]
+        .as_str()
+        .or(statement["goto"]["target"].as_str());
     match target {
         Some(name) => Some(Verdict::Jump(name)),
         None if has("accept") => Some(Verdict::Accept),
@@ -313,7 +382,11 @@ fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
             ["chain", name, "{"] => chain = name,
             ["type", ..] => {
                 let (family, table) = (table.0.to_owned(), table.1.to_owned());
-                let name = ChainName { family, table, name: chain.to_owned() };
+                let name = ChainName {
+                    family,
+                    table,
+                    name: chain.to_owned(),
+                };
                 devices.insert(name, listed(line));
             }
             _ => {}
@@ -324,10 +397,17 @@ fn devices_in(text: &str) -> HashMap<ChainName, Vec<String>> {
 
 /// Returns the names in `… device "eth0" priority …` or `… devices = { eth0, "eth1" } priority …`.
 fn listed(line: &str) -> Vec<String> {
-    let one = line.split_once(" device ").and_then(|(_, after)| after.split_whitespace().next());
-    let many = line.split_once(" devices = {").and_then(|(_, after)| after.split('}').next());
+    let one = line
+        .split_once(" device ")
+        .and_then(|(_, after)| after.split_whitespace().next());
+    let many = line
+        .split_once(" devices = {")
+        .and_then(|(_, after)| after.split('}').next());
     let names = one.or(many).unwrap_or_default().split(',');
-    names.map(|name| name.trim().trim_matches('"').to_owned()).filter(|name| !name.is_empty()).collect()
+    names
+        .map(|name| name.trim().trim_matches('"').to_owned())
+        .filter(|name| !name.is_empty())
+        .collect()
 }
 
 #[cfg(test)]
@@ -353,18 +433,23 @@ mod tests {
         json!({ "match": { "op": operator, "left": left, "right": right } })
     }
 
-    /// Returns how frames are dropped by a base chain `c` with this policy and these rules, and a chain
-    /// `sub`.
+    /// Returns how frames are dropped by a base chain `c` with this policy and these rules, and a
+    /// chain `sub`.
     fn dropping(policy: &str, rules: &[Value], sub: &[Value]) -> Vec<&'static str> {
-        let mut entries = vec![json!({ "chain": { "family": "netdev", "table": "t", "name": "c", "hook": "ingress",
-        "policy": policy } })];
+        let mut entries = vec![
+            json!({ "chain": { "family": "netdev", "table": "t", "name": "c", "hook": "ingress",
+        "policy": policy } }),
+        ];
         for (chain, rules) in [("c", rules), ("sub", sub)] {
-            let rule =
-                |expr: &Value| json!({ "rule": { "family": "netdev", "table": "t", "chain": chain, "expr": expr } });
+            let rule = |expr: &Value| {
+                json!(
+                { "rule": { "family": "netdev", "table": "t", "chain": chain,
+                    "expr": expr } })
+            };
             entries.extend(rules.iter().map(rule));
         }
-        let text =
-            "table netdev t {\n\tchain c {\n\t\ttype filter hook ingress device \"eth0\" priority filter;\n\t}\n}\n";
+        let text = "table netdev t {\n\tchain c {\n\t\ttype filter hook ingress device \"eth0\" \
+            priority filter;\n\t}\n}\n";
         let found = Ruleset::new(&json!({ "nftables": entries }), text).dropping(&FRAMES);
         found.into_iter().map(|(_, how)| how).collect()
     }
@@ -382,7 +467,11 @@ mod tests {
             matching("raw", "==", number.clone()),
             matching("iifname", "==", json!("eth*")),
         ] {
-            assert_eq!(dropping("accept", &[json!([condition, drop])], &[]), ["the frames"], "{condition}");
+            assert_eq!(
+                dropping("accept", &[json!([condition, drop])], &[]),
+                ["the frames"],
+                "{condition}"
+            );
         }
         for condition in [
             matching("type", "==", json!("arp")),
@@ -391,7 +480,11 @@ mod tests {
             matching("length", ">", json!(1500)),
             matching("mark", "==", json!(1)),
         ] {
-            assert_eq!(dropping("accept", &[json!([condition, drop])], &[]), none, "{condition}");
+            assert_eq!(
+                dropping("accept", &[json!([condition, drop])], &[]),
+                none,
+                "{condition}"
+            );
         }
         for condition in [
             matching("random", "<", json!(50)),
@@ -399,7 +492,11 @@ mod tests {
             matching("length", ">", json!(1400)),
             json!({ "limit": { "rate": 100, "per": "second", "inv": true } }),
         ] {
-            assert_eq!(dropping("accept", &[json!([condition, drop])], &[]), ["some frames"], "{condition}");
+            assert_eq!(
+                dropping("accept", &[json!([condition, drop])], &[]),
+                ["some frames"],
+                "{condition}"
+            );
         }
         let map = json!({ "vmap": { "key": { "payload": { "protocol": "ether", "field": "type" } },
         "data": { "set": [["ip", { "accept": null }], [number, { "drop": null }]] } } });
@@ -413,14 +510,39 @@ mod tests {
         let jump = json!([{ "jump": { "target": "sub" } }]);
         assert_eq!(dropping("drop", &[], &[]), ["the frames"]);
         assert_eq!(dropping("drop", &[json!([ours, accept])], &[]), none);
-        assert_eq!(dropping("accept", &[json!([ours, accept]), json!([drop])], &[]), none, "the first verdict counts");
-        assert_eq!(dropping("accept", std::slice::from_ref(&jump), &[json!([ours, drop])]), ["the frames"]);
-        assert_eq!(dropping("drop", std::slice::from_ref(&jump), &[json!([ours, accept])]), none);
-        assert_eq!(dropping("accept", &[], &[json!([ours, drop])]), none, "nobody jumps there");
+        assert_eq!(
+            dropping("accept", &[json!([ours, accept]), json!([drop])], &[]),
+            none,
+            "the first verdict counts"
+        );
+        assert_eq!(
+            dropping(
+                "accept",
+                std::slice::from_ref(&jump),
+                &[json!([ours, drop])]
+            ),
+            ["the frames"]
+        );
+        assert_eq!(
+            dropping(
+                "drop",
+                std::slice::from_ref(&jump),
+                &[json!([ours, accept])]
+            ),
+            none
+        );
+        assert_eq!(
+            dropping("accept", &[], &[json!([ours, drop])]),
+            none,
+            "nobody jumps there"
+        );
         let back = json!([{ "return": null }]);
         assert_eq!(dropping("accept", &[jump], &[back, json!([drop])]), none);
         // nftables refuses circular jumps; evaluation must end nevertheless.
-        assert_eq!(dropping("accept", &[json!([{ "jump": { "target": "c" } }])], &[]), none);
+        assert_eq!(
+            dropping("accept", &[json!([{ "jump": { "target": "c" } }])], &[]),
+            none
+        );
     }
 
     #[test]
@@ -440,25 +562,50 @@ mod tests {
         let text = "table netdev t {\n\tchain a {\n\t\ttype filter hook egress device \"eth7\" priority filter;\n\t}\n\
                 \tchain b {\n\t\ttype filter hook egress devices = { eth7, eth0 } priority filter;\n\t}\n}\n";
         let names = |frames: &FrameCondition<'_>| -> Vec<String> {
-            Ruleset::new(&json, text).dropping(frames).into_iter().map(|(chain, _)| chain.to_string()).collect()
+            Ruleset::new(&json, text)
+                .dropping(frames)
+                .into_iter()
+                .map(|(chain, _)| chain.to_string())
+                .collect()
         };
         assert_eq!(names(&FRAMES), ["netdev t b", "netdev t c"]);
-        let bridge = FrameCondition { interface: "br0", is_bridge: true, ..FRAMES };
+        let bridge = FrameCondition {
+            interface: "br0",
+            is_bridge: true,
+            ..FRAMES
+        };
         assert_eq!(names(&bridge), ["bridge t input"]);
     }
 
     #[test]
     fn bits_of_addresses_and_addresses_of_ours_fit_some_frames() {
-        let frames =
-            FrameCondition { addresses: ["02:00:00:00:00:01".to_owned(), "03:00:00:00:00:02".to_owned()], ..FRAMES };
+        let frames = FrameCondition {
+            addresses: [
+                "02:00:00:00:00:01".to_owned(),
+                "03:00:00:00:00:02".to_owned(),
+            ],
+            ..FRAMES
+        };
         let masked = |payload: Value| json!({ "op": "==", "left": { "&": [{ "payload": payload }, 1] }, "right": 1 });
-        assert_eq!(frames.fit(&masked(json!({ "protocol": "ether", "field": "daddr" }))), Holds::Sometimes);
-        assert_eq!(frames.fit(&masked(json!({ "base": "ll", "offset": 0, "len": 8 }))), Holds::Sometimes);
-        assert_eq!(frames.fit(&masked(json!({ "base": "nh", "offset": 0, "len": 8 }))), Holds::Never);
+        assert_eq!(
+            frames.fit(&masked(json!({ "protocol": "ether", "field": "daddr" }))),
+            Holds::Sometimes
+        );
+        assert_eq!(
+            frames.fit(&masked(json!({ "base": "ll", "offset": 0, "len": 8 }))),
+            Holds::Sometimes
+        );
+        assert_eq!(
+            frames.fit(&masked(json!({ "base": "nh", "offset": 0, "len": 8 }))),
+            Holds::Never
+        );
         let address = |right: &str| {
             let left = json!({ "payload": { "protocol": "ether", "field": "daddr" } });
             frames.fit(&json!({ "op": "==", "left": left, "right": right }))
         };
-        assert_eq!([address("02:00:00:00:00:01"), address("02:00:00:00:00:09")], [Holds::Sometimes, Holds::Never]);
+        assert_eq!(
+            [address("02:00:00:00:00:01"), address("02:00:00:00:00:09")],
+            [Holds::Sometimes, Holds::Never]
+        );
     }
 }

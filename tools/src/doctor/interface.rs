@@ -5,13 +5,16 @@ use super::outside::{json_of, text_of};
 use super::{Fault, Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use crate::interface::chosen;
-use ethbcast_transport::packet::{Capture, FrameSender, Interface, InterfaceError, OpenError, Over};
+use ethbcast_transport::packet::{
+    Capture, FrameSender, Interface, InterfaceError, OpenError, Over,
+};
 use ethbcast_transport::wire::EtherType;
 use nix::sys::statvfs::{FsFlags, statvfs};
 use serde_json::Value;
 
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
-    match Interface::find(chosen(args.interface.as_deref(), Over::Ethernet, args.quiet).as_deref()) {
+    match Interface::find(chosen(args.interface.as_deref(), Over::Ethernet, args.quiet).as_deref())
+    {
         Ok(interface) => {
             socket(&interface, args, findings);
             Some(interface)
@@ -29,17 +32,27 @@ pub fn instead(error: &InterfaceError) -> Fix {
     match error {
         InterfaceError::Down { name } => up(name),
         InterfaceError::Ambiguous { usable } => choose(&usable[0]),
-        InterfaceError::Unknown { .. } | InterfaceError::NotEthernet { .. } => match Interface::find(None) {
-            Ok(other) => choose(&other.name),
-            Err(InterfaceError::Ambiguous { usable }) => choose(&usable[0]),
-            Err(_) => Fix::Words("look for one with `ip link`, and bring it up".to_owned()),
-        },
+        InterfaceError::Unknown { .. } | InterfaceError::NotEthernet { .. } => {
+            match Interface::find(None) {
+                Ok(other) => choose(&other.name),
+                Err(InterfaceError::Ambiguous { usable }) => choose(&usable[0]),
+                Err(_) => Fix::Words("look for one with `ip link`, and bring it up".to_owned()),
+            }
+        }
         InterfaceError::NoneUsable { known } => {
-            let is_off = |name: &&String| matches!(Interface::find(Some(name)), Err(InterfaceError::Down { .. }));
+            let is_off = |name: &&String| {
+                matches!(
+                    Interface::find(Some(name)),
+                    Err(InterfaceError::Down { .. })
+                )
+            };
             match known.iter().filter(is_off).collect::<Vec<_>>()[..] {
                 [only] => up(only),
                 // Several interfaces are possible; none is brought up without a request.
-                _ => Fix::Words("look for one with `ip link`, and bring it up with `ip link set NAME up`".to_owned()),
+                _ => Fix::Words(
+                    "look for one with `ip link`, and bring it up with `ip link set NAME up`"
+                        .to_owned(),
+                ),
             }
         }
         _ => Fix::Words("look at it with `ip link`".to_owned()),
@@ -52,11 +65,16 @@ fn permit() -> Fix {
         let words = "run it as root, or copy it to a file system that is not mounted nosuid, and setcap it there";
         return Fix::Words(words.to_owned());
     }
-    Fix::Command(format!("setcap cap_net_raw+ep {}", quoted(&own.to_string_lossy())))
+    Fix::Command(format!(
+        "setcap cap_net_raw+ep {}",
+        quoted(&own.to_string_lossy())
+    ))
 }
 
 fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
-    let Err(error) = Capture::open(interface, args.ether_type, &[]) else { return };
+    let Err(error) = Capture::open(interface, args.ether_type, &[]) else {
+        return;
+    };
     let fix = match &error {
         // A process without the permission inherits a socket.
         OpenError::Permission { .. } if std::env::var_os("ETHBCAST_PORT").is_some() => {
@@ -65,7 +83,9 @@ fn socket(interface: &Interface, args: &WireArgs, findings: &mut Findings) {
             );
         }
         OpenError::Permission { .. } => permit(),
-        OpenError::Memory { .. } => Fix::Words("end other programs, or raise the container's limit".to_owned()),
+        OpenError::Memory { .. } => {
+            Fix::Words("end other programs, or raise the container's limit".to_owned())
+        }
         _ => Fix::Command("modprobe af_packet".to_owned()),
     };
     findings.add(of_open(&error), &error, fix);
@@ -81,17 +101,26 @@ pub fn check_ring(name: &str, findings: &mut Findings) {
         Err(why) if why.contains("not supported") => return,
         Err(why) => return findings.skip(format!("the card's ring: {why}")),
     };
-    let Some((most, now)) = slots(&text) else { return };
+    let Some((most, now)) = slots(&text) else {
+        return;
+    };
     if now < MIN_SLOTS && now < most {
         let what = format!("the receive ring of {name} has {now} slots, and could have {most}");
-        findings.add(Fault::Ring, what, Fix::Command(format!("ethtool -G {} rx {most}", quoted(name))));
+        findings.add(
+            Fault::Ring,
+            what,
+            Fix::Command(format!("ethtool -G {} rx {most}", quoted(name))),
+        );
     }
 }
 
 /// Returns the maximum and the present number of slots: the first RX line of either part.
 fn slots(text: &str) -> Option<(u64, u64)> {
     let (most, now) = text.split_once("Current hardware settings:")?;
-    let first = |part: &str| part.lines().find_map(|line| line.trim().strip_prefix("RX:")?.trim().parse().ok());
+    let first = |part: &str| {
+        part.lines()
+            .find_map(|line| line.trim().strip_prefix("RX:")?.trim().parse().ok())
+    };
     Some((first(most)?, first(now)?))
 }
 
@@ -105,10 +134,16 @@ pub fn check_queue(name: &str, findings: &mut Findings) {
     for qdisc in all.as_array().into_iter().flatten() {
         if let Some(does) = holds_back(qdisc) {
             let fix = format!("tc qdisc del dev {} root", quoted(name));
-            findings.add(Fault::Shaper, format!("a queue of {name} {does}"), Fix::Command(fix));
+            findings.add(
+                Fault::Shaper,
+                format!("a queue of {name} {does}"),
+                Fix::Command(fix),
+            );
         }
         if qdisc["kind"] == "clsact" || qdisc["kind"] == "ingress" {
-            findings.skip(format!("filters of tc: `tc filter show dev {name} ingress` and `egress` show them"));
+            findings.skip(format!(
+                "filters of tc: `tc filter show dev {name} ingress` and `egress` show them"
+            ));
         }
     }
 }
@@ -119,7 +154,8 @@ fn holds_back(qdisc: &Value) -> Option<String> {
         // tc counts bytes.
         "tbf" => {
             let bits = qdisc["options"]["rate"].as_u64()?.saturating_mul(8);
-            (bits < MIN_BITS_PER_SECOND).then(|| format!("(tbf) lets {} Mbit/s pass", bits as f64 / 1e6))
+            (bits < MIN_BITS_PER_SECOND)
+                .then(|| format!("(tbf) lets {} Mbit/s pass", bits as f64 / 1e6))
         }
         "netem" => Some("(netem) delays or loses frames on purpose".to_owned()),
         _ => None,
@@ -128,8 +164,14 @@ fn holds_back(qdisc: &Value) -> Option<String> {
 
 /// Tests the path with frames to this host itself; returns the largest MTU that passes, if it
 /// differs from the interface's own.
-pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &mut Findings) -> Option<usize> {
-    let Interface { name, mtu_bytes, .. } = interface;
+pub fn check_first_hop(
+    interface: &Interface,
+    ether_type: EtherType,
+    findings: &mut Findings,
+) -> Option<usize> {
+    let Interface {
+        name, mtu_bytes, ..
+    } = interface;
     let sender = match FrameSender::open(interface, Over::Ethernet) {
         Ok(sender) => sender,
         Err(error) => {
@@ -138,7 +180,9 @@ pub fn check_first_hop(interface: &Interface, ether_type: EtherType, findings: &
         }
     };
     let passes = sender.first_hop(ether_type)?;
-    let what = format!("{name} has an MTU of {mtu_bytes}, but its other end takes frames of {passes} at most");
+    let what = format!(
+        "{name} has an MTU of {mtu_bytes}, but its other end takes frames of {passes} at most"
+    );
     let own = quoted(name);
     let words = format!(
         "ip link set {own} mtu {passes}, the same on all hosts, or raise what the interface leads to: the MTU of the \
@@ -165,9 +209,18 @@ mod tests {
     #[test]
     fn a_narrow_shaper_and_a_trials_losses_are_distinguished_from_usual_queues() {
         let tbf = |rate: u64| json!({ "kind": "tbf", "options": { "rate": rate } });
-        assert_eq!(holds_back(&tbf(625_000)).as_deref(), Some("(tbf) lets 5 Mbit/s pass"));
+        assert_eq!(
+            holds_back(&tbf(625_000)).as_deref(),
+            Some("(tbf) lets 5 Mbit/s pass")
+        );
         assert_eq!(holds_back(&tbf(12_500_000)), None);
-        assert_eq!(holds_back(&json!({ "kind": "fq_codel", "options": {} })), None);
-        assert!(holds_back(&json!({ "kind": "netem", "options": { "loss-random": { "loss": 0.05 } } })).is_some());
+        assert_eq!(
+            holds_back(&json!({ "kind": "fq_codel", "options": {} })),
+            None
+        );
+        assert!(
+            holds_back(&json!({ "kind": "netem", "options": { "loss-random": { "loss": 0.05 } } }))
+                .is_some()
+        );
     }
 }

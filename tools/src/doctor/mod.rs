@@ -10,7 +10,9 @@ mod outside;
 mod peer;
 mod udp;
 
-pub use fault::{Fault, of_call, of_interface, of_keys, of_open, of_outcome, of_session, of_station};
+pub use fault::{
+    Fault, of_call, of_interface, of_keys, of_open, of_outcome, of_session, of_station,
+};
 pub use machine::{WIFI, is_wifi, megabits_per_second};
 pub use outside::text_of;
 
@@ -44,18 +46,31 @@ pub fn run(args: &DoctorArgs) -> anyhow::Result<()> {
     }
     match findings.count() {
         0 => Ok(()),
-        1 => fail(Code::SomeFailed, "1 thing is wrong; `ethbcast explain CODE` says more"),
-        count => fail(Code::SomeFailed, format!("{count} things are wrong; `ethbcast explain CODE` says more of each")),
+        1 => fail(
+            Code::SomeFailed,
+            "1 thing is wrong; `ethbcast explain CODE` says more",
+        ),
+        count => fail(
+            Code::SomeFailed,
+            format!("{count} things are wrong; `ethbcast explain CODE` says more of each"),
+        ),
     }
 }
 
 fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     // Without a peer nothing is sent.
-    let keys = args.peer.as_ref().and_then(|_| key::resolve(&args.key).transpose()).transpose()?;
+    let keys = args
+        .peer
+        .as_ref()
+        .and_then(|_| key::resolve(&args.key).transpose())
+        .transpose()?;
     let mut findings = Findings::default();
     let is_udp = args.wire.over.is_udp();
-    let found =
-        if is_udp { udp::check(&args.wire, &mut findings) } else { interface::check(&args.wire, &mut findings) };
+    let found = if is_udp {
+        udp::check(&args.wire, &mut findings)
+    } else {
+        interface::check(&args.wire, &mut findings)
+    };
     if let Some(interface) = found.as_ref().filter(|_| is_udp) {
         interface::check_queue(&interface.name, &mut findings);
     } else if let Some(interface) = &found {
@@ -73,11 +88,14 @@ fn look(args: &DoctorArgs) -> anyhow::Result<(Option<String>, Findings)> {
     }
     dest::check_limits(args.size, &mut findings);
     let first_hop = found.as_ref().filter(|_| !is_udp && !findings.is_cut_off());
-    let first_hop =
-        first_hop.and_then(|interface| interface::check_first_hop(interface, args.wire.ether_type, &mut findings));
+    let first_hop = first_hop.and_then(|interface| {
+        interface::check_first_hop(interface, args.wire.ether_type, &mut findings)
+    });
     match &args.peer {
         // Without permission or link no other host can be reached, which is reported already.
-        Some(_) if findings.is_cut_off() => findings.skip("the way to other hosts, as long as this one is cut off"),
+        Some(_) if findings.is_cut_off() => {
+            findings.skip("the way to other hosts, as long as this one is cut off")
+        }
         Some(hosts) => peer::check((args, keys.as_deref()), hosts, first_hop, &mut findings)?,
         None => {}
     }
@@ -116,7 +134,11 @@ pub struct Findings {
 
 impl Findings {
     pub fn add(&mut self, fault: Fault, what: impl ToString, fix: Fix) {
-        self.list.push(Finding { fault, what: what.to_string(), fix });
+        self.list.push(Finding {
+            fault,
+            what: what.to_string(),
+            fix,
+        });
     }
 
     /// Records a check that was not made, because no finding means that all is well.
@@ -128,7 +150,9 @@ impl Findings {
     pub fn is_cut_off(&self) -> bool {
         use Fault::{Capability, Carrier, Down, Interface, Kernel, Memory};
         let cuts = [Capability, Carrier, Down, Interface, Kernel, Memory];
-        self.list.iter().any(|finding| cuts.contains(&finding.fault))
+        self.list
+            .iter()
+            .any(|finding| cuts.contains(&finding.fault))
     }
 
     pub fn count(&self) -> usize {
@@ -178,13 +202,29 @@ impl Findings {
     }
 
     pub fn text(&self, interface: Option<&str>) -> String {
-        let mut lines: Vec<_> = self.fixed.iter().map(|line| format!("fixed: {line}")).collect();
+        let mut lines: Vec<_> = self
+            .fixed
+            .iter()
+            .map(|line| format!("fixed: {line}"))
+            .collect();
         for Finding { fault, what, fix } in &self.list {
-            lines.push(format!("{}  {what}\n  why  {}\n  fix  {}", fault.code(), fault.why(), fix.text()));
+            lines.push(format!(
+                "{}  {what}\n  why  {}\n  fix  {}",
+                fault.code(),
+                fault.why(),
+                fix.text()
+            ));
         }
-        lines.extend(self.unchecked.iter().map(|what| format!("not checked: {what}")));
+        lines.extend(
+            self.unchecked
+                .iter()
+                .map(|what| format!("not checked: {what}")),
+        );
         if self.list.is_empty() {
-            lines.push(format!("nothing wrong was found on {}", interface.unwrap_or("this host")));
+            lines.push(format!(
+                "nothing wrong was found on {}",
+                interface.unwrap_or("this host")
+            ));
         }
         lines.join("\n")
     }
@@ -194,9 +234,19 @@ pub fn explain(args: &ExplainArgs) -> anyhow::Result<()> {
     let line = |fault: &Fault| format!("{:<13} {}", fault.code(), fault.description());
     let text = match args.code {
         Some(fault) => {
-            format!("{}: {}\nwhy   {}\nhelp  {}", fault.code(), fault.description(), fault.why(), fault.help())
+            format!(
+                "{}: {}\nwhy   {}\nhelp  {}",
+                fault.code(),
+                fault.description(),
+                fault.why(),
+                fault.help()
+            )
         }
-        None => Fault::value_variants().iter().map(line).collect::<Vec<_>>().join("\n"),
+        None => Fault::value_variants()
+            .iter()
+            .map(line)
+            .collect::<Vec<_>>()
+            .join("\n"),
     };
     report(&text)
 }
@@ -210,7 +260,10 @@ mod tests {
     fn any_argument_is_quoted_as_one_word_for_a_shell() {
         for word in ["/plain/path", "two words", "it's", "$(reboot)", "", "a;b"] {
             let line = format!("printf %s {}", quoted(word));
-            let output = Command::new("sh").args(["-c", &line]).output().expect("there is a shell");
+            let output = Command::new("sh")
+                .args(["-c", &line])
+                .output()
+                .expect("there is a shell");
             assert_eq!(String::from_utf8_lossy(&output.stdout), word, "{line}");
         }
     }

@@ -8,7 +8,9 @@ use super::{Fault, Findings, Fix, of_interface, of_open};
 use crate::args::WireArgs;
 use crate::interface::chosen;
 use ethbcast_collectives::membership::live::RingRoom;
-use ethbcast_transport::packet::{Clock, Interface, OpenError, Over, Port, PortConfig, address_of, group_address};
+use ethbcast_transport::packet::{
+    Clock, Interface, OpenError, Over, Port, PortConfig, address_of, group_address,
+};
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 use ethbcast_transport::{Link, MacAddr, Tuning};
 use std::fs;
@@ -22,7 +24,10 @@ const PAUSE: Duration = Duration::from_millis(5);
 
 /// Checks this host for a session over UDP; returns the interface that it would use.
 pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
-    let found = Interface::find_over(chosen(args.interface.as_deref(), args.over, args.quiet).as_deref(), args.over);
+    let found = Interface::find_over(
+        chosen(args.interface.as_deref(), args.over, args.quiet).as_deref(),
+        args.over,
+    );
     let interface = match found {
         Ok(interface) => interface,
         Err(error) => {
@@ -38,7 +43,9 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
         }
         Err(error) => {
             let words = match &error {
-                OpenError::PortTaken { .. } => "leave out :PORT of --over, or end the process that has it (`ss -lunp`)",
+                OpenError::PortTaken { .. } => {
+                    "leave out :PORT of --over, or end the process that has it (`ss -lunp`)"
+                }
                 OpenError::GroupPortTaken { .. } => {
                     "end the process that has it (`ss -lunp`), or give all hosts --ether-type HEX"
                 }
@@ -58,7 +65,10 @@ fn open(interface: &Interface, args: &WireArgs) -> Result<[Port; 2], OpenError> 
     (config.over, config.is_called) = (args.over, true);
     let listener = Port::open(interface, config)?;
     config.is_called = false;
-    config.over = Over::Udp { port: None, unicast: args.over.is_unicast() };
+    config.over = Over::Udp {
+        port: None,
+        unicast: args.over.is_unicast(),
+    };
     let mut speaker = Port::open(interface, config)?;
     let own = address_of(listener.interface().mac).map(|own| *own.ip());
     if args.over.is_unicast() {
@@ -74,24 +84,39 @@ fn wanted(interface: &Interface) -> RingRoom {
 /// Checks that the system gives a receiver room for all that a session may have under way.
 fn check_room(listener: &Port, findings: &mut Findings) {
     let interface = listener.interface();
-    let (room, has) = (wanted(interface), listener.room_frames().unwrap_or(u64::MAX));
+    let (room, has) = (
+        wanted(interface),
+        listener.room_frames().unwrap_or(u64::MAX),
+    );
     if has < room.credit_frames {
         let what = format!(
             "the system keeps {has} frames that arrive, and a session may have {} under way: it goes slower",
             room.credit_frames
         );
-        let fix = format!("sysctl -w net.core.rmem_max={}", room.bytes(interface.mtu_bytes));
+        let fix = format!(
+            "sysctl -w net.core.rmem_max={}",
+            room.bytes(interface.mtu_bytes)
+        );
         findings.add(Fault::Limit, what, Fix::Command(fix));
     }
 }
 
 /// Checks that a frame for all arrives at this host itself.
-fn check_arrival(speaker: &mut Port, listener: &mut Port, args: &WireArgs, findings: &mut Findings) {
+fn check_arrival(
+    speaker: &mut Port,
+    listener: &mut Port,
+    args: &WireArgs,
+    findings: &mut Findings,
+) {
     let clock = Clock::start();
     let began = clock.now();
     let port = group_address(MacAddr::BROADCAST, args.ether_type).port();
-    let mut frame =
-        [group_mac(&format!("doctor/{}", std::process::id())), speaker.interface().mac].map(MacAddr::octets).concat();
+    let mut frame = [
+        group_mac(&format!("doctor/{}", std::process::id())),
+        speaker.interface().mac,
+    ]
+    .map(MacAddr::octets)
+    .concat();
     frame.extend(args.ether_type.octets());
     frame.extend([0; 64]);
     let mut is_sent = false;
@@ -104,7 +129,8 @@ fn check_arrival(speaker: &mut Port, listener: &mut Port, args: &WireArgs, findi
     let name = speaker.interface().name.clone();
     if written.is_err() || speaker.counters().frames_given_up > 0 {
         let what = format!("this host lets no frame for all leave {name} by UDP, to port {port}");
-        let fix = "see the rules on the way out (`nft list ruleset`) and the routes (`ip -4 route`)";
+        let fix =
+            "see the rules on the way out (`nft list ruleset`) and the routes (`ip -4 route`)";
         return findings.add(Fault::Filter, what, Fix::Words(fix.to_owned()));
     }
     let mut has_come = false;
@@ -113,32 +139,65 @@ fn check_arrival(speaker: &mut Port, listener: &mut Port, args: &WireArgs, findi
         sleep(PAUSE);
     }
     if !has_come {
-        let what = format!("a frame for all, which leaves {name} by UDP, does not come to port {port} of this host");
+        let what = format!(
+            "a frame for all, which leaves {name} by UDP, does not come to port {port} of this host"
+        );
         let ports = format!("udp dport {{ {port}, 49152-65535 }} accept");
-        let lines = input_chains().into_iter().map(|chain| format!("nft 'insert rule {chain} {ports}'"));
+        let lines = input_chains()
+            .into_iter()
+            .map(|chain| format!("nft 'insert rule {chain} {ports}'"));
         let fix = lines.collect::<Vec<_>>().join(" && ");
-        let words = || Fix::Words(format!("a rule that lets {ports} pass, where this host's firewall is set up"));
-        findings.add(Fault::Filter, what, if fix.is_empty() { words() } else { Fix::Command(fix) });
+        let words = || {
+            Fix::Words(format!(
+                "a rule that lets {ports} pass, where this host's firewall is set up"
+            ))
+        };
+        findings.add(
+            Fault::Filter,
+            what,
+            if fix.is_empty() {
+                words()
+            } else {
+                Fix::Command(fix)
+            },
+        );
     }
 }
 
-/// Checks that datagrams to the interface's own network leave there: else replies from it are dropped, too, where
-/// the system checks that (rp_filter).
+/// Checks that datagrams to the interface's own network leave there: else replies from it are
+/// dropped, too, where the system checks that (rp_filter).
 fn check_way(interface: &Interface, findings: &mut Findings) {
-    let (Some(own), Some(bits)) = (address_of(interface.mac), interface.prefix_bits()) else { return };
+    let (Some(own), Some(bits)) = (address_of(interface.mac), interface.prefix_bits()) else {
+        return;
+    };
     // Any other host.
     let first = own.ip().to_bits() >> (32 - bits) << (32 - bits) | 1;
-    let other = Ipv4Addr::from_bits(if first == own.ip().to_bits() { first + 1 } else { first });
+    let other = Ipv4Addr::from_bits(if first == own.ip().to_bits() {
+        first + 1
+    } else {
+        first
+    });
     let name = &interface.name;
     let route = match json_of("ip", &["-j", "-4", "route", "get", &other.to_string()]) {
         Ok(route) => route,
         Err(why) => return findings.skip(format!("the way to the network of {name}: {why}")),
     };
-    let Some(by) = route[0]["dev"].as_str().filter(|by| by != name) else { return };
-    let is_strict = |of: &str| {
-        fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter")).is_ok_and(|text| text.trim() == "1")
+    let Some(by) = route[0]["dev"].as_str().filter(|by| by != name) else {
+        return;
     };
-    let drops = if is_strict("all") || is_strict(name) { ", and replies from there are dropped" } else { "" };
+    let is_strict = |of: &str| {
+        fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"))
+            .is_ok_and(|text| text.trim() == "1")
+    };
+    let drops = if is_strict("all") || is_strict(name) {
+        ", and replies from there are dropped"
+    } else {
+        ""
+    };
     let what = format!("what goes to {other}, in the network of {name}, leaves by {by}{drops}");
-    findings.add(Fault::Interface, what, Fix::Command(format!("ethbcast doctor --over udp -i {by}")));
+    findings.add(
+        Fault::Interface,
+        what,
+        Fix::Command(format!("ethbcast doctor --over udp -i {by}")),
+    );
 }

@@ -26,8 +26,15 @@ use std::time::Duration;
 const MAX_SIZE_BYTES: u64 = 1 << 30;
 
 pub fn run(mut args: PerfArgs) -> anyhow::Result<()> {
-    if let Some(size) = args.sizes.iter().find(|&&size| size == 0 || size > MAX_SIZE_BYTES) {
-        return fail(Code::Usage, format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"));
+    if let Some(size) = args
+        .sizes
+        .iter()
+        .find(|&&size| size == 0 || size > MAX_SIZE_BYTES)
+    {
+        return fail(
+            Code::Usage,
+            format!("a message of {size} bytes cannot be measured: choose --sizes from 1 to 1G"),
+        );
     }
     let options = options(&args)?;
     check_group(&args.wire.group)?;
@@ -42,7 +49,10 @@ const SUFFIX: &str = "/perf";
 fn check_group(group: &str) -> anyhow::Result<()> {
     let most = MAX_GROUP_BYTES - SUFFIX.len();
     if group.is_empty() || group.len() > most {
-        let text = format!("the group name has {} bytes: choose one of 1 to {most} with -g", group.len());
+        let text = format!(
+            "the group name has {} bytes: choose one of 1 to {most} with -g",
+            group.len()
+        );
         return fail(Code::Usage, text);
     }
     Ok(())
@@ -57,7 +67,10 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         check_preset(args.preset, &route)?;
     }
     let topology = args.topology.as_deref().map(read_topology).transpose()?;
-    let calibration = args.calibration.as_deref().map(|path| read_calibration_for(path, topology.as_ref()));
+    let calibration = args
+        .calibration
+        .as_deref()
+        .map(|path| read_calibration_for(path, topology.as_ref()));
     let (calibration, wire) = (calibration.transpose()?, &args.wire);
     // The root's settings apply to all ranks.
     let told = Options {
@@ -66,7 +79,11 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         calibration,
         route,
         casts: !args.no_casts,
-        contention: if args.allow_contention { Contention::Allowed } else { Contention::Refused },
+        contention: if args.allow_contention {
+            Contention::Allowed
+        } else {
+            Contention::Refused
+        },
         ..Options::default()
     };
     Ok(Options {
@@ -100,11 +117,20 @@ struct Way {
 
 impl PerfRow {
     pub fn new(op: Op, size_bytes: u64, iterations: &[Duration]) -> PerfRow {
-        PerfRow { op, size_bytes, times: Times::of(iterations), barrier: None, way: None }
+        PerfRow {
+            op,
+            size_bytes,
+            times: Times::of(iterations),
+            barrier: None,
+            way: None,
+        }
     }
 
     pub fn beside(self, barriers: &[Duration]) -> PerfRow {
-        PerfRow { barrier: Some(Times::of(barriers)), ..self }
+        PerfRow {
+            barrier: Some(Times::of(barriers)),
+            ..self
+        }
     }
 
     pub fn along(self, choice: Option<&Choice>) -> PerfRow {
@@ -121,17 +147,39 @@ impl PerfRow {
     }
 
     fn line(&self) -> String {
-        let Times { mean, min, median, p99, middle80 } = self.times;
-        let (via, segment) =
-            self.way.as_ref().map_or(("-", "-".to_owned()), |way| (&way.via, way.segment_bytes.to_string()));
+        let Times {
+            mean,
+            min,
+            median,
+            p99,
+            middle80,
+        } = self.times;
+        let (via, segment) = self.way.as_ref().map_or(("-", "-".to_owned()), |way| {
+            (&way.via, way.segment_bytes.to_string())
+        });
         let barrier = self.barrier.map(|times| times.mean);
         let predicted = self.way.as_ref().map(|way| way.predicted_seconds);
-        let times = [Some(mean), barrier, Some(min), Some(median), Some(p99), Some(middle80), predicted];
+        let times = [
+            Some(mean),
+            barrier,
+            Some(min),
+            Some(median),
+            Some(p99),
+            Some(middle80),
+            predicted,
+        ];
         let times = times.map(|seconds| {
-            format!("{:>11}", seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6)))
+            format!(
+                "{:>11}",
+                seconds.map_or("-".to_owned(), |seconds| format!("{:.1}", seconds * 1e6))
+            )
         });
         let goodput = self.goodput_bits_per_second() / 1e6;
-        format!("{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}", units::bytes(self.size_bytes), times.concat())
+        format!(
+            "{:>10}  {via:<18} {segment:>7}{}{goodput:>9.1}",
+            units::bytes(self.size_bytes),
+            times.concat()
+        )
     }
 
     fn to_json(&self) -> Value {
@@ -167,7 +215,10 @@ pub struct PerfReport<'a> {
 
 impl PerfReport<'_> {
     pub fn new(args: &PerfArgs) -> PerfReport<'_> {
-        PerfReport { args, rows: Vec::new() }
+        PerfReport {
+            args,
+            rows: Vec::new(),
+        }
     }
 
     pub fn add(&mut self, row: PerfRow) {
@@ -176,7 +227,11 @@ impl PerfReport<'_> {
 
     /// Prints the last result on stderr, if the report comes much later.
     pub fn progress(&self) {
-        if let Some(row) = self.rows.last().filter(|_| self.args.wire.json && !self.args.wire.quiet) {
+        if let Some(row) = self
+            .rows
+            .last()
+            .filter(|_| self.args.wire.json && !self.args.wire.quiet)
+        {
             crate::exit::print_line(row.line());
         }
     }
@@ -185,9 +240,17 @@ impl PerfReport<'_> {
         if self.args.wire.json {
             return report(&self.to_json().to_string());
         }
-        let preset =
-            if self.args.preset == Preset::Default { String::new() } else { format!(", preset {}", self.args.preset) };
-        let lines = self.rows.iter().map(PerfRow::line).collect::<Vec<_>>().join("\n");
+        let preset = if self.args.preset == Preset::Default {
+            String::new()
+        } else {
+            format!(", preset {}", self.args.preset)
+        };
+        let lines = self
+            .rows
+            .iter()
+            .map(PerfRow::line)
+            .collect::<Vec<_>>()
+            .join("\n");
         report(&format!(
             "{} ranks{preset}, {}; times in µs\n{}\n{lines}",
             self.args.ranks,
@@ -197,7 +260,15 @@ impl PerfReport<'_> {
     }
 
     fn heading(&self) -> String {
-        let times = [self.args.op.heading(), "barrier", "min", "median", "p99", "middle80", "predicted"];
+        let times = [
+            self.args.op.heading(),
+            "barrier",
+            "min",
+            "median",
+            "p99",
+            "middle80",
+            "predicted",
+        ];
         format!(
             "{:>10}  {:<18} {:>7}{}{:>9}",
             "size",
@@ -229,14 +300,26 @@ mod tests {
         // An eighth and a quarter of a second are exact in floating point.
         let row = PerfRow::new(Op::Bcast, 1000, &[Duration::from_millis(125); 3]);
         let words: Vec<String> = row.line().split_whitespace().map(str::to_owned).collect();
-        assert_eq!(words.join(" "), "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1");
+        assert_eq!(
+            words.join(" "),
+            "1000 B - - 125000.0 - 125000.0 125000.0 125000.0 125000.0 - 0.1"
+        );
         let json = row.to_json();
         assert_eq!(
-            (json["bcast_seconds"].as_f64(), json["goodput_bits_per_second"].as_f64()),
+            (
+                json["bcast_seconds"].as_f64(),
+                json["goodput_bits_per_second"].as_f64()
+            ),
             (Some(0.125), Some(64_000.0))
         );
         assert!(json.get("via").is_none() && json.get("barrier_seconds").is_none());
         let json = row.beside(&[Duration::from_millis(250)]).to_json();
-        assert_eq!((json["barrier_seconds"].as_f64(), json["barrier_p99"].as_f64()), (Some(0.25), Some(0.25)));
+        assert_eq!(
+            (
+                json["barrier_seconds"].as_f64(),
+                json["barrier_p99"].as_f64()
+            ),
+            (Some(0.25), Some(0.25))
+        );
     }
 }

@@ -15,13 +15,21 @@ pub enum Op {
     Sendrecv,
     /// Every rank's block goes to every rank; the size is a block's.
     Allgather,
-    /// The root's blocks go to their ranks, and a barrier behind it: the root is done before they are there.
+    /// The root's blocks go to their ranks, and a barrier behind it: the root is done before they
+    /// are there.
     Scatter,
     /// Every rank's block goes to the root.
     Gather,
 }
 
-const NAMES: [&str; 6] = ["bcast", "barrier", "sendrecv", "allgather", "scatter", "gather"];
+const NAMES: [&str; 6] = [
+    "bcast",
+    "barrier",
+    "sendrecv",
+    "allgather",
+    "scatter",
+    "gather",
+];
 
 impl Op {
     pub fn heading(self) -> &'static str {
@@ -36,8 +44,12 @@ impl Op {
         match self {
             Op::Bcast => "every broadcast verified by every rank",
             Op::Barrier => "barriers of the communicator",
-            Op::Sendrecv => "to the next rank and from the one before, every message verified by every rank",
-            Op::Allgather => "a block from every rank to every rank, every block verified by every rank",
+            Op::Sendrecv => {
+                "to the next rank and from the one before, every message verified by every rank"
+            }
+            Op::Allgather => {
+                "a block from every rank to every rank, every block verified by every rank"
+            }
             Op::Scatter => "a block for every rank from the root, verified by each, and a barrier",
             Op::Gather => "a block from every rank to the root, every block verified by it",
         }
@@ -80,7 +92,10 @@ impl Pattern {
         bytes.truncate(PERIOD);
         bytes.extend_from_within(..MAX_LENGTH.min(PERIOD));
         bytes.extend_from_within(PERIOD..PERIOD + MAX_LENGTH - MAX_LENGTH.min(PERIOD));
-        Pattern { bytes, size: size_bytes as usize }
+        Pattern {
+            bytes,
+            size: size_bytes as usize,
+        }
     }
 
     /// Returns the message of an iteration from byte `at` on, at most 65 536 bytes.
@@ -90,7 +105,10 @@ impl Pattern {
     }
 
     pub fn fill(&self, iteration: u32, message: &mut [u8]) {
-        for (at, part) in (0..).step_by(MAX_LENGTH).zip(message.chunks_mut(MAX_LENGTH)) {
+        for (at, part) in (0..)
+            .step_by(MAX_LENGTH)
+            .zip(message.chunks_mut(MAX_LENGTH))
+        {
             part.copy_from_slice(self.rest(iteration, at));
         }
     }
@@ -98,7 +116,9 @@ impl Pattern {
     /// Returns the approximate position of the first difference from this iteration's message.
     pub fn mismatch(&self, iteration: u32, message: &[u8]) -> Option<usize> {
         let mut parts = (0..).step_by(MAX_LENGTH).zip(message.chunks(MAX_LENGTH));
-        parts.find(|&(at, part)| part != self.rest(iteration, at)).map(|(at, _)| at)
+        parts
+            .find(|&(at, part)| part != self.rest(iteration, at))
+            .map(|(at, _)| at)
     }
 }
 
@@ -134,7 +154,10 @@ fn mean(values: &[f64]) -> f64 {
 
 fn quantile(sorted: &[f64], part: f64) -> f64 {
     let rank = (part * sorted.len() as f64).ceil() as usize;
-    sorted.get(rank.saturating_sub(1)).copied().unwrap_or(f64::NAN)
+    sorted
+        .get(rank.saturating_sub(1))
+        .copied()
+        .unwrap_or(f64::NAN)
 }
 
 #[cfg(test)]
@@ -152,7 +175,10 @@ mod tests {
     fn a_filled_message_matches_its_iteration_and_no_other() {
         let (pattern, mut message) = (Pattern::new(200_000), vec![0; 200_000]);
         pattern.fill(4, &mut message);
-        assert_eq!((pattern.mismatch(4, &message), pattern.mismatch(5, &message)), (None, Some(0)));
+        assert_eq!(
+            (pattern.mismatch(4, &message), pattern.mismatch(5, &message)),
+            (None, Some(0))
+        );
         message[199_999] ^= 1;
         assert_eq!(pattern.mismatch(4, &message), Some(196_608));
     }
@@ -172,7 +198,10 @@ mod tests {
         let whole: Vec<u8> = (0..1 << 20).map(|at| pattern.rest(3, at)[0]).collect();
         for at in [0, 1, PERIOD - 1, PERIOD, 3 * PERIOD - 10, (1 << 20) - 1] {
             let rest = pattern.rest(3, at);
-            assert!(rest.len() == MAX_LENGTH.min((1 << 20) - at) && rest == &whole[at..at + rest.len()], "from {at}");
+            assert!(
+                rest.len() == MAX_LENGTH.min((1 << 20) - at) && rest == &whole[at..at + rest.len()],
+                "from {at}"
+            );
         }
     }
 
@@ -181,13 +210,28 @@ mod tests {
         let mut seconds: Vec<u64> = (1..=20).collect();
         seconds[19] = 1000;
         let durations: Vec<Duration> = seconds.into_iter().rev().map(Duration::from_secs).collect();
-        let Times { mean, min, median, p99, middle80 } = Times::of(&durations);
-        assert_eq!((mean, min, median, p99, middle80), (59.5, 1.0, 10.0, 1000.0, 10.5));
+        let Times {
+            mean,
+            min,
+            median,
+            p99,
+            middle80,
+        } = Times::of(&durations);
+        assert_eq!(
+            (mean, min, median, p99, middle80),
+            (59.5, 1.0, 10.0, 1000.0, 10.5)
+        );
     }
 
     #[test]
     fn the_figures_of_one_sample_are_its_time_and_of_none_no_numbers() {
-        let Times { mean, min, median, p99, middle80 } = Times::of(&[Duration::from_secs(3)]);
+        let Times {
+            mean,
+            min,
+            median,
+            p99,
+            middle80,
+        } = Times::of(&[Duration::from_secs(3)]);
         assert_eq!([mean, min, median, p99, middle80], [3.0; 5]);
         assert!(Times::of(&[]).median.is_nan());
     }

@@ -1,4 +1,5 @@
-//! Timed calls of `ethbcast perf`: collectives such as broadcast, measured at the sending rank (root).
+//! Timed calls of `ethbcast perf`: collectives such as broadcast, measured at the sending rank
+//! (root).
 //!
 //! All ranks join a communicator, determine the root, and receive its parameters. Received data is
 //! compared byte by byte outside the timed part.
@@ -36,7 +37,11 @@ pub fn run(args: &PerfArgs, options: &Options) -> anyhow::Result<()> {
     while Arc::strong_count(&joined) > 1 {
         std::thread::yield_now();
     }
-    done.map_err(|failure| interrupt.signal().map_or(failure, |signal| Interrupt::failure(signal, INTERRUPTED).into()))
+    done.map_err(|failure| {
+        interrupt.signal().map_or(failure, |signal| {
+            Interrupt::failure(signal, INTERRUPTED).into()
+        })
+    })
 }
 
 fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
@@ -44,7 +49,11 @@ fn watch(joined: &Arc<OnceLock<Communicator>>) -> std::io::Result<Interrupt> {
     let joined = Arc::downgrade(joined);
     Interrupt::watch(true, move || {
         let joined = joined.upgrade();
-        if let Some(Err(error)) = joined.as_ref().and_then(|joined| joined.get()).map(Communicator::leave) {
+        if let Some(Err(error)) = joined
+            .as_ref()
+            .and_then(|joined| joined.get())
+            .map(Communicator::leave)
+        {
             log::warn!("leaving the group: {error}");
         }
     })
@@ -58,7 +67,11 @@ fn measure_all(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<()> {
     for size in sizes {
         let row = match args.op {
             Op::Bcast => measure_broadcasts(ranks, root, size, iterations, pause)?,
-            op => PerfRow::new(op, size as u64, &measure(ranks, op, root, size, iterations)?),
+            op => PerfRow::new(
+                op,
+                size as u64,
+                &measure(ranks, op, root, size, iterations)?,
+            ),
         };
         if args.root {
             report.add(row);
@@ -95,18 +108,35 @@ fn check(args: &PerfArgs) -> anyhow::Result<()> {
 
 fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
     let mut roots = vec![0; usize::from(ranks.size())];
-    ranks.allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots).map_err(failure)?;
+    ranks
+        .allgather(&[u8::from(args.root) | (args.op as u8) << 1], &mut roots)
+        .map_err(failure)?;
     if let Some(rank) = roots.iter().position(|told| told >> 1 != args.op as u8) {
-        let text = format!("{} measures another operation than this rank: give all the same --op", ranks.hosts()[rank]);
+        let text = format!(
+            "{} measures another operation than this rank: give all the same --op",
+            ranks.hosts()[rank]
+        );
         return fail(Code::Usage, text);
     }
-    let named: Vec<usize> = (0..roots.len()).filter(|&rank| roots[rank] & 1 == 1).collect();
+    let named: Vec<usize> = (0..roots.len())
+        .filter(|&rank| roots[rank] & 1 == 1)
+        .collect();
     match named[..] {
         [root] => Ok(root as u16),
-        [] => fail(Code::Usage, "no rank is the root: start `ethbcast perf` with --root on one host"),
+        [] => fail(
+            Code::Usage,
+            "no rank is the root: start `ethbcast perf` with --root on one host",
+        ),
         _ => {
-            let hosts: Vec<&str> = named.iter().map(|&rank| ranks.hosts()[rank].as_str()).collect();
-            let text = format!("{} ranks are roots ({}): give --root on one host only", hosts.len(), hosts.join(", "));
+            let hosts: Vec<&str> = named
+                .iter()
+                .map(|&rank| ranks.hosts()[rank].as_str())
+                .collect();
+            let text = format!(
+                "{} ranks are roots ({}): give --root on one host only",
+                hosts.len(),
+                hosts.join(", ")
+            );
             fail(Code::Usage, text)
         }
     }
@@ -115,16 +145,31 @@ fn find_root(ranks: &Communicator, args: &PerfArgs) -> anyhow::Result<u16> {
 fn agree(ranks: &Communicator, root: u16, args: &PerfArgs) -> anyhow::Result<(u32, Vec<usize>)> {
     let mut terms = [0; 8 * (1 + MAX_SIZES)];
     if args.root {
-        let sizes = if args.op == Op::Barrier { &[0][..] } else { &args.sizes };
-        let numbers = [u64::from(args.iterations)].into_iter().chain(sizes.iter().map(|size| size + 1));
-        terms.chunks_exact_mut(8).zip(numbers).for_each(|(place, number)| place.copy_from_slice(&number.to_be_bytes()));
+        let sizes = if args.op == Op::Barrier {
+            &[0][..]
+        } else {
+            &args.sizes
+        };
+        let numbers = [u64::from(args.iterations)]
+            .into_iter()
+            .chain(sizes.iter().map(|size| size + 1));
+        terms
+            .chunks_exact_mut(8)
+            .zip(numbers)
+            .for_each(|(place, number)| place.copy_from_slice(&number.to_be_bytes()));
     }
     ranks.broadcast(root, &mut terms).map_err(failure)?;
     let (numbers, _) = terms.as_chunks::<8>();
     let mut numbers = numbers.iter().map(|bytes| u64::from_be_bytes(*bytes));
     let iterations = numbers.next().unwrap_or(0) as u32;
     // Sizes are sent incremented, so that zero ends the list.
-    Ok((iterations, numbers.take_while(|&number| number > 0).map(|number| number as usize - 1).collect()))
+    Ok((
+        iterations,
+        numbers
+            .take_while(|&number| number > 0)
+            .map(|number| number as usize - 1)
+            .collect(),
+    ))
 }
 
 /// Times `iterations` barriers, then as many broadcasts each followed by a barrier (Patarasuk 2008,
@@ -160,12 +205,15 @@ fn measure_broadcasts(
             broadcasts.push(began.elapsed());
         }
         if let Some(at) = pattern.mismatch(iteration, &buffer) {
-            let text =
-                format!("broadcast {iteration} is not what the root sent, from byte {at} on; please report this");
+            let text = format!(
+                "broadcast {iteration} is not what the root sent, from byte {at} on; please report this"
+            );
             bail!(Failure::new(Code::Integrity, text));
         }
     }
-    Ok(PerfRow::new(Op::Bcast, size as u64, &broadcasts).beside(&barriers).along(Some(&choice)))
+    Ok(PerfRow::new(Op::Bcast, size as u64, &broadcasts)
+        .beside(&barriers)
+        .along(Some(&choice)))
 }
 
 /// Sleeps, except for a zero pause, which would still cause a context switch.
@@ -175,7 +223,13 @@ fn rest(pause: Duration) {
     }
 }
 
-fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32) -> anyhow::Result<Vec<Duration>> {
+fn measure(
+    ranks: &Communicator,
+    op: Op,
+    root: u16,
+    size: usize,
+    iterations: u32,
+) -> anyhow::Result<Vec<Duration>> {
     let (rank, count) = (ranks.rank(), ranks.size());
     let has_all = op == Op::Allgather || (matches!(op, Op::Scatter | Op::Gather) && rank == root);
     let blocks = if has_all { usize::from(count) } else { 1 };
@@ -187,7 +241,9 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
     for iteration in 0..warm_up + iterations {
         let fill = |block: &mut [u8], rank| block.fill(mark(rank, iteration));
         if op == Op::Scatter && rank == root {
-            all.chunks_exact_mut(size.max(1)).zip(0..).for_each(|(block, rank)| fill(block, rank));
+            all.chunks_exact_mut(size.max(1))
+                .zip(0..)
+                .for_each(|(block, rank)| fill(block, rank));
         } else {
             fill(&mut own, rank);
         }
@@ -195,7 +251,9 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
         match op {
             Op::Allgather => ranks.allgather(&own, &mut all),
             Op::Sendrecv => ranks.sendrecv(right, &own, left, &mut all, TAG).map(drop),
-            Op::Scatter => ranks.scatter(root, &all, &mut own).and_then(|()| ranks.barrier()),
+            Op::Scatter => ranks
+                .scatter(root, &all, &mut own)
+                .and_then(|()| ranks.barrier()),
             Op::Gather => ranks.gather(root, &own, &mut all),
             Op::Barrier | Op::Bcast => ranks.barrier(),
         }
@@ -205,7 +263,9 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
         }
         let came = |bytes: &[u8], from| bytes.iter().all(|&byte| byte == mark(from, iteration));
         let bad = match op {
-            Op::Allgather => (0..count).find(|&from| !came(&all[size * usize::from(from)..][..size], from)),
+            Op::Allgather => {
+                (0..count).find(|&from| !came(&all[size * usize::from(from)..][..size], from))
+            }
             Op::Gather if rank == root => {
                 (0..count).find(|&from| !came(&all[size * usize::from(from)..][..size], from))
             }
@@ -214,7 +274,10 @@ fn measure(ranks: &Communicator, op: Op, root: u16, size: usize, iterations: u32
             Op::Gather | Op::Barrier | Op::Bcast => None,
         };
         if let Some(bad) = bad {
-            bail!(Failure::new(Code::Integrity, format!("the bytes from rank {bad} are not those it sent")));
+            bail!(Failure::new(
+                Code::Integrity,
+                format!("the bytes from rank {bad} are not those it sent")
+            ));
         }
     }
     Ok(times)

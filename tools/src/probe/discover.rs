@@ -20,28 +20,51 @@ fn budget(hosts: usize) -> Duration {
 pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     let session = random_u32().code(Code::System)?;
     let answerers = wanted(args, &mut station, session)?;
-    let mtu_bytes = answerers.iter().map(|responder| responder.mtu_bytes).min().unwrap_or(usize::MAX);
+    let mtu_bytes = answerers
+        .iter()
+        .map(|responder| responder.mtu_bytes)
+        .min()
+        .unwrap_or(usize::MAX);
     let mtu_bytes = mtu_bytes.min(station.wire.station.mtu_bytes.into());
     let own = station.wire.station.host.clone();
-    let names: Vec<String> =
-        std::iter::once(own).chain(answerers.iter().map(|responder| responder.host.clone())).collect();
+    let names: Vec<String> = std::iter::once(own)
+        .chain(answerers.iter().map(|responder| responder.host.clone()))
+        .collect();
     // Names from other hosts must be valid in a topology file.
     Topology::single_switch(names.iter().cloned()).code(Code::Usage)?;
     if !args.wire.quiet {
-        print_line(format_args!("looking for the switches between {}: short flows, two at a time", names.join(", ")));
+        print_line(format_args!(
+            "looking for the switches between {}: short flows, two at a time",
+            names.join(", ")
+        ));
     }
     let began = station.clock.now();
     let identity = station.identity(session, OWN_RANK);
     let surveyor = Surveyor::new(began, identity, &answerers, mtu_bytes, budget(names.len()));
     let mut surveyor = station.machine(surveyor);
-    station.drive(&mut surveyor, |surveyor, _| surveyor.part.end().is_some(), INTERRUPTED)?;
+    station.drive(
+        &mut surveyor,
+        |surveyor, _| surveyor.part.end().is_some(),
+        INTERRUPTED,
+    )?;
     log_counters(&station.wire.port.counters());
     check_end(surveyor.part.end(), &names, &args.wire.group)?;
     let discovery = surveyor.part.discovery();
-    let sketch = discovery.sketch().map_err(|question| format!("{question:?} was not answered")).code(Code::System)?;
+    let sketch = discovery
+        .sketch()
+        .map_err(|question| format!("{question:?} was not answered"))
+        .code(Code::System)?;
     let seconds = station.clock.now().since(began).as_secs_f64();
     let is_sure = surveyor.part.is_sure();
-    Discovered { args, names: &names, discovery, sketch: &sketch, seconds, is_sure }.print()
+    Discovered {
+        args,
+        names: &names,
+        discovery,
+        sketch: &sketch,
+        seconds,
+        is_sure,
+    }
+    .print()
 }
 
 fn check_end(end: Option<SurveyEnd>, names: &[String], group: &str) -> anyhow::Result<()> {
@@ -88,7 +111,12 @@ impl Discovered<'_> {
         Topology::parse(&file, "what was found").code(Code::Usage)?;
         if let Some(path) = &self.args.out {
             std::fs::write(path, &file)
-                .map_err(|error| format!("cannot write {}: {error}; choose another place with --out", path.display()))
+                .map_err(|error| {
+                    format!(
+                        "cannot write {}: {error}; choose another place with --out",
+                        path.display()
+                    )
+                })
                 .code(Code::System)?;
         }
         match (self.args.wire.json, &self.args.out) {
@@ -102,11 +130,18 @@ impl Discovered<'_> {
         if !self.args.wire.quiet {
             self.summary();
         }
-        let doubtful: Vec<String> = self.doubtful().map(|(one, other)| format!("s{one}-s{other}")).collect();
+        let doubtful: Vec<String> = self
+            .doubtful()
+            .map(|(one, other)| format!("s{one}-s{other}"))
+            .collect();
         if doubtful.is_empty() && self.is_sure {
             return Ok(());
         }
-        let what = if doubtful.is_empty() { "what was found".to_owned() } else { doubtful.join(", ") };
+        let what = if doubtful.is_empty() {
+            "what was found".to_owned()
+        } else {
+            doubtful.join(", ")
+        };
         let text = format!(
             "low confidence in {what}: repeated flows contradict it, or hosts' rates differ too much to \
              tell; make the network quiet and try again, or correct the file"
@@ -115,7 +150,10 @@ impl Discovered<'_> {
     }
 
     fn doubtful(&self) -> impl Iterator<Item = (usize, usize)> {
-        self.sketch.cables().into_iter().filter(|cable| !self.support(*cable).is_high())
+        self.sketch
+            .cables()
+            .into_iter()
+            .filter(|cable| !self.support(*cable).is_high())
     }
 
     fn summary(&self) {
@@ -127,14 +165,20 @@ impl Discovered<'_> {
             self.seconds
         ));
         if hosts < 4 {
-            print_line(format_args!("of fewer than four hosts no two flows can tell which switches are between them"));
+            print_line(format_args!(
+                "of fewer than four hosts no two flows can tell which switches are between them"
+            ));
         }
     }
 
     fn file(&self) -> String {
         let told = |cable| {
             let Support { agree, asked } = self.support(cable);
-            let word = if agree == asked { "sure" } else { "low confidence" };
+            let word = if agree == asked {
+                "sure"
+            } else {
+                "low confidence"
+            };
             format!("{word}: {agree} of {asked} flows agree")
         };
         format!(
@@ -151,8 +195,10 @@ impl Discovered<'_> {
     fn json(&self) -> serde_json::Value {
         let cables = self.sketch.cables().into_iter().map(|cable| {
             let Support { agree, asked } = self.support(cable);
-            let [here, there] =
-                self.sketch.sides(cable).map(|side| side.iter().map(|&host| &self.names[host]).collect());
+            let [here, there] = self
+                .sketch
+                .sides(cable)
+                .map(|side| side.iter().map(|&host| &self.names[host]).collect());
             let (here, there): (Vec<&String>, Vec<&String>) = (here, there);
             json!({
                 "switches": [format!("s{}", cable.0), format!("s{}", cable.1)],

@@ -7,8 +7,8 @@ use crate::exit::{Code, Failure, WithCode, report};
 use crate::inputs::read_calibration;
 use crate::units;
 use ethbcast_collectives::measure::{
-    CastFinding, Finder, Point, ProbeHost, ProbeResult, ProbeSettings, Prober, Search, TargetResult, WorkPoint,
-    calibrate, host_costs,
+    CastFinding, Finder, Point, ProbeHost, ProbeResult, ProbeSettings, Prober, Search,
+    TargetResult, WorkPoint, calibrate, host_costs,
 };
 use ethbcast_collectives::session::Station as HostStation;
 use ethbcast_collectives::session::live::{log_counters, processors};
@@ -38,14 +38,23 @@ pub fn run(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
     if let Some(path) = path {
         write_calibration(&measured(&station, &hosts, &result, before)?, path)?;
     }
-    let report = ProbeReport { station: &station.wire.station, hosts: &hosts, result: &result, calibration: path };
+    let report = ProbeReport {
+        station: &station.wire.station,
+        hosts: &hosts,
+        result: &result,
+        calibration: path,
+    };
     report.print(args.wire.json, args.wire.quiet)?;
     verdict(&hosts, &result)
 }
 
 /// Searches for answering hosts of the group. Returns those found, shorter names first (n2 before
 /// n10), and the missing ones out of `wanted`.
-pub fn find(station: &mut Station, session: u32, wanted: Search) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>)> {
+pub fn find(
+    station: &mut Station,
+    session: u32,
+    wanted: Search,
+) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>)> {
     look_for(station, session, wanted).map(|(found, missing, _)| (found, missing))
 }
 
@@ -57,33 +66,59 @@ pub fn look_for(
     wanted: Search,
 ) -> anyhow::Result<(Vec<ProbeHost>, Vec<String>, Vec<String>)> {
     let group = station.wire.station.group.clone();
-    let finder = Finder::new(station.clock.now(), station.identity(session, OWN_RANK), &group, wanted);
+    let finder = Finder::new(
+        station.clock.now(),
+        station.identity(session, OWN_RANK),
+        &group,
+        wanted,
+    );
     let mut finder = station.machine(finder);
     station.drive(&mut finder, |finder, _| finder.part.is_done(), INTERRUPTED)?;
     let Alone { part: finder, .. } = finder;
     let mut found = finder.found().to_vec();
     found.sort_by(|a, b| (a.host.len(), &a.host, a.mac).cmp(&(b.host.len(), &b.host, b.mac)));
     let missing = finder.missing().into_iter().map(str::to_owned).collect();
-    let deaf = found.iter().filter(|one| finder.is_deaf_to_group(one.mac)).map(|one| one.host.clone()).collect();
+    let deaf = found
+        .iter()
+        .filter(|one| finder.is_deaf_to_group(one.mac))
+        .map(|one| one.host.clone())
+        .collect();
     Ok((found, missing, deaf))
 }
 
-pub fn wanted(args: &ProbeArgs, station: &mut Station, session: u32) -> anyhow::Result<Vec<ProbeHost>> {
+pub fn wanted(
+    args: &ProbeArgs,
+    station: &mut Station,
+    session: u32,
+) -> anyhow::Result<Vec<ProbeHost>> {
     let group = &args.wire.group;
-    let patience = args.max_wait.map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
-    let search = Search { hosts: args.hosts.clone(), count: args.receivers.map(usize::from), patience };
+    let patience = args
+        .max_wait
+        .map_or(DEFAULT_PATIENCE, Duration::from_secs_f64);
+    let search = Search {
+        hosts: args.hosts.clone(),
+        count: args.receivers.map(usize::from),
+        patience,
+    };
     let (mut found, silent) = find(station, session, search)?;
     let help = format!("run `ethbcast probe --answer -g {group}` on it");
     let nobody = |text: String| Err(Failure::new(Code::Nobody, text).found(Fault::Nobody).into());
     if !silent.is_empty() {
-        return nobody(format!("no answer from {} within {patience:?}: {help}", silent.join(", ")));
+        return nobody(format!(
+            "no answer from {} within {patience:?}: {help}",
+            silent.join(", ")
+        ));
     }
     if found.is_empty() {
         return nobody(format!(
             "no host of group {group} answers probes: run `ethbcast probe --answer -g {group}` on the others"
         ));
     }
-    if let Some(count) = args.receivers.map(usize::from).filter(|&count| found.len() < count) {
+    if let Some(count) = args
+        .receivers
+        .map(usize::from)
+        .filter(|&count| found.len() < count)
+    {
         let answered = names(&found).join(", ");
         return nobody(format!(
             "only {} of {count} hosts answered within {patience:?} ({answered}): {help}",
@@ -102,11 +137,24 @@ pub fn measure(
     hosts: &[ProbeHost],
     settings: ProbeSettings,
 ) -> anyhow::Result<ProbeResult> {
-    let targets = (OWN_RANK.0 + 1..).zip(hosts).map(|(rank, host)| Peer { rank: Rank(rank), mac: host.mac }).collect();
-    let settings = settings.with_cast(station.wire.station.group_mac).guarded(&station.wire.station.guard);
-    let prober = Prober::new(station.clock.now(), station.identity(session, OWN_RANK), targets, settings)
-        .with_tokens(hosts)
-        .with_processors(Some(processors(processor_time)));
+    let targets = (OWN_RANK.0 + 1..)
+        .zip(hosts)
+        .map(|(rank, host)| Peer {
+            rank: Rank(rank),
+            mac: host.mac,
+        })
+        .collect();
+    let settings = settings
+        .with_cast(station.wire.station.group_mac)
+        .guarded(&station.wire.station.guard);
+    let prober = Prober::new(
+        station.clock.now(),
+        station.identity(session, OWN_RANK),
+        targets,
+        settings,
+    )
+    .with_tokens(hosts)
+    .with_processors(Some(processors(processor_time)));
     let mut prober = station.machine(prober);
     station.drive(&mut prober, |prober, _| prober.part.is_done(), INTERRUPTED)?;
     Ok(prober.part.result())
@@ -120,8 +168,8 @@ fn measured(
     before: Option<Calibration>,
 ) -> anyhow::Result<Calibration> {
     let name = |rank| host_of(hosts, rank).host.clone();
-    let now =
-        calibrate(result).and_then(|table| table.with_hosts(&station.wire.station.host, host_costs(result, name)));
+    let now = calibrate(result)
+        .and_then(|table| table.with_hosts(&station.wire.station.host, host_costs(result, name)));
     let now = now.code(Code::Nobody)?;
     match before {
         Some(before) => before.updated_by(now).code(Code::Usage),
@@ -131,13 +179,22 @@ fn measured(
 
 fn write_calibration(calibration: &Calibration, path: &Path) -> anyhow::Result<()> {
     std::fs::write(path, calibration.to_toml())
-        .map_err(|error| format!("cannot write {}: {error}; choose another place with --out", path.display()))
+        .map_err(|error| {
+            format!(
+                "cannot write {}: {error}; choose another place with --out",
+                path.display()
+            )
+        })
         .code(Code::System)
 }
 
 /// Fails if a host answered the invitation and no probe, whatever the results for others.
 fn verdict(hosts: &[ProbeHost], result: &ProbeResult) -> anyhow::Result<()> {
-    let silent: Vec<String> = result.silent.iter().map(|&rank| host_of(hosts, rank).host.clone()).collect();
+    let silent: Vec<String> = result
+        .silent
+        .iter()
+        .map(|&rank| host_of(hosts, rank).host.clone())
+        .collect();
     if silent.is_empty() {
         return Ok(());
     }
@@ -149,7 +206,10 @@ fn verdict(hosts: &[ProbeHost], result: &ProbeResult) -> anyhow::Result<()> {
 }
 
 fn names(hosts: &[ProbeHost]) -> Vec<String> {
-    hosts.iter().map(|responder| responder.host.clone()).collect()
+    hosts
+        .iter()
+        .map(|responder| responder.host.clone())
+        .collect()
 }
 
 /// Rank of this host; the measured hosts follow.
@@ -172,12 +232,23 @@ impl ProbeReport<'_> {
     }
 
     fn table(&self) -> String {
-        let mut text = format!("{:>9} {:>12} {:>12} {:>12}\n", "bytes", "g(m)", "RTT(m)", "L(m)");
+        let mut text = format!(
+            "{:>9} {:>12} {:>12} {:>12}\n",
+            "bytes", "g(m)", "RTT(m)", "L(m)"
+        );
         for point in &self.result.points {
             let times = [point.gap_nanos, point.round_trip_nanos, point.latency_nanos].map(micros);
-            text += &format!("{:>9} {:>12} {:>12} {:>12}\n", point.bytes, times[0], times[1], times[2]);
+            text += &format!(
+                "{:>9} {:>12} {:>12} {:>12}\n",
+                point.bytes, times[0], times[1], times[2]
+            );
         }
-        let ProbeResult { rate_bits_per_second, path_mtu_bytes, loss, .. } = *self.result;
+        let ProbeResult {
+            rate_bits_per_second,
+            path_mtu_bytes,
+            loss,
+            ..
+        } = *self.result;
         text += &format!(
             "\nlink rate   {}\npath MTU    {}\nloss        {}\nbroadcast   {}\n\n",
             rate(rate_bits_per_second),
@@ -187,9 +258,17 @@ impl ProbeReport<'_> {
         );
         text += &self.work();
         text += &row("host", "rate", "g(frame)", "RTT(least)", "MTU", "loss");
-        text.extend(self.result.targets.iter().map(|target| self.host_line(target)));
+        text.extend(
+            self.result
+                .targets
+                .iter()
+                .map(|target| self.host_line(target)),
+        );
         for (rank, slow, usual) in self.result.slow_hosts() {
-            let (host, [slow, usual]) = (&host_of(self.hosts, rank).host, [slow, usual].map(|one| rate(Some(one))));
+            let (host, [slow, usual]) = (
+                &host_of(self.hosts, rank).host,
+                [slow, usual].map(|one| rate(Some(one))),
+            );
             text += &format!("\n{host} is slow: {slow}, the others {usual}\n");
         }
         if let Some(path) = self.calibration {
@@ -200,12 +279,23 @@ impl ProbeReport<'_> {
 
     fn work(&self) -> String {
         let takes = |what: String, (sending, receiving): (u64, u64)| {
-            format!("{what} takes a processor {} to send, {} to receive", micros(sending), micros(receiving))
+            format!(
+                "{what} takes a processor {} to send, {} to receive",
+                micros(sending),
+                micros(receiving)
+            )
         };
         let streamed = self.result.bulk.and_then(|bulk| {
-            let text = takes(format!("a frame of a stream, with {} bytes,", bulk.payload_bytes), bulk.work_nanos?);
-            let more = [("pass on", bulk.relaying_nanos), ("send to all", bulk.casting_nanos)];
-            let more = more.map(|(what, nanos)| nanos.map(|nanos| format!(", {} to {what}", micros(nanos))));
+            let text = takes(
+                format!("a frame of a stream, with {} bytes,", bulk.payload_bytes),
+                bulk.work_nanos?,
+            );
+            let more = [
+                ("pass on", bulk.relaying_nanos),
+                ("send to all", bulk.casting_nanos),
+            ];
+            let more = more
+                .map(|(what, nanos)| nanos.map(|nanos| format!(", {} to {what}", micros(nanos))));
             Some(text + &more.into_iter().flatten().collect::<String>() + "\n\n")
         });
         let alone = || {
@@ -219,11 +309,23 @@ impl ProbeReport<'_> {
 
     fn host_line(&self, target: &TargetResult) -> String {
         let host = &host_of(self.hosts, target.peer.rank).host;
-        let frame_bytes = target.path_mtu_bytes.map(|mtu_bytes| self.station.guard.payload_bytes(mtu_bytes));
-        let frame = target.points.iter().find(|point| Some(point.bytes) == frame_bytes);
+        let frame_bytes = target
+            .path_mtu_bytes
+            .map(|mtu_bytes| self.station.guard.payload_bytes(mtu_bytes));
+        let frame = target
+            .points
+            .iter()
+            .find(|point| Some(point.bytes) == frame_bytes);
         let gap = frame.map_or("?".to_owned(), |point| micros(point.gap_nanos));
-        let least = target.points.first().map_or("?".to_owned(), |point| micros(point.round_trip_nanos));
-        let (rate, mtu, loss) = (rate(target.rate_bits_per_second), known(target.path_mtu_bytes), percent(target.loss));
+        let least = target
+            .points
+            .first()
+            .map_or("?".to_owned(), |point| micros(point.round_trip_nanos));
+        let (rate, mtu, loss) = (
+            rate(target.rate_bits_per_second),
+            known(target.path_mtu_bytes),
+            percent(target.loss),
+        );
         row(host, &rate, &gap, &least, &mtu, &loss)
     }
 
@@ -231,9 +333,17 @@ impl ProbeReport<'_> {
         let result = self.result;
         let (cast, threshold) = match result.cast {
             CastFinding::FullRate => ("full-rate", None),
-            CastFinding::Slower { is_copied: true, frames_per_second, .. } => ("copied", Some(frames_per_second)),
-            CastFinding::Slower { frames_per_second, .. } => ("slower", Some(frames_per_second)),
-            CastFinding::Policed { threshold_frames_per_second } => ("policed", Some(threshold_frames_per_second)),
+            CastFinding::Slower {
+                is_copied: true,
+                frames_per_second,
+                ..
+            } => ("copied", Some(frames_per_second)),
+            CastFinding::Slower {
+                frames_per_second, ..
+            } => ("slower", Some(frames_per_second)),
+            CastFinding::Policed {
+                threshold_frames_per_second,
+            } => ("policed", Some(threshold_frames_per_second)),
             CastFinding::NotMeasured => ("not-measured", None),
         };
         let hosts = result.targets.iter().map(|target| {

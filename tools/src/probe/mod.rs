@@ -51,7 +51,13 @@ impl Station {
         let mut wire = Wire::open(args, port)?;
         wire.station.guard = guards[0].clone();
         interrupt.begin_polling();
-        Ok(Station { wire, clock: Clock::start(), waker, interrupt, guards })
+        Ok(Station {
+            wire,
+            clock: Clock::start(),
+            waker,
+            interrupt,
+            guards,
+        })
     }
 
     fn identity(&self, session: u32, rank: Rank) -> Identity {
@@ -74,7 +80,8 @@ impl Station {
             None if done(machine, now) => ControlFlow::Break(None),
             None => ControlFlow::Continue(()),
         };
-        let signal = drive(&mut self.wire.port, machine, &self.waker, &self.clock, turn).code(Code::System)?;
+        let signal = drive(&mut self.wire.port, machine, &self.waker, &self.clock, turn)
+            .code(Code::System)?;
         match signal {
             Some(signal) => Err(Interrupt::failure(signal, what).into()),
             None => Ok(()),
@@ -83,17 +90,33 @@ impl Station {
 }
 
 pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<()> {
-    let (host, group) = (station.wire.station.host.clone(), station.wire.station.group.clone());
+    let (host, group) = (
+        station.wire.station.host.clone(),
+        station.wire.station.group.clone(),
+    );
     // A probe's session is its prober's, so this host has none.
     let identity = station.identity(0, Rank::NONE);
-    let info = HostInfo { group: group.clone(), host: host.clone() };
-    let mut responder = Responder::new(identity, usize::from(station.wire.station.mtu_bytes), Some(info))
-        .with_processors(Some(processors(processor_time)));
+    let info = HostInfo {
+        group: group.clone(),
+        host: host.clone(),
+    };
+    let mut responder = Responder::new(
+        identity,
+        usize::from(station.wire.station.mtu_bytes),
+        Some(info),
+    )
+    .with_processors(Some(processors(processor_time)));
     if station.guards[0].is_keyed() {
         responder = responder.with_token(random_u64().code(Code::System)?);
     }
-    let end = args.max_wait.map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
-    let mut answering = Answering { responder, end, guards: station.guards.clone() };
+    let end = args
+        .max_wait
+        .map(|seconds| station.clock.now() + Duration::from_secs_f64(seconds));
+    let mut answering = Answering {
+        responder,
+        end,
+        guards: station.guards.clone(),
+    };
     if !args.wire.quiet {
         crate::exit::print_line(format_args!(
             "{host} answers the probes of group {group} on {}",
@@ -101,7 +124,11 @@ pub fn run_answering(args: &ProbeArgs, mut station: Station) -> anyhow::Result<(
         ));
     }
     let over = |now| end.is_some_and(|end| end <= now);
-    let ended = station.drive(&mut answering, |_, now| over(now), "interrupted; answers no more probes");
+    let ended = station.drive(
+        &mut answering,
+        |_, now| over(now),
+        "interrupted; answers no more probes",
+    );
     log_counters(&station.wire.port.counters());
     if args.wire.json {
         let frames_sent = answering.responder.frames_sent();
@@ -122,7 +149,10 @@ impl Machine for Answering {
 
     /// Takes a frame under any of the cluster's secrets; its replies are made under the same.
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
-        let parsed = self.guards.iter().find_map(|guard| Some((guard, guard.parse(frame).ok()?)));
+        let parsed = self
+            .guards
+            .iter()
+            .find_map(|guard| Some((guard, guard.parse(frame).ok()?)));
         if let Some((guard, frame)) = parsed {
             self.responder.set_guard(guard.clone());
             self.responder.handle_frame(now, &frame);
@@ -130,7 +160,13 @@ impl Machine for Answering {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let end = self.end.map(|at| Deadline { at, why: Timer("end") });
-        [end, self.responder.poll_timeout(now)].into_iter().flatten().min()
+        let end = self.end.map(|at| Deadline {
+            at,
+            why: Timer("end"),
+        });
+        [end, self.responder.poll_timeout(now)]
+            .into_iter()
+            .flatten()
+            .min()
     }
 }

@@ -10,8 +10,9 @@ const WINDOW: Duration = Duration::from_secs(3);
 /// Limit on the receivers that are shown individually; beyond it only the slowest is named.
 pub const MAX_HOSTS: usize = 8;
 
-/// Course of a transfer. At a sender only: the slowest receiver and its state, the numbers of receivers that have
-/// verified everything, and that failed and have not returned, and the receivers by rank, if they are few.
+/// Course of a transfer. At a sender only: the slowest receiver and its state, the numbers of
+/// receivers that have verified everything, and that failed and have not returned, and the
+/// receivers by rank, if they are few.
 #[derive(Clone, Debug, Default)]
 pub struct TransferCourse {
     pub interface: String,
@@ -48,8 +49,15 @@ impl TransferCourse {
     pub fn record(&mut self, progress: &Progress<'_>, now: Instant) {
         match progress {
             Progress::Sender(RootEvent::Joined { receivers, .. }) => self.receivers = *receivers,
-            Progress::Sender(RootEvent::Left { .. }) => self.receivers = self.receivers.saturating_sub(1),
-            Progress::Sender(RootEvent::Started { receivers, via, size, selective }) => {
+            Progress::Sender(RootEvent::Left { .. }) => {
+                self.receivers = self.receivers.saturating_sub(1)
+            }
+            Progress::Sender(RootEvent::Started {
+                receivers,
+                via,
+                size,
+                selective,
+            }) => {
                 self.start(*receivers, via.to_string(), (*size, *selective), now);
             }
             Progress::Sender(RootEvent::Rerouted { via, .. }) => self.via = Some(via.to_string()),
@@ -65,13 +73,29 @@ impl TransferCourse {
                 self.failed = self.failed_hosts.len();
                 if let Some(host) = self.hosts.iter_mut().find(|host| host.name == report.host) {
                     host.end = Some(report.outcome.status_and_reason(&report.text).0);
-                    host.bytes = if is_delivered { report.bytes } else { host.bytes };
+                    host.bytes = if is_delivered {
+                        report.bytes
+                    } else {
+                        host.bytes
+                    };
                 }
             }
-            Progress::Receiver(ReceiverEvent::Started { receivers, via, size, selective, .. }) => {
+            Progress::Receiver(ReceiverEvent::Started {
+                receivers,
+                via,
+                size,
+                selective,
+                ..
+            }) => {
                 self.start(*receivers, via.to_string(), (*size, *selective), now);
             }
-            Progress::Moved { bytes, came, slowest, resent_frames, members } => {
+            Progress::Moved {
+                bytes,
+                came,
+                slowest,
+                resent_frames,
+                members,
+            } => {
                 if members.len() <= MAX_HOSTS {
                     members.iter().for_each(|place| self.place(place, now));
                 }
@@ -84,7 +108,13 @@ impl TransferCourse {
         }
     }
 
-    fn start(&mut self, receivers: usize, via: String, (size, selective): (Option<u64>, bool), now: Instant) {
+    fn start(
+        &mut self,
+        receivers: usize,
+        via: String,
+        (size, selective): (Option<u64>, bool),
+        now: Instant,
+    ) {
         (self.receivers, self.via, self.began) = (receivers, Some(via), Some(now));
         (self.size, self.is_selective) = (size, selective);
         self.meter.note(now, 0);
@@ -92,11 +122,21 @@ impl TransferCourse {
     }
 
     fn place(&mut self, place: &ProgressPlace<'_>, now: Instant) {
-        let at = self.hosts.iter().position(|host| host.name == place.host).unwrap_or_else(|| {
-            let (name, meter) = (place.host.to_owned(), Meter::default());
-            self.hosts.push(HostProgress { name, state: place.state, bytes: 0, end: None, meter });
-            self.hosts.len() - 1
-        });
+        let at = self
+            .hosts
+            .iter()
+            .position(|host| host.name == place.host)
+            .unwrap_or_else(|| {
+                let (name, meter) = (place.host.to_owned(), Meter::default());
+                self.hosts.push(HostProgress {
+                    name,
+                    state: place.state,
+                    bytes: 0,
+                    end: None,
+                    meter,
+                });
+                self.hosts.len() - 1
+            });
         let host = &mut self.hosts[at];
         // A failed receiver has returned.
         host.end = host.end.filter(|end| *end == Outcome::Delivered.word());
@@ -108,7 +148,8 @@ impl TransferCourse {
         self.began.is_some()
     }
 
-    /// Returns the current rate in bits per second of data that arrives in this run, once it can be measured.
+    /// Returns the current rate in bits per second of data that arrives in this run, once it can be
+    /// measured.
     pub fn rate(&self, now: Instant) -> Option<f64> {
         self.came.rate(now)
     }
@@ -133,7 +174,9 @@ impl TransferCourse {
 }
 
 pub fn percent(bytes: u64, size: u64) -> u128 {
-    (u128::from(bytes) * 100).checked_div(u128::from(size)).unwrap_or(100)
+    (u128::from(bytes) * 100)
+        .checked_div(u128::from(size))
+        .unwrap_or(100)
 }
 
 #[derive(Clone, Debug, Default)]
@@ -164,14 +207,28 @@ pub mod tests {
     /// Creates the state of a sender that sends 64 MiB to three receivers by a chain since `begin`.
     pub fn sending(begin: Instant) -> TransferCourse {
         let mut course = TransferCourse::default();
-        let started = RootEvent::Started { receivers: 3, via: Via::Chain, size: Some(64 << 20), selective: false };
+        let started = RootEvent::Started {
+            receivers: 3,
+            via: Via::Chain,
+            size: Some(64 << 20),
+            selective: false,
+        };
         course.record(&Progress::Sender(&started), begin);
         course
     }
 
     pub fn moved(course: &mut TransferCourse, bytes: u64, now: Instant) {
         let slowest = Some(("n3", MemberState::Starved));
-        course.record(&Progress::Moved { bytes, came: bytes, slowest, members: &[], resent_frames: 12 }, now);
+        course.record(
+            &Progress::Moved {
+                bytes,
+                came: bytes,
+                slowest,
+                members: &[],
+                resent_frames: 12,
+            },
+            now,
+        );
     }
 
     #[test]
@@ -179,8 +236,18 @@ pub mod tests {
         let begin = Instant::now();
         let at = |seconds: u64| begin + Duration::from_secs(seconds);
         let mut course = sending(begin);
-        assert_eq!((course.rate(begin), course.left(begin)), (None, None), "nothing can be said yet");
-        assert_eq!((course.average(begin), TransferCourse::default().average(begin)), (None, None));
+        assert_eq!(
+            (course.rate(begin), course.left(begin)),
+            (None, None),
+            "nothing can be said yet"
+        );
+        assert_eq!(
+            (
+                course.average(begin),
+                TransferCourse::default().average(begin)
+            ),
+            (None, None)
+        );
         for second in 1..=4 {
             moved(&mut course, second << 20, at(second));
         }
@@ -189,19 +256,40 @@ pub mod tests {
         for second in 5..=8 {
             moved(&mut course, 4 << 20, at(second));
         }
-        assert_eq!((course.rate(at(8)), course.left(at(8))), (Some(0.0), None), "it stands still");
+        assert_eq!(
+            (course.rate(at(8)), course.left(at(8))),
+            (Some(0.0), None),
+            "it stands still"
+        );
         assert_eq!(course.average(at(8)), Some((4 << 20).into()));
     }
 
     #[test]
     fn in_a_selective_session_present_bytes_count_and_the_rate_is_that_of_received_ones() {
         let (mut course, begin) = (TransferCourse::default(), Instant::now());
-        let started = RootEvent::Started { receivers: 1, via: Via::Cast, size: Some(1 << 20), selective: true };
+        let started = RootEvent::Started {
+            receivers: 1,
+            via: Via::Cast,
+            size: Some(1 << 20),
+            selective: true,
+        };
         course.record(&Progress::Sender(&started), begin);
-        let moved = Progress::Moved { bytes: 1 << 19, came: 1 << 10, slowest: None, members: &[], resent_frames: 0 };
+        let moved = Progress::Moved {
+            bytes: 1 << 19,
+            came: 1 << 10,
+            slowest: None,
+            members: &[],
+            resent_frames: 0,
+        };
         let now = begin + Duration::from_secs(2);
         course.record(&moved, now);
-        assert_eq!((course.percent(), course.rate(now)), (Some(50), Some(4096.0)));
-        assert_eq!((course.left(now), course.average(now)), (Some(Duration::from_secs(2)), Some(4096.0)));
+        assert_eq!(
+            (course.percent(), course.rate(now)),
+            (Some(50), Some(4096.0))
+        );
+        assert_eq!(
+            (course.left(now), course.average(now)),
+            (Some(Duration::from_secs(2)), Some(4096.0))
+        );
     }
 }

@@ -4,7 +4,9 @@ use super::ProgressRole;
 use super::course::TransferCourse;
 use crate::doctor;
 use crate::exit::event;
-use ethbcast_collectives::session::{MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session};
+use ethbcast_collectives::session::{
+    MemberReport, MemberState, Outcome, Progress, ReceiverEvent, RootEvent, Session,
+};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::sync::Arc;
@@ -29,14 +31,21 @@ impl Events {
         let (lines, queue) = channel();
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = Arc::clone(&waiting);
-        let thread = std::thread::Builder::new().name("events".to_owned()).spawn(move || write(&queue, &left))?;
-        Ok(Events { lines, waiting, thread })
+        let thread = std::thread::Builder::new()
+            .name("events".to_owned())
+            .spawn(move || write(&queue, &left))?;
+        Ok(Events {
+            lines,
+            waiting,
+            thread,
+        })
     }
 
     /// Writes an event. Progress events are dropped before the stream begins and while too many
     /// lines wait; all others are bounded by the number of receivers and their events.
     pub fn record(&self, progress: &Progress<'_>, course: &TransferCourse, now: Instant) {
-        let says_nothing = !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING;
+        let says_nothing =
+            !course.has_started() || self.waiting.load(Ordering::Relaxed) >= MAX_WAITING;
         if says_nothing && matches!(progress, Progress::Moved { .. }) {
             return;
         }
@@ -73,14 +82,22 @@ impl Events {
 fn write(queue: &Receiver<String>, waiting: &AtomicUsize) {
     for line in queue {
         let mut out = std::io::stdout().lock();
-        if out.write_all(line.as_bytes()).and_then(|()| out.flush()).is_err() {
+        if out
+            .write_all(line.as_bytes())
+            .and_then(|()| out.flush())
+            .is_err()
+        {
             return;
         }
         waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-fn happened(progress: &Progress<'_>, course: &TransferCourse, now: Instant) -> Option<(&'static str, Value)> {
+fn happened(
+    progress: &Progress<'_>,
+    course: &TransferCourse,
+    now: Instant,
+) -> Option<(&'static str, Value)> {
     match progress {
         Progress::Sender(event) => of_sender(event),
         Progress::Receiver(event) => of_receiver(event),
@@ -93,17 +110,30 @@ fn happened(progress: &Progress<'_>, course: &TransferCourse, now: Instant) -> O
 
 fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
     let incident = |kind: &str, hosts: &[String], reason: &str| {
-        ("incident", json!({ "kind": kind, "hosts": hosts, "reason": reason }))
+        (
+            "incident",
+            json!({ "kind": kind, "hosts": hosts, "reason": reason }),
+        )
     };
     let one = std::slice::from_ref;
     Some(match event {
-        RootEvent::Joined { host, receivers } => ("joined", json!({ "host": host, "receivers": receivers })),
-        RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
-        RootEvent::Refused { host, mac, text } => {
-            ("refused", json!({ "host": host, "mac": mac.to_string(), "reason": text }))
+        RootEvent::Joined { host, receivers } => {
+            ("joined", json!({ "host": host, "receivers": receivers }))
         }
-        RootEvent::CompetingSender { host, mac } => ("rival", json!({ "host": host, "mac": mac.to_string() })),
-        RootEvent::Started { receivers, via, size, selective } => (
+        RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
+        RootEvent::Refused { host, mac, text } => (
+            "refused",
+            json!({ "host": host, "mac": mac.to_string(), "reason": text }),
+        ),
+        RootEvent::CompetingSender { host, mac } => {
+            ("rival", json!({ "host": host, "mac": mac.to_string() }))
+        }
+        RootEvent::Started {
+            receivers,
+            via,
+            size,
+            selective,
+        } => (
             "planned",
             json!({ "receivers": receivers, "via": via.to_string(), "bytes": size, "selective": selective }),
         ),
@@ -136,18 +166,31 @@ fn of_member(report: &MemberReport) -> Value {
 
 fn of_receiver(event: &ReceiverEvent) -> Option<(&'static str, Value)> {
     Some(match event {
-        ReceiverEvent::Invited { host, source, size, .. } => {
-            ("invited", json!({ "host": host, "source": source, "bytes": size }))
+        ReceiverEvent::Invited {
+            host, source, size, ..
+        } => (
+            "invited",
+            json!({ "host": host, "source": source, "bytes": size }),
+        ),
+        ReceiverEvent::LeftOut { host, text } => {
+            ("refused", json!({ "host": host, "reason": text }))
         }
-        ReceiverEvent::LeftOut { host, text } => ("refused", json!({ "host": host, "reason": text })),
-        ReceiverEvent::Started { rank, receivers, via, size, selective, .. } => (
+        ReceiverEvent::Started {
+            rank,
+            receivers,
+            via,
+            size,
+            selective,
+            ..
+        } => (
             "planned",
             json!({ "rank": rank.0, "receivers": receivers, "via": via.to_string(), "bytes": size,
                     "selective": selective }),
         ),
-        ReceiverEvent::RootSilent { silence, left } => {
-            ("root_silent", json!({ "seconds": silence.as_secs_f64(), "left_seconds": left.as_secs_f64() }))
-        }
+        ReceiverEvent::RootSilent { silence, left } => (
+            "root_silent",
+            json!({ "seconds": silence.as_secs_f64(), "left_seconds": left.as_secs_f64() }),
+        ),
         _ => return None,
     })
 }
@@ -166,7 +209,8 @@ fn word(state: MemberState) -> &'static str {
 }
 
 fn of_course(course: &TransferCourse, now: Instant) -> Value {
-    let slowest = |(host, state): &(String, MemberState)| json!({ "host": host, "state": word(*state) });
+    let slowest =
+        |(host, state): &(String, MemberState)| json!({ "host": host, "state": word(*state) });
     json!({
         "bytes": course.bytes,
         "size": course.size,
@@ -192,13 +236,21 @@ mod tests {
         let mut course = sending(begin);
         let now = begin + Duration::from_secs(2);
         moved(&mut course, 16 << 20, now);
-        let progress =
-            Progress::Moved { bytes: 16 << 20, came: 16 << 20, slowest: None, members: &[], resent_frames: 12 };
+        let progress = Progress::Moved {
+            bytes: 16 << 20,
+            came: 16 << 20,
+            slowest: None,
+            members: &[],
+            resent_frames: 12,
+        };
         let expected = json!({
             "bytes": 16_777_216, "size": 67_108_864, "rate_bits_per_second": 67_108_864.0, "left_seconds": 6.0,
             "resent_frames": 12, "delivered": 0, "failed": 0, "slowest": { "host": "n3", "state": "starved" },
         });
-        assert_eq!(happened(&progress, &course, now), Some(("progress", expected)));
+        assert_eq!(
+            happened(&progress, &course, now),
+            Some(("progress", expected))
+        );
     }
 
     #[test]
@@ -216,7 +268,10 @@ mod tests {
         let told = |report| of_sender(&RootEvent::Reported(report)).expect("it is told");
         let failed = json!({ "host": "n1", "status": "no-space", "delivered": false, "bytes": 7, "seconds": 1.5,
                              "reason": "it is full", "finding": "E-SPACE" });
-        assert_eq!(told(report(Outcome::NoSpace, "it is full")), ("host", failed));
+        assert_eq!(
+            told(report(Outcome::NoSpace, "it is full")),
+            ("host", failed)
+        );
         let delivered = json!({ "host": "n1", "status": "verified", "delivered": true, "bytes": 7, "seconds": 1.5,
                                 "reason": null, "finding": null });
         assert_eq!(told(report(Outcome::Delivered, "")), ("host", delivered));

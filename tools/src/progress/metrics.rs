@@ -33,19 +33,39 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub fn open(path: &Path, labels: Labels, course: Arc<Mutex<TransferCourse>>) -> anyhow::Result<Metrics> {
-        let writer = Writer { path: path.to_owned(), labels, course, has_warned: false };
+    pub fn open(
+        path: &Path,
+        labels: Labels,
+        course: Arc<Mutex<TransferCourse>>,
+    ) -> anyhow::Result<Metrics> {
+        let writer = Writer {
+            path: path.to_owned(),
+            labels,
+            course,
+            has_warned: false,
+        };
         writer.write(None).map_err(|error| {
             let help = "name a file in a directory that can be written with --metrics-file";
-            Failure::new(Code::System, format!("cannot write the metrics to {}: {error}; {help}", path.display()))
+            Failure::new(
+                Code::System,
+                format!(
+                    "cannot write the metrics to {}: {error}; {help}",
+                    path.display()
+                ),
+            )
         })?;
-        Ok(Metrics { writer: Some(writer), thread: None })
+        Ok(Metrics {
+            writer: Some(writer),
+            thread: None,
+        })
     }
 
     /// Starts the thread, which rewrites the file every `period`, if there is one. Signals must be
     /// blocked already. Fails if the system has no room for a thread.
     pub fn start(&mut self, period: Option<Duration>) -> std::io::Result<()> {
-        let Some(writer) = self.writer.take() else { return Ok(()) };
+        let Some(writer) = self.writer.take() else {
+            return Ok(());
+        };
         let (ends, ended) = sync_channel(1);
         let thread = std::thread::Builder::new().name("metrics".to_owned());
         let thread = thread.spawn(move || writer.run(&ended, period.unwrap_or(Duration::MAX)))?;
@@ -57,7 +77,9 @@ impl Metrics {
         if let Some(mut writer) = self.writer {
             writer.renew(Some(exit_code));
         }
-        let Some((ends, thread)) = self.thread else { return };
+        let Some((ends, thread)) = self.thread else {
+            return;
+        };
         ends.send(exit_code).ok();
         let end = Instant::now() + LAST_WRITE;
         while !thread.is_finished() && Instant::now() < end {
@@ -88,8 +110,14 @@ impl Writer {
     /// Rewrites the file. Only the first failure is reported, because a full disk is no failure of
     /// the transfer.
     fn renew(&mut self, exit_code: Option<u8>) {
-        let written = self.write(exit_code.map(|exit_code| Ending { at: SystemTime::now(), exit_code }));
-        if let Some(error) = written.err().filter(|_| !std::mem::replace(&mut self.has_warned, true)) {
+        let written = self.write(exit_code.map(|exit_code| Ending {
+            at: SystemTime::now(),
+            exit_code,
+        }));
+        if let Some(error) = written
+            .err()
+            .filter(|_| !std::mem::replace(&mut self.has_warned, true))
+        {
             print_line(format_args!(
                 "ethbcast: the metrics are not written to {} any more: {error}",
                 self.path.display()
@@ -116,25 +144,64 @@ fn text(labels: &Labels, course: &TransferCourse, now: Instant, ending: Option<E
     } else {
         format!("interface=\"{}\",", escaped(&course.interface))
     };
-    let labels_text = format!("group=\"{}\",{interface}role=\"{}\"", escaped(&labels.group), labels.role.word());
-    let mut page = Page { labels: labels_text, text: String::new() };
+    let labels_text = format!(
+        "group=\"{}\",{interface}role=\"{}\"",
+        escaped(&labels.group),
+        labels.role.word()
+    );
+    let mut page = Page {
+        labels: labels_text,
+        text: String::new(),
+    };
     let is_root = labels.role == ProgressRole::Root;
-    page.gauge("start_time_seconds", "When the run began, in seconds since 1970.", Some(unix_seconds(labels.began)));
+    page.gauge(
+        "start_time_seconds",
+        "When the run began, in seconds since 1970.",
+        Some(unix_seconds(labels.began)),
+    );
     let end = ending.map(|ending| unix_seconds(ending.at));
-    page.gauge("end_time_seconds", "When the run ended, in seconds since 1970.", end);
-    page.gauge("exit_code", "The exit code of the run, once it has ended.", ending.map(|ending| ending.exit_code));
+    page.gauge(
+        "end_time_seconds",
+        "When the run ended, in seconds since 1970.",
+        end,
+    );
+    page.gauge(
+        "exit_code",
+        "The exit code of the run, once it has ended.",
+        ending.map(|ending| ending.exit_code),
+    );
     page.states(state(course, ending));
-    page.gauge("size_bytes", "How many bytes there are to transfer, if that is known.", course.size);
+    page.gauge(
+        "size_bytes",
+        "How many bytes there are to transfer, if that is known.",
+        course.size,
+    );
     let bytes = "Bytes that have arrived; of a root, at the slowest receiver.";
     page.counter("transferred_bytes_total", bytes, course.bytes);
-    let rate = if ending.is_some() { course.average(now) } else { course.rate(now) };
+    let rate = if ending.is_some() {
+        course.average(now)
+    } else {
+        course.rate(now)
+    };
     let help = "Bytes per second over the last seconds; after the end, average of the whole run.";
-    page.gauge("rate_bytes_per_second", help, Some(rate.unwrap_or(0.0) / 8.0));
+    page.gauge(
+        "rate_bytes_per_second",
+        help,
+        Some(rate.unwrap_or(0.0) / 8.0),
+    );
     let known = (is_root || course.has_started()).then_some(course.receivers);
     page.gauge("receivers", "Receivers that have joined.", known);
     let of_root = |count: usize| is_root.then_some(count);
-    page.gauge("receivers_delivered", "Receivers that have verified everything.", of_root(course.delivered));
-    page.gauge("receivers_failed", "Receivers that have not got it and will not.", of_root(course.failed));
+    page.gauge(
+        "receivers_delivered",
+        "Receivers that have verified everything.",
+        of_root(course.delivered),
+    );
+    page.gauge(
+        "receivers_failed",
+        "Receivers that have not got it and will not.",
+        of_root(course.failed),
+    );
     let resent = "Data frames that this host has sent again.";
     page.counter("resent_frames_total", resent, course.resent_frames);
     page.text
@@ -168,14 +235,26 @@ impl Page {
     }
 
     fn states(&mut self, now: &str) {
-        self.head("state", "1 for the state that the run is in, 0 for the others.", "gauge");
+        self.head(
+            "state",
+            "1 for the state that the run is in, 0 for the others.",
+            "gauge",
+        );
         for state in STATES {
-            self.sample("state", &format!(",state=\"{state}\""), u8::from(state == now));
+            self.sample(
+                "state",
+                &format!(",state=\"{state}\""),
+                u8::from(state == now),
+            );
         }
     }
 
     fn head(&mut self, name: &str, help: &str, kind: &str) {
-        write!(self.text, "# HELP ethbcast_{name} {help}\n# TYPE ethbcast_{name} {kind}\n").expect("it is a string");
+        write!(
+            self.text,
+            "# HELP ethbcast_{name} {help}\n# TYPE ethbcast_{name} {kind}\n"
+        )
+        .expect("it is a string");
     }
 
     fn sample(&mut self, name: &str, more: &str, value: impl Display) {
@@ -185,11 +264,17 @@ impl Page {
 }
 
 fn escaped(value: &str) -> String {
-    value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n")
+    value
+        .replace('\\', r"\\")
+        .replace('"', "\\\"")
+        .replace('\n', r"\n")
 }
 
 fn unix_seconds(time: SystemTime) -> f64 {
-    let millis = time.duration_since(UNIX_EPOCH).unwrap_or_default().as_millis();
+    let millis = time
+        .duration_since(UNIX_EPOCH)
+        .unwrap_or_default()
+        .as_millis();
     millis as f64 / 1000.0
 }
 
@@ -200,7 +285,11 @@ mod tests {
 
     fn labels(role: ProgressRole) -> Labels {
         let began = UNIX_EPOCH + Duration::from_millis(1_700_000_000_250);
-        Labels { group: "a\\\"b\nc".to_owned(), role, began }
+        Labels {
+            group: "a\\\"b\nc".to_owned(),
+            role,
+            began,
+        }
     }
 
     #[test]
@@ -241,13 +330,24 @@ ethbcast_receivers_failed{group="a\\\"b\nc",interface="eth0",role="root"} 0
 # TYPE ethbcast_resent_frames_total counter
 ethbcast_resent_frames_total{group="a\\\"b\nc",interface="eth0",role="root"} 12
 "##;
-        assert_eq!(text(&labels(ProgressRole::Root), &course, now, None), expected);
+        assert_eq!(
+            text(&labels(ProgressRole::Root), &course, now, None),
+            expected
+        );
     }
 
     #[test]
     fn the_end_of_a_run_that_never_began_has_its_exit_code() {
-        let ending = Ending { at: UNIX_EPOCH + Duration::from_secs(1_700_000_009), exit_code: 3 };
-        let text = text(&labels(ProgressRole::Receiver), &TransferCourse::default(), Instant::now(), Some(ending));
+        let ending = Ending {
+            at: UNIX_EPOCH + Duration::from_secs(1_700_000_009),
+            exit_code: 3,
+        };
+        let text = text(
+            &labels(ProgressRole::Receiver),
+            &TransferCourse::default(),
+            Instant::now(),
+            Some(ending),
+        );
         let samples: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
         let of = r#"{group="a\\\"b\nc",role="receiver""#;
         let expected = [

@@ -17,7 +17,9 @@ use crate::{doctor, exit, units};
 use course::TransferCourse;
 pub use course::percent;
 use ethbcast_collectives::membership::OtherBuild;
-use ethbcast_collectives::session::{Outcome, Progress, ReceiverEvent, RootEvent, RunOptions, Session};
+use ethbcast_collectives::session::{
+    Outcome, Progress, ReceiverEvent, RootEvent, RunOptions, Session,
+};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 use events::Events;
@@ -57,15 +59,35 @@ impl ProgressRole {
 }
 
 impl Bar {
-    pub fn open(role: ProgressRole, wire: &WireArgs, args: &ProgressArgs) -> anyhow::Result<Arc<Bar>> {
+    pub fn open(
+        role: ProgressRole,
+        wire: &WireArgs,
+        args: &ProgressArgs,
+    ) -> anyhow::Result<Arc<Bar>> {
         let course = Arc::default();
-        let labels = Labels { group: wire.group.clone(), role, began: SystemTime::now() };
+        let labels = Labels {
+            group: wire.group.clone(),
+            role,
+            began: SystemTime::now(),
+        };
         let metrics = args.metrics_file.as_deref();
-        let metrics = metrics.map(|path| Metrics::open(path, labels, Arc::clone(&course))).transpose()?;
+        let metrics = metrics
+            .map(|path| Metrics::open(path, labels, Arc::clone(&course)))
+            .transpose()?;
         let metrics = Mutex::new(metrics);
         let (quiet, period, form) = (wire.quiet, args.period(), args.form(wire));
         let (screen, events, misfit) = (Mutex::new(None), Mutex::new(None), Mutex::new(None));
-        Ok(Arc::new(Bar { course, screen, role, quiet, period, metrics, form, events, misfit }))
+        Ok(Arc::new(Bar {
+            course,
+            screen,
+            role,
+            quiet,
+            period,
+            metrics,
+            form,
+            events,
+            misfit,
+        }))
     }
 
     pub fn attach(self: &Arc<Bar>, run: &mut RunOptions) {
@@ -86,7 +108,10 @@ impl Bar {
             events.open(self.role, session);
             *self.events.lock() = Some(events);
         }
-        self.metrics.lock().as_mut().map_or(Ok(()), |metrics| metrics.start(self.period))
+        self.metrics
+            .lock()
+            .as_mut()
+            .map_or(Ok(()), |metrics| metrics.start(self.period))
     }
 
     pub fn settle(&self, bytes: u64) {
@@ -106,7 +131,10 @@ impl Bar {
         {
             let mut course = self.course.lock();
             course.record(progress, now);
-            self.events.lock().iter().for_each(|events| events.record(progress, &course, now));
+            self.events
+                .lock()
+                .iter()
+                .for_each(|events| events.record(progress, &course, now));
         }
         if !self.quiet {
             line(progress).into_iter().for_each(|text| self.line(text));
@@ -118,7 +146,9 @@ impl Bar {
             {
                 *self.misfit.lock() = Some(other.clone());
             }
-            Progress::Sender(RootEvent::Joined { host, receivers }) => self.put(Show::Joined(host.clone(), *receivers)),
+            Progress::Sender(RootEvent::Joined { host, receivers }) => {
+                self.put(Show::Joined(host.clone(), *receivers))
+            }
             Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
                 self.put(Show::Waiting("the next session".to_owned()));
             }
@@ -126,7 +156,12 @@ impl Bar {
                 self.put(Show::Waiting(format!("{host} to start")));
             }
             Progress::Sender(RootEvent::Started { .. }) => self.put(Show::Start),
-            Progress::Receiver(ReceiverEvent::Started { rank, receivers, via, .. }) => {
+            Progress::Receiver(ReceiverEvent::Started {
+                rank,
+                receivers,
+                via,
+                ..
+            }) => {
                 log::info!("receiving as rank {rank} of {receivers} via {via}");
                 self.put(Show::Start);
             }
@@ -136,7 +171,8 @@ impl Bar {
 
     /// Adds to the failure of a run to which nobody came who was there with another key, or none.
     pub fn with_misfit(&self, failure: Failure) -> Failure {
-        let may_be = failure.code() == Code::Nobody && matches!(failure.fault(), None | Some(Fault::Nobody));
+        let may_be =
+            failure.code() == Code::Nobody && matches!(failure.fault(), None | Some(Fault::Nobody));
         let misfit = self.misfit.lock().take_if(|_| may_be);
         let found = misfit.and_then(|other| Some((doctor::of_keys(other.keys?), other)));
         found.map_or(failure.clone(), |(fault, other)| {
@@ -198,7 +234,9 @@ pub fn line(progress: &Progress<'_>) -> Option<String> {
     Some(match progress {
         Progress::Sender(event) => line_of_sender(event)?,
         Progress::Receiver(event) => line_of_receiver(event)?,
-        Progress::Interface { away: true } => "the network interface has gone down: waiting for it".to_owned(),
+        Progress::Interface { away: true } => {
+            "the network interface has gone down: waiting for it".to_owned()
+        }
         Progress::Interface { away: false } => "the network interface is back".to_owned(),
         Progress::Link { lost: true } => format!("{NO_LINK} [{}]", Fault::Carrier.code()),
         Progress::Link { lost: false } => "the network interface has a link again".to_owned(),
@@ -207,27 +245,49 @@ pub fn line(progress: &Progress<'_>) -> Option<String> {
 }
 
 fn other_build(other: &OtherBuild) -> String {
-    let fault = other.keys.map(|keys| format!(" [{}]", doctor::of_keys(keys).code()));
+    let fault = other
+        .keys
+        .map(|keys| format!(" [{}]", doctor::of_keys(keys).code()));
     format!("{other}{}", fault.unwrap_or_default())
 }
 
 fn line_of_sender(event: &RootEvent) -> Option<String> {
     Some(match event {
-        RootEvent::Waiting { joined, missing, wanted } => waiting(joined, missing, *wanted),
+        RootEvent::Waiting {
+            joined,
+            missing,
+            wanted,
+        } => waiting(joined, missing, *wanted),
         RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
         RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other_build(other),
         RootEvent::OwnAddress(mac) => own_address(*mac),
         RootEvent::CompetingSender { host, mac } => {
-            format!("{host} ({mac}) wants to send to this group, too: it was refused, as the group is taken")
+            format!(
+                "{host} ({mac}) wants to send to this group, too: it was refused, as the group is taken"
+            )
         }
-        RootEvent::Started { receivers, via, size, selective } => {
+        RootEvent::Started {
+            receivers,
+            via,
+            size,
+            selective,
+        } => {
             let what = size.map_or("a stream".to_owned(), units::bytes);
-            let what = if *selective { format!("what somebody lacks of {what}") } else { what };
-            format!("sending {what} to {} via {via}", units::receivers(*receivers))
+            let what = if *selective {
+                format!("what somebody lacks of {what}")
+            } else {
+                what
+            };
+            format!(
+                "sending {what} to {} via {via}",
+                units::receivers(*receivers)
+            )
         }
         RootEvent::HeldUp { host, text } => format!("waiting: {host} {text}"),
-        RootEvent::Demoted { host, text } => format!("{host} {text}: it is served beside the others from now on"),
+        RootEvent::Demoted { host, text } => {
+            format!("{host} {text}: it is served beside the others from now on")
+        }
         RootEvent::Apart { one, other } => format!(
             "nothing gets through between {one} and {other}, though both are heard here (does a switch isolate their \
              ports, or part them by a private VLAN?): the sender serves them itself from now on"
@@ -245,14 +305,20 @@ fn line_of_receiver(event: &ReceiverEvent) -> Option<String> {
     Some(match event {
         ReceiverEvent::OtherVersion(other) => other_build(other),
         ReceiverEvent::OwnAddress(mac) => own_address(*mac),
-        ReceiverEvent::LeftOut { host, text } => format!("{host}: {text}; waiting for the next session"),
-        ReceiverEvent::Invited { host, source, size, .. } => {
+        ReceiverEvent::LeftOut { host, text } => {
+            format!("{host}: {text}; waiting for the next session")
+        }
+        ReceiverEvent::Invited {
+            host, source, size, ..
+        } => {
             let size = size.map_or("a stream of unknown length".to_owned(), units::bytes);
             format!("{host} offers {source}, {size}")
         }
         ReceiverEvent::RootSilent { silence, left } => {
             let (silence, left) = (silence.as_secs(), left.as_secs());
-            format!("nothing new has been heard of the sender for {silence} s; it is waited for, {left} s at most")
+            format!(
+                "nothing new has been heard of the sender for {silence} s; it is waited for, {left} s at most"
+            )
         }
         _ => return None,
     })
@@ -267,7 +333,11 @@ fn own_address(mac: MacAddr) -> String {
 }
 
 fn waiting(joined: &[String], missing: &[String], wanted: Option<usize>) -> String {
-    let are = if wanted.unwrap_or(joined.len()) == 1 { "receiver is" } else { "receivers are" };
+    let are = if wanted.unwrap_or(joined.len()) == 1 {
+        "receiver is"
+    } else {
+        "receivers are"
+    };
     let wanted = wanted.map_or(String::new(), |wanted| format!(" of {wanted}"));
     let mut text = format!("waiting: {}{wanted} {are} there", joined.len());
     if !joined.is_empty() {

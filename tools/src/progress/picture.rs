@@ -10,22 +10,48 @@ const BAR_COLUMNS: usize = 20;
 /// Limit on the width of names, so that columns stay aligned.
 const MAX_NAME_COLUMNS: usize = 24;
 
-pub fn picture(course: &TransferCourse, now: Instant, columns: usize, colours: bool) -> Vec<String> {
-    let whole = course.size.map_or(String::new(), |size| format!("{} ", bar(course.bytes, size)));
+pub fn picture(
+    course: &TransferCourse,
+    now: Instant,
+    columns: usize,
+    colours: bool,
+) -> Vec<String> {
+    let whole = course.size.map_or(String::new(), |size| {
+        format!("{} ", bar(course.bytes, size))
+    });
     let lines = if course.hosts.is_empty() || course.receivers > MAX_HOSTS {
         vec![whole + &stat_line(course, now)]
     } else {
-        let name_columns = course.hosts.iter().map(|host| measure_text_width(&host.name)).max().unwrap_or_default();
+        let name_columns = course
+            .hosts
+            .iter()
+            .map(|host| measure_text_width(&host.name))
+            .max()
+            .unwrap_or_default();
         let name_columns = name_columns.min(MAX_NAME_COLUMNS);
         let host = |host| host_line(host, course.size, now, name_columns, colours);
-        course.hosts.iter().map(host).chain([whole + &summary(course, now)]).collect()
+        course
+            .hosts
+            .iter()
+            .map(host)
+            .chain([whole + &summary(course, now)])
+            .collect()
     };
     // The last column stays free, because some terminals wrap there.
-    lines.iter().map(|line| truncate_str(line, columns.saturating_sub(1), "…").into_owned()).collect()
+    lines
+        .iter()
+        .map(|line| truncate_str(line, columns.saturating_sub(1), "…").into_owned())
+        .collect()
 }
 
 /// Formats `n1  [=====>              ]  25 %    96.0 Mbit/s  is receiving`.
-fn host_line(host: &HostProgress, size: Option<u64>, now: Instant, name_columns: usize, colours: bool) -> String {
+fn host_line(
+    host: &HostProgress,
+    size: Option<u64>,
+    now: Instant,
+    name_columns: usize,
+    colours: bool,
+) -> String {
     let (style, does) = match (host.end, host.state) {
         (Some("verified"), _) => (Style::new().green(), "verified"),
         (Some(end), _) => (Style::new().red(), end),
@@ -37,9 +63,19 @@ fn host_line(host: &HostProgress, size: Option<u64>, now: Instant, name_columns:
     let name = style.force_styling(colours).apply_to(name);
     let far = size.map_or_else(
         || format!("{:>12}", units::bytes(host.bytes)),
-        |size| format!("{} {:>3} %", bar(host.bytes, size), percent(host.bytes, size)),
+        |size| {
+            format!(
+                "{} {:>3} %",
+                bar(host.bytes, size),
+                percent(host.bytes, size)
+            )
+        },
     );
-    let rate = host.meter.rate(now).filter(|_| host.end.is_none()).map_or(String::new(), units::rate);
+    let rate = host
+        .meter
+        .rate(now)
+        .filter(|_| host.end.is_none())
+        .map_or(String::new(), units::rate);
     format!("{name}{fill}  {far}  {rate:>12}  {does}")
 }
 
@@ -50,7 +86,10 @@ fn bar(bytes: u64, size: u64) -> String {
 }
 
 pub fn stat_line(course: &TransferCourse, now: Instant) -> String {
-    let slowest = course.slowest.as_ref().map(|(host, state)| format!(", slowest {host}: {}", state.words()));
+    let slowest = course
+        .slowest
+        .as_ref()
+        .map(|(host, state)| format!(", slowest {host}: {}", state.words()));
     summary(course, now) + &slowest.unwrap_or_default()
 }
 
@@ -60,7 +99,11 @@ pub fn summary(course: &TransferCourse, now: Instant) -> String {
         parts.push(units::rate(rate));
     }
     if let Some(left) = course.left(now).filter(|left| !left.is_zero()) {
-        let least = if course.is_selective && left.as_millis() >= 500 { "at least " } else { "" };
+        let least = if course.is_selective && left.as_millis() >= 500 {
+            "at least "
+        } else {
+            ""
+        };
         parts.push(format!("{least}{} left", roughly(left)));
     }
     if course.resent_frames > 0 {
@@ -78,7 +121,9 @@ pub fn summary(course: &TransferCourse, now: Instant) -> String {
 fn arrived(course: &TransferCourse) -> String {
     let bytes = units::bytes(course.bytes);
     let of = course.size.zip(course.percent());
-    let of = of.map_or(String::new(), |(size, percent)| format!(" of {} ({percent} %)", units::bytes(size)));
+    let of = of.map_or(String::new(), |(size, percent)| {
+        format!(" of {} ({percent} %)", units::bytes(size))
+    });
     let at = match (&course.slowest, course.receivers) {
         (None, _) => String::new(),
         (Some(_), 1) => " at 1 receiver".to_owned(),
@@ -135,7 +180,10 @@ mod tests {
             took: Duration::from_secs(1),
             taken: None,
         };
-        course.record(&Progress::Sender(&RootEvent::Reported(report)), begin + Duration::from_secs(1));
+        course.record(
+            &Progress::Sender(&RootEvent::Reported(report)),
+            begin + Duration::from_secs(1),
+        );
         course
     }
 
@@ -177,7 +225,10 @@ mod tests {
         assert_eq!(lines, [expected]);
         course.size = None;
         let lines = picture(&course, begin + Duration::from_secs(1), 60, false);
-        assert_eq!(lines, ["2.00 MiB at all 9 receivers, 16.8 Mbit/s, 1 verified, slow…"]);
+        assert_eq!(
+            lines,
+            ["2.00 MiB at all 9 receivers, 16.8 Mbit/s, 1 verified, slow…"]
+        );
     }
 
     #[test]
@@ -205,15 +256,35 @@ mod tests {
         let mut course = TransferCourse::default();
         for seconds in 0..2 {
             let bytes = seconds * 1000;
-            let progress = Progress::Moved { bytes, came: bytes, slowest: None, members: &[], resent_frames: 0 };
+            let progress = Progress::Moved {
+                bytes,
+                came: bytes,
+                slowest: None,
+                members: &[],
+                resent_frames: 0,
+            };
             course.record(&progress, begin + Duration::from_secs(seconds));
         }
-        assert_eq!(stat_line(&course, begin + Duration::from_secs(1)), "1000 B, 8.0 kbit/s");
+        assert_eq!(
+            stat_line(&course, begin + Duration::from_secs(1)),
+            "1000 B, 8.0 kbit/s"
+        );
     }
 
     #[test]
     fn the_remaining_time_is_printed_as_exactly_as_it_is_known() {
-        let said = [0.2, 1.4, 119.0, 150.0, 7199.0, 12_000.0].map(|seconds| roughly(Duration::from_secs_f64(seconds)));
-        assert_eq!(said, ["less than 1 s", "1 s", "119 s", "3 min", "120 min", "3 h 20 min"]);
+        let said = [0.2, 1.4, 119.0, 150.0, 7199.0, 12_000.0]
+            .map(|seconds| roughly(Duration::from_secs_f64(seconds)));
+        assert_eq!(
+            said,
+            [
+                "less than 1 s",
+                "1 s",
+                "119 s",
+                "3 min",
+                "120 min",
+                "3 h 20 min"
+            ]
+        );
     }
 }

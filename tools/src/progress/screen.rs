@@ -45,10 +45,21 @@ pub enum Show {
 impl Screen {
     /// Starts the thread, which reports the state of `course` every `period` if stderr is not a
     /// terminal. Fails if the system has no room for a thread.
-    pub fn start(course: Arc<Mutex<TransferCourse>>, period: Option<Duration>) -> std::io::Result<Screen> {
+    pub fn start(
+        course: Arc<Mutex<TransferCourse>>,
+        period: Option<Duration>,
+    ) -> std::io::Result<Screen> {
         let (shows, queue) = sync_channel(WAITING);
-        let painter = Painter { course, period, picture: Picture::None, wait: None, joins: Joins::default() };
-        let thread = std::thread::Builder::new().name("screen".to_owned()).spawn(move || painter.run(&queue))?;
+        let painter = Painter {
+            course,
+            period,
+            picture: Picture::None,
+            wait: None,
+            joins: Joins::default(),
+        };
+        let thread = std::thread::Builder::new()
+            .name("screen".to_owned())
+            .spawn(move || painter.run(&queue))?;
         Ok(Screen { shows, thread })
     }
 
@@ -75,7 +86,8 @@ struct Painter {
     joins: Joins,
 }
 
-/// A bar on a terminal, with the time of its next drawing, or a line at a time and then at an interval.
+/// A bar on a terminal, with the time of its next drawing, or a line at a time and then at an
+/// interval.
 enum Picture {
     None,
     Drawn(ProgressBar, Instant),
@@ -117,7 +129,13 @@ impl Painter {
             Picture::None => None,
             Picture::Drawn(_, next) | Picture::Lines(next, _) => Some(*next),
         };
-        self.wait.as_ref().map(LongWait::next).into_iter().chain(picture).chain(self.joins.due).min()
+        self.wait
+            .as_ref()
+            .map(LongWait::next)
+            .into_iter()
+            .chain(picture)
+            .chain(self.joins.due)
+            .min()
     }
 
     fn look(&mut self) {
@@ -135,7 +153,9 @@ impl Painter {
             }
             Picture::Drawn(bar, next) if now >= *next => {
                 *next = now + REDRAW;
-                let columns = Term::stderr().size_checked().map_or(USUAL_COLUMNS, |(_, columns)| columns);
+                let columns = Term::stderr()
+                    .size_checked()
+                    .map_or(USUAL_COLUMNS, |(_, columns)| columns);
                 let colours = colors_enabled_stderr();
                 let lines = picture(&self.course.lock(), now, columns.into(), colours);
                 bar.set_message(lines.join("\n"));
@@ -186,7 +206,10 @@ impl Joins {
     fn add(&mut self, host: String, count: usize, now: Instant) {
         self.hosts.push(host);
         self.count = count;
-        let next = self.last.filter(|_| count > NAMED_AT_ONCE).map_or(now, |last| last + JOIN_PERIOD);
+        let next = self
+            .last
+            .filter(|_| count > NAMED_AT_ONCE)
+            .map_or(now, |last| last + JOIN_PERIOD);
         self.due = self.due.or(Some(next));
     }
 
@@ -210,7 +233,11 @@ struct LongWait {
 
 impl LongWait {
     fn new(what: String) -> LongWait {
-        LongWait { what, since: Instant::now(), pause: FIRST_WORD }
+        LongWait {
+            what,
+            since: Instant::now(),
+            pause: FIRST_WORD,
+        }
     }
 
     fn next(&self) -> Instant {
@@ -222,7 +249,11 @@ impl LongWait {
             return None;
         }
         self.pause = (self.pause * 2).min(self.pause + MAX_PAUSE);
-        Some(format!("still waiting for {}, {} s so far", self.what, now.duration_since(self.since).as_secs()))
+        Some(format!(
+            "still waiting for {}, {} s so far",
+            self.what,
+            now.duration_since(self.since).as_secs()
+        ))
     }
 }
 
@@ -237,14 +268,32 @@ mod tests {
         for count in 1..=20_u32 {
             let now = begin + Duration::from_millis(100) * count;
             // The order of joining is not that of the names.
-            joins.add(format!("n{}", if count < 5 { count } else { 25 - count }), count as usize, now);
-            said.extend(joins.due.filter(|&due| now >= due).and_then(|_| joins.take(now)));
+            joins.add(
+                format!("n{}", if count < 5 { count } else { 25 - count }),
+                count as usize,
+                now,
+            );
+            said.extend(
+                joins
+                    .due
+                    .filter(|&due| now >= due)
+                    .and_then(|_| joins.take(now)),
+            );
         }
         said.extend(joins.take(begin + Duration::from_secs(3)));
-        let one_by_one = ["n1 joined (1)", "n2 joined (2)", "n3 joined (3)", "n4 joined (4)"];
+        let one_by_one = [
+            "n1 joined (1)",
+            "n2 joined (2)",
+            "n3 joined (3)",
+            "n4 joined (4)",
+        ];
         assert_eq!(said[..4], one_by_one);
         assert_eq!(said[4..], ["n[11-20] joined (14)", "n[5-10] joined (20)"]);
-        assert_eq!((joins.take(begin), joins.due), (None, None), "nobody has joined since");
+        assert_eq!(
+            (joins.take(begin), joins.due),
+            (None, None),
+            "nobody has joined since"
+        );
     }
 
     #[test]
@@ -259,6 +308,9 @@ mod tests {
             wait.next_text(next).expect("it is due");
             (next - since).as_secs()
         });
-        assert_eq!(due.collect::<Vec<_>>(), [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624, 2224]);
+        assert_eq!(
+            due.collect::<Vec<_>>(),
+            [4, 8, 16, 32, 64, 128, 256, 512, 1024, 1624, 2224]
+        );
     }
 }

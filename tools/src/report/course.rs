@@ -14,9 +14,17 @@ const MAX_INCIDENTS: usize = 60;
 pub fn section(kept: &Kept, run: &Run) -> Markup {
     let timeline = &run.timeline;
     let length = kept.length();
-    let ends = kept.receivers.iter().map(|one| one.seconds).chain(timeline.seconds.iter().copied());
+    let ends = kept
+        .receivers
+        .iter()
+        .map(|one| one.seconds)
+        .chain(timeline.seconds.iter().copied());
     let seconds = Scale::of_time(ends.fold(kept.seconds, f64::max));
-    let courses: Vec<Course> = kept.receivers.iter().map(|one| Course::of(one, timeline, length)).collect();
+    let courses: Vec<Course> = kept
+        .receivers
+        .iter()
+        .map(|one| Course::of(one, timeline, length))
+        .collect();
     let has_stalls = courses.iter().any(|course| !course.stalls.is_empty());
     html! {
         section {
@@ -46,22 +54,34 @@ pub fn section(kept: &Kept, run: &Run) -> Markup {
 /// Draws what the root had sent, and the fastest, the median and the slowest receiver.
 fn together(kept: &Kept, run: &Run, courses: &[Course], seconds: &Scale, length: u64) -> Markup {
     let bytes = Scale::of_bytes(length);
-    let end = kept.receivers.iter().map(|one| one.seconds).fold(kept.seconds, f64::max);
+    let end = kept
+        .receivers
+        .iter()
+        .map(|one| one.seconds)
+        .fold(kept.seconds, f64::max);
     let mut lines = [const { Vec::new() }; 3];
     for place in 0..=PLACES {
         let at = end * place as f64 / PLACES as f64;
         // Receivers that failed no longer count as the slowest.
-        let is_there = |(receiver, _): &(&Receiver, &Course)| Kept::has_all(receiver) || at <= receiver.seconds;
+        let is_there = |(receiver, _): &(&Receiver, &Course)| {
+            Kept::has_all(receiver) || at <= receiver.seconds
+        };
         let present = kept.receivers.iter().zip(courses).filter(is_there);
         let mut there: Vec<u64> = present.map(|(_, course)| course.at(at)).collect();
         there.sort_unstable();
         let picked = [there.first(), there.get(there.len() / 2), there.last()];
         for (line, bytes_there) in lines.iter_mut().zip(picked) {
-            line.push((seconds.part(at), bytes.part(bytes_there.copied().unwrap_or_default() as f64)));
+            line.push((
+                seconds.part(at),
+                bytes.part(bytes_there.copied().unwrap_or_default() as f64),
+            ));
         }
     }
     let [slowest, median, fastest] = lines;
-    let around: Vec<(f64, f64)> = fastest.into_iter().chain(slowest.into_iter().rev()).collect();
+    let around: Vec<(f64, f64)> = fastest
+        .into_iter()
+        .chain(slowest.into_iter().rev())
+        .collect();
     let sent = run.timeline.seconds.iter().zip(&run.timeline.sent_bytes);
     let sent = sent.map(|(&at, &sent)| (seconds.part(at), bytes.part(sent as f64)));
     let sent: Vec<(f64, f64)> = std::iter::once((0.0, 0.0)).chain(sent).collect();
@@ -139,31 +159,56 @@ pub struct Course {
 
 impl Course {
     pub fn of(receiver: &Receiver, timeline: &Timeline, length: u64) -> Course {
-        let track = timeline.receivers.iter().rfind(|track| track.host == receiver.host);
+        let track = timeline
+            .receivers
+            .iter()
+            .rfind(|track| track.host == receiver.host);
         let mut points = vec![(0.0, 0)];
         let mut states = vec!['a'];
-        if let Some(Track { bytes, states: letters, .. }) = track {
+        if let Some(Track {
+            bytes,
+            states: letters,
+            ..
+        }) = track
+        {
             let moments = timeline.seconds.iter().zip(bytes).zip(letters.chars());
-            for ((&seconds, &bytes), letter) in moments.take_while(|((seconds, _), _)| **seconds < receiver.seconds) {
+            for ((&seconds, &bytes), letter) in
+                moments.take_while(|((seconds, _), _)| **seconds < receiver.seconds)
+            {
                 points.push((seconds, bytes.min(length)));
                 states.push(letter);
             }
         }
         let last = points.last().map_or(0, |&(_, bytes)| bytes);
-        let end = if Kept::has_all(receiver) { length } else { last };
+        let end = if Kept::has_all(receiver) {
+            length
+        } else {
+            last
+        };
         points.push((receiver.seconds, end));
         states.push(states.last().copied().unwrap_or('a'));
         // What a member had reported is drawn until its next report.
-        let reports_seconds = Timing::default().among(timeline.receivers.len()).status.as_secs_f64();
+        let reports_seconds = Timing::default()
+            .among(timeline.receivers.len())
+            .status
+            .as_secs_f64();
         let stalls = stalls(&points, &states, length, 3.0 * reports_seconds);
         Course { points, stalls }
     }
 
     pub fn at(&self, seconds: f64) -> u64 {
         let behind = self.points.partition_point(|&(at, _)| at <= seconds);
-        let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else { return 0 };
-        let Some(&(to, after)) = self.points.get(behind) else { return before };
-        let part = if to > from { (seconds - from) / (to - from) } else { 1.0 };
+        let Some(&(from, before)) = behind.checked_sub(1).and_then(|at| self.points.get(at)) else {
+            return 0;
+        };
+        let Some(&(to, after)) = self.points.get(behind) else {
+            return before;
+        };
+        let part = if to > from {
+            (seconds - from) / (to - from)
+        } else {
+            1.0
+        };
         before.saturating_add((after.saturating_sub(before) as f64 * part) as u64)
     }
 }
@@ -172,13 +217,24 @@ fn stalls(points: &[(f64, u64)], states: &[char], length: u64, min_seconds: f64)
     let mut stalls = Vec::new();
     let mut begin = 0;
     for at in 1..=points.len() {
-        if points.get(at).is_some_and(|&(_, bytes)| bytes == points[begin].1) {
+        if points
+            .get(at)
+            .is_some_and(|&(_, bytes)| bytes == points[begin].1)
+        {
             continue;
         }
         let ((from, bytes), (to, _)) = (points[begin], points[at - 1]);
-        let least = if begin == 0 { MIN_START_SECONDS } else { MIN_STALL_SECONDS };
+        let least = if begin == 0 {
+            MIN_START_SECONDS
+        } else {
+            MIN_STALL_SECONDS
+        };
         if bytes < length && to - from >= least.max(min_seconds) {
-            stalls.push(Stall { from, to, state: most_frequent(&states[begin..at]) });
+            stalls.push(Stall {
+                from,
+                to,
+                state: most_frequent(&states[begin..at]),
+            });
         }
         begin = at;
     }
@@ -187,7 +243,11 @@ fn stalls(points: &[(f64, u64)], states: &[char], length: u64, min_seconds: f64)
 
 fn most_frequent(letters: &[char]) -> char {
     let count = |letter: char| letters.iter().filter(|&&other| other == letter).count();
-    letters.iter().copied().max_by_key(|&letter| count(letter)).unwrap_or('-')
+    letters
+        .iter()
+        .copied()
+        .max_by_key(|&letter| count(letter))
+        .unwrap_or('-')
 }
 
 /// Returns words for a state that follow the host's name, empty for an unremarkable one.
@@ -206,7 +266,12 @@ pub fn text(state: char) -> &'static str {
 
 pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -> Markup {
     let place = |&(at, bytes): &(f64, u64)| (seconds.part(at), bytes as f64 / length.max(1) as f64);
-    let points: Vec<(f64, f64)> = course.points.iter().map(place).map(|(x, y)| (x, y.min(1.0))).collect();
+    let points: Vec<(f64, f64)> = course
+        .points
+        .iter()
+        .map(place)
+        .map(|(x, y)| (x, y.min(1.0)))
+        .collect();
     let ok = Kept::has_all(receiver);
     let got = course.points.last().map_or(0, |&(_, bytes)| bytes);
     let host = shown(&receiver.host);
@@ -238,7 +303,10 @@ pub fn row(receiver: &Receiver, course: &Course, seconds: &Scale, length: u64) -
 }
 
 fn band(stall: &Stall, seconds: &Scale, host: &str) -> Markup {
-    let (from, to) = (seconds.part(stall.from) * WIDTH, seconds.part(stall.to) * WIDTH);
+    let (from, to) = (
+        seconds.part(stall.from) * WIDTH,
+        seconds.part(stall.to) * WIDTH,
+    );
     html! {
         rect.stall x=(format!("{from:.0}")) y="0" width=(format!("{:.0}", (to - from).max(2.0))) height=(TRACK_HEIGHT) {
             title { (host) " " (text(stall.state)) ", from " (time(stall.from)) " to " (time(stall.to)) }
@@ -252,13 +320,27 @@ mod tests {
 
     fn course(bytes: &[u64], states: &str, receiver: &Receiver) -> Course {
         let seconds = (1..=bytes.len()).map(|at| at as f64 / 10.0).collect();
-        let track = Track { host: "n1".to_owned(), bytes: bytes.to_vec(), states: states.to_owned() };
-        let timeline = Timeline { seconds, receivers: vec![track], ..Timeline::default() };
+        let track = Track {
+            host: "n1".to_owned(),
+            bytes: bytes.to_vec(),
+            states: states.to_owned(),
+        };
+        let timeline = Timeline {
+            seconds,
+            receivers: vec![track],
+            ..Timeline::default()
+        };
         Course::of(receiver, &timeline, 100)
     }
 
     fn receiver(status: &str, seconds: f64, bytes: u64) -> Receiver {
-        Receiver { host: "n1".to_owned(), status: status.to_owned(), seconds, bytes, ..Receiver::default() }
+        Receiver {
+            host: "n1".to_owned(),
+            status: status.to_owned(),
+            seconds,
+            bytes,
+            ..Receiver::default()
+        }
     }
 
     #[test]
@@ -270,7 +352,10 @@ mod tests {
         );
         assert_eq!(course.stalls.len(), 1, "{:?}", course.stalls);
         let Stall { from, to, state } = course.stalls[0].clone();
-        assert!((from - 0.2).abs() < 1e-9 && (to - 0.7).abs() < 1e-9 && state == 'b', "{from} {to} {state}");
+        assert!(
+            (from - 0.2).abs() < 1e-9 && (to - 0.7).abs() < 1e-9 && state == 'b',
+            "{from} {to} {state}"
+        );
         assert_eq!((course.at(0.75), course.at(9.0)), (60, 100));
     }
 
@@ -287,7 +372,12 @@ mod tests {
                 receivers: tracks.collect(),
                 ..Timeline::default()
             };
-            assert_eq!(Course::of(&receiver("verified", 1.4, 100), &timeline, 100).stalls.len(), stalls);
+            assert_eq!(
+                Course::of(&receiver("verified", 1.4, 100), &timeline, 100)
+                    .stalls
+                    .len(),
+                stalls
+            );
         }
     }
 

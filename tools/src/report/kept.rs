@@ -17,16 +17,20 @@ const SCHEMA: u64 = 1;
 
 /// Parses the report's object, or returns an error that follows the file's name.
 pub fn object(text: &str) -> Result<Value, String> {
-    let report: Value = serde_json::from_str(text).map_err(|error| format!("is no report of `send`: {error}"))?;
+    let report: Value =
+        serde_json::from_str(text).map_err(|error| format!("is no report of `send`: {error}"))?;
     match report["schema"].as_u64() {
         Some(SCHEMA) => Ok(report),
-        Some(other) => Err(format!("is a report of version {other}, this program reads version {SCHEMA}")),
+        Some(other) => Err(format!(
+            "is a report of version {other}, this program reads version {SCHEMA}"
+        )),
         None => Err("is no report of `send`: it names no schema".to_owned()),
     }
 }
 
-/// Report of a run of `send`. `seconds` are from the first data frame to the last verdict, `total_seconds` from the
-/// first invitation to the end. Older programs did not record circumstances, plan and timeline.
+/// Report of a run of `send`. `seconds` are from the first data frame to the last verdict,
+/// `total_seconds` from the first invitation to the end. Older programs did not record
+/// circumstances, plan and timeline.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Kept {
@@ -73,8 +77,8 @@ pub struct Frames {
     pub control_received: u64,
 }
 
-/// Outcome of a receiver, with the seconds from the first data frame to its verdict, and those of its frames that had
-/// been lost before.
+/// Outcome of a receiver, with the seconds from the first data frame to its verdict, and those of
+/// its frames that had been lost before.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Receiver {
@@ -131,7 +135,8 @@ pub struct Run {
     pub timeline: Timeline,
 }
 
-/// Other traffic on the link with most of it: the time for which it lasted, and its share of the link in that time.
+/// Other traffic on the link with most of it: the time for which it lasted, and its share of the
+/// link in that time.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Others {
@@ -200,7 +205,8 @@ impl Kept {
         if object["receivers"].as_array().is_none() {
             return Err("is no report of `send`: it names no receivers".to_owned());
         }
-        let kept: Kept = serde_json::from_value(object).map_err(|error| format!("is no report of `send`: {error}"))?;
+        let kept: Kept = serde_json::from_value(object)
+            .map_err(|error| format!("is no report of `send`: {error}"))?;
         if kept.receivers.is_empty() {
             return Err("is the report of a run without receivers".to_owned());
         }
@@ -219,8 +225,15 @@ impl Kept {
     /// The furthest position counts for a stream that was not read to its end.
     pub fn length(&self) -> u64 {
         let timeline = self.run.iter().map(|run| &run.timeline);
-        let furthest = timeline.flat_map(|timeline| timeline.sent_bytes.iter().copied()).max().unwrap_or_default();
-        let known = if self.sent_bytes.is_some() && furthest > 0 { furthest } else { self.bytes };
+        let furthest = timeline
+            .flat_map(|timeline| timeline.sent_bytes.iter().copied())
+            .max()
+            .unwrap_or_default();
+        let known = if self.sent_bytes.is_some() && furthest > 0 {
+            furthest
+        } else {
+            self.bytes
+        };
         if known > 0 { known } else { furthest.max(1) }
     }
 }
@@ -237,7 +250,10 @@ pub struct Circumstances<'a> {
 
 pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
     let began = Timestamp::now().checked_sub(sent.total).ok();
-    let command: Vec<String> = config::own_line().iter().map(|word| word.to_string_lossy().into_owned()).collect();
+    let command: Vec<String> = config::own_line()
+        .iter()
+        .map(|word| word.to_string_lossy().into_owned())
+        .collect();
     let choice = sent.choice.as_ref();
     let slow = choice.and_then(|choice| choice.candidates.first()?.slow_cable.as_ref());
     json!({
@@ -266,10 +282,22 @@ pub fn record(sent: &SendReport, about: &Circumstances<'_>) -> Value {
 fn plan(choice: &Choice, sent: &SendReport, root: &str) -> Value {
     let plan = &choice.plan;
     // A receiver that returned has another rank, and the plan contains the former one.
-    let tracks = sent.history.tracks().iter().enumerate().map(|(at, track)| (at + 1, track.host.as_str()));
-    let receivers = sent.receivers.iter().map(|one| (one.rank.index(), one.host.as_str()));
+    let tracks = sent
+        .history
+        .tracks()
+        .iter()
+        .enumerate()
+        .map(|(at, track)| (at + 1, track.host.as_str()));
+    let receivers = sent
+        .receivers
+        .iter()
+        .map(|one| (one.rank.index(), one.host.as_str()));
     let hosts: HashMap<usize, &str> = tracks.chain(receivers).chain([(0, root)]).collect();
-    let name = |rank: usize| hosts.get(&rank).map_or_else(|| format!("rank {rank}"), |&host| host.to_owned());
+    let name = |rank: usize| {
+        hosts
+            .get(&rank)
+            .map_or_else(|| format!("rank {rank}"), |&host| host.to_owned())
+    };
     json!({
         "via": plan.via().to_string(),
         "hosts": (0..plan.ranks()).map(name).collect::<Vec<_>>(),
@@ -284,12 +312,17 @@ fn others(seen: &OtherTraffic) -> Value {
 
 fn candidates(choice: &Choice) -> Vec<Value> {
     let one = |via: String, seconds: f64| json!({ "via": via, "predicted_seconds": seconds });
-    choice.candidates.iter().map(|candidate| one(candidate.via.to_string(), candidate.predicted_seconds)).collect()
+    choice
+        .candidates
+        .iter()
+        .map(|candidate| one(candidate.via.to_string(), candidate.predicted_seconds))
+        .collect()
 }
 
 fn timeline(sent: &SendReport) -> Value {
     let history = &sent.history;
-    let of_moments = |what: fn(&Moment) -> Value| history.moments().iter().map(what).collect::<Vec<Value>>();
+    let of_moments =
+        |what: fn(&Moment) -> Value| history.moments().iter().map(what).collect::<Vec<Value>>();
     json!({
         "seconds": of_moments(|moment| json!(to_millis(moment.at.as_secs_f64()))),
         "sent_bytes": of_moments(|moment| json!(moment.sent_bytes)),

@@ -21,7 +21,10 @@ pub struct Suspects {
 }
 
 pub fn suspects(kept: &Kept) -> Vec<Suspects> {
-    kept.run.as_ref().and_then(|run| found(kept, run)).unwrap_or_default()
+    kept.run
+        .as_ref()
+        .and_then(|run| found(kept, run))
+        .unwrap_or_default()
 }
 
 fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
@@ -33,19 +36,37 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
         return None;
     }
     let (topology, hosts) = network(run, record)?;
-    let by_name: HashMap<&str, usize> = record.hosts.iter().map(String::as_str).zip(hosts.iter().copied()).collect();
+    let by_name: HashMap<&str, usize> = record
+        .hosts
+        .iter()
+        .map(String::as_str)
+        .zip(hosts.iter().copied())
+        .collect();
     // Failed receivers and those on the catch-up stream were not served as planned.
     let failed: HashSet<&str> = kept.failed().map(|one| one.host.as_str()).collect();
-    let moved = |host: &str| failed.contains(host) || run.demoted.iter().any(|demoted| demoted == host);
-    let heard: HashMap<&str, &Receiver> = kept.receivers.iter().map(|one| (one.host.as_str(), one)).collect();
+    let moved =
+        |host: &str| failed.contains(host) || run.demoted.iter().any(|demoted| demoted == host);
+    let heard: HashMap<&str, &Receiver> = kept
+        .receivers
+        .iter()
+        .map(|one| (one.host.as_str(), one))
+        .collect();
     let passages: Vec<Passage> = record
         .edges
         .iter()
         .filter(|edge| !moved(&edge.from) && !moved(&edge.to))
         .filter_map(|edge| {
             let receiver = heard.get(edge.to.as_str())?;
-            let (from, to) = (*by_name.get(edge.from.as_str())?, *by_name.get(edge.to.as_str())?);
-            Some(Passage { from, to, frames: receiver.frames?, lost: receiver.repaired_frames? })
+            let (from, to) = (
+                *by_name.get(edge.from.as_str())?,
+                *by_name.get(edge.to.as_str())?,
+            );
+            Some(Passage {
+                from,
+                to,
+                frames: receiver.frames?,
+                lost: receiver.repaired_frames?,
+            })
         })
         .collect();
     let named = run.topology.is_some();
@@ -53,20 +74,41 @@ fn found(kept: &Kept, run: &Run) -> Option<Vec<Suspects>> {
     if let Some(all) = alike(&passages) {
         return Some(vec![match &lossy[..] {
             // All frames crossed this one too, such as the root's cable in a cast.
-            [shared] => Suspects { name: format!("{}, or {}", name(shared, named), all.name), ..all },
+            [shared] => Suspects {
+                name: format!("{}, or {}", name(shared, named), all.name),
+                ..all
+            },
             _ => all,
         }]);
     }
-    Some(lossy.iter().map(|one| Suspects { name: name(one, named), loss: one.loss, lost: one.lost }).collect())
+    Some(
+        lossy
+            .iter()
+            .map(|one| Suspects {
+                name: name(one, named),
+                loss: one.loss,
+                lost: one.lost,
+            })
+            .collect(),
+    )
 }
 
 /// Returns the loss of all together if every receiver lost about as much: no cable is the cause.
 fn alike(passages: &[Passage]) -> Option<Suspects> {
     let loss = |one: &Passage| one.lost as f64 / one.frames.max(1) as f64;
-    let (most, least) = (passages.iter().map(loss).reduce(f64::max)?, passages.iter().map(loss).reduce(f64::min)?);
-    let (frames, lost) = passages.iter().fold((0, 0), |sum, one| (sum.0 + one.frames, sum.1 + one.lost));
+    let (most, least) = (
+        passages.iter().map(loss).reduce(f64::max)?,
+        passages.iter().map(loss).reduce(f64::min)?,
+    );
+    let (frames, lost) = passages
+        .iter()
+        .fold((0, 0), |sum, one| (sum.0 + one.frames, sum.1 + one.lost));
     let is_alike = passages.len() >= MIN_ALIKE && least >= MIN_LOSS && most <= least * ALIKE;
-    is_alike.then(|| Suspects { name: "every cable alike".to_owned(), loss: lost as f64 / frames as f64, lost })
+    is_alike.then(|| Suspects {
+        name: "every cable alike".to_owned(),
+        loss: lost as f64 / frames as f64,
+        lost,
+    })
 }
 
 fn name(lossy: &LossyCables, named: bool) -> String {
@@ -76,7 +118,11 @@ fn name(lossy: &LossyCables, named: bool) -> String {
     };
     let cables: Vec<String> = lossy.cables.iter().take(MAX_NAMED).map(cable).collect();
     let more = lossy.cables.len().saturating_sub(MAX_NAMED);
-    let more = if more > 0 { format!(" or {more} more") } else { String::new() };
+    let more = if more > 0 {
+        format!(" or {more} more")
+    } else {
+        String::new()
+    };
     let of = if named { "cable " } else { "the cable of " };
     format!("{of}{}{more}", cables.join(" or "))
 }
@@ -103,26 +149,56 @@ mod tests {
             repaired_frames: Some(lost),
             ..Receiver::default()
         };
-        let edges = (0..3).map(|at| Edge { from: host(at), to: host(at + 1), half: 0 }).collect();
-        let plan = PlanRecord { via: "chain".to_owned(), hosts: (0..4).map(host).collect(), edges };
+        let edges = (0..3)
+            .map(|at| Edge {
+                from: host(at),
+                to: host(at + 1),
+                half: 0,
+            })
+            .collect();
+        let plan = PlanRecord {
+            via: "chain".to_owned(),
+            hosts: (0..4).map(host).collect(),
+            edges,
+        };
         let text = "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-1]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
                     \"s1\"\nhosts = \"n[2-3]\"\n";
-        let run = Run { plan: Some(plan), topology: topology.then(|| text.to_owned()), ..Run::default() };
-        Kept { receivers: lost.iter().enumerate().map(receiver).collect(), run: Some(run), ..Kept::default() }
+        let run = Run {
+            plan: Some(plan),
+            topology: topology.then(|| text.to_owned()),
+            ..Run::default()
+        };
+        Kept {
+            receivers: lost.iter().enumerate().map(receiver).collect(),
+            run: Some(run),
+            ..Kept::default()
+        }
     }
 
     fn names(kept: &Kept) -> Vec<String> {
-        suspects(kept).into_iter().map(|one| format!("{} {:.3}", one.name, one.loss)).collect()
+        suspects(kept)
+            .into_iter()
+            .map(|one| format!("{} {:.3}", one.name, one.loss))
+            .collect()
     }
 
     #[test]
     fn the_cable_that_lost_frames_is_named_as_the_topology_names_it_or_by_its_host() {
         assert_eq!(names(&kept([0, 20, 20], true)), ["cable n2–s1 0.020"]);
         assert_eq!(names(&kept([0, 20, 20], false)), ["the cable of n2 0.020"]);
-        assert_eq!(names(&kept([0, 20, 0], true)), ["cable n1–s0 or n2–s1 or s1–s0 0.020"]);
-        assert_eq!(names(&kept([0, 20, 0], false)), ["the cable of n1 or n2 0.020"]);
+        assert_eq!(
+            names(&kept([0, 20, 0], true)),
+            ["cable n1–s0 or n2–s1 or s1–s0 0.020"]
+        );
+        assert_eq!(
+            names(&kept([0, 20, 0], false)),
+            ["the cable of n1 or n2 0.020"]
+        );
         assert_eq!(names(&kept([0, 0, 0], true)), Vec::<String>::new());
-        assert_eq!(names(&kept([18, 20, 22], false)), ["every cable alike 0.020"]);
+        assert_eq!(
+            names(&kept([18, 20, 22], false)),
+            ["every cable alike 0.020"]
+        );
         assert!(!names(&kept([18, 20, 60], true))[0].contains("alike"));
     }
 
@@ -132,9 +208,15 @@ mod tests {
         dead.receivers[1].status = "died".to_owned();
         assert_eq!(names(&dead), Vec::<String>::new());
         let mut silent = kept([0, 20, 20], true);
-        silent.receivers.iter_mut().for_each(|one| one.repaired_frames = None);
+        silent
+            .receivers
+            .iter_mut()
+            .for_each(|one| one.repaired_frames = None);
         assert_eq!(names(&silent), Vec::<String>::new());
-        let rerouted = Kept { rerouted: true, ..kept([0, 20, 20], true) };
+        let rerouted = Kept {
+            rerouted: true,
+            ..kept([0, 20, 20], true)
+        };
         assert_eq!(names(&rerouted), Vec::<String>::new());
     }
 }

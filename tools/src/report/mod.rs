@@ -23,8 +23,15 @@ use std::path::Path;
 
 pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     let text = read_text(&args.file, "report")?;
-    let name = if args.file == Path::new("-") { "stdin".into() } else { args.file.display().to_string() };
-    let kept = object(&text).and_then(Kept::read).map_err(|why| format!("{name} {why}; {HELP}")).code(Code::Usage)?;
+    let name = if args.file == Path::new("-") {
+        "stdin".into()
+    } else {
+        args.file.display().to_string()
+    };
+    let kept = object(&text)
+        .and_then(Kept::read)
+        .map_err(|why| format!("{name} {why}; {HELP}"))
+        .code(Code::Usage)?;
     let page = page(&kept);
     match &args.out {
         None => report(page.trim_end()),
@@ -32,7 +39,8 @@ pub fn run(args: &ReportArgs) -> anyhow::Result<()> {
     }
 }
 
-const HELP: &str = "make one with `ethbcast send --report run.json` or `--json`, and its page by the same version";
+const HELP: &str =
+    "make one with `ethbcast send --report run.json` or `--json`, and its page by the same version";
 
 pub fn is_page(path: &Path) -> bool {
     let ending = path.extension().unwrap_or_default().to_ascii_lowercase();
@@ -49,15 +57,29 @@ pub struct Limits {
 
 pub fn limits(object: &Value) -> Option<Limits> {
     let kept = Kept::read(object.clone()).ok()?;
-    let receivers = kept.receivers.iter().map(|receiver| diagnosis::of_receiver(&kept, receiver)).collect();
-    let others = kept.run.as_ref().and_then(|run| run.others.as_ref()).filter(|others| diagnosis::is_news(others));
+    let receivers = kept
+        .receivers
+        .iter()
+        .map(|receiver| diagnosis::of_receiver(&kept, receiver))
+        .collect();
+    let others = kept
+        .run
+        .as_ref()
+        .and_then(|run| run.others.as_ref())
+        .filter(|others| diagnosis::is_news(others));
     let others = others.map(diagnosis::in_words);
-    Some(Limits { whole: diagnosis::part(&kept)?, receivers, others })
+    Some(Limits {
+        whole: diagnosis::part(&kept)?,
+        receivers,
+        others,
+    })
 }
 
 /// Renders the page of a report of `send`, or fails with exit code 4.
 pub fn page_of(object: Value) -> anyhow::Result<String> {
-    let kept = Kept::read(object).map_err(|why| format!("the report {why}")).code(Code::System)?;
+    let kept = Kept::read(object)
+        .map_err(|why| format!("the report {why}"))
+        .code(Code::System)?;
     Ok(page(&kept))
 }
 

@@ -41,9 +41,19 @@ pub fn header(kept: &Kept) -> Markup {
 }
 
 pub fn title(kept: &Kept) -> String {
-    let source = kept.run.as_ref().map(|run| run.source.as_str()).filter(|source| !source.is_empty());
-    let (count, source) = (kept.receivers.len(), source.map_or_else(|| "a transfer".to_owned(), shown));
-    format!("{source} to {count} host{}", if count == 1 { "" } else { "s" })
+    let source = kept
+        .run
+        .as_ref()
+        .map(|run| run.source.as_str())
+        .filter(|source| !source.is_empty());
+    let (count, source) = (
+        kept.receivers.len(),
+        source.map_or_else(|| "a transfer".to_owned(), shown),
+    );
+    format!(
+        "{source} to {count} host{}",
+        if count == 1 { "" } else { "s" }
+    )
 }
 
 fn figure(name: &str, value: &str) -> Markup {
@@ -51,7 +61,11 @@ fn figure(name: &str, value: &str) -> Markup {
 }
 
 pub fn prediction(kept: &Kept) -> Markup {
-    let longest = kept.predicted_seconds.unwrap_or_default().max(kept.seconds).max(1e-9);
+    let longest = kept
+        .predicted_seconds
+        .unwrap_or_default()
+        .max(kept.seconds)
+        .max(1e-9);
     html! {
         section {
             h2 { "Predicted and actual" }
@@ -70,7 +84,11 @@ pub fn prediction(kept: &Kept) -> Markup {
 }
 
 fn bar(name: &str, seconds: f64, longest: f64, class: &str) -> Markup {
-    let percent = if seconds.is_finite() { (seconds / longest * 100.0).clamp(0.0, 100.0) } else { 0.0 };
+    let percent = if seconds.is_finite() {
+        (seconds / longest * 100.0).clamp(0.0, 100.0)
+    } else {
+        0.0
+    };
     html! {
         dt { (name) }
         dd {
@@ -103,8 +121,12 @@ const MAX_HOPS: usize = 50;
 
 pub fn losses(kept: &Kept) -> Markup {
     let frames = kept.frames;
-    let root = kept.run.as_ref().map_or_else(|| "The sender".to_owned(), |run| shown(&run.root));
-    let part = frames.data_resent as f64 / (frames.data_sent + frames.data_resent).max(1) as f64 * 100.0;
+    let root = kept
+        .run
+        .as_ref()
+        .map_or_else(|| "The sender".to_owned(), |run| shown(&run.root));
+    let part =
+        frames.data_resent as f64 / (frames.data_sent + frames.data_resent).max(1) as f64 * 100.0;
     let (hops, suspects) = (hops(&kept.damaged), suspects(kept));
     html! {
         section {
@@ -185,9 +207,20 @@ pub fn receivers(kept: &Kept) -> Markup {
 }
 
 fn line(receiver: &Receiver, has_said: bool) -> Markup {
-    let Receiver { host, rank, status, bytes, seconds, reason, repaired_frames, .. } = receiver;
+    let Receiver {
+        host,
+        rank,
+        status,
+        bytes,
+        seconds,
+        reason,
+        repaired_frames,
+        ..
+    } = receiver;
     let ok = Kept::has_all(receiver);
-    let repairs = loss_of(receiver).and(*repaired_frames).map_or("-".to_owned(), |count| count.to_string());
+    let repairs = loss_of(receiver)
+        .and(*repaired_frames)
+        .map_or("-".to_owned(), |count| count.to_string());
     html! {
         tr {
             td { (shown(host)) }

@@ -14,7 +14,9 @@ use ethbcast_planning::HIGHEST_RATE_BITS_PER_SECOND;
 use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::sys::socket::sockopt::PeerCredentials;
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket,
+};
 use nix::unistd::Uid;
 use std::io;
 use std::io::Write;
@@ -30,7 +32,8 @@ pub const NAME: &str = "ethbcast-send-";
 const PATIENCE: Duration = Duration::from_secs(1);
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 const MAX_BYTES: usize = 1024;
-/// Reply to a user who may not control this process; `ethbcast ctl` prints it for a process of another user.
+/// Reply to a user who may not control this process; `ethbcast ctl` prints it for a process of
+/// another user.
 pub const FOREIGN: &str = "this sender is another user's: ask as that user, or as root";
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
 pub const SHOW: &str = "show";
@@ -46,7 +49,10 @@ fn name(pid: u32) -> String {
 pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
-    connect(socket.as_raw_fd(), &UnixAddr::new_abstract(name(pid).as_bytes())?)?;
+    connect(
+        socket.as_raw_fd(),
+        &UnixAddr::new_abstract(name(pid).as_bytes())?,
+    )?;
     let stream = UnixStream::from(socket);
     stream.set_nonblocking(false)?;
     let user = Uid::from_raw(getsockopt(&stream, PeerCredentials)?.uid());
@@ -59,7 +65,11 @@ pub fn is_trusted(user: Uid) -> bool {
 
 pub fn request(mut stream: UnixStream, line: &str) -> io::Result<String> {
     // A process that refuses does not wait for the line.
-    drop(stream.write_all(line.as_bytes()).and_then(|()| stream.shutdown(std::net::Shutdown::Write)));
+    drop(
+        stream
+            .write_all(line.as_bytes())
+            .and_then(|()| stream.shutdown(std::net::Shutdown::Write)),
+    );
     read_all(&stream, REPLY_LIMIT)
 }
 
@@ -78,32 +88,43 @@ fn read_all(stream: &UnixStream, limit: Duration) -> io::Result<String> {
 
 /// Listens on a separate thread until the process ends. Fails if the socket cannot be created.
 pub fn listen(limit: Limit) -> io::Result<()> {
-    let listener = UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(std::process::id()))?)?;
+    let listener =
+        UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(std::process::id()))?)?;
     let serve = move || {
         for stream in listener.incoming().flatten() {
             let user = getsockopt(&stream, PeerCredentials).map(|peer| Uid::from_raw(peer.uid()));
-            let answered =
-                user.map_err(io::Error::from).and_then(|user| reply(stream, user, |line| said(line, &limit)));
+            let answered = user
+                .map_err(io::Error::from)
+                .and_then(|user| reply(stream, user, |line| said(line, &limit)));
             if let Err(error) = answered {
                 log::debug!("a control connection: {error}");
             }
         }
     };
-    std::thread::Builder::new().name("control".to_owned()).spawn(serve).map(drop)
+    std::thread::Builder::new()
+        .name("control".to_owned())
+        .spawn(serve)
+        .map(drop)
 }
 
 /// Answers one request. Nothing is read from a user who is not served, who therefore delays no
 /// other.
 fn reply(mut stream: UnixStream, user: Uid, said: impl FnOnce(&str) -> String) -> io::Result<()> {
     stream.set_write_timeout(Some(PATIENCE))?;
-    let reply = if is_trusted(user) { said(read_all(&stream, PATIENCE)?.trim()) } else { format!("no {FOREIGN}") };
+    let reply = if is_trusted(user) {
+        said(read_all(&stream, PATIENCE)?.trim())
+    } else {
+        format!("no {FOREIGN}")
+    };
     stream.write_all(reply.as_bytes())
 }
 
 /// Executes a line and returns the reply: `ok` or `no`, with a text.
 fn said(line: &str, limit: &Limit) -> String {
     if line == START {
-        let started = limit.start().map(|receivers| format!("ok starts with {}", crate::units::receivers(receivers)));
+        let started = limit
+            .start()
+            .map(|receivers| format!("ok starts with {}", crate::units::receivers(receivers)));
         return started.unwrap_or_else(|why| format!("no {why}"));
     }
     let rate = if line == SHOW {
@@ -115,12 +136,17 @@ fn said(line: &str, limit: &Limit) -> String {
         }
     };
     match rate {
-        Some(rate) => format!("ok {} bit/s: {}", rate.bits_per_second(), units::rate(rate.bits_per_second() as f64)),
+        Some(rate) => format!(
+            "ok {} bit/s: {}",
+            rate.bits_per_second(),
+            units::rate(rate.bits_per_second() as f64)
+        ),
         None => format!("no {}", NO_LIMIT),
     }
 }
 
-pub const NO_LIMIT: &str = "there is no rate limit to change: start with one, such as --rate 400mbit";
+pub const NO_LIMIT: &str =
+    "there is no rate limit to change: start with one, such as --rate 400mbit";
 
 #[derive(Clone)]
 pub struct Limit {
@@ -131,7 +157,11 @@ pub struct Limit {
 
 impl Limit {
     pub fn new((limit, start): (Option<RateLimit>, Option<Start>), bar: &Arc<Bar>) -> Limit {
-        Limit { limit, start, bar: Arc::clone(bar) }
+        Limit {
+            limit,
+            start,
+            bar: Arc::clone(bar),
+        }
     }
 
     pub fn print_none(&self) {
@@ -139,13 +169,23 @@ impl Limit {
     }
 
     pub fn rate(&self) -> Option<Rate> {
-        self.limit.as_ref().map(RateLimit::rate).filter(|rate| rate.limit().is_some())
+        self.limit
+            .as_ref()
+            .map(RateLimit::rate)
+            .filter(|rate| rate.limit().is_some())
     }
 
     pub fn set(&self, rate: Rate) -> Option<Rate> {
         let (limit, before) = (self.limit.as_ref()?, self.rate()?);
-        limit.set(if before.is_yielding() { rate.yielding() } else { rate });
-        self.bar.line(format!("the rate limit is {} now", units::rate(rate.bits_per_second() as f64)));
+        limit.set(if before.is_yielding() {
+            rate.yielding()
+        } else {
+            rate
+        });
+        self.bar.line(format!(
+            "the rate limit is {} now",
+            units::rate(rate.bits_per_second() as f64)
+        ));
         Some(rate)
     }
 
@@ -157,7 +197,10 @@ impl Limit {
             (false, 0) => Err("nobody has joined yet"),
             (false, joined) => {
                 start.now();
-                self.bar.line(format!("started by `ethbcast ctl start`, with {}", crate::units::receivers(joined)));
+                self.bar.line(format!(
+                    "started by `ethbcast ctl start`, with {}",
+                    crate::units::receivers(joined)
+                ));
                 Ok(joined)
             }
         }
@@ -169,7 +212,11 @@ const LOWER: Signal = Signal::SIGUSR2;
 
 /// Opens the session's port as [`open`](session::open()) does, and lets signals and `ethbcast ctl`
 /// change the rate limit.
-pub fn open(group: &str, options: &SendOptions, bar: &Arc<Bar>) -> anyhow::Result<(Session, Interrupt)> {
+pub fn open(
+    group: &str,
+    options: &SendOptions,
+    bar: &Arc<Bar>,
+) -> anyhow::Result<(Session, Interrupt)> {
     // Blocked before the first thread starts, which would otherwise receive a signal and end the
     // process.
     signals::block(&[RAISE, LOWER]).code(Code::System)?;
@@ -186,7 +233,9 @@ pub fn open(group: &str, options: &SendOptions, bar: &Arc<Bar>) -> anyhow::Resul
 /// Changes the limit at each signal with a message, or explains how to set a limit.
 fn heed(limit: Limit) -> io::Result<()> {
     signals::listen(&[RAISE, LOWER], move |signal| {
-        let changed = limit.rate().and_then(|rate| limit.set(changed(rate, signal == RAISE)));
+        let changed = limit
+            .rate()
+            .and_then(|rate| limit.set(changed(rate, signal == RAISE)));
         if changed.is_none() {
             limit.print_none();
         }
@@ -195,7 +244,11 @@ fn heed(limit: Limit) -> io::Result<()> {
 
 fn changed(rate: Rate, raise: bool) -> Rate {
     let tenth = rate.bits_per_second() / 10;
-    let bits = if raise { rate.bits_per_second() + tenth } else { rate.bits_per_second() - tenth };
+    let bits = if raise {
+        rate.bits_per_second() + tenth
+    } else {
+        rate.bits_per_second() - tenth
+    };
     Rate::new(bits.min(HIGHEST_RATE_BITS_PER_SECOND)).unwrap_or(Rate::LOWEST)
 }
 
@@ -209,7 +262,10 @@ mod tests {
         let non_member = Uid::from_raw(Uid::effective().as_raw() + 1);
         // The client sends nothing, and does not end.
         reply(server, non_member, |_| unreachable!("nothing is asked")).expect("answered");
-        assert_eq!(read_all(&client, REPLY_LIMIT).expect("a reply"), format!("no {FOREIGN}"));
+        assert_eq!(
+            read_all(&client, REPLY_LIMIT).expect("a reply"),
+            format!("no {FOREIGN}")
+        );
     }
 
     #[test]
@@ -217,7 +273,10 @@ mod tests {
         let (mut client, server) = UnixStream::pair().expect("sockets");
         client.write_all(b"4000000").expect("a part of a number");
         let answered = reply(server, Uid::effective(), |_| unreachable!("it may go on"));
-        assert_eq!(answered.map_err(|error| error.kind()), Err(io::ErrorKind::TimedOut));
+        assert_eq!(
+            answered.map_err(|error| error.kind()),
+            Err(io::ErrorKind::TimedOut)
+        );
         let (client, server) = UnixStream::pair().expect("sockets");
         let asked = std::thread::spawn(move || request(client, SHOW));
         reply(server, Uid::effective(), |line| format!("ok {line}")).expect("answered");
@@ -230,6 +289,9 @@ mod tests {
         assert_eq!(changed(rate(400_000_000), true), rate(440_000_000));
         assert_eq!(changed(rate(400_000_000), false), rate(360_000_000));
         assert_eq!(changed(rate(1_050_000), false), Rate::LOWEST);
-        assert_eq!(changed(rate(HIGHEST_RATE_BITS_PER_SECOND), true), rate(HIGHEST_RATE_BITS_PER_SECOND));
+        assert_eq!(
+            changed(rate(HIGHEST_RATE_BITS_PER_SECOND), true),
+            rate(HIGHEST_RATE_BITS_PER_SECOND)
+        );
     }
 }

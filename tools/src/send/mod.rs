@@ -34,7 +34,10 @@ const INTERRUPTED: &str = "interrupted; the receivers have been notified";
 const CUT_OFF: &str = "interrupted; as this host has no link, the receivers know it by its silence";
 
 pub fn run(args: SendArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
+    args.unused
+        .given()
+        .into_iter()
+        .for_each(|names| print_ignored(&names));
     let bar = Bar::open(ProgressRole::Root, &args.wire, &args.progress)?;
     let result = transfer(args, &bar).map(drop);
     bar.conclude(&result);
@@ -53,11 +56,19 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     bar.open_on(&session).code(Code::System)?;
     settings.check_station(session.station())?;
     interface::warn_of_receiver(&session, &args.wire.group, args.wire.quiet);
-    print_first(&session, options.wire.keys.as_ref(), &args.key, args.wire.quiet);
+    print_first(
+        &session,
+        options.wire.keys.as_ref(),
+        &args.key,
+        args.wire.quiet,
+    );
     let _watcher = watch(&session, &mut options.run);
     let Opened { content, tree } = opened(&args, options.wire.keys.is_some())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
-    options.run.time_limit = options.run.time_limit.map(|limit| limit.saturating_sub(began.elapsed()));
+    options.run.time_limit = options
+        .run
+        .time_limit
+        .map(|limit| limit.saturating_sub(began.elapsed()));
     content.describe(&mut options);
     options.chunk = Some(args.resume.chunk);
     start_rule::show(bar, &session, &options, args.start_rule);
@@ -66,16 +77,26 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     }
     let begin = |reader: Reader<_>| -> Result<(), Error> {
         // The thread is detached: a stdin without input must not block the end.
-        let started = std::thread::Builder::new().name("reader".to_owned()).spawn(move || reader.run());
+        let started = std::thread::Builder::new()
+            .name("reader".to_owned())
+            .spawn(move || reader.run());
         let watched = || start_rule::watch(args.start_rule, settings.at_enter, bar, &options);
         started.and_then(|_| watched()).map_err(Error::Resources)?;
         interrupt.begin_polling();
         Ok(())
     };
     let sent = session.send_content(content, &options, args.resume.cut(options.content), begin);
-    let SentContent { report: sent, failed, cause, has_requested } = sent.map_err(failure)?;
+    let SentContent {
+        report: sent,
+        failed,
+        cause,
+        has_requested,
+    } = sent.map_err(failure)?;
     bar.finish();
-    if let (true, Some(choice)) = (args.dry_run && (has_requested || failed.is_none()), &sent.choice) {
+    if let (true, Some(choice)) = (
+        args.dry_run && (has_requested || failed.is_none()),
+        &sent.choice,
+    ) {
         let lacking = sent.lacking.filter(|_| has_requested);
         return report::print(choice, lacking, options.size, form).map(|()| Vec::new());
     }
@@ -85,11 +106,20 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
-    print_report(&args, &settings, (&session, &options), (&sent, given_up.as_ref(), &left_out), form)?;
+    print_report(
+        &args,
+        &settings,
+        (&session, &options),
+        (&sent, given_up.as_ref(), &left_out),
+        form,
+    )?;
     given_up.map_or(Ok(()), Err)?;
-    let sent = sent
-        .all_verified()
-        .map_err(|error| with_own_link(outcome::failure(error, args.resume.report.as_deref()), &session))?;
+    let sent = sent.all_verified().map_err(|error| {
+        with_own_link(
+            outcome::failure(error, args.resume.report.as_deref()),
+            &session,
+        )
+    })?;
     bar.settle(sent.bytes());
     let files = tree.map(|tree| tree.left_out()).unwrap_or_default();
     if !files.is_empty() {
@@ -97,13 +127,23 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     }
     if let Some(command) = &args.exec_after {
         let must_end = || reason_to_end(&interrupt, began, settings.options.run.time_limit);
-        exec_after(command, (&args.wire.group, &options.source), &sent, must_end)?;
+        exec_after(
+            command,
+            (&args.wire.group, &options.source),
+            &sent,
+            must_end,
+        )?;
     }
-    Ok(left_out.into_iter().filter(LeftOut::is_wanted).map(|one| one.host).collect())
+    Ok(left_out
+        .into_iter()
+        .filter(LeftOut::is_wanted)
+        .map(|one| one.host)
+        .collect())
 }
 
-/// Opens SOURCE and gives up the rights that are not needed any more. With --user a command runs as that user; this
-/// process opens a file, device or pipe with the rights that it was started with, and lists a directory.
+/// Opens SOURCE and gives up the rights that are not needed any more. With --user a command runs as
+/// that user; this process opens a file, device or pipe with the rights that it was started with,
+/// and lists a directory.
 fn opened(args: &SendArgs, has_key: bool) -> anyhow::Result<Opened> {
     let needs = needs(args, has_key);
     if args.pipe.is_some() {
@@ -122,7 +162,10 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
     // Only root sees attributes of the namespace trusted.
     capabilities.set(CapabilitySet::SYS_ADMIN, args.tree.xattrs);
     rights::keep_priority(&mut capabilities, args.priority);
-    let files = [args.resume.report.as_deref(), args.progress.metrics_file.as_deref()];
+    let files = [
+        args.resume.report.as_deref(),
+        args.progress.metrics_file.as_deref(),
+    ];
     Needs {
         has_key,
         has_commands: args.exec_after.is_some() || args.pipe.is_some(),
@@ -136,7 +179,14 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
 }
 
 fn interrupted(signal: Signal, session: &Session) -> Failure {
-    Interrupt::failure(signal, if session.has_link() { INTERRUPTED } else { CUT_OFF })
+    Interrupt::failure(
+        signal,
+        if session.has_link() {
+            INTERRUPTED
+        } else {
+            CUT_OFF
+        },
+    )
 }
 
 fn print_report(
@@ -146,9 +196,20 @@ fn print_report(
     (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
     form: Form,
 ) -> anyhow::Result<()> {
-    let (run, verdict) = (report::run(sent, session, options, &args.wire.group), settings.verdict.as_ref());
+    let (run, verdict) = (
+        report::run(sent, session, options, &args.wire.group),
+        settings.verdict.as_ref(),
+    );
     let is_calibrated = args.calibration.is_some();
-    let report = Report { sent, preset: options.preset, verdict, run, given_up, left_out, is_calibrated };
+    let report = Report {
+        sent,
+        preset: options.preset,
+        verdict,
+        run,
+        given_up,
+        left_out,
+        is_calibrated,
+    };
     // The report is kept even if no receiver joined: from an older report in its place,
     // --only-missing would conclude that no host lacks anything.
     report.keep(args.resume.report.as_deref())?;
@@ -156,11 +217,18 @@ fn print_report(
         return Ok(());
     }
     report.print(form, args.wire.quiet)?;
-    if let Some(text) = report.interrupted().filter(|_| form == Form::Lines && !args.wire.quiet) {
+    if let Some(text) = report
+        .interrupted()
+        .filter(|_| form == Form::Lines && !args.wire.quiet)
+    {
         crate::exit::print_line(text);
     }
     let surprise = report.surprise().filter(|_| given_up.is_none());
-    for text in outcome::summary(left_out).into_iter().chain(surprise).filter(|_| !args.wire.quiet) {
+    for text in outcome::summary(left_out)
+        .into_iter()
+        .chain(surprise)
+        .filter(|_| !args.wire.quiet)
+    {
         crate::exit::print_line(format_args!("ethbcast: {text}"));
     }
     Ok(())
@@ -172,7 +240,10 @@ fn exec_after(
     sent: &SendReport,
     must_end: impl Fn() -> Option<Failure>,
 ) -> anyhow::Result<()> {
-    let digest = sent.trailer.map(|trailer| units::hex(&trailer.digest)).unwrap_or_default();
+    let digest = sent
+        .trailer
+        .map(|trailer| units::hex(&trailer.digest))
+        .unwrap_or_default();
     run_after(
         command,
         [
@@ -180,14 +251,25 @@ fn exec_after(
             ("ETHBCAST_SOURCE", source.into()),
             ("ETHBCAST_BYTES", sent.bytes().to_string().into()),
             ("ETHBCAST_BLAKE3", digest.into()),
-            ("ETHBCAST_RECEIVERS", sent.receivers.len().to_string().into()),
+            (
+                "ETHBCAST_RECEIVERS",
+                sent.receivers.len().to_string().into(),
+            ),
         ],
         must_end,
     )
 }
 
 fn files_left_out(lines: &[String]) -> String {
-    let (noun, they) = if lines.len() == 1 { ("file was", "it is") } else { ("files were", "they are") };
+    let (noun, they) = if lines.len() == 1 {
+        ("file was", "it is")
+    } else {
+        ("files were", "they are")
+    };
     let help = "send again, or as they come with --allow-changing";
-    format!("{} {noun} left out, all else arrived: {}; when {they} at rest {help}", lines.len(), lines.join("; "))
+    format!(
+        "{} {noun} left out, all else arrived: {}; when {they} at rest {help}",
+        lines.len(),
+        lines.join("; ")
+    )
 }

@@ -36,7 +36,10 @@ pub struct Report<'a> {
 
 impl Report<'_> {
     fn via(&self) -> String {
-        self.sent.via().map(|via| via.to_string()).unwrap_or_default()
+        self.sent
+            .via()
+            .map(|via| via.to_string())
+            .unwrap_or_default()
     }
 
     fn seconds(&self) -> f64 {
@@ -44,17 +47,30 @@ impl Report<'_> {
     }
 
     /// Returns the predicted duration. A stream of unknown length is predicted by its final length.
-    /// `None` for a delta transfer, because the prediction covers all bytes; if nothing was measured;
-    /// and for short content, most of whose time is the beginning and the end.
+    /// `None` for a delta transfer, because the prediction covers all bytes; if nothing was
+    /// measured; and for short content, most of whose time is the beginning and the end.
     fn predicted_seconds(&self) -> Option<f64> {
-        let is_told = |choice: &&Choice| choice.is_known() && self.sent.bytes() > MIN_PREDICTED_BYTES;
-        let choice = self.sent.choice.as_ref().filter(|_| self.sent.sent_bytes.is_none()).filter(is_told)?;
-        Some(choice.size_bytes.map_or_else(|| choice.predicted_for(self.sent.bytes()), |_| choice.predicted_seconds))
+        let is_told =
+            |choice: &&Choice| choice.is_known() && self.sent.bytes() > MIN_PREDICTED_BYTES;
+        let choice = self
+            .sent
+            .choice
+            .as_ref()
+            .filter(|_| self.sent.sent_bytes.is_none())
+            .filter(is_told)?;
+        Some(choice.size_bytes.map_or_else(
+            || choice.predicted_for(self.sent.bytes()),
+            |_| choice.predicted_seconds,
+        ))
     }
 
     /// Returns the least and the most predicted seconds if the measurements leave them far apart.
     fn predicted_range(&self) -> Option<[f64; 2]> {
-        let choice = self.sent.choice.as_ref().filter(|choice| choice.size_bytes.is_some())?;
+        let choice = self
+            .sent
+            .choice
+            .as_ref()
+            .filter(|choice| choice.size_bytes.is_some())?;
         self.predicted_seconds().and(choice.unsure_range_seconds())
     }
 
@@ -70,14 +86,25 @@ impl Report<'_> {
         let is_user = |why: &&Failure| matches!(why.code(), Code::Interrupted | Code::Terminated);
         self.given_up.filter(is_user)?;
         let part = self.sent.sent_bytes;
-        let lines: String = self.sent.receivers.iter().map(|report| receiver_line(report, part, None)).collect();
+        let lines: String = self
+            .sent
+            .receivers
+            .iter()
+            .map(|report| receiver_line(report, part, None))
+            .collect();
         let (verified, all) = (self.sent.verified(), self.sent.receivers.len());
-        Some(format!("{lines}interrupted: {verified} of {all} receivers have verified everything"))
+        Some(format!(
+            "{lines}interrupted: {verified} of {all} receivers have verified everything"
+        ))
     }
 
     fn to_lines(&self) -> String {
         let limits = limits(&self.to_json());
-        let limit = |at: usize| limits.as_ref().and_then(|limits| limits.receivers.get(at)?.as_deref());
+        let limit = |at: usize| {
+            limits
+                .as_ref()
+                .and_then(|limits| limits.receivers.get(at)?.as_deref())
+        };
         let lines = self
             .sent
             .receivers
@@ -85,23 +112,39 @@ impl Report<'_> {
             .enumerate()
             .map(|(at, report)| receiver_line(report, self.sent.sent_bytes, limit(at)));
         let lines: String = lines.collect();
-        let limited = limits.as_ref().map_or(String::new(), |limits| format!("\nlimited by: {}", limits.whole));
-        let others =
-            limits.as_ref().and_then(|limits| limits.others.as_ref()).filter(|others| !limited.contains(*others));
+        let limited = limits.as_ref().map_or(String::new(), |limits| {
+            format!("\nlimited by: {}", limits.whole)
+        });
+        let others = limits
+            .as_ref()
+            .and_then(|limits| limits.others.as_ref())
+            .filter(|others| !limited.contains(*others));
         let others = others.map_or(String::new(), |others| format!("\nbeside it: {others}"));
         let away: String = self.left_out.iter().map(LeftOut::to_line).collect();
         let damaged: String = self.damaged().map(|line| format!("{line}\n")).collect();
-        let plan = self.sent.choice.as_ref().map_or(String::new(), |choice| format!("\n{}", choice.reason));
-        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| match self.predicted_range() {
-            Some([least, most]) => format!(" (not sure: {least:.3} to {most:.3} predicted)"),
-            None => format!(" ({seconds:.3} predicted)"),
+        let plan = self
+            .sent
+            .choice
+            .as_ref()
+            .map_or(String::new(), |choice| format!("\n{}", choice.reason));
+        let predicted = self.predicted_seconds().map_or(String::new(), |seconds| {
+            match self.predicted_range() {
+                Some([least, most]) => format!(" (not sure: {least:.3} to {most:.3} predicted)"),
+                None => format!(" ({seconds:.3} predicted)"),
+            }
         });
-        let part = self.sent.sent_bytes.map_or(String::new(), |bytes| format!(" ({} sent)", units::bytes(bytes)));
+        let part = self.sent.sent_bytes.map_or(String::new(), |bytes| {
+            format!(" ({} sent)", units::bytes(bytes))
+        });
         let rate = self.sent.sent_bytes.map_or_else(
             || self.sent.goodput_bits_per_second(),
             |part| part.min(self.sent.bytes()) as f64 * 8.0 / self.seconds().max(1e-9),
         );
-        let preset = if self.preset == Preset::Default { String::new() } else { format!(" (preset {})", self.preset) };
+        let preset = if self.preset == Preset::Default {
+            String::new()
+        } else {
+            format!(" (preset {})", self.preset)
+        };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
              frames sent, {} again){plan}{others}{limited}",
@@ -118,14 +161,34 @@ impl Report<'_> {
 
     fn damaged(&self) -> impl Iterator<Item = String> {
         let mut hops: BTreeMap<(Option<&str>, String), (usize, u64)> = BTreeMap::new();
-        for Damage { bytes, is_hash_list, from, to } in &self.sent.damages {
-            let (pieces, most) = hops.entry((from.as_deref(), nodeset::fold(to))).or_default();
-            let bytes = if *is_hash_list { 0 } else { bytes.end - bytes.start };
+        for Damage {
+            bytes,
+            is_hash_list,
+            from,
+            to,
+        } in &self.sent.damages
+        {
+            let (pieces, most) = hops
+                .entry((from.as_deref(), nodeset::fold(to)))
+                .or_default();
+            let bytes = if *is_hash_list {
+                0
+            } else {
+                bytes.end - bytes.start
+            };
             (*pieces, *most) = (*pieces + 1, bytes.max(*most));
         }
         hops.into_iter().map(|((from, to), (pieces, most))| {
-            let (noun, were) = if pieces == 1 { ("piece", "was") } else { ("pieces", "were") };
-            let most = if most == 0 { String::new() } else { format!(" of {}", units::bytes(most)) };
+            let (noun, were) = if pieces == 1 {
+                ("piece", "was")
+            } else {
+                ("pieces", "were")
+            };
+            let most = if most == 0 {
+                String::new()
+            } else {
+                format!(" of {}", units::bytes(most))
+            };
             let from = from.map_or(String::new(), |from| format!("{from} "));
             format!("{from}-> {to}: {pieces} {noun}{most} came damaged and {were} sent again")
         })
@@ -165,8 +228,13 @@ impl Report<'_> {
             "run": self.run,
         });
         if let Some(failure) = self.given_up {
-            let Value::Object(fields) = failure.to_json() else { unreachable!("it is an object") };
-            object.as_object_mut().expect("it is an object").extend(fields);
+            let Value::Object(fields) = failure.to_json() else {
+                unreachable!("it is an object")
+            };
+            object
+                .as_object_mut()
+                .expect("it is an object")
+                .extend(fields);
         } else if let Some(limits) = limits(&object) {
             object["limited_by"] = json!(limits.whole);
             for (at, limit) in limits.receivers.into_iter().enumerate() {
@@ -178,7 +246,11 @@ impl Report<'_> {
 
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
-        let text = if is_page(path) { page_of(self.to_json())? } else { self.to_json().to_string() };
+        let text = if is_page(path) {
+            page_of(self.to_json())?
+        } else {
+            self.to_json().to_string()
+        };
         settings::save(path, &text)
     }
 
@@ -188,13 +260,21 @@ impl Report<'_> {
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // The model does not include joining, verifying and syncing.
-        let range = self.sent.choice.as_ref().map_or([predicted; 2], |choice| choice.range_seconds());
+        let range = self
+            .sent
+            .choice
+            .as_ref()
+            .map_or([predicted; 2], |choice| choice.range_seconds());
         let is_within = (range[0]..=range[1]).contains(&self.seconds());
         if is_within || !is_surprising(self.seconds(), predicted) {
             return None;
         }
         // The bytes may have come slowly, as those of a pipe do.
-        let is_of_known_length = self.sent.choice.as_ref().is_some_and(|choice| choice.size_bytes.is_some());
+        let is_of_known_length = self
+            .sent
+            .choice
+            .as_ref()
+            .is_some_and(|choice| choice.size_bytes.is_some());
         let help = match error < 0.0 {
             true if self.is_calibrated => {
                 ": the calibration is of a slower network; measure again with `ethbcast probe`"
@@ -204,7 +284,10 @@ impl Report<'_> {
             false => return None,
         };
         let (actual, times) = (duration(self.seconds()), format!("{:+.0} %", error * 100.0));
-        Some(format!("took {actual}, {times} of the {} predicted{help}", duration(predicted)))
+        Some(format!(
+            "took {actual}, {times} of the {} predicted{help}",
+            duration(predicted)
+        ))
     }
 }
 
@@ -228,9 +311,13 @@ pub fn run(sent: &SendReport, session: &Session, options: &SendOptions, group: &
 
 pub fn print_nothing_missing(form: Form, quiet: bool) -> anyhow::Result<()> {
     match (form, quiet) {
-        (Form::Lines, false) => report("nothing is missing: by the last report all receivers have verified everything"),
+        (Form::Lines, false) => {
+            report("nothing is missing: by the last report all receivers have verified everything")
+        }
         (Form::Lines, true) => Ok(()),
-        (Form::Object | Form::Stream, _) => report_object(&json!({ "schema": 1, "receivers": [] }), form),
+        (Form::Object | Form::Stream, _) => {
+            report_object(&json!({ "schema": 1, "receivers": [] }), form)
+        }
     }
 }
 
@@ -243,22 +330,45 @@ fn contended_json(load: &CableLoad) -> Value {
 }
 
 fn damage_json(damage: &Damage) -> Value {
-    let Damage { bytes, is_hash_list, from, to } = damage;
+    let Damage {
+        bytes,
+        is_hash_list,
+        from,
+        to,
+    } = damage;
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_hash_list, "from": from, "to": to })
 }
 
 /// A receiver, its outcome, and the cause that limited it. If only a `part` of the bytes was sent,
 /// the rate is of that part.
 fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
-    let MemberReport { host, outcome, bytes, took, text, .. } = report;
+    let MemberReport {
+        host,
+        outcome,
+        bytes,
+        took,
+        text,
+        ..
+    } = report;
     let (word, text) = outcome.status_and_reason(text);
     let seconds = took.as_secs_f64();
     let is_rated = *outcome == Outcome::Delivered && seconds > 0.0;
     let carried = part.map_or(*bytes, |part| part.min(*bytes));
-    let rate = if is_rated { units::rate(carried as f64 * 8.0 / seconds) } else { String::new() };
-    let text = if text.is_empty() { String::new() } else { format!("  {text}") };
+    let rate = if is_rated {
+        units::rate(carried as f64 * 8.0 / seconds)
+    } else {
+        String::new()
+    };
+    let text = if text.is_empty() {
+        String::new()
+    } else {
+        format!("  {text}")
+    };
     let limit = limit.map_or(String::new(), |limit| format!("  limited by {limit}"));
-    let line = format!("{host:<16} {word:<12} {:>12}  {seconds:>8.3} s  {rate:>12}{text}{limit}", units::bytes(*bytes));
+    let line = format!(
+        "{host:<16} {word:<12} {:>12}  {seconds:>8.3} s  {rate:>12}{text}{limit}",
+        units::bytes(*bytes)
+    );
     format!("{}\n", line.trim_end())
 }
 
@@ -280,12 +390,19 @@ fn receiver_json(report: &MemberReport) -> Value {
 
 /// Prints the choice and its alternatives, and the missing bytes out of `size` if receivers have
 /// some already.
-pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form: Form) -> anyhow::Result<()> {
+pub fn print(
+    choice: &Choice,
+    lacking: Option<Lacking>,
+    size: Option<u64>,
+    form: Form,
+) -> anyhow::Result<()> {
     if form != Form::Lines {
         return report_object(&to_json(choice, lacking), form);
     }
     let lines: Vec<String> = choice.candidates.iter().map(line).collect();
-    let lacking = lacking.map_or(String::new(), |lacking| format!("{}\n", words(lacking, size)));
+    let lacking = lacking.map_or(String::new(), |lacking| {
+        format!("{}\n", words(lacking, size))
+    });
     report(&format!(
         "{lacking}{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
         choice.reason,
@@ -299,21 +416,47 @@ pub fn print(choice: &Choice, lacking: Option<Lacking>, size: Option<u64>, form:
 }
 
 fn line(candidate: &Estimate) -> String {
-    let Estimate { via, segment_bytes, predicted_seconds, height, degree, .. } = candidate;
+    let Estimate {
+        via,
+        segment_bytes,
+        predicted_seconds,
+        height,
+        degree,
+        ..
+    } = candidate;
     let (predicted, segment) = (duration(*predicted_seconds), units::bytes(*segment_bytes));
-    format!("{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}", via.to_string())
+    format!(
+        "{:<20} {predicted:>12} {segment:>10} {height:>7} {degree:>7}",
+        via.to_string()
+    )
 }
 
-fn words(Lacking { together_bytes, alone_bytes }: Lacking, size: Option<u64>) -> String {
+fn words(
+    Lacking {
+        together_bytes,
+        alone_bytes,
+    }: Lacking,
+    size: Option<u64>,
+) -> String {
     let bytes = together_bytes + alone_bytes;
     let of = size.filter(|&size| size > 0).map_or(String::new(), |size| {
-        format!(" of {} ({:.2} %)", units::bytes(size), bytes as f64 * 100.0 / size as f64)
+        format!(
+            " of {} ({:.2} %)",
+            units::bytes(size),
+            bytes as f64 * 100.0 / size as f64
+        )
     });
     let alone = match alone_bytes {
         0 => String::new(),
-        alone => format!(", {} of them to single receivers, as nobody else lacks them", units::bytes(alone)),
+        alone => format!(
+            ", {} of them to single receivers, as nobody else lacks them",
+            units::bytes(alone)
+        ),
     };
-    format!("{}{of} would be sent: receivers have the rest{alone}; predicted is all of it", units::bytes(bytes))
+    format!(
+        "{}{of} would be sent: receivers have the rest{alone}; predicted is all of it",
+        units::bytes(bytes)
+    )
 }
 
 fn to_json(choice: &Choice, lacking: Option<Lacking>) -> serde_json::Value {
@@ -346,10 +489,18 @@ mod tests {
 
     #[test]
     fn a_time_is_news_if_it_is_a_quarter_and_more_than_a_moment_off() {
-        for (seconds, predicted, expected) in
-            [(0.04, 0.000_014, false), (2.0, 1.0, true), (1.2, 1.0, false), (0.5, 1.0, true), (0.051, 0.000_014, true)]
-        {
-            assert_eq!(is_surprising(seconds, predicted), expected, "{seconds} s, {predicted} s predicted");
+        for (seconds, predicted, expected) in [
+            (0.04, 0.000_014, false),
+            (2.0, 1.0, true),
+            (1.2, 1.0, false),
+            (0.5, 1.0, true),
+            (0.051, 0.000_014, true),
+        ] {
+            assert_eq!(
+                is_surprising(seconds, predicted),
+                expected,
+                "{seconds} s, {predicted} s predicted"
+            );
         }
     }
 
@@ -375,7 +526,10 @@ mod tests {
             "n1               verified        64.00 MiB     5.588 s   96.1 Mbit/s  limited by a host behind it\n"
         );
         let part = receiver_line(&delivered, Some(16 << 20), None);
-        assert!(part.contains("64.00 MiB") && part.contains("24.0 Mbit/s"), "the rate of what was sent: {part}");
+        assert!(
+            part.contains("64.00 MiB") && part.contains("24.0 Mbit/s"),
+            "the rate of what was sent: {part}"
+        );
         assert_eq!(
             receiver_line(&report(Outcome::Died, "its process has ended"), None, None),
             "n1               died            64.00 MiB     5.588 s                its process has ended\n"

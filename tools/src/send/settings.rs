@@ -3,7 +3,9 @@
 use super::outcome::{ABSENT, REFUSED};
 use crate::args::{ResumeArgs, SendArgs};
 use crate::exit::{Code, Failure, WithCode, fail};
-use crate::inputs::{admit, check_preset, read_calibration_for, read_plan, read_route, read_topology};
+use crate::inputs::{
+    admit, check_preset, read_calibration_for, read_plan, read_route, read_topology,
+};
 use crate::{inputs, key, report, session, whole_file};
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
@@ -29,7 +31,10 @@ pub struct Settings {
 
 impl Settings {
     pub fn resolve(args: &SendArgs) -> anyhow::Result<Settings> {
-        let mut options = SendOptions { wire: session::wire(&args.wire), ..SendOptions::new() };
+        let mut options = SendOptions {
+            wire: session::wire(&args.wire),
+            ..SendOptions::new()
+        };
         (options.wire.keys, options.auth_only) = (key::sending(&args.key)?, args.auth_only);
         args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
@@ -39,7 +44,11 @@ impl Settings {
         options.route = match &args.plan {
             Some(path) => {
                 let plan = read_plan(path)?;
-                let contention = if args.allow_contention { Contention::Allowed } else { Contention::Refused };
+                let contention = if args.allow_contention {
+                    Contention::Allowed
+                } else {
+                    Contention::Refused
+                };
                 verdict = admit(&plan, options.topology.as_ref(), contention)?;
                 Route::Saved(Box::new(plan))
             }
@@ -61,13 +70,18 @@ impl Settings {
         }
         options.push_bytes = args.push_bytes;
         if args.push_bytes.is_some() && args.preset != Preset::PushPull {
-            return fail(Code::Usage, "--push-bytes is a number of one protocol: add --via cast --preset push-pull");
+            return fail(
+                Code::Usage,
+                "--push-bytes is a number of one protocol: add --via cast --preset push-pull",
+            );
         }
         let calibration = |path| read_calibration_for(path, options.topology.as_ref());
         options.calibration = args.calibration.as_deref().map(calibration).transpose()?;
         options.max_wait = args.max_wait.map(Duration::from_secs_f64);
         (options.wire.mtu_bytes, options.wire.priority) = (args.mtu, args.priority);
-        let yielding = args.nice.then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
+        let yielding = args
+            .nice
+            .then(|| args.rate.unwrap_or(Rate::HIGHEST).yielding());
         options.rate = yielding.or(args.rate).map(RateLimit::new);
         options.greedy = args.greedy;
         if args.nice && options.on_slow == OnSlow::Demote {
@@ -83,8 +97,18 @@ impl Settings {
         let at_enter = options.start.is_some();
         // `ethbcast ctl start` can start any session.
         options.start.get_or_insert_default();
-        let topology_name = args.topology.as_ref().map(|path| path.display().to_string()).unwrap_or_default();
-        Ok(Settings { options, verdict, at_enter, last_run, topology_name })
+        let topology_name = args
+            .topology
+            .as_ref()
+            .map(|path| path.display().to_string())
+            .unwrap_or_default();
+        Ok(Settings {
+            options,
+            verdict,
+            at_enter,
+            last_run,
+            topology_name,
+        })
     }
 
     /// Checks that the topology contains this host and that the plan fits its MTU, before receivers
@@ -92,22 +116,31 @@ impl Settings {
     pub fn check_station(&self, station: &Station) -> anyhow::Result<()> {
         if let Route::Saved(plan) = &self.options.route {
             let frame_payload_bytes = u64::from(station.payload_bytes());
-            plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+            plan.check_segment(frame_payload_bytes * MAX_ATOMIC_SEGMENT_FRAMES)
+                .code(Code::Usage)?;
         }
         self.check_host(&station.host)
     }
 
     fn check_host(&self, host: &str) -> anyhow::Result<()> {
         let topology = self.options.topology.as_ref();
-        let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else { return Ok(()) };
+        let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else {
+            return Ok(());
+        };
         let known = nodeset::fold(topology.hosts());
-        let text =
-            format!("{} names no host {host}, only {known}: say which of them this is with --host", self.topology_name);
+        let text = format!(
+            "{} names no host {host}, only {known}: say which of them this is with --host",
+            self.topology_name
+        );
         fail(Code::Usage, text)
     }
 }
 
-fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut SendOptions) -> anyhow::Result<()> {
+fn read_audience(
+    args: &SendArgs,
+    last_run: Option<&LastRun>,
+    options: &mut SendOptions,
+) -> anyhow::Result<()> {
     options.receivers = args.receivers.map(usize::from);
     options.min_receivers = args.min_receivers.map(usize::from);
     if let Some(hosts) = &args.hosts {
@@ -117,7 +150,11 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Send
         options.hosts = last.hosts(args.resume.only_missing);
     }
     let most = options.receivers.unwrap_or(usize::MAX);
-    let named = if options.hosts.is_empty() { usize::MAX } else { options.hosts.len() };
+    let named = if options.hosts.is_empty() {
+        usize::MAX
+    } else {
+        options.hosts.len()
+    };
     for (option, count, most, all) in [
         ("--min-receivers", options.min_receivers, most, "-n"),
         ("--min-receivers", options.min_receivers, named, "--hosts"),
@@ -130,7 +167,11 @@ fn read_audience(args: &SendArgs, last_run: Option<&LastRun>, options: &mut Send
             );
         }
     }
-    if options.receivers.is_some() || options.min_receivers.is_some() || args.hosts.is_some() || last_run.is_some() {
+    if options.receivers.is_some()
+        || options.min_receivers.is_some()
+        || args.hosts.is_some()
+        || last_run.is_some()
+    {
         return Ok(());
     }
     if args.source.iter().any(|source| source == "-")
@@ -156,7 +197,13 @@ pub struct LastRun {
 
 impl LastRun {
     pub fn read(args: &ResumeArgs) -> anyhow::Result<Option<LastRun>> {
-        let Some(path) = args.report.as_ref().filter(|_| args.resume || args.only_missing) else { return Ok(None) };
+        let Some(path) = args
+            .report
+            .as_ref()
+            .filter(|_| args.resume || args.only_missing)
+        else {
+            return Ok(None);
+        };
         if report::is_page(path) {
             let text = "--resume and --only-missing read the last report, and a page is for people: keep reports as \
                         JSON, --report run.json, and make pages of them by `ethbcast report run.json --out run.html`";
@@ -164,35 +211,69 @@ impl LastRun {
         }
         let text = fs::read_to_string(path).map_err(|error| {
             let help = "send once with --report FILE, or name the hosts with --hosts";
-            Failure::new(Code::System, format!("cannot read the last report {}: {error}; {help}", path.display()))
+            Failure::new(
+                Code::System,
+                format!(
+                    "cannot read the last report {}: {error}; {help}",
+                    path.display()
+                ),
+            )
         })?;
         match LastRun::parse(&text) {
             Ok(last) => Ok(Some(last)),
             Err(why) => fail(
                 Code::Usage,
-                format!("{} {why}; name the hosts with --hosts, or send to all with -n", path.display()),
+                format!(
+                    "{} {why}; name the hosts with --hosts, or send to all with -n",
+                    path.display()
+                ),
             ),
         }
     }
 
     fn parse(text: &str) -> Result<LastRun, String> {
         let report = report::object(text)?;
-        let receiver = |one: &Value| Some((one["host"].as_str()?.to_owned(), one["status"].as_str()? == VERIFIED));
-        let receivers = report["receivers"].as_array().and_then(|all| all.iter().map(receiver).collect());
-        let mut receivers: Vec<(String, bool)> = receivers.ok_or("is no report of `send`: it names no receivers")?;
+        let receiver = |one: &Value| {
+            Some((
+                one["host"].as_str()?.to_owned(),
+                one["status"].as_str()? == VERIFIED,
+            ))
+        };
+        let receivers = report["receivers"]
+            .as_array()
+            .and_then(|all| all.iter().map(receiver).collect());
+        let mut receivers: Vec<(String, bool)> =
+            receivers.ok_or("is no report of `send`: it names no receivers")?;
         // Hosts that were wanted and did not take part lack the bytes, too.
-        let is_wanted = |one: &&Value| [REFUSED, ABSENT].map(Some).contains(&one["status"].as_str());
-        let left_out = report["left_out"].as_array().into_iter().flatten().filter(is_wanted);
-        receivers.extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
+        let is_wanted = |one: &&Value| {
+            [REFUSED, ABSENT]
+                .map(Some)
+                .contains(&one["status"].as_str())
+        };
+        let left_out = report["left_out"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter(is_wanted);
+        receivers
+            .extend(left_out.filter_map(|one| Some((one["host"].as_str()?.to_owned(), false))));
         if receivers.is_empty() {
             return Err("is the report of a run without receivers".to_owned());
         }
-        Ok(LastRun { bytes: report["bytes"].as_u64().filter(|_| !report["blake3"].is_null()), receivers })
+        Ok(LastRun {
+            bytes: report["bytes"]
+                .as_u64()
+                .filter(|_| !report["blake3"].is_null()),
+            receivers,
+        })
     }
 
     /// Returns the hosts of this run: all, or those that have not verified the bytes.
     pub fn hosts(&self, only_missing: bool) -> Vec<String> {
-        let wanted = self.receivers.iter().filter(|(_, verified)| !(only_missing && *verified));
+        let wanted = self
+            .receivers
+            .iter()
+            .filter(|(_, verified)| !(only_missing && *verified));
         wanted.map(|(host, _)| host.clone()).collect()
     }
 
@@ -219,11 +300,16 @@ pub fn save(path: &Path, report: &str) -> anyhow::Result<()> {
 
 /// Checks before the transfer that the report's file can be written.
 pub fn try_place(path: Option<&Path>) -> anyhow::Result<()> {
-    path.map_or(Ok(()), |path| whole_file::try_place(path).map_err(|error| unwritable(path, &error)))
+    path.map_or(Ok(()), |path| {
+        whole_file::try_place(path).map_err(|error| unwritable(path, &error))
+    })
 }
 
 fn unwritable(path: &Path, error: &io::Error) -> anyhow::Error {
-    let text = format!("cannot write the report to {}: {error}; give --report another FILE", path.display());
+    let text = format!(
+        "cannot write the report to {}: {error}; give --report another FILE",
+        path.display()
+    );
     Failure::new(Code::System, text).into()
 }
 
@@ -247,11 +333,20 @@ mod tests {
         assert_eq!(last.hosts(false), ["n1", "n2", "n3", "n4", "n5"]);
         assert!(last.check_source(Some(7)).is_ok() && last.check_source(None).is_ok());
         let text = last.check_source(Some(8)).expect_err("another").to_string();
-        assert!(text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"), "{text}");
+        assert!(
+            text.contains("7 bytes, SOURCE has 8") && text.contains("without --only-missing"),
+            "{text}"
+        );
         let unfinished = LastRun::parse(&report_text(1, "null")).expect("a report");
-        assert!(unfinished.check_source(Some(8)).is_ok(), "its end was not reached");
+        assert!(
+            unfinished.check_source(Some(8)).is_ok(),
+            "its end was not reached"
+        );
         let alone = r#"{"schema":1,"receivers":[],"left_out":[{"host":"n4","status":"absent"}]}"#;
-        assert_eq!(LastRun::parse(alone).expect("nobody joined").hosts(true), ["n4"]);
+        assert_eq!(
+            LastRun::parse(alone).expect("nobody joined").hosts(true),
+            ["n4"]
+        );
     }
 
     #[test]
@@ -261,8 +356,14 @@ mod tests {
             ("{}".to_owned(), "names no schema"),
             ("no json".to_owned(), "no report of `send`"),
             (r#"{"schema":1}"#.to_owned(), "names no receivers"),
-            (r#"{"schema":1,"receivers":[]}"#.to_owned(), "without receivers"),
-            (r#"{"schema":1,"receivers":[{"host":3}]}"#.to_owned(), "names no receivers"),
+            (
+                r#"{"schema":1,"receivers":[]}"#.to_owned(),
+                "without receivers",
+            ),
+            (
+                r#"{"schema":1,"receivers":[{"host":3}]}"#.to_owned(),
+                "names no receivers",
+            ),
         ] {
             let why = LastRun::parse(&text).expect_err("it is none");
             assert!(why.contains(word), "{why}");

@@ -6,7 +6,8 @@ use ethbcast_collectives::membership::is_shown;
 use ethbcast_collectives::session::live::Content;
 use ethbcast_content::command::hides_failures;
 use ethbcast_content::source::{
-    Exclusion, Losses, Opened, Opening, Order, Owners, Selection, SourceError, Unpack, has_rights, has_xattrs,
+    Exclusion, Losses, Opened, Opening, Order, Owners, Selection, SourceError, Unpack, has_rights,
+    has_xattrs,
 };
 use std::ffi::OsStr;
 use std::os::unix::fs::FileTypeExt;
@@ -25,8 +26,16 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
         Decompress::Receivers => Unpack::Receivers,
     });
     let limits = [args.max_wait, args.patience.timeout].into_iter().flatten();
-    let patience = Some(limits.reduce(f64::min).map_or(PATIENCE, Duration::from_secs_f64));
-    let opening = Opening { allow_changing: args.allow_changing, unpack, patience };
+    let patience = Some(
+        limits
+            .reduce(f64::min)
+            .map_or(PATIENCE, Duration::from_secs_f64),
+    );
+    let opening = Opening {
+        allow_changing: args.allow_changing,
+        unpack,
+        patience,
+    };
     // The decompressed size is not the announced one.
     if args.size.is_some() && unpack == Some(Unpack::Root) {
         return fail(
@@ -42,7 +51,10 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
             Opened::command(command, args.size, opening)
         }
         (None, sources) if args.size.is_some() && sources.iter().any(|one| one != "-") => {
-            return fail(Code::Usage, "--size is for stdin and --pipe: a file has a size of its own, leave it out");
+            return fail(
+                Code::Usage,
+                "--size is for stdin and --pipe: a file has a size of its own, leave it out",
+            );
         }
         (None, [one]) if one == "-" => Opened::stdin(args.size, opening),
         (None, [one]) if !Path::new(one).is_dir() => {
@@ -50,19 +62,32 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
             check_kept(path, &args.tree)?;
             check_name(path, args)?;
             if !args.tree.xattrs && has_rights(path) {
-                warn(args, "SOURCE has capabilities or access lists (ACLs), which a single file is sent without");
+                warn(
+                    args,
+                    "SOURCE has capabilities or access lists (ACLs), which a single file is sent without",
+                );
             }
             if path.metadata().is_ok_and(|one| one.file_type().is_fifo()) {
-                warn(args, &format!("SOURCE {} is a fifo: waiting for a process that writes to it", path.display()));
+                warn(
+                    args,
+                    &format!(
+                        "SOURCE {} is a fifo: waiting for a process that writes to it",
+                        path.display()
+                    ),
+                );
             }
             Opened::file(path, opening)
         }
         (None, several) if several.iter().any(|one| one == "-") => {
-            let text = "stdin cannot be sent with other SOURCEs: send it alone, or give its file a name";
+            let text =
+                "stdin cannot be sent with other SOURCEs: send it alone, or give its file a name";
             return fail(Code::Usage, text);
         }
         (None, _) if unpack.is_some() => {
-            return fail(Code::Usage, "--decompress is for one image: send the files of a directory as they are");
+            return fail(
+                Code::Usage,
+                "--decompress is for one image: send the files of a directory as they are",
+            );
         }
         (None, trees) => {
             let trees: Vec<PathBuf> = trees.iter().map(PathBuf::from).collect();
@@ -70,7 +95,11 @@ pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
         }
     };
     let opened = opened.map_err(refused)?;
-    opened.tree.iter().flat_map(|tree| words(tree.losses(), args.tree.follow)).for_each(|text| warn(args, &text));
+    opened
+        .tree
+        .iter()
+        .flat_map(|tree| words(tree.losses(), args.tree.follow))
+        .for_each(|text| warn(args, &text));
     Ok(opened)
 }
 
@@ -82,7 +111,11 @@ fn warn(args: &SendArgs, text: &str) {
 
 fn words(losses: &Losses, follows: bool) -> Vec<String> {
     let counted = |count: usize, one: &str, several: &str| {
-        if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
+        if count == 1 {
+            format!("1 {one}")
+        } else {
+            format!("{count} {several}")
+        }
     };
     let mut words = Vec::new();
     let links = &losses.links_out;
@@ -92,14 +125,29 @@ fn words(losses: &Losses, follows: bool) -> Vec<String> {
             "link leads out of SOURCE and is sent as it is",
             "links lead out of SOURCE and are sent as they are",
         );
-        let help = if follows { "what they lead to is not there" } else { "--follow sends what they lead to" };
-        words.push(format!("{count}, the first is {} -> {}: {help}", at.display(), target.display()));
+        let help = if follows {
+            "what they lead to is not there"
+        } else {
+            "--follow sends what they lead to"
+        };
+        words.push(format!(
+            "{count}, the first is {} -> {}: {help}",
+            at.display(),
+            target.display()
+        ));
     }
     let rights = &losses.unsent_rights;
     if let Some(at) = &rights.first {
-        let count = counted(rights.count, "file or directory has", "files or directories have");
+        let count = counted(
+            rights.count,
+            "file or directory has",
+            "files or directories have",
+        );
         let help = "which are sent with --xattrs alone";
-        words.push(format!("{count} capabilities or access lists (ACLs), {help}; the first is {}", at.display()));
+        words.push(format!(
+            "{count} capabilities or access lists (ACLs), {help}; the first is {}",
+            at.display()
+        ));
     }
     words
 }
@@ -118,13 +166,28 @@ fn check_name(file: &Path, args: &SendArgs) -> anyhow::Result<()> {
     fail(Code::Usage, text)
 }
 
-pub fn named<'a>(content: Content<'a>, is_tree: bool, name: Option<&str>) -> anyhow::Result<Content<'a>> {
+pub fn named<'a>(
+    content: Content<'a>,
+    is_tree: bool,
+    name: Option<&str>,
+) -> anyhow::Result<Content<'a>> {
     let Some(name) = name else { return Ok(content) };
     if is_tree {
-        return fail(Code::Usage, "--as is a name for one file: directories keep theirs, leave it out");
+        return fail(
+            Code::Usage,
+            "--as is a name for one file: directories keep theirs, leave it out",
+        );
     }
-    if name.is_empty() || name.contains('/') || name == "." || name == ".." || !name.chars().all(is_shown) {
-        return fail(Code::Usage, format!("--as {name:?} is no name of a file: give one without a directory"));
+    if name.is_empty()
+        || name.contains('/')
+        || name == "."
+        || name == ".."
+        || !name.chars().all(is_shown)
+    {
+        return fail(
+            Code::Usage,
+            format!("--as {name:?} is no name of a file: give one without a directory"),
+        );
     }
     Ok(content.named(name, name))
 }
@@ -166,15 +229,26 @@ fn selection(args: &TreeArgs, allow_changing: bool) -> anyhow::Result<Selection>
 }
 
 fn refused(error: SourceError) -> Failure {
-    Failure::new(if error.is_usage() { Code::Usage } else { Code::System }, error)
+    Failure::new(
+        if error.is_usage() {
+            Code::Usage
+        } else {
+            Code::System
+        },
+        error,
+    )
 }
 
 /// Returns the patterns of the command line, preceded by those of the files that it names.
 fn exclusion(args: &TreeArgs) -> anyhow::Result<Exclusion> {
     let mut patterns = Vec::new();
     for path in &args.exclude_from {
-        let text = std::fs::read_to_string(path)
-            .map_err(|error| Failure::new(Code::System, format!("cannot read {}: {error}", path.display())))?;
+        let text = std::fs::read_to_string(path).map_err(|error| {
+            Failure::new(
+                Code::System,
+                format!("cannot read {}: {error}", path.display()),
+            )
+        })?;
         patterns.extend(text.lines().map(str::to_owned));
     }
     patterns.extend(args.exclude.iter().cloned());

@@ -12,8 +12,9 @@ use std::{io, thread};
 
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
-/// Start with this number of receivers, but no sooner than `min_wait` after the first join; at `max_wait` after the
-/// first join, whatever their number; or at `after` from the beginning, as soon as there is a receiver.
+/// Start with this number of receivers, but no sooner than `min_wait` after the first join; at
+/// `max_wait` after the first join, whatever their number; or at `after` from the beginning, as
+/// soon as there is a receiver.
 #[derive(Clone, Copy, Debug)]
 pub struct StartRule {
     pub receivers: Option<usize>,
@@ -25,7 +26,12 @@ pub struct StartRule {
 
 /// Starts the session by the rule, or at Enter if the options permit. Fails if the system has no
 /// room for a thread.
-pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
+pub fn watch(
+    rule: Option<StartRule>,
+    at_enter: bool,
+    bar: &Arc<Bar>,
+    options: &SendOptions,
+) -> io::Result<()> {
     match rule {
         Some(rule) => rule.watch(bar, options),
         None if at_enter => start_at_enter(bar, options),
@@ -34,7 +40,9 @@ pub fn watch(rule: Option<StartRule>, at_enter: bool, bar: &Arc<Bar>, options: &
 }
 
 fn start_at_enter(bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
-    let Some(start) = options.start.clone() else { return Ok(()) };
+    let Some(start) = options.start.clone() else {
+        return Ok(());
+    };
     let bar = Arc::clone(bar);
     // The thread is detached and ends with the process.
     let wait = move || {
@@ -46,7 +54,10 @@ fn start_at_enter(bar: &Arc<Bar>, options: &SendOptions) -> io::Result<()> {
             }
         }
     };
-    thread::Builder::new().name("enter".to_owned()).spawn(wait).map(drop)
+    thread::Builder::new()
+        .name("enter".to_owned())
+        .spawn(wait)
+        .map(drop)
 }
 
 impl StartRule {
@@ -54,7 +65,9 @@ impl StartRule {
         if self.at_enter {
             start_at_enter(bar, options)?;
         }
-        let Some(start) = options.start.clone() else { return Ok(()) };
+        let Some(start) = options.start.clone() else {
+            return Ok(());
+        };
         let (bar, began) = (Arc::clone(bar), Instant::now());
         // The thread is detached and ends with the process.
         let wait = move || {
@@ -70,7 +83,10 @@ impl StartRule {
                 thread::sleep(POLL_INTERVAL);
             }
         };
-        thread::Builder::new().name("start".to_owned()).spawn(wait).map(drop)
+        thread::Builder::new()
+            .name("start".to_owned())
+            .spawn(wait)
+            .map(drop)
     }
 
     /// Whether to start at this time since the beginning and since the first join.
@@ -87,19 +103,30 @@ impl StartRule {
 /// than the options say.
 pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<StartRule>) {
     let station = session.station();
-    let how_many = match (options.receivers, options.min_receivers, options.hosts.len()) {
+    let how_many = match (
+        options.receivers,
+        options.min_receivers,
+        options.hosts.len(),
+    ) {
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
         (None, Some(least), 0) => format!("receivers, {least} at least"),
         (Some(count), None, 0) => units::receivers(count),
         (Some(count), Some(least), 0) => format!("{}, {least} at least", units::receivers(count)),
         (count, _, hosts) => {
-            let some = count.filter(|&count| count < hosts).map_or(String::new(), |count| format!("{count} of "));
+            let some = count
+                .filter(|&count| count < hosts)
+                .map_or(String::new(), |count| format!("{count} of "));
             format!("{some}{}", nodeset::fold(&options.hosts))
         }
     };
     let fewer = rule
         .and_then(|rule| rule.max_wait.or(rule.after))
-        .map_or(String::new(), |after| format!(", or for those that are there {} s later", after.as_secs_f64()));
+        .map_or(String::new(), |after| {
+            format!(
+                ", or for those that are there {} s later",
+                after.as_secs_f64()
+            )
+        });
     let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
     bar.line(format!(
         "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",
@@ -121,10 +148,17 @@ mod tests {
             after: None,
             at_enter: false,
         };
-        let is_time = |since_first, joined| rule.is_time(seconds(1000), Some(seconds(since_first)), joined);
-        assert!(!is_time(19, 5) && is_time(20, 5), "five are there, min-wait has to pass");
+        let is_time =
+            |since_first, joined| rule.is_time(seconds(1000), Some(seconds(since_first)), joined);
+        assert!(
+            !is_time(19, 5) && is_time(20, 5),
+            "five are there, min-wait has to pass"
+        );
         assert!(!is_time(24, 4) && is_time(25, 5), "the fifth comes later");
         assert!(!is_time(79, 4) && is_time(80, 4), "max-wait, with four");
-        assert!(!rule.is_time(seconds(1000), None, 0), "nobody yet, for as long as it takes");
+        assert!(
+            !rule.is_time(seconds(1000), None, 0),
+            "nobody yet, for as long as it takes"
+        );
     }
 }

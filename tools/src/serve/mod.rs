@@ -51,7 +51,10 @@ struct Server {
 }
 
 pub fn run(args: RecvArgs) -> anyhow::Result<()> {
-    args.unused.given().into_iter().for_each(|names| print_ignored(&names));
+    args.unused
+        .given()
+        .into_iter()
+        .for_each(|names| print_ignored(&names));
     let groups = check(&args)?;
     let keys = key::serving(&args.key)?;
     rights::confine(&recv::needs(&args, keys.is_some(), None))?;
@@ -59,9 +62,13 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     let (serve_log, heard) = ServeLog::channel();
     let ear = serve_log.clone();
     let signals = [Signal::SIGHUP, Signal::SIGTERM, Signal::SIGINT];
-    signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal))).code(Code::System)?;
+    signals::listen(&signals, move |signal| ear.send(ServeEvent::Signal(signal)))
+        .code(Code::System)?;
     let supervisor = Supervisor::of_environment().code(Code::System)?;
-    let until = args.patience.timeout.map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
+    let until = args
+        .patience
+        .timeout
+        .map(|seconds| Instant::now() + Duration::from_secs_f64(seconds));
     let mut server = Server {
         registry: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
@@ -95,7 +102,10 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     }
     if args.pipe.is_none() && !Path::new(&dest).is_dir() {
         let text = "--serve needs a directory, and {} is none: make it with `mkdir -p {}`";
-        return fail(Code::System, text.replace("{}", &dest.display().to_string()));
+        return fail(
+            Code::System,
+            text.replace("{}", &dest.display().to_string()),
+        );
     }
     if args.pipe.is_some() && args.verify.is_some() {
         recv::dest(args)?;
@@ -106,7 +116,10 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
     }
     let sockets = args.port_fd.len();
     if sockets > 0 && sockets != groups.len() {
-        let text = format!("{sockets} packet sockets for {} groups: give --port-fd once for each", groups.len());
+        let text = format!(
+            "{sockets} packet sockets for {} groups: give --port-fd once for each",
+            groups.len()
+        );
         return fail(Code::Usage, text);
     }
     if args.wire.over.is_unicast() && groups.len() > 1 {
@@ -124,13 +137,21 @@ impl Server {
             }
             let port_fd = self.args.port_fd.get(number).copied();
             let (registry, args) = (Arc::clone(&self.registry), Arc::clone(&self.args));
-            let worker =
-                Arc::new(Worker::new(group, registry, args, self.keys.clone(), port_fd, self.serve_log.clone()));
+            let worker = Arc::new(Worker::new(
+                group,
+                registry,
+                args,
+                self.keys.clone(),
+                port_fd,
+                self.serve_log.clone(),
+            ));
             self.workers.insert(group.clone(), Arc::clone(&worker));
             self.unopened.insert(group.clone(), false);
             let (group, serve_log) = (group.clone(), self.serve_log.clone());
             let thread = std::thread::Builder::new().name("group".to_owned());
-            thread.spawn(move || serve_log.send(ServeEvent::Ended(group, worker.run()))).code(Code::System)?;
+            thread
+                .spawn(move || serve_log.send(ServeEvent::Ended(group, worker.run())))
+                .code(Code::System)?;
         }
         Ok(())
     }
@@ -139,15 +160,25 @@ impl Server {
         let every = self.supervisor.ticks_every();
         let mut tick = Instant::now();
         loop {
-            let next = every.map(|every| tick + every).into_iter().chain(self.until).min();
-            let wait = next.map_or(IDLE_WAIT, |next| next.saturating_duration_since(Instant::now()));
+            let next = every
+                .map(|every| tick + every)
+                .into_iter()
+                .chain(self.until)
+                .min();
+            let wait = next.map_or(IDLE_WAIT, |next| {
+                next.saturating_duration_since(Instant::now())
+            });
             match self.heard.recv_timeout(wait) {
                 Ok(ServeEvent::Signal(Signal::SIGHUP)) => self.reload(),
                 Ok(ServeEvent::Signal(signal)) => return self.end(signal.as_ref()),
-                Ok(ServeEvent::Ended(group, Err(error))) => return Err(self.give_up(&group, &error)),
+                Ok(ServeEvent::Ended(group, Err(error))) => {
+                    return Err(self.give_up(&group, &error));
+                }
                 Ok(word) => self.on_event(word),
                 Err(RecvTimeoutError::Timeout) => {}
-                Err(RecvTimeoutError::Disconnected) => unreachable!("this server tells itself things, too"),
+                Err(RecvTimeoutError::Disconnected) => {
+                    unreachable!("this server tells itself things, too")
+                }
             }
             if self.until.is_some_and(|until| Instant::now() >= until) {
                 return self.end("its time is up");
@@ -164,7 +195,11 @@ impl Server {
             ServeEvent::Open(group) => drop(self.unopened.remove(&group)),
             ServeEvent::Waits(group) => drop(self.unopened.insert(group, true)),
             ServeEvent::Over { is_delivered } => {
-                *(if is_delivered { &mut self.delivered } else { &mut self.failed }) += 1
+                *(if is_delivered {
+                    &mut self.delivered
+                } else {
+                    &mut self.failed
+                }) += 1
             }
             ServeEvent::Ended(group, _) => {
                 self.workers.remove(&group);
@@ -182,7 +217,8 @@ impl Server {
         if !self.is_ready && self.unopened.values().all(|&waits| waits) {
             self.is_ready = true;
             self.log(&format!("{} into {}", self.served(), self.place()));
-            self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
+            self.supervisor
+                .notify(&format!("READY=1\nSTATUS={}", self.status()));
         } else {
             self.supervisor.notify(&format!("STATUS={}", self.status()));
         }
@@ -195,25 +231,40 @@ impl Server {
     }
 
     fn place(&self) -> String {
-        let dest = self.args.dest.as_ref().map(|dest| dest.display().to_string());
+        let dest = self
+            .args
+            .dest
+            .as_ref()
+            .map(|dest| dest.display().to_string());
         dest.or_else(|| self.args.pipe.clone()).unwrap_or_default()
     }
 
     fn served(&self) -> String {
         let groups = self.workers.keys().cloned().collect::<Vec<_>>();
         let waits = self.unopened.values().filter(|&&waits| waits).count();
-        let waits = if waits > 0 { format!(", {waits} wait for their interface") } else { String::new() };
+        let waits = if waits > 0 {
+            format!(", {waits} wait for their interface")
+        } else {
+            String::new()
+        };
         format!("serving {}{waits}", registry::shown(&groups))
     }
 
     fn status(&self) -> String {
-        let (delivered, failed, running) = (self.delivered, self.failed, self.registry.running().len());
-        format!("{}; sessions: {running} running, {delivered} received, {failed} failed", self.served())
+        let (delivered, failed, running) =
+            (self.delivered, self.failed, self.registry.running().len());
+        format!(
+            "{}; sessions: {running} running, {delivered} received, {failed} failed",
+            self.served()
+        )
     }
 
     /// Notifies the watchdog if all loops have made progress since the last time.
     fn look(&mut self) {
-        let loops = self.workers.iter().filter_map(|(group, worker)| Some((group.as_str(), worker.turns()?)));
+        let loops = self
+            .workers
+            .iter()
+            .filter_map(|(group, worker)| Some((group.as_str(), worker.turns()?)));
         let stuck = self.rounds.look(loops);
         if stuck.is_empty() {
             self.supervisor.notify("WATCHDOG=1");
@@ -224,24 +275,38 @@ impl Server {
     }
 
     fn reload(&mut self) {
-        let now = clock_gettime(ClockId::CLOCK_MONOTONIC).map(Duration::from).unwrap_or_default();
-        self.supervisor.notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
+        let now = clock_gettime(ClockId::CLOCK_MONOTONIC)
+            .map(Duration::from)
+            .unwrap_or_default();
+        self.supervisor
+            .notify(&format!("RELOADING=1\nMONOTONIC_USEC={}", now.as_micros()));
         match self.read_again() {
             Ok(()) => self.log(&format!("read the configuration again: {}", self.status())),
             Err(error) => Severity::Error.print(&format!("{error:#}; it goes on as before")),
         }
-        self.supervisor.notify(&format!("READY=1\nSTATUS={}", self.status()));
+        self.supervisor
+            .notify(&format!("READY=1\nSTATUS={}", self.status()));
     }
 
     fn read_again(&mut self) -> anyhow::Result<()> {
         let args = config::receiver_again()?;
         let wire = |args: &RecvArgs| {
-            (args.wire.interface.clone(), args.wire.host.clone(), args.wire.ether_type, args.wire.over)
+            (
+                args.wire.interface.clone(),
+                args.wire.host.clone(),
+                args.wire.ether_type,
+                args.wire.over,
+            )
         };
-        if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd {
-            return fail(Code::Usage, "another interface, host name, EtherType, carrier or --port-fd takes a restart");
+        if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd
+        {
+            return fail(
+                Code::Usage,
+                "another interface, host name, EtherType, carrier or --port-fd takes a restart",
+            );
         }
-        let [own, other] = [&*self.args, &args].map(|args| recv::needs(args, self.keys.is_some(), None));
+        let [own, other] =
+            [&*self.args, &args].map(|args| recv::needs(args, self.keys.is_some(), None));
         if own.confines() && own != other {
             let text = "another --user, and commands and privileges that take rights which it has given up, take a \
                         restart";
@@ -250,12 +315,20 @@ impl Server {
         let groups = check(&args)?;
         let is_bound = !args.port_fd.is_empty() || args.wire.over.is_unicast();
         if is_bound && groups.iter().any(|group| !self.workers.contains_key(group)) {
-            return fail(Code::Usage, "other groups take a restart with --port-fd and by unicast");
+            return fail(
+                Code::Usage,
+                "other groups take a restart with --port-fd and by unicast",
+            );
         }
         self.registry.set_most(args.serve.max_sessions.into());
         self.args = Arc::new(args);
-        self.workers.values().for_each(|worker| worker.set_args(Arc::clone(&self.args)));
-        let gone = self.workers.iter().filter(|(group, _)| !groups.contains(group));
+        self.workers
+            .values()
+            .for_each(|worker| worker.set_args(Arc::clone(&self.args)));
+        let gone = self
+            .workers
+            .iter()
+            .filter(|(group, _)| !groups.contains(group));
         gone.for_each(|(_, worker)| worker.end_after_session());
         self.groups = groups;
         self.start_workers()
@@ -268,7 +341,11 @@ impl Server {
         }
         let running = self.registry.running();
         let count = running.len();
-        let noun = if count == 1 { "session is" } else { "sessions are" };
+        let noun = if count == 1 {
+            "session is"
+        } else {
+            "sessions are"
+        };
         self.log(&format!("{why}: it ends; {count} {noun} cut off"));
         for (group, running) in &running {
             let text = format!(
@@ -282,8 +359,14 @@ impl Server {
         // Sessions that were complete at the last moment are not counted.
         match self.failed - failed_before {
             0 => Ok(()),
-            1 if count == 1 => fail(Code::SomeFailed, "the session was cut off; have it sent again"),
-            lost => fail(Code::SomeFailed, format!("{lost} of {count} sessions were cut off; have them sent again")),
+            1 if count == 1 => fail(
+                Code::SomeFailed,
+                "the session was cut off; have it sent again",
+            ),
+            lost => fail(
+                Code::SomeFailed,
+                format!("{lost} of {count} sessions were cut off; have them sent again"),
+            ),
         }
     }
 
@@ -299,9 +382,14 @@ impl Server {
         self.workers.values().for_each(|worker| worker.end());
         let until = Instant::now() + END_LIMIT;
         while !self.workers.is_empty() {
-            match self.heard.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            match self
+                .heard
+                .recv_timeout(until.saturating_duration_since(Instant::now()))
+            {
                 Ok(ServeEvent::Ended(group, _)) => drop(self.workers.remove(&group)),
-                Ok(ServeEvent::Over { is_delivered: false }) => self.failed += 1,
+                Ok(ServeEvent::Over {
+                    is_delivered: false,
+                }) => self.failed += 1,
                 Ok(
                     ServeEvent::Signal(Signal::SIGHUP)
                     | ServeEvent::Open(_)
@@ -314,7 +402,10 @@ impl Server {
         }
         if !self.workers.is_empty() {
             let groups = self.workers.keys().cloned().collect::<Vec<_>>();
-            let text = format!("not ended, as a disk or a command of --exec keeps it: {}", registry::shown(&groups));
+            let text = format!(
+                "not ended, as a disk or a command of --exec keeps it: {}",
+                registry::shown(&groups)
+            );
             Severity::Warning.print(&text);
         }
         ethbcast_content::command::Unfinished::remove_all();

@@ -21,8 +21,20 @@ pub struct Running {
 impl Running {
     /// Formats the progress as `disk.img of n0, 12.0 MiB of 64.0 MiB (18 %)`.
     pub fn status_line(&self) -> String {
-        let Running { host, source, size, bytes } = self;
-        let (source, of) = (if source.is_empty() { "a stream" } else { source }, size.map(units::bytes));
+        let Running {
+            host,
+            source,
+            size,
+            bytes,
+        } = self;
+        let (source, of) = (
+            if source.is_empty() {
+                "a stream"
+            } else {
+                source
+            },
+            size.map(units::bytes),
+        );
         let percent = size.map_or(0, |size| percent(*bytes, size));
         let of = of.map_or(String::new(), |size| format!(" of {size} ({percent} %)"));
         format!("{source} of {host}, {}{of}", units::bytes(*bytes))
@@ -43,7 +55,12 @@ struct State {
 
 impl Registry {
     pub fn new(most: usize) -> Registry {
-        Registry { state: Mutex::new(State { most, ..State::default() }) }
+        Registry {
+            state: Mutex::new(State {
+                most,
+                ..State::default()
+            }),
+        }
     }
 
     /// Sets the limit. Sessions beyond it continue.
@@ -91,7 +108,11 @@ impl Registry {
     }
 
     pub fn wake(&self) {
-        self.state.lock().wakers.values().for_each(|waker| waker.wake());
+        self.state
+            .lock()
+            .wakers
+            .values()
+            .for_each(|waker| waker.wake());
     }
 }
 
@@ -106,15 +127,29 @@ pub fn served(group: &str, allowed: &[String]) -> anyhow::Result<Vec<String>> {
     let (mut groups, mut known) = (Vec::new(), BTreeSet::new());
     for names in allowed {
         let expanded = nodeset::expand(names);
-        let names = expanded.map_err(|error| Failure::new(Code::Usage, format!("--allow-group {names}: {error}")))?;
+        let names = expanded.map_err(|error| {
+            Failure::new(Code::Usage, format!("--allow-group {names}: {error}"))
+        })?;
         groups.extend(names.into_iter().filter(|name| known.insert(name.clone())));
     }
-    if let Some(name) = groups.iter().find(|name| name.is_empty() || name.len() > MAX_GROUP_BYTES) {
-        let text = format!("the group name {name} has {} bytes: choose one of 1 to {MAX_GROUP_BYTES}", name.len());
+    if let Some(name) = groups
+        .iter()
+        .find(|name| name.is_empty() || name.len() > MAX_GROUP_BYTES)
+    {
+        let text = format!(
+            "the group name {name} has {} bytes: choose one of 1 to {MAX_GROUP_BYTES}",
+            name.len()
+        );
         return fail(Code::Usage, text);
     }
     if groups.is_empty() || groups.len() > MAX_GROUPS {
-        return fail(Code::Usage, format!("{} groups: serve 1 to {MAX_GROUPS} with --allow-group", groups.len()));
+        return fail(
+            Code::Usage,
+            format!(
+                "{} groups: serve 1 to {MAX_GROUPS} with --allow-group",
+                groups.len()
+            ),
+        );
     }
     Ok(groups)
 }
@@ -134,11 +169,18 @@ mod tests {
     #[test]
     fn sessions_up_to_the_limit_are_admitted_and_the_next_when_one_ends() {
         let registry = Registry::new(2);
-        assert_eq!(["a", "b", "c", "a"].map(|group| registry.enter(group)), [Ok(()), Ok(()), Err(2), Ok(())]);
+        assert_eq!(
+            ["a", "b", "c", "a"].map(|group| registry.enter(group)),
+            [Ok(()), Ok(()), Err(2), Ok(())]
+        );
         registry.leave("b");
         assert_eq!((registry.enter("c"), registry.enter("b")), (Ok(()), Err(2)));
         registry.set_most(1);
-        assert_eq!((registry.running().len(), registry.enter("d")), (2, Err(1)), "what runs goes on");
+        assert_eq!(
+            (registry.running().len(), registry.enter("d")),
+            (2, Err(1)),
+            "what runs goes on"
+        );
         registry.set_most(3);
         assert_eq!(registry.enter("d"), Ok(()));
     }
@@ -147,25 +189,63 @@ mod tests {
     fn running_sessions_are_described_as_far_as_known() {
         let registry = Registry::new(1);
         registry.note("a", |running| running.bytes = 1);
-        assert!(registry.running().is_empty(), "who is not in has nothing to say");
+        assert!(
+            registry.running().is_empty(),
+            "who is not in has nothing to say"
+        );
         registry.enter("a").expect("room");
-        let known = Running { host: "n0".into(), source: "disk.img".into(), size: Some(64 << 20), bytes: 12 << 20 };
+        let known = Running {
+            host: "n0".into(),
+            source: "disk.img".into(),
+            size: Some(64 << 20),
+            bytes: 12 << 20,
+        };
         registry.note("a", |running| *running = known);
-        assert_eq!(registry.running()["a"].status_line(), "disk.img of n0, 12.00 MiB of 64.00 MiB (18 %)");
-        registry.note("a", |running| (running.size, running.source) = (None, String::new()));
-        assert_eq!(registry.running()["a"].status_line(), "a stream of n0, 12.00 MiB");
+        assert_eq!(
+            registry.running()["a"].status_line(),
+            "disk.img of n0, 12.00 MiB of 64.00 MiB (18 %)"
+        );
+        registry.note("a", |running| {
+            (running.size, running.source) = (None, String::new())
+        });
+        assert_eq!(
+            registry.running()["a"].status_line(),
+            "a stream of n0, 12.00 MiB"
+        );
     }
 
     #[test]
     fn groups_are_named_one_by_one_or_as_a_set_and_each_counts_once() {
         let allowed = ["images", "rack[1-3]", "rack2,images"].map(str::to_owned);
-        assert_eq!(served("g", &allowed).expect("names"), ["images", "rack1", "rack2", "rack3"]);
+        assert_eq!(
+            served("g", &allowed).expect("names"),
+            ["images", "rack1", "rack2", "rack3"]
+        );
         assert_eq!(served("g", &[]).expect("a name"), ["g"]);
         assert_eq!(shown(&["g".to_owned()]), "group g");
-        assert_eq!(shown(&served("g", &["rack[1-3]".to_owned()]).expect("names")), "3 groups (rack[1-3])");
-        let refused = |allowed: &str| served("g", &[allowed.to_owned()]).expect_err("it cannot be").to_string();
-        assert!(refused("rack[1-").contains("--allow-group rack[1-"), "{}", refused("rack[1-"));
-        assert!(refused("a[1-257]").contains("257 groups: serve 1 to 256"), "{}", refused("a[1-257]"));
-        assert!(refused(&"a".repeat(65)).contains("65 bytes"), "{}", refused(&"a".repeat(65)));
+        assert_eq!(
+            shown(&served("g", &["rack[1-3]".to_owned()]).expect("names")),
+            "3 groups (rack[1-3])"
+        );
+        let refused = |allowed: &str| {
+            served("g", &[allowed.to_owned()])
+                .expect_err("it cannot be")
+                .to_string()
+        };
+        assert!(
+            refused("rack[1-").contains("--allow-group rack[1-"),
+            "{}",
+            refused("rack[1-")
+        );
+        assert!(
+            refused("a[1-257]").contains("257 groups: serve 1 to 256"),
+            "{}",
+            refused("a[1-257]")
+        );
+        assert!(
+            refused(&"a".repeat(65)).contains("65 bytes"),
+            "{}",
+            refused(&"a".repeat(65))
+        );
     }
 }

@@ -1,6 +1,7 @@
 //! Messages of the daemon to systemd and its journal, and from its threads to each other.
 //!
-//! Notifications go as datagrams to the socket of systemd's `sd_notify(3)`; without a supervisor they go nowhere.
+//! Notifications go as datagrams to the socket of systemd's `sd_notify(3)`; without a supervisor
+//! they go nowhere.
 
 use crate::exit::{one_line, print_line};
 use nix::sys::signal::Signal;
@@ -27,16 +28,26 @@ impl Supervisor {
     pub fn of_environment() -> io::Result<Supervisor> {
         let socket = std::env::var_os("NOTIFY_SOCKET").map(connect).transpose()?;
         let number = |name: &str| std::env::var(name).ok()?.parse::<u64>().ok();
-        let is_meant = number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
-        let micros = number("WATCHDOG_USEC").filter(|&micros| micros > 0 && is_meant && socket.is_some());
-        Ok(Supervisor { socket, patience: micros.map(Duration::from_micros) })
+        let is_meant =
+            number("WATCHDOG_PID").is_none_or(|pid| pid == u64::from(std::process::id()));
+        let micros =
+            number("WATCHDOG_USEC").filter(|&micros| micros > 0 && is_meant && socket.is_some());
+        Ok(Supervisor {
+            socket,
+            patience: micros.map(Duration::from_micros),
+        })
     }
 
     /// Sends lines to the supervisor. Errors are ignored, because they do not concern the sessions.
     pub fn notify(&self, lines: &str) {
-        let Some((socket, address)) = &self.socket else { return };
+        let Some((socket, address)) = &self.socket else {
+            return;
+        };
         if let Err(error) = socket.send_to_addr(lines.as_bytes(), address) {
-            log::warn!("cannot notify the supervisor of \"{}\": {error}", lines.escape_default());
+            log::warn!(
+                "cannot notify the supervisor of \"{}\": {error}",
+                lines.escape_default()
+            );
         }
     }
 
@@ -65,8 +76,13 @@ impl Rounds {
     /// Records the turns of the running loops, and returns those without progress since the last
     /// check.
     pub fn look<'a>(&mut self, loops: impl IntoIterator<Item = (&'a str, u64)>) -> Vec<String> {
-        let now: BTreeMap<String, u64> = loops.into_iter().map(|(name, turns)| (name.to_owned(), turns)).collect();
-        let stuck = now.iter().filter(|(name, turns)| self.seen.get(*name) == Some(turns));
+        let now: BTreeMap<String, u64> = loops
+            .into_iter()
+            .map(|(name, turns)| (name.to_owned(), turns))
+            .collect();
+        let stuck = now
+            .iter()
+            .filter(|(name, turns)| self.seen.get(*name) == Some(turns));
         let stuck = stuck.map(|(name, _)| name.clone()).collect();
         self.seen = now;
         stuck
@@ -112,11 +128,14 @@ impl Severity {
     /// Writes a line to stderr, prefixed with its level if the journal reads it (sd-daemon(3)).
     pub fn print(self, text: &str) {
         static JOURNAL: OnceLock<bool> = OnceLock::new();
-        print_line(self.line(text, *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some())));
+        print_line(self.line(
+            text,
+            *JOURNAL.get_or_init(|| std::env::var_os("JOURNAL_STREAM").is_some()),
+        ));
     }
 
-    /// Returns the line. A name of the sender's cannot begin another, which the journal would read with a level of its
-    /// own.
+    /// Returns the line. A name of the sender's cannot begin another, which the journal would read
+    /// with a level of its own.
     fn line(self, text: &str, is_journal: bool) -> String {
         let level = match self {
             Severity::Error => 3,
@@ -124,7 +143,11 @@ impl Severity {
             Severity::Info => 6,
         };
         let text = one_line(text);
-        if is_journal { format!("<{level}>{text}") } else { format!("ethbcast: {text}") }
+        if is_journal {
+            format!("<{level}>{text}")
+        } else {
+            format!("ethbcast: {text}")
+        }
     }
 }
 
@@ -137,7 +160,11 @@ mod tests {
         let mut rounds = Rounds::default();
         assert_eq!(rounds.look([("a", 0), ("b", 5)]), [""; 0]);
         assert_eq!(rounds.look([("a", 1), ("b", 5), ("c", 0)]), ["b"]);
-        assert_eq!(rounds.look([("a", 2), ("b", 6)]), [""; 0], "it has come round after all, and one has ended");
+        assert_eq!(
+            rounds.look([("a", 2), ("b", 6)]),
+            [""; 0],
+            "it has come round after all, and one has ended"
+        );
         assert_eq!(rounds.look([("c", 0)]), [""; 0], "it was away in between");
     }
 
@@ -148,15 +175,25 @@ mod tests {
         // A name that is unique in this network namespace.
         let abstract_name = path.display().to_string();
         let names: [(OsString, UnixDatagram); 2] = [
-            (path.clone().into(), UnixDatagram::bind(&path).expect("bound")),
+            (
+                path.clone().into(),
+                UnixDatagram::bind(&path).expect("bound"),
+            ),
             (
                 format!("@{abstract_name}").into(),
-                UnixDatagram::bind_addr(&SocketAddr::from_abstract_name(abstract_name).expect("short")).expect("bound"),
+                UnixDatagram::bind_addr(
+                    &SocketAddr::from_abstract_name(abstract_name).expect("short"),
+                )
+                .expect("bound"),
             ),
         ];
         for (name, ear) in names {
-            ear.set_read_timeout(Some(Duration::from_secs(60))).expect("a limit");
-            let supervisor = Supervisor { socket: Some(connect(name).expect("a name")), patience: None };
+            ear.set_read_timeout(Some(Duration::from_secs(60)))
+                .expect("a limit");
+            let supervisor = Supervisor {
+                socket: Some(connect(name).expect("a name")),
+                patience: None,
+            };
             supervisor.notify("READY=1\nSTATUS=well");
             let mut heard = [0; 64];
             let bytes = ear.recv(&mut heard).expect("heard");
@@ -167,7 +204,10 @@ mod tests {
     #[test]
     fn a_name_begins_no_line_of_its_own_and_turns_none_round() {
         let text = "a\n<0>the disk is full\u{1b}[2J\u{202e}x";
-        assert_eq!(Severity::Error.line(text, true), "<3>a\u{FFFD}<0>the disk is full\u{FFFD}[2J\u{FFFD}x");
+        assert_eq!(
+            Severity::Error.line(text, true),
+            "<3>a\u{FFFD}<0>the disk is full\u{FFFD}[2J\u{FFFD}x"
+        );
         assert_eq!(Severity::Info.line("a\nb", false), "ethbcast: a\u{FFFD}b");
     }
 }

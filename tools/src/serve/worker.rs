@@ -91,15 +91,20 @@ impl Worker {
     }
 
     pub fn turns(&self) -> Option<u64> {
-        self.is_in_loop.load(Ordering::Relaxed).then(|| self.turns.load(Ordering::Relaxed))
+        self.is_in_loop
+            .load(Ordering::Relaxed)
+            .then(|| self.turns.load(Ordering::Relaxed))
     }
 
     /// Runs one session after another. Returns the error if the worker ends by itself.
     pub fn run(self: &Arc<Worker>) -> anyhow::Result<()> {
         let (mut had, mut said) = (VecDeque::new(), String::new());
         while !self.is_ending() {
-            let Some((mut session, mut options)) = self.open()? else { break };
-            self.registry.set_waker(&self.group, Some(Arc::clone(session.waker())));
+            let Some((mut session, mut options)) = self.open()? else {
+                break;
+            };
+            self.registry
+                .set_waker(&self.group, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
             let _receiving = interface::mark_receiver(&session, &self.group);
@@ -127,7 +132,10 @@ impl Worker {
         let mut said = String::new();
         while !self.is_ending() {
             let args = self.args();
-            let mut options = RecvOptions { wire: wire(&args.wire), ..RecvOptions::new() };
+            let mut options = RecvOptions {
+                wire: wire(&args.wire),
+                ..RecvOptions::new()
+            };
             options.wire.keys.clone_from(&self.keys);
             args.patience.apply(&mut options.run);
             // The limit is the whole server's.
@@ -138,7 +146,9 @@ impl Worker {
             // Filled anew for each session; the port needs to know that it exists.
             options.about = Some(About::default());
             let worker = Arc::clone(self);
-            options.run.on_progress(move |progress| worker.note_progress(&progress));
+            options
+                .run
+                .on_progress(move |progress| worker.note_progress(&progress));
             match Session::open_receiver(&self.group, &options) {
                 Ok(session) => return Ok(Some((session, options))),
                 Err(error) if !may_pass(&error) => return Err(failure(error).into()),
@@ -167,9 +177,17 @@ impl Worker {
             let dest = Arc::new(recv::dest(&args)?);
             *self.dest.lock() = Some(Arc::clone(&dest));
             let reception = Reception::prepare(session, Arc::clone(&dest), &args)?;
-            let about = Some(About { last: self.last_session(), ..hosts::about(session.interface()) });
+            let about = Some(About {
+                last: self.last_session(),
+                ..hosts::about(session.interface())
+            });
             let session_limit = args.max_session_time.map(Duration::from_secs_f64);
-            let options = RecvOptions { had: had.iter().copied().collect(), about, session_limit, ..options.clone() };
+            let options = RecvOptions {
+                had: had.iter().copied().collect(),
+                about,
+                session_limit,
+                ..options.clone()
+            };
             self.is_in_loop.store(true, Ordering::SeqCst);
             let received = reception.run(session, &options);
             self.is_in_loop.store(false, Ordering::SeqCst);
@@ -178,7 +196,10 @@ impl Worker {
                 had.truncate(MAX_HAD - 1);
                 had.push_front(asked);
                 if received.was_dry_run {
-                    self.log(Severity::Info, "a sender asked which data is missing here (--dry-run)");
+                    self.log(
+                        Severity::Info,
+                        "a sender asked which data is missing here (--dry-run)",
+                    );
                 } else {
                     let left = recv::left_by(&dest, &received.landed);
                     *self.dest.lock() = None;
@@ -202,7 +223,11 @@ impl Worker {
             object["error"] = json!(why);
             report(&object.to_string())
         } else if received.report.is_delivered() {
-            report(&format!("{}: {}", self.group, recv::line(&received.report, &received.landed)))
+            report(&format!(
+                "{}: {}",
+                self.group,
+                recv::line(&received.report, &received.landed)
+            ))
         } else {
             Ok(())
         };
@@ -210,16 +235,26 @@ impl Worker {
             self.log(Severity::Error, &error.to_string());
         }
         if let Some(why) = &why {
-            self.log(Severity::Error, &format!("{} was not received: {why}", received.report.source));
+            self.log(
+                Severity::Error,
+                &format!("{} was not received: {why}", received.report.source),
+            );
         }
         let source = received.report.source.clone();
-        let last = LastSession { is_delivered: checked.is_ok(), source, seconds_ago: 0 };
+        let last = LastSession {
+            is_delivered: checked.is_ok(),
+            source,
+            seconds_ago: 0,
+        };
         *self.last.lock() = Some((last, Instant::now()));
-        self.serve_log.send(ServeEvent::Over { is_delivered: checked.is_ok() });
+        self.serve_log.send(ServeEvent::Over {
+            is_delivered: checked.is_ok(),
+        });
         let command = args.exec.as_ref().filter(|_| checked.is_ok());
         let must_end = || {
             let text = "the command after it was ended: the server ends";
-            self.is_ending().then(|| Failure::new(Code::Terminated, text))
+            self.is_ending()
+                .then(|| Failure::new(Code::Terminated, text))
         };
         let environment = received.environment(&self.group);
         let ran = command.map_or(Ok(()), |command| run_after(command, environment, must_end));
@@ -230,12 +265,17 @@ impl Worker {
 
     fn note_progress(&self, progress: &Progress<'_>) {
         match progress {
-            Progress::Receiver(ReceiverEvent::Invited { host, source, size, .. }) => {
+            Progress::Receiver(ReceiverEvent::Invited {
+                host, source, size, ..
+            }) => {
                 self.registry.note(&self.group, |running| {
-                    (running.host, running.source, running.size) = (host.clone(), source.clone(), *size);
+                    (running.host, running.source, running.size) =
+                        (host.clone(), source.clone(), *size);
                 });
             }
-            Progress::Moved { bytes, .. } => self.registry.note(&self.group, |running| running.bytes = *bytes),
+            Progress::Moved { bytes, .. } => self
+                .registry
+                .note(&self.group, |running| running.bytes = *bytes),
             _ => {}
         }
         if let Some(text) = progress::line(progress) {
@@ -252,7 +292,10 @@ impl Worker {
 
     fn last_session(&self) -> Option<LastSession> {
         let last = self.last.lock().clone();
-        last.map(|(last, ended)| LastSession { seconds_ago: ended.elapsed().as_secs() as u32, ..last })
+        last.map(|(last, ended)| LastSession {
+            seconds_ago: ended.elapsed().as_secs() as u32,
+            ..last
+        })
     }
 
     fn args(&self) -> Arc<RecvArgs> {
@@ -280,7 +323,9 @@ impl AdmissionHook for Worker {
             }
             Err(most) => {
                 if !self.has_said_full.swap(true, Ordering::Relaxed) {
-                    let text = format!("a sender invites, and waits: {most} sessions run, as --max-sessions allows");
+                    let text = format!(
+                        "a sender invites, and waits: {most} sessions run, as --max-sessions allows"
+                    );
                     self.log(Severity::Info, &text);
                 }
                 false
@@ -289,11 +334,17 @@ impl AdmissionHook for Worker {
     }
 
     fn free_bytes(&self) -> u64 {
-        self.dest.lock().as_ref().map_or(0, |dest| dest.unused_bytes())
+        self.dest
+            .lock()
+            .as_ref()
+            .map_or(0, |dest| dest.unused_bytes())
     }
 
     fn most_bytes(&self) -> u64 {
-        self.dest.lock().as_ref().map_or(0, |dest| dest.free_bytes())
+        self.dest
+            .lock()
+            .as_ref()
+            .map_or(0, |dest| dest.free_bytes())
     }
 
     fn dismiss(&self) {
@@ -307,6 +358,9 @@ impl AdmissionHook for Worker {
 
 pub fn lost(group: &str, error: &anyhow::Error) -> Failure {
     let known = error.downcast_ref::<Failure>();
-    let (code, fault) = (known.map_or(Code::System, Failure::code), known.and_then(Failure::fault));
+    let (code, fault) = (
+        known.map_or(Code::System, Failure::code),
+        known.and_then(Failure::fault),
+    );
     Failure::new(code, format!("group {group}: {error:#}")).found(fault)
 }

@@ -14,8 +14,8 @@ use std::time::Duration;
 const GAP_BYTES: u64 = 24;
 /// Processor time to take a frame out of the receive ring: 0.2–0.4 µs with TPACKET_V3.
 const RECEIVE_COST: Duration = Duration::from_nanos(400);
-/// Time from a frame's arrival to a process that slept for it: half of a blocking round trip of 12.4 µs, but longer
-/// in a lab, whose cores are busy.
+/// Time from a frame's arrival to a process that slept for it: half of a blocking round trip of
+/// 12.4 µs, but longer in a lab, whose cores are busy.
 const WAKE_UP: Duration = Duration::from_micros(6);
 const LAB_WAKE_UP: Duration = Duration::from_micros(30);
 /// Time from the last frame to the receiver's verdict: digest, sync and rename of a file in memory,
@@ -66,7 +66,11 @@ impl Conditions {
     /// in the lab.
     pub fn burst_bytes(&self) -> u64 {
         let in_time = self.rate_bits_per_second as f64 / 8.0 * LAB_BURST.as_secs_f64();
-        if self.lab { (2 * self.frame_bytes()).max(in_time as u64) } else { 0 }
+        if self.lab {
+            (2 * self.frame_bytes()).max(in_time as u64)
+        } else {
+            0
+        }
     }
 
     pub fn cable(&self) -> Cable {
@@ -74,8 +78,15 @@ impl Conditions {
     }
 
     pub fn switch(&self) -> SwitchSettings {
-        let port_queue = QueueLimit::Bytes(if self.lab { LAB_PORT_QUEUE_BYTES } else { PORT_QUEUE_BYTES });
-        SwitchSettings { port_queue, ..SwitchSettings::default() }
+        let port_queue = QueueLimit::Bytes(if self.lab {
+            LAB_PORT_QUEUE_BYTES
+        } else {
+            PORT_QUEUE_BYTES
+        });
+        SwitchSettings {
+            port_queue,
+            ..SwitchSettings::default()
+        }
     }
 
     pub fn host(&self, transfer: Duration) -> HostSettings {
@@ -96,7 +107,11 @@ impl Conditions {
     fn usual_processing(&self) -> Processing {
         let wake_up = if self.lab { LAB_WAKE_UP } else { WAKE_UP };
         let nanos = |time: Duration| time.as_nanos() as u64;
-        Processing { receive_frame_ns: nanos(RECEIVE_COST), wake_up_ns: nanos(wake_up), ..Processing::default() }
+        Processing {
+            receive_frame_ns: nanos(RECEIVE_COST),
+            wake_up_ns: nanos(wake_up),
+            ..Processing::default()
+        }
     }
 
     /// Returns the mean delay of a frame due to receive coalescing. On average the driver falls
@@ -107,21 +122,31 @@ impl Conditions {
         }
         let is_short = transfer < NAP_AFTER.max(self.frame_time() * NAP_AFTER_FRAMES);
         let nap = Duration::from_nanos(nap_ns(self.frame_time().as_nanos() as f64) as u64);
-        if is_short { Duration::ZERO } else { nap.saturating_sub(self.frame_time() / 2) }
+        if is_short {
+            Duration::ZERO
+        } else {
+            nap.saturating_sub(self.frame_time() / 2)
+        }
     }
 
     /// Whether a relay needs longer for a frame than a cable, so that it never waits for one.
     fn is_never_idle(&self) -> bool {
         let (frames, bytes) = (1.0, self.payload_bytes());
-        let work =
-            |processing: Processing| processing.sending_ns(frames, bytes) + processing.receiving_ns(frames, bytes);
-        self.processing.is_some_and(|processing| work(processing) > self.frame_time().as_nanos() as f64)
+        let work = |processing: Processing| {
+            processing.sending_ns(frames, bytes) + processing.receiving_ns(frames, bytes)
+        };
+        self.processing
+            .is_some_and(|processing| work(processing) > self.frame_time().as_nanos() as f64)
     }
 
     /// Returns the time from the last frame to a receiver's verdict, if `receivers` conclude at
     /// once.
     pub fn conclusion(&self, receivers: usize) -> Duration {
-        if self.lab { CONCLUSION * (receivers as u32).div_ceil(LAB_CORES) } else { CONCLUSION }
+        if self.lab {
+            CONCLUSION * (receivers as u32).div_ceil(LAB_CORES)
+        } else {
+            CONCLUSION
+        }
     }
 }
 
@@ -138,11 +163,22 @@ impl Conditions {
         let frames = (0..=MAX_FRAMES.ilog2()).map(|doublings| payload_bytes << doublings);
         let point = |bytes: u64| {
             let gap_ns = (self.gap(bytes).as_nanos() as u64).max(1);
-            Point { bytes, gap_ns, latency_ns: self.latency_ns(bytes, transfer) }
+            Point {
+                bytes,
+                gap_ns,
+                latency_ns: self.latency_ns(bytes, transfer),
+            }
         };
-        let points = std::iter::once(padding_ends).chain(frames).map(point).collect();
-        let calibration = Calibration::from_points(points).and_then(|calibration| calibration.with_loss(self.loss));
-        let burst_ns = self.wire_time(self.burst_bytes()).as_nanos().min(1_000_000_000) as u64;
+        let points = std::iter::once(padding_ends)
+            .chain(frames)
+            .map(point)
+            .collect();
+        let calibration = Calibration::from_points(points)
+            .and_then(|calibration| calibration.with_loss(self.loss));
+        let burst_ns = self
+            .wire_time(self.burst_bytes())
+            .as_nanos()
+            .min(1_000_000_000) as u64;
         let calibration = calibration.and_then(|calibration| calibration.with_burst_ns(burst_ns));
         calibration.expect("sizes and gaps rise, and the loss has been checked")
     }
@@ -177,25 +213,47 @@ pub struct Wiring {
 impl Wiring {
     /// Builds `topology` under `conditions`. Every host accepts frames for `group`, and the message
     /// occupies a cable for `transfer`.
-    pub fn new(topology: &Topology, conditions: &Conditions, transfer: Duration, group: MacAddr) -> Wiring {
+    pub fn new(
+        topology: &Topology,
+        conditions: &Conditions,
+        transfer: Duration,
+        group: MacAddr,
+    ) -> Wiring {
         let mut network = Network::new()
             .with_mtu_bytes(usize::from(conditions.mtu_bytes))
             .with_overhead_bytes(conditions.overhead_bytes() as usize);
         let cable = |known: Option<u64>| {
             let rate_bits_per_second = known.unwrap_or(conditions.rate_bits_per_second);
-            Conditions { rate_bits_per_second, ..conditions.clone() }.cable()
+            Conditions {
+                rate_bits_per_second,
+                ..conditions.clone()
+            }
+            .cable()
         };
-        let settings = HostSettings { groups: vec![group], ..conditions.host(transfer) };
+        let settings = HostSettings {
+            groups: vec![group],
+            ..conditions.host(transfer)
+        };
         let mut ends = Vec::new();
-        let switches: Vec<_> = topology.switches().iter().map(|_| network.add_switch(conditions.switch())).collect();
+        let switches: Vec<_> = topology
+            .switches()
+            .iter()
+            .map(|_| network.add_switch(conditions.switch()))
+            .collect();
         for (host, name) in topology.hosts().iter().enumerate() {
             let switch = topology.switch_of(host);
-            network.add_host(switches[switch], cable(topology.host_rate(host)), settings.clone());
+            network.add_host(
+                switches[switch],
+                cable(topology.host_rate(host)),
+                settings.clone(),
+            );
             ends.push([name.clone(), topology.switches()[switch].clone()]);
         }
         for &(left, right) in topology.cables() {
             let cable = cable(topology.cable_rate(left, right));
-            network.connect(switches[left], switches[right], cable).expect("the switches of a topology form a tree");
+            network
+                .connect(switches[left], switches[right], cable)
+                .expect("the switches of a topology form a tree");
             ends.push([left, right].map(|switch| topology.switches()[switch].clone()));
         }
         Wiring { network, ends }
@@ -225,10 +283,16 @@ mod tests {
     fn a_frame_has_the_gap_of_the_wire_and_is_stored_once_on_its_way() {
         let calibration = conditions(false).calibration(Duration::ZERO);
         assert_eq!(calibration.gap_ns(1468), (1514.0 + 24.0) * 8.0);
-        assert_eq!(calibration.gap_ns(1468 << 20), f64::from(1 << 20) * (1514.0 + 24.0) * 8.0);
+        assert_eq!(
+            calibration.gap_ns(1468 << 20),
+            f64::from(1 << 20) * (1514.0 + 24.0) * 8.0
+        );
         assert_eq!(calibration.gap_ns(1), (60.0 + 24.0) * 8.0);
         // Store and forward, two cables, wake-up and receive.
-        assert_eq!(calibration.latency_ns(1468), (1514.0 + 24.0) * 8.0 + 1_000.0 + 6_000.0 + 400.0);
+        assert_eq!(
+            calibration.latency_ns(1468),
+            (1514.0 + 24.0) * 8.0 + 1_000.0 + 6_000.0 + 400.0
+        );
         assert_eq!(calibration.loss(), 0.25);
     }
 
@@ -256,7 +320,13 @@ mod tests {
         };
         let wiring = Wiring::new(&topology, &conditions, Duration::ZERO, group_mac("test"));
         assert_eq!((wiring.network.hosts(), wiring.ends.len()), (32, 32 + 3));
-        assert_eq!(wiring.ends[wiring.network.cable_of(6).index()], ["n6", "s2"]);
-        assert_eq!(wiring.ends[32..], [["s0", "s1"], ["s1", "s2"], ["s2", "s3"]]);
+        assert_eq!(
+            wiring.ends[wiring.network.cable_of(6).index()],
+            ["n6", "s2"]
+        );
+        assert_eq!(
+            wiring.ends[32..],
+            [["s0", "s1"], ["s1", "s2"], ["s2", "s3"]]
+        );
     }
 }

@@ -24,7 +24,12 @@ use std::time::Duration;
 
 pub fn run(args: SimulateArgs) -> anyhow::Result<()> {
     let settings = SimulationSettings::resolve(&args)?;
-    let runs = settings.routes.all.iter().map(|route| play(&settings, route)).collect::<anyhow::Result<Vec<_>>>()?;
+    let runs = settings
+        .routes
+        .all
+        .iter()
+        .map(|route| play(&settings, route))
+        .collect::<anyhow::Result<Vec<_>>>()?;
     let report = SimulationReport::new(&settings, runs);
     report.print(args.json)?;
     report.verdict()
@@ -55,24 +60,54 @@ impl<'a> SimulationReport<'a> {
     /// Fails with exit code 1 and the failed receivers, unless all receivers of all runs have the
     /// bytes.
     pub fn verdict(&self) -> anyhow::Result<()> {
-        let failures = self.runs.iter().flat_map(|run| run.failed().map(move |member| (run.via(), member)));
-        let named: Vec<String> =
-            failures.map(|(via, member)| format!("{} via {via} ({})", member.host, member.outcome.word())).collect();
+        let failures = self
+            .runs
+            .iter()
+            .flat_map(|run| run.failed().map(move |member| (run.via(), member)));
+        let named: Vec<String> = failures
+            .map(|(via, member)| format!("{} via {via} ({})", member.host, member.outcome.word()))
+            .collect();
         match named.len() {
             0 => Ok(()),
             count => {
-                let first = named.iter().take(BUSIEST).cloned().collect::<Vec<_>>().join(", ");
-                let more = if count > BUSIEST { format!(" and {} more", count - BUSIEST) } else { String::new() };
-                fail(Code::SomeFailed, format!("failed: {first}{more}; try less loss"))
+                let first = named
+                    .iter()
+                    .take(BUSIEST)
+                    .cloned()
+                    .collect::<Vec<_>>()
+                    .join(", ");
+                let more = if count > BUSIEST {
+                    format!(" and {} more", count - BUSIEST)
+                } else {
+                    String::new()
+                };
+                fail(
+                    Code::SomeFailed,
+                    format!("failed: {first}{more}; try less loss"),
+                )
             }
         }
     }
 
     fn title(&self) -> String {
-        let SimulationSettings { topology, bytes, conditions, name, .. } = self.settings;
+        let SimulationSettings {
+            topology,
+            bytes,
+            conditions,
+            name,
+            ..
+        } = self.settings;
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
-        let kind = if conditions.lab { "lab cables" } else { "cables" };
-        let loss = if conditions.loss > 0.0 { format!(", loss {}", conditions.loss) } else { String::new() };
+        let kind = if conditions.lab {
+            "lab cables"
+        } else {
+            "cables"
+        };
+        let loss = if conditions.loss > 0.0 {
+            format!(", loss {}", conditions.loss)
+        } else {
+            String::new()
+        };
         let plural = if switches == 1 { "" } else { "es" };
         format!(
             "{} from {} to {} in {name}: {switches} switch{plural}, {kind} of {}{loss}",
@@ -84,7 +119,15 @@ impl<'a> SimulationReport<'a> {
     }
 
     fn lines(&self, run: &Played) -> String {
-        let Played { took, quiesced_after, stream, control_sent, control_received, lost, .. } = run;
+        let Played {
+            took,
+            quiesced_after,
+            stream,
+            control_sent,
+            control_received,
+            lost,
+            ..
+        } = run;
         let seconds = took.as_secs_f64();
         let mut text = format!("via         {} ({})\n", run.via(), run.choice.reason);
         text += &format!(
@@ -95,10 +138,17 @@ impl<'a> SimulationReport<'a> {
         if let Some(predicted) = self.predicted(run) {
             let delivered = run.delivered_after.as_secs_f64();
             text += &format!("delivered   {delivered:.6} s, without the verdicts\n");
-            text += &format!("predicted   {predicted:.6} s ({})\n", off_by(predicted, delivered));
+            text += &format!(
+                "predicted   {predicted:.6} s ({})\n",
+                off_by(predicted, delivered)
+            );
         }
         let limit = goodput(self.settings.bytes, self.settings.copy.time.as_secs_f64());
-        text += &format!("goodput     {} of {}\n", units::rate(self.goodput(run)), units::rate(limit));
+        text += &format!(
+            "goodput     {} of {}\n",
+            units::rate(self.goodput(run)),
+            units::rate(limit)
+        );
         text += &format!(
             "frames      {} data, {} again; control {control_sent} sent, {control_received} received; {lost} lost\n",
             stream.data_sent, stream.data_resent
@@ -107,27 +157,53 @@ impl<'a> SimulationReport<'a> {
             let label = if at == 0 { "busiest" } else { "" };
             let way = format!("{} → {}", load.from, load.to);
             let (frames, flows, busy) = (load.counted.frames, self.copies(load), load.busy * 100.0);
-            text += &format!("{label:<11} {way:<20} {frames:>9} frames {flows:>7.2} copies {busy:>6.1} % busy\n");
+            text += &format!(
+                "{label:<11} {way:<20} {frames:>9} frames {flows:>7.2} copies {busy:>6.1} % busy\n"
+            );
         }
-        text + &format!("quiet       {:.3} s after the last verdict", quiesced_after.as_secs_f64())
+        text + &format!(
+            "quiet       {:.3} s after the last verdict",
+            quiesced_after.as_secs_f64()
+        )
     }
 
     fn table(&self) -> String {
-        let predicted =
-            if self.settings.compared { format!(" {:>12} {:>8}", "predicted", "off by") } else { String::new() };
+        let predicted = if self.settings.compared {
+            format!(" {:>12} {:>8}", "predicted", "off by")
+        } else {
+            String::new()
+        };
         let mut text = format!(
             "{:<20} {:>12}{predicted} {:>9} {:>10} {:>8} {:>9}  busiest cable",
             "via", "seconds", "of limit", "data", "again", "control"
         );
         for run in &self.runs {
-            let (via, Played { took, control_sent, .. }) = (run.via(), run);
-            let StreamStats { data_sent, data_resent, .. } = run.stream;
+            let (
+                via,
+                Played {
+                    took, control_sent, ..
+                },
+            ) = (run.via(), run);
+            let StreamStats {
+                data_sent,
+                data_resent,
+                ..
+            } = run.stream;
             let seconds = took.as_secs_f64();
             let predicted = self.predicted(run).map(|predicted| {
-                format!(" {predicted:>12.6} {:>8}", off_by(predicted, run.delivered_after.as_secs_f64()))
+                format!(
+                    " {predicted:>12.6} {:>8}",
+                    off_by(predicted, run.delivered_after.as_secs_f64())
+                )
             });
             let busiest = self.busiest(run).first().map(|load| {
-                format!("{} → {}: {:.2} copies, {:.0} % busy", load.from, load.to, self.copies(load), load.busy * 100.0)
+                format!(
+                    "{} → {}: {:.2} copies, {:.0} % busy",
+                    load.from,
+                    load.to,
+                    self.copies(load),
+                    load.busy * 100.0
+                )
             });
             text += &format!(
                 "\n{via:<20} {seconds:>12.6}{} {:>9} {data_sent:>10} {data_resent:>8} {control_sent:>9}  {}",
@@ -140,7 +216,9 @@ impl<'a> SimulationReport<'a> {
     }
 
     fn predicted(&self, run: &Played) -> Option<f64> {
-        self.settings.compared.then_some(run.choice.predicted_seconds)
+        self.settings
+            .compared
+            .then_some(run.choice.predicted_seconds)
     }
 
     fn copies(&self, load: &Load) -> f64 {
@@ -164,7 +242,11 @@ impl<'a> SimulationReport<'a> {
     /// Formats a cable's time for one copy as a share of the actual time.
     fn share(&self, run: &Played) -> String {
         let seconds = run.took.as_secs_f64();
-        let share = if seconds > 0.0 { self.settings.copy.time.as_secs_f64() / seconds * 100.0 } else { 0.0 };
+        let share = if seconds > 0.0 {
+            self.settings.copy.time.as_secs_f64() / seconds * 100.0
+        } else {
+            0.0
+        };
         format!("{share:.1} %")
     }
 
@@ -211,11 +293,19 @@ fn load_json(load: &Load) -> Value {
 }
 
 fn goodput(bytes: u64, seconds: f64) -> f64 {
-    if seconds > 0.0 { bytes as f64 * 8.0 / seconds } else { 0.0 }
+    if seconds > 0.0 {
+        bytes as f64 * 8.0 / seconds
+    } else {
+        0.0
+    }
 }
 
 fn off_by(predicted: f64, seconds: f64) -> String {
-    if seconds > 0.0 { format!("{:+.1} %", (predicted / seconds - 1.0) * 100.0) } else { "-".to_owned() }
+    if seconds > 0.0 {
+        format!("{:+.1} %", (predicted / seconds - 1.0) * 100.0)
+    } else {
+        "-".to_owned()
+    }
 }
 
 /// Limit on hosts: every host keeps the view of all, which takes 2 GB at this number and 10 GB at
@@ -240,8 +330,8 @@ pub struct Conditions {
     pub naps: bool,
 }
 
-/// Bytes of one copy's frames with headers, without preamble, checksum and gap, and their time on a cable, a lower
-/// bound for any algorithm.
+/// Bytes of one copy's frames with headers, without preamble, checksum and gap, and their time on a
+/// cable, a lower bound for any algorithm.
 #[derive(Clone, Copy, Debug)]
 pub struct OneCopy {
     pub frame_bytes: u64,
@@ -253,7 +343,10 @@ impl OneCopy {
         let frames = bytes.div_ceil(conditions.payload_bytes());
         let frame_bytes = bytes + frames * OVERHEAD_BYTES as u64;
         let bits = (frame_bytes + frames * conditions.overhead_bytes()) as f64 * 8.0;
-        OneCopy { frame_bytes, time: Duration::from_secs_f64(bits / conditions.rate_bits_per_second as f64) }
+        OneCopy {
+            frame_bytes,
+            time: Duration::from_secs_f64(bits / conditions.rate_bits_per_second as f64),
+        }
     }
 }
 
@@ -279,7 +372,8 @@ impl SimulationSettings {
         let root = root.map_or(Ok(0), |root| find_root(&topology, &name, root))?;
         let mut conditions = conditions(args, topology.fastest_host_rate())?;
         if let Some(plan) = saved {
-            plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES).code(Code::Usage)?;
+            plan.check_segment(conditions.payload_bytes() * MAX_ATOMIC_SEGMENT_FRAMES)
+                .code(Code::Usage)?;
             // Contention may be studied here and harms nobody.
             admit(plan, Some(&topology), Contention::Allowed)?;
         }
@@ -314,7 +408,8 @@ fn cluster(args: &SimulateArgs) -> anyhow::Result<(String, Topology)> {
         (None, count) => {
             let count = count.unwrap_or_default();
             check_hosts(count)?;
-            let topology = Topology::single_switch((0..count).map(|host| format!("n{host}"))).code(Code::Usage)?;
+            let topology = Topology::single_switch((0..count).map(|host| format!("n{host}")))
+                .code(Code::Usage)?;
             ("one switch".to_owned(), topology)
         }
     };
@@ -325,23 +420,35 @@ fn cluster(args: &SimulateArgs) -> anyhow::Result<(String, Topology)> {
 fn check_hosts(hosts: usize) -> anyhow::Result<()> {
     match hosts {
         2..=MAX_HOSTS => Ok(()),
-        _ => fail(Code::Usage, format!("a simulation of {hosts} hosts: choose 2 to {MAX_HOSTS}")),
+        _ => fail(
+            Code::Usage,
+            format!("a simulation of {hosts} hosts: choose 2 to {MAX_HOSTS}"),
+        ),
     }
 }
 
 fn conditions(args: &SimulateArgs, fastest_host_rate: Option<u64>) -> anyhow::Result<Conditions> {
-    let usual_delay = if args.lab { 0.0 } else { DEFAULT_DELAY_MICROSECONDS };
+    let usual_delay = if args.lab {
+        0.0
+    } else {
+        DEFAULT_DELAY_MICROSECONDS
+    };
     let delay_microseconds = args.delay.unwrap_or(usual_delay);
     if !(0.0..=MAX_DELAY_MICROSECONDS).contains(&delay_microseconds) {
         return fail(
             Code::Usage,
-            format!("a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"),
+            format!(
+                "a delay of {delay_microseconds} µs: choose 0 to {MAX_DELAY_MICROSECONDS} with --delay"
+            ),
         );
     }
     if !(0.0..1.0).contains(&args.loss) {
         return fail(
             Code::Usage,
-            format!("a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss", args.loss),
+            format!(
+                "a loss of {}: choose a share of frames from 0 to below 1, such as 0.01, with --loss",
+                args.loss
+            ),
         );
     }
     check_mtu(args.mtu)?;
@@ -363,7 +470,10 @@ fn conditions(args: &SimulateArgs, fastest_host_rate: Option<u64>) -> anyhow::Re
 fn check_bytes(bytes: u64) -> anyhow::Result<()> {
     match bytes {
         0..=MAX_BYTES => Ok(()),
-        _ => fail(Code::Usage, format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G")),
+        _ => fail(
+            Code::Usage,
+            format!("{bytes} bytes do not fit into memory: choose a --size of at most 16G"),
+        ),
     }
 }
 
@@ -375,15 +485,29 @@ pub struct Routes {
 
 impl Routes {
     pub fn resolve(args: &SimulateArgs) -> anyhow::Result<Routes> {
-        let one = |route| Ok(Routes { all: vec![route], compared: false });
+        let one = |route| {
+            Ok(Routes {
+                all: vec![route],
+                compared: false,
+            })
+        };
         match (&args.plan, args.via.as_str()) {
             (Some(path), _) => one(Route::Saved(Box::new(read_plan(path)?))),
-            (None, "all") => Ok(Routes { all: Via::ALL.iter().copied().map(Route::Via).collect(), compared: true }),
+            (None, "all") => Ok(Routes {
+                all: Via::ALL.iter().copied().map(Route::Via).collect(),
+                compared: true,
+            }),
             (None, name) => one(read_route(name)?),
         }
     }
 
     pub fn saved(&self) -> Option<&SavedPlan> {
-        self.all.iter().find_map(|route| if let Route::Saved(plan) = route { Some(&**plan) } else { None })
+        self.all.iter().find_map(|route| {
+            if let Route::Saved(plan) = route {
+                Some(&**plan)
+            } else {
+                None
+            }
+        })
     }
 }

@@ -1,12 +1,15 @@
-//! One simulated transfer of `ethbcast simulate`, from announcement to result, with the application on each host.
+//! One simulated transfer of `ethbcast simulate`, from announcement to result, with the application
+//! on each host.
 
 use super::figures::Wiring;
 use super::{Conditions, SimulationSettings};
 use crate::exit::{Code, Failure, fail};
-use ethbcast_collectives::session::application::{MemoryContent, Next, Participant, Receiving, Sink, Source};
+use ethbcast_collectives::session::application::{
+    MemoryContent, Next, Participant, Receiving, Sink, Source,
+};
 use ethbcast_collectives::session::{
-    ControlStats, Done, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig, RootEvent,
-    RootFailure, Route, Station, Timing, Trailer, Wanted,
+    ControlStats, Done, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig,
+    RootEvent, RootFailure, Route, Station, Timing, Trailer, Wanted,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
@@ -26,10 +29,10 @@ const FEEDS_BYTES: u64 = 4 << 30;
 /// Minimum feed size, several times the data in flight between two hosts at 10 Gbit/s.
 const MIN_FEED_FRAMES: u64 = 256;
 
-/// Outcome of a run. `took` lasts from the first data frame to the last verdict, `delivered_after` from the same
-/// until the last receiver has consumed the last bytes, which the model predicts, and `quiesced_after` from the last
-/// verdict until no frame and no timer was left. Control frames include acknowledgements and heartbeats; a frame
-/// counts as lost if a host needed it.
+/// Outcome of a run. `took` lasts from the first data frame to the last verdict, `delivered_after`
+/// from the same until the last receiver has consumed the last bytes, which the model predicts, and
+/// `quiesced_after` from the last verdict until no frame and no timer was left. Control frames
+/// include acknowledgements and heartbeats; a frame counts as lost if a host needed it.
 #[derive(Clone, Debug)]
 pub struct Played {
     pub choice: Choice,
@@ -50,34 +53,66 @@ impl Played {
     }
 
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
-        self.receivers.iter().filter(|member| member.outcome != Fate::Delivered)
+        self.receivers
+            .iter()
+            .filter(|member| member.outcome != Fate::Delivered)
     }
 }
 
 pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Played> {
     let conditions = &settings.conditions;
-    let wiring = Wiring::new(&settings.topology, conditions, settings.copy.time, group_mac(GROUP));
+    let wiring = Wiring::new(
+        &settings.topology,
+        conditions,
+        settings.copy.time,
+        group_mac(GROUP),
+    );
     let faults = RandomFaults::new(conditions.seed).loss(conditions.loss);
     let mut simulation = Simulation::new(&wiring.network, hosts(settings, &wiring, route), faults);
     let (outcome, watch) = Watch::run(&mut simulation, settings.root);
     let Outcome::Quiet { at } = outcome else {
-        return fail(Code::Nobody, format!("the simulated session did not end ({outcome:?}); try less loss"));
+        return fail(
+            Code::Nobody,
+            format!("the simulated session did not end ({outcome:?}); try less loss"),
+        );
     };
     let lost = simulation.stats().drops.harmful();
     let hosts = simulation.into_machines();
-    let Participant::Root(root, sending) = &hosts[settings.root] else { unreachable!("the root is where it was put") };
+    let Participant::Root(root, sending) = &hosts[settings.root] else {
+        unreachable!("the root is where it was put")
+    };
     if let Some(failure) = root.failure() {
-        let code = if matches!(failure, RootFailure::NoPlan(_)) { Code::Usage } else { Code::Nobody };
+        let code = if matches!(failure, RootFailure::NoPlan(_)) {
+            Code::Usage
+        } else {
+            Code::Nobody
+        };
         return fail(code, failure);
     }
     let took = root.took();
-    let choice =
-        root.choice().ok_or_else(|| Failure::new(Code::Nobody, "the simulated hosts did not meet; try less loss"))?;
+    let choice = root.choice().ok_or_else(|| {
+        Failure::new(
+            Code::Nobody,
+            "the simulated hosts did not meet; try less loss",
+        )
+    })?;
     let began = sending.source().began.unwrap_or_default();
     let taken_at = |receiving: &Receiving<Taker>| receiving.sink().taken_at;
-    let delivered = hosts.iter().filter_map(SimulatedHost::receiving).map(taken_at).fold(began, Instant::max);
-    let stream = hosts.iter().map(SimulatedHost::stream_stats).fold(StreamStats::default(), |sum, one| sum + one);
-    let control = |count: fn(&ControlStats) -> u64| hosts.iter().map(|host| count(&host.control_stats())).sum::<u64>();
+    let delivered = hosts
+        .iter()
+        .filter_map(SimulatedHost::receiving)
+        .map(taken_at)
+        .fold(began, Instant::max);
+    let stream = hosts
+        .iter()
+        .map(SimulatedHost::stream_stats)
+        .fold(StreamStats::default(), |sum, one| sum + one);
+    let control = |count: fn(&ControlStats) -> u64| {
+        hosts
+            .iter()
+            .map(|host| count(&host.control_stats()))
+            .sum::<u64>()
+    };
     Ok(Played {
         choice: choice.clone(),
         took,
@@ -85,7 +120,9 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
         quiesced_after: watch.quiesced_after(at),
         stream,
         control_sent: control(|stats| stats.sent) + stream.acks_sent + stream.heartbeats_sent,
-        control_received: control(|stats| stats.received) + stream.acks_received + stream.heartbeats_received,
+        control_received: control(|stats| stats.received)
+            + stream.acks_received
+            + stream.heartbeats_received,
         lost,
         loads: watch.loads(&wiring, conditions, took),
         receivers: root.reports().cloned().collect(),
@@ -99,28 +136,53 @@ fn hosts(settings: &SimulationSettings, wiring: &Wiring, route: &Route) -> Vec<S
     let conclusion = settings.conditions.conclusion(names.len() - 1);
     // Hosts are out of phase as in reality; otherwise all join requests would collide again and
     // again.
-    let (usual_join, mut random) = (Timing::default().join, Random::new(settings.conditions.seed));
+    let (usual_join, mut random) = (
+        Timing::default().join,
+        Random::new(settings.conditions.seed),
+    );
     let host = |(host, name): (usize, &String)| {
-        let station = Station::new(GROUP, name, wiring.network.mac_of(host), settings.conditions.mtu_bytes);
+        let station = Station::new(
+            GROUP,
+            name,
+            wiring.network.mac_of(host),
+            settings.conditions.mtu_bytes,
+        );
         if host == settings.root {
-            let root = Root::new(Instant::START, root_config(settings, station, route, tuning.clone()));
+            let root = Root::new(
+                Instant::START,
+                root_config(settings, station, route, tuning.clone()),
+            );
             return Participant::root(root, Sender::new(content.clone()));
         }
         let config = ReceiverConfig {
             patience: Some(PATIENCE),
             tuning: tuning.clone(),
-            timing: Timing { join: usual_join.mul_f64(random.unit() / 2.0 + 0.75), ..Timing::default() },
+            timing: Timing {
+                join: usual_join.mul_f64(random.unit() / 2.0 + 0.75),
+                ..Timing::default()
+            },
             ..ReceiverConfig::new(station, settings.conditions.seed << 32 | host as u64)
         };
-        Participant::receiver(Receiver::new(Instant::START, config), Taker::new(content.clone(), conclusion))
+        Participant::receiver(
+            Receiver::new(Instant::START, config),
+            Taker::new(content.clone(), conclusion),
+        )
     };
     names.iter().enumerate().map(host).collect()
 }
 
-fn root_config(settings: &SimulationSettings, station: Station, route: &Route, tuning: Tuning) -> RootConfig {
+fn root_config(
+    settings: &SimulationSettings,
+    station: Station,
+    route: &Route,
+    tuning: Tuning,
+) -> RootConfig {
     RootConfig {
         size: Some(settings.bytes),
-        wanted: Wanted { patience: PATIENCE, ..Wanted::exactly(settings.topology.hosts().len() - 1) },
+        wanted: Wanted {
+            patience: PATIENCE,
+            ..Wanted::exactly(settings.topology.hosts().len() - 1)
+        },
         route: route.clone(),
         calibration: Some(settings.calibration.clone()),
         topology: Some(settings.topology.clone()),
@@ -133,7 +195,10 @@ fn root_config(settings: &SimulationSettings, station: Station, route: &Route, t
 /// Returns the tool's tuning. Feeds are smaller only if all together would exceed the memory limit.
 fn tuning(settings: &SimulationSettings) -> Tuning {
     let usual = Tuning::default();
-    let (hosts, payload_bytes) = (settings.topology.hosts().len() as u64, settings.conditions.payload_bytes());
+    let (hosts, payload_bytes) = (
+        settings.topology.hosts().len() as u64,
+        settings.conditions.payload_bytes(),
+    );
     let stream_frames = settings.bytes.div_ceil(payload_bytes) + 1;
     let usual_frames = usual.feed_frames_for(payload_bytes as usize);
     if hosts * payload_bytes * stream_frames.min(usual_frames) <= FEEDS_BYTES {
@@ -164,7 +229,12 @@ pub struct Sender {
 
 impl Sender {
     pub fn new(content: Shared) -> Sender {
-        Sender { content, began: None, pushing: false, all_reported: false }
+        Sender {
+            content,
+            began: None,
+            pushing: false,
+            all_reported: false,
+        }
     }
 }
 
@@ -204,13 +274,25 @@ pub struct Taker {
 
 impl Taker {
     pub fn new(content: Shared, conclusion: Duration) -> Taker {
-        Taker { content, taken: 0, taken_at: Instant::START, equal: true, conclusion, concludes_at: None }
+        Taker {
+            content,
+            taken: 0,
+            taken_at: Instant::START,
+            equal: true,
+            conclusion,
+            concludes_at: None,
+        }
     }
 }
 
 impl Sink for Taker {
     fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        self.equal &= self.content.bytes().get(self.taken..).unwrap_or_default().starts_with(bytes);
+        self.equal &= self
+            .content
+            .bytes()
+            .get(self.taken..)
+            .unwrap_or_default()
+            .starts_with(bytes);
         self.taken += bytes.len();
         self.taken_at = now;
     }
@@ -224,7 +306,12 @@ impl Sink for Taker {
         let bytes = self.taken as u64;
         let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
         let outcome = if sound { Fate::Verified } else { Fate::Damaged };
-        Some(Done { outcome, bytes, digest: trailer.digest, text: String::new() })
+        Some(Done {
+            outcome,
+            bytes,
+            digest: trailer.digest,
+            text: String::new(),
+        })
     }
 
     fn verdict_at(&self) -> Option<Instant> {
@@ -234,8 +321,8 @@ impl Sink for Taker {
 
 const MAX_RUN: Duration = Duration::from_secs(24 * 3600);
 
-/// Load of one direction of a cable between the first data frame and the last verdict. Bytes are without preamble,
-/// checksum and gap.
+/// Load of one direction of a cable between the first data frame and the last verdict. Bytes are
+/// without preamble, checksum and gap.
 #[derive(Clone, Debug)]
 pub struct Load {
     pub from: String,
@@ -255,7 +342,10 @@ pub struct Watch {
 impl Watch {
     /// Runs until the network is quiescent, and reads its counters at the first data frame and at
     /// the last verdict.
-    pub fn run(simulation: &mut Simulation<SimulatedHost, RandomFaults>, root: usize) -> (Outcome, Watch) {
+    pub fn run(
+        simulation: &mut Simulation<SimulatedHost, RandomFaults>,
+        root: usize,
+    ) -> (Outcome, Watch) {
         let mut watch = Watch::default();
         if let Some(outcome) = run_until(simulation, root, |sender| sender.began.is_some()) {
             return (outcome, watch);
@@ -269,23 +359,41 @@ impl Watch {
     }
 
     pub fn quiesced_after(&self, quiesced_at: Instant) -> Duration {
-        self.ended_at.map_or(Duration::ZERO, |ended_at| quiesced_at.since(ended_at))
+        self.ended_at
+            .map_or(Duration::ZERO, |ended_at| quiesced_at.since(ended_at))
     }
 
     /// Returns the load of each direction of each cable, in the topology's order. `took` is the
     /// time between both moments.
     pub fn loads(&self, wiring: &Wiring, conditions: &Conditions, took: Duration) -> Vec<Load> {
-        let pairs = self.at_first_data.cables.iter().zip(&self.at_last_verdict.cables).zip(&wiring.ends);
+        let pairs = self
+            .at_first_data
+            .cables
+            .iter()
+            .zip(&self.at_last_verdict.cables)
+            .zip(&wiring.ends);
         let load = |from: &str, to: &str, counted: DirectionStats| {
             let bits = (counted.bytes + counted.frames * conditions.overhead_bytes()) as f64 * 8.0;
             let capacity = conditions.rate_bits_per_second as f64 * took.as_secs_f64();
-            let busy = if capacity > 0.0 { (bits / capacity).min(1.0) } else { 0.0 };
-            Load { from: from.to_owned(), to: to.to_owned(), counted, busy }
+            let busy = if capacity > 0.0 {
+                (bits / capacity).min(1.0)
+            } else {
+                0.0
+            };
+            Load {
+                from: from.to_owned(),
+                to: to.to_owned(),
+                counted,
+                busy,
+            }
         };
         pairs
             .flat_map(|((before, after), [near, far])| {
                 let forward = load(near, far, after.forward.since(&before.forward));
-                [forward, load(far, near, after.backward.since(&before.backward))]
+                [
+                    forward,
+                    load(far, near, after.backward.since(&before.backward)),
+                ]
             })
             .collect()
     }
@@ -301,7 +409,10 @@ fn run_until(
     let mut turn = |number: usize, host: &mut SimulatedHost, now: Instant| {
         let again = host.turn(now);
         if number == root {
-            there.set(host.sending().is_some_and(|sending| reached(sending.source())));
+            there.set(
+                host.sending()
+                    .is_some_and(|sending| reached(sending.source())),
+            );
         }
         again
     };
@@ -334,11 +445,15 @@ mod tests {
         let copy = OneCopy::new(bytes, &conditions);
         SimulationSettings {
             name: "one switch".to_owned(),
-            topology: Topology::single_switch((0..hosts).map(|host| format!("n{host}"))).expect("good names"),
+            topology: Topology::single_switch((0..hosts).map(|host| format!("n{host}")))
+                .expect("good names"),
             root: 0,
             bytes,
             copy,
-            routes: Routes { all: vec![Route::Auto], compared: false },
+            routes: Routes {
+                all: vec![Route::Auto],
+                compared: false,
+            },
             calibration: conditions.calibration(copy.time),
             conditions,
             compared: false,
@@ -350,33 +465,53 @@ mod tests {
         // A chain would split the message into several short ones.
         let played = play(&settings(2, 1000, 0.0), &Route::Via(Via::Flat)).expect("a run");
         assert_eq!(
-            (played.stream.data_sent, played.stream.data_resent, played.lost),
+            (
+                played.stream.data_sent,
+                played.stream.data_resent,
+                played.lost
+            ),
             (2, 0, 0),
             "the bytes, and the end"
         );
         // The frame and the end behind it are sent and forwarded. The process wakes up and
-        // concludes, and its verdict goes back. The root accepts it and is notified of the delivery.
+        // concludes, and its verdict goes back. The root accepts it and is notified of the
+        // delivery.
         let wire = |bytes: u64| (bytes + 24) * 8;
         let there = 2 * wire(1046) + wire(46 + 40) + 2 * 500 + 6_000 + 150_000;
         let back = 2 * (wire(60) + 500) + 6_000;
         let accepted = 2 * (wire(46 + 46) + 500) + 6_000;
         let expected = there + back + accepted + back;
         let nanos = played.took.as_nanos() as u64;
-        assert!((expected..expected + 5_000).contains(&nanos), "{nanos} ns, expected {expected} and a little");
+        assert!(
+            (expected..expected + 5_000).contains(&nanos),
+            "{nanos} ns, expected {expected} and a little"
+        );
     }
 
     #[test]
     fn a_chain_loads_every_cable_on_its_way_once() {
         let played = play(&settings(3, 100_000, 0.0), &Route::Via(Via::Chain)).expect("a run");
         let copies = |from: &str, to: &str| {
-            let load = played.loads.iter().find(|load| load.from == from && load.to == to).expect("a cable");
+            let load = played
+                .loads
+                .iter()
+                .find(|load| load.from == from && load.to == to)
+                .expect("a cable");
             load.counted.bytes as f64 / settings(3, 100_000, 0.0).copy.frame_bytes as f64
         };
         for (from, to) in [("n0", "s0"), ("s0", "n1"), ("n1", "s0"), ("s0", "n2")] {
-            assert!((1.0..1.02).contains(&copies(from, to)), "{from} to {to}: {}", copies(from, to));
+            assert!(
+                (1.0..1.02).contains(&copies(from, to)),
+                "{from} to {to}: {}",
+                copies(from, to)
+            );
         }
         for (from, to) in [("n2", "s0"), ("s0", "n0")] {
-            assert!(copies(from, to) < 0.02, "only acknowledgements go back from {from} to {to}: {}", copies(from, to));
+            assert!(
+                copies(from, to) < 0.02,
+                "only acknowledgements go back from {from} to {to}: {}",
+                copies(from, to)
+            );
         }
         assert_eq!(played.failed().count(), 0);
     }

@@ -14,10 +14,17 @@ use std::{fmt, fs};
 const WIDTHS: [u32; 2] = [1280, 375];
 
 fn page(directory: &Path, name: &str, report: &serde_json::Value) -> PathBuf {
-    let (json, html) = (directory.join(format!("{name}.json")), directory.join(format!("{name}.html")));
+    let (json, html) = (
+        directory.join(format!("{name}.json")),
+        directory.join(format!("{name}.html")),
+    );
     fs::write(&json, report.to_string()).expect("written");
     let paths = [&json, &html].map(|path| path.to_str().expect("a path in UTF-8").to_owned());
-    let ended = Run::here(env!("CARGO_BIN_EXE_ethbcast"), &["report", &paths[0], "--out", &paths[1]]).end(LIMIT);
+    let ended = Run::here(
+        env!("CARGO_BIN_EXE_ethbcast"),
+        &["report", &paths[0], "--out", &paths[1]],
+    )
+    .end(LIMIT);
     ended.assert_code(0);
     html
 }
@@ -33,12 +40,18 @@ fn look_at(name: &str, report: &serde_json::Value) {
         for is_dark in [false, true] {
             let look = Look { width, is_dark };
             let found = chromium.look(&page, look);
-            wrong.extend(found.into_iter().map(|problem| format!("{name} at {look}: {problem}")));
+            wrong.extend(
+                found
+                    .into_iter()
+                    .map(|problem| format!("{name} at {look}: {problem}")),
+            );
             let picture = chromium.picture(&page, look);
             if let Some(directory) = &kept {
                 fs::copy(&picture, directory.join(format!("{name}-{look}.png"))).expect("kept");
             }
-            wrong.extend(faults_of(&picture, look).map(|problem| format!("{name} at {look}: {problem}")));
+            wrong.extend(
+                faults_of(&picture, look).map(|problem| format!("{name} at {look}: {problem}")),
+            );
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
@@ -73,7 +86,15 @@ fn a_page_that_cannot_be_read_is_found() {
                 <span style='position:absolute;left:0'>one label</span>\
                 <span style='position:absolute;left:9px'>another</span></div>";
     fs::write(&page, format!("<!DOCTYPE html><meta charset=utf-8>{body}")).expect("written");
-    let found = Chromium::new(directory.path()).look(&page, Look { width: 375, is_dark: true }).join("\n");
+    let found = Chromium::new(directory.path())
+        .look(
+            &page,
+            Look {
+                width: 375,
+                is_dark: true,
+            },
+        )
+        .join("\n");
     for part in ["3000 wide", "faint", "one label", "is not dark or light"] {
         assert!(found.contains(part), "{part}: {found}");
     }
@@ -88,8 +109,12 @@ const BYTES: u64 = 1 << 30;
 fn run_of(receivers: usize, with_trouble: bool) -> Value {
     let hosts: Vec<String> = (1..=receivers).map(|at| format!("n{at}")).collect();
     let dead = with_trouble.then_some(receivers / 2);
-    let seconds: Vec<f64> = (1..=MOMENTS).map(|at| at as f64 / MOMENTS as f64 * SECONDS).collect();
-    let tracks: Vec<Value> = (0..receivers).map(|at| track(at, &hosts[at], dead, with_trouble)).collect();
+    let seconds: Vec<f64> = (1..=MOMENTS)
+        .map(|at| at as f64 / MOMENTS as f64 * SECONDS)
+        .collect();
+    let tracks: Vec<Value> = (0..receivers)
+        .map(|at| track(at, &hosts[at], dead, with_trouble))
+        .collect();
     let outcomes = hosts.iter().enumerate().map(|(at, host)| {
         let is_dead = dead == Some(at);
         let status = if is_dead { "died" } else { "verified" };
@@ -99,17 +124,35 @@ fn run_of(receivers: usize, with_trouble: bool) -> Value {
                 "seconds": end, "reason": reason, "frames": 731_500,
                 "repaired_frames": if with_trouble && at == 0 { 14_000 } else { 0 } })
     });
-    let chain: Vec<&str> = std::iter::once("n0").chain(hosts.iter().map(String::as_str)).collect();
-    let edges: Vec<Value> = chain.windows(2).map(|two| json!({ "from": two[0], "to": two[1], "order": 0 })).collect();
+    let chain: Vec<&str> = std::iter::once("n0")
+        .chain(hosts.iter().map(String::as_str))
+        .collect();
+    let edges: Vec<Value> = chain
+        .windows(2)
+        .map(|two| json!({ "from": two[0], "to": two[1], "order": 0 }))
+        .collect();
     let (half, last) = (receivers / 2, receivers);
     let topology = format!(
         "schema = 1\n[[switch]]\nname = \"s0\"\nhosts = \"n[0-{half}]\"\nlinks = [\"s1\"]\n[[switch]]\nname = \
          \"s1\"\nhosts = \"n[{}-{last}]\"\n",
         half + 1
     );
-    let incident =
-        |at: usize| json!({ "seconds": SECONDS / 2.0, "kind": "failed", "hosts": [hosts[at]], "text": "died: killed" });
-    let command = ["ethbcast", "send", "-i", "eth0", "--hosts", "n[1-100]", "--report", "run.html", "image.raw"];
+    let incident = |at: usize| {
+        json!(
+        { "seconds": SECONDS / 2.0, "kind": "failed", "hosts": [hosts[at]],
+            "text": "died: killed" })
+    };
+    let command = [
+        "ethbcast",
+        "send",
+        "-i",
+        "eth0",
+        "--hosts",
+        "n[1-100]",
+        "--report",
+        "run.html",
+        "image.raw",
+    ];
     json!({
         "schema": 1, "session": "0000002a", "bytes": BYTES, "seconds": SECONDS, "total_seconds": SECONDS + 1.0,
         "goodput_bits_per_second": BYTES as f64 * 8.0 / SECONDS, "via": "chain", "preset": "default",
@@ -143,7 +186,11 @@ fn track(at: usize, host: &str, dead: Option<usize>, with_trouble: bool) -> Valu
         let seconds = (moment + 1) as f64 / MOMENTS as f64 * SECONDS;
         let is_resting = rests && (6.0..9.0).contains(&seconds);
         let wave = ((moment * 37 + at * 11) % 17) as f64 / 100.0;
-        let there = sent(if is_resting { 6.0 } else { (seconds - 0.02 * at as f64 - wave).max(0.0) });
+        let there = sent(if is_resting {
+            6.0
+        } else {
+            (seconds - 0.02 * at as f64 - wave).max(0.0)
+        });
         let gone = dead == Some(at) && seconds > SECONDS / 2.0;
         (
             if gone { sent(SECONDS / 2.0) } else { there },
@@ -180,7 +227,12 @@ struct Look {
 
 impl fmt::Display for Look {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(formatter, "{}-{}", self.width, if self.is_dark { "dark" } else { "light" })
+        write!(
+            formatter,
+            "{}-{}",
+            self.width,
+            if self.is_dark { "dark" } else { "light" }
+        )
     }
 }
 
@@ -191,34 +243,55 @@ struct Chromium {
 impl Chromium {
     /// Keeps the profile in `directory`.
     fn new(directory: &Path) -> Chromium {
-        Chromium { directory: directory.to_owned() }
+        Chromium {
+            directory: directory.to_owned(),
+        }
     }
 
     /// Returns the layout faults of a page, one per line.
     fn look(&self, page: &Path, look: Look) -> Vec<String> {
         let around = self.around(page, look);
         let shown = self.run(look, 900, &["--dump-dom", &around]);
-        let found = shown.split_once("FOUND\n").and_then(|(_, rest)| rest.split_once("END</pre>"));
+        let found = shown
+            .split_once("FOUND\n")
+            .and_then(|(_, rest)| rest.split_once("END</pre>"));
         let (found, _) = found.unwrap_or_else(|| panic!("the page was not looked at: {shown}"));
-        found.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect()
+        found
+            .lines()
+            .filter(|line| !line.is_empty())
+            .map(str::to_owned)
+            .collect()
     }
 
     /// Takes a screenshot of a page.
     fn picture(&self, page: &Path, look: Look) -> PathBuf {
         let picture = self.directory.join(format!("{look}.png"));
         let around = self.around(page, look).replace("look-", "picture-");
-        let text = fs::read_to_string(self.directory.join(format!("look-{look}.html"))).expect("written before");
+        let text = fs::read_to_string(self.directory.join(format!("look-{look}.html")))
+            .expect("written before");
         let tall = text.replace("height:900px", &format!("height:{HEIGHT}px"));
         fs::write(self.directory.join(format!("picture-{look}.html")), tall).expect("written");
-        self.run(look, HEIGHT, &[&format!("--screenshot={}", picture.display()), "--hide-scrollbars", &around]);
+        self.run(
+            look,
+            HEIGHT,
+            &[
+                &format!("--screenshot={}", picture.display()),
+                "--hide-scrollbars",
+                &around,
+            ],
+        );
         picture
     }
 
     /// Returns the address of the embedding page.
     fn around(&self, page: &Path, Look { width, is_dark }: Look) -> String {
-        let around = self.directory.join(format!("look-{}.html", Look { width, is_dark }));
+        let around = self
+            .directory
+            .join(format!("look-{}.html", Look { width, is_dark }));
         let text = AROUND.replace("PAGE", &format!("file://{}", page.display()));
-        let text = text.replace("WIDTH", &width.to_string()).replace("DARK", &is_dark.to_string());
+        let text = text
+            .replace("WIDTH", &width.to_string())
+            .replace("DARK", &is_dark.to_string());
         fs::write(&around, text).expect("written");
         format!("file://{}", around.display())
     }
@@ -228,11 +301,26 @@ impl Chromium {
         let mut command = Command::new("chromium");
         // The sandbox does not work as root. Access from one local file to another must be allowed
         // explicitly.
-        command.args(["--headless", "--no-sandbox", "--disable-gpu", "--allow-file-access-from-files"]);
-        command.args(["--virtual-time-budget=5000", "--disable-dev-shm-usage", "--no-first-run"]);
-        command.arg(format!("--user-data-dir={}", self.directory.join("profile").display()));
+        command.args([
+            "--headless",
+            "--no-sandbox",
+            "--disable-gpu",
+            "--allow-file-access-from-files",
+        ]);
+        command.args([
+            "--virtual-time-budget=5000",
+            "--disable-dev-shm-usage",
+            "--no-first-run",
+        ]);
+        command.arg(format!(
+            "--user-data-dir={}",
+            self.directory.join("profile").display()
+        ));
         command.arg(format!("--window-size={},{height}", look.width.max(500)));
-        command.arg(format!("--blink-settings=preferredColorScheme={}", u8::from(!look.is_dark)));
+        command.arg(format!(
+            "--blink-settings=preferredColorScheme={}",
+            u8::from(!look.is_dark)
+        ));
         command.args(arguments);
         let ended = Run::to_end(command, LOOK_LIMIT);
         ended.assert_code(0);

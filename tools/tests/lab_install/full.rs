@@ -29,7 +29,9 @@ impl Around {
                 "mkdir $0/proc $0/dev && mount -t proc proc $0/proc && mount -t tmpfs dev $0/dev &&
                  mknod $0/dev/null c 1 3 && mknod $0/dev/console c 5 1"
             }
-            Around::DevAndProc => "mkdir $0/proc $0/dev && mount -t proc proc $0/proc && mount -t devtmpfs dev $0/dev",
+            Around::DevAndProc => {
+                "mkdir $0/proc $0/dev && mount -t proc proc $0/proc && mount -t devtmpfs dev $0/dev"
+            }
         }
     }
 }
@@ -46,11 +48,15 @@ fn root(site: &Site, host: &str, program: &Path) -> PathBuf {
 fn start(site: &Site, host: &str, around: Around, arguments: &str) -> Run {
     let root = site.path(host);
     let mut command = site.command(host, "unshare");
-    command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
+    command
+        .env_clear()
+        .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin");
     let unnamed = "echo '(none)' >/proc/sys/kernel/hostname";
     let alone = format!("exec env -i \"$(command -v chroot)\" $0 /ethbcast {arguments}");
     let enter = format!("{unnamed} && {} && {alone}", around.mounts());
-    command.args(["--mount", "--uts", "sh", "-c", &enter]).arg(root);
+    command
+        .args(["--mount", "--uts", "sh", "-c", &enter])
+        .arg(root);
     Run::start(host, command)
 }
 
@@ -63,20 +69,43 @@ fn the_static_binary_does_its_work_in_an_empty_root() {
         let roots = ["n0", "n1", "n2"].map(|host| root(&site, host, &program));
         fs::write(roots[0].join("data/source"), &bytes).expect("written");
         let version = inside(&roots[0], &["/ethbcast", "--version"]);
-        assert_eq!(version, format!("ethbcast {}\n", env!("CARGO_PKG_VERSION")), "{around:?}");
+        assert_eq!(
+            version,
+            format!("ethbcast {}\n", env!("CARGO_PKG_VERSION")),
+            "{around:?}"
+        );
 
-        let receivers = ["n1", "n2"].map(|host| start(&site, host, around, "recv --max-wait 20 /data/dest"));
-        let sender = start(&site, "n0", around, "send --json -n 2 --max-wait 20 /data/source").end(LIMIT);
+        let receivers =
+            ["n1", "n2"].map(|host| start(&site, host, around, "recv --max-wait 20 /data/dest"));
+        let sender = start(
+            &site,
+            "n0",
+            around,
+            "send --json -n 2 --max-wait 20 /data/source",
+        )
+        .end(LIMIT);
         sender.assert_code(0);
-        receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+        receivers
+            .into_iter()
+            .for_each(|receiver| receiver.end(LIMIT).assert_code(0));
         for root in &roots[1..] {
-            assert!(fs::read(root.join("data/dest")).expect("received") == bytes, "{around:?}: other bytes");
+            assert!(
+                fs::read(root.join("data/dest")).expect("received") == bytes,
+                "{around:?}: other bytes"
+            );
         }
         // Hosts without a name are identified by their addresses.
         let report = sender.json();
-        let hosts: Vec<_> = (0..2).map(|at| report["receivers"][at]["host"].as_str().expect("a name")).collect();
-        assert!(hosts.iter().all(|host| host.split(':').count() == 6) && hosts[0] != hosts[1], "{hosts:?}");
-        roots.iter().for_each(|root| fs::remove_dir_all(root).expect("nothing is mounted any more"));
+        let hosts: Vec<_> = (0..2)
+            .map(|at| report["receivers"][at]["host"].as_str().expect("a name"))
+            .collect();
+        assert!(
+            hosts.iter().all(|host| host.split(':').count() == 6) && hosts[0] != hosts[1],
+            "{hosts:?}"
+        );
+        roots
+            .iter()
+            .for_each(|root| fs::remove_dir_all(root).expect("nothing is mounted any more"));
     }
 }
 
@@ -88,16 +117,26 @@ fn fresh_debian() -> TempDir {
     let kept = tree().join("target/packages/debian.tar");
     if !kept.is_file() {
         let system = fs::read_to_string("/etc/os-release").expect("a system has a name");
-        let suite = system.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME=")).expect("a Debian");
+        let suite = system
+            .lines()
+            .find_map(|line| line.strip_prefix("VERSION_CODENAME="))
+            .expect("a Debian");
         let made = kept.with_extension("new.tar");
         let mut command = Command::new("mmdebstrap");
-        command.args(["--quiet", "--variant=essential", suite]).arg(&made);
+        command
+            .args(["--quiet", "--variant=essential", suite])
+            .arg(&made);
         printed(command);
         fs::rename(made, &kept).expect("beside it");
     }
     let root = tempfile::tempdir_in(env!("CARGO_TARGET_TMPDIR")).expect("a directory");
     let mut command = Command::new("tar");
-    command.arg("--extract").arg("--file").arg(kept).arg("--directory").arg(root.path());
+    command
+        .arg("--extract")
+        .arg("--file")
+        .arg(kept)
+        .arg("--directory")
+        .arg(root.path());
     printed(command);
     root
 }
@@ -105,18 +144,32 @@ fn fresh_debian() -> TempDir {
 /// Returns all files, links and directories below, except for `BOOKS`.
 fn all_in(root: &Path) -> BTreeSet<String> {
     let mut command = Command::new("find");
-    command.arg(root).args(["-mindepth", "1", "-printf", "%P\n"]);
+    command
+        .arg(root)
+        .args(["-mindepth", "1", "-printf", "%P\n"]);
     let found = printed(command);
     let is_content = |path: &&str| !BOOKS.iter().any(|book| path.starts_with(book));
-    found.lines().filter(is_content).map(str::to_owned).collect()
+    found
+        .lines()
+        .filter(is_content)
+        .map(str::to_owned)
+        .collect()
 }
 
 /// Compiles a C program against the package's files in a root directory.
 fn compiled_against(root: &Path, library: &Path) -> PathBuf {
     let program = root.join("broadcast");
     let mut compiler = Command::new("gcc");
-    compiler.arg("-I").arg(root.join("usr/include")).arg(tree().join("collectives/c/examples/broadcast.c"));
-    compiler.arg("-L").arg(library).arg("-lethbcast").arg("-o").arg(&program);
+    compiler
+        .arg("-I")
+        .arg(root.join("usr/include"))
+        .arg(tree().join("collectives/c/examples/broadcast.c"));
+    compiler
+        .arg("-L")
+        .arg(library)
+        .arg("-lethbcast")
+        .arg("-o")
+        .arg(&program);
     printed(compiler);
     program
 }
@@ -130,12 +183,27 @@ fn spread(site: &Site, root: &Path) {
         command.arg(root).arg("ethbcast").args(words);
         Run::start(host, command)
     };
-    let receiver = |host: usize| start(&format!("n{host}"), &["recv", "--max-wait", "20", &format!("/tmp/{host}")]);
+    let receiver = |host: usize| {
+        start(
+            &format!("n{host}"),
+            &["recv", "--max-wait", "20", &format!("/tmp/{host}")],
+        )
+    };
     let receivers: Vec<Run> = (1..8).map(receiver).collect();
-    start("n0", &["send", "-n", "7", "--max-wait", "20", "/tmp/source"]).end(LIMIT).assert_code(0);
-    receivers.into_iter().for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    start(
+        "n0",
+        &["send", "-n", "7", "--max-wait", "20", "/tmp/source"],
+    )
+    .end(LIMIT)
+    .assert_code(0);
+    receivers
+        .into_iter()
+        .for_each(|receiver| receiver.end(LIMIT).assert_code(0));
     for host in 1..8 {
-        assert!(fs::read(root.join(format!("tmp/{host}"))).expect("received") == bytes, "other bytes at n{host}");
+        assert!(
+            fs::read(root.join(format!("tmp/{host}"))).expect("received") == bytes,
+            "other bytes at n{host}"
+        );
         fs::remove_file(root.join(format!("tmp/{host}"))).expect("it is ours");
     }
     fs::remove_file(root.join("tmp/source")).expect("it is ours");
@@ -146,7 +214,10 @@ fn package() -> PathBuf {
     let package = packaged("deb");
     let first = fs::read(&package).expect("it was made");
     fs::remove_file(&package).expect("it is ours");
-    assert!(fs::read(packaged("deb")).expect("it was made") == first, "another package of the same tree");
+    assert!(
+        fs::read(packaged("deb")).expect("it was made") == first,
+        "another package of the same tree"
+    );
     package
 }
 
@@ -162,24 +233,48 @@ fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
     let began = Instant::now();
     inside(root, &["dpkg", "-i", "/tmp/ethbcast.deb"]);
     spread(&site, root);
-    println!("from the package to a file on 8 hosts: {:.2} s", began.elapsed().as_secs_f64());
+    println!(
+        "from the package to a file on 8 hosts: {:.2} s",
+        began.elapsed().as_secs_f64()
+    );
     fs::remove_file(root.join("tmp/ethbcast.deb")).expect("it is ours");
 
     let version = env!("CARGO_PKG_VERSION");
-    assert_eq!(inside(root, &["ethbcast", "--version"]), format!("ethbcast {version}\n"));
-    let missing: Vec<_> = PROMISED.iter().filter(|file| !root.join(file).is_file()).collect();
+    assert_eq!(
+        inside(root, &["ethbcast", "--version"]),
+        format!("ethbcast {version}\n")
+    );
+    let missing: Vec<_> = PROMISED
+        .iter()
+        .filter(|file| !root.join(file).is_file())
+        .collect();
     assert!(missing.is_empty(), "the package lacks {missing:?}");
     inside(root, &["ethbcast", "config", "check"]);
 
     let owned = inside(root, &["dpkg", "-L", "ethbcast"]);
-    let pkg_config = owned.lines().find(|path| path.ends_with("/ethbcast.pc")).expect("for pkg-config");
-    let library = Path::new(pkg_config).parent().and_then(Path::parent).expect("a directory of libraries");
+    let pkg_config = owned
+        .lines()
+        .find(|path| path.ends_with("/ethbcast.pc"))
+        .expect("for pkg-config");
+    let library = Path::new(pkg_config)
+        .parent()
+        .and_then(Path::parent)
+        .expect("a directory of libraries");
     let described = fs::read_to_string(root.join(&pkg_config[1..])).expect("it is there");
-    assert!(described.contains(&format!("libdir={}\n", library.display())), "{described}");
-    let program = compiled_against(root, &root.join(library.strip_prefix("/").expect("an absolute path")));
+    assert!(
+        described.contains(&format!("libdir={}\n", library.display())),
+        "{described}"
+    );
+    let program = compiled_against(
+        root,
+        &root.join(library.strip_prefix("/").expect("an absolute path")),
+    );
     // It starts, so that it found its library by its linked name, and it sees no network.
     let mut command = Command::new("unshare");
-    command.args(["--net", "chroot"]).arg(root).args(["/broadcast", "4"]);
+    command
+        .args(["--net", "chroot"])
+        .arg(root)
+        .args(["/broadcast", "4"]);
     let said = Run::to_end(command, LIMIT).stderr;
     assert!(said.starts_with("join: "), "{said}");
     fs::remove_file(program).expect("it is ours");
@@ -187,5 +282,8 @@ fn the_debian_package_works_in_a_fresh_debian_and_leaves_nothing_there() {
     inside(root, &["dpkg", "--purge", "ethbcast"]);
     let after = all_in(root);
     let left: Vec<_> = after.symmetric_difference(&before).collect();
-    assert!(left.is_empty(), "purged, the package leaves or takes {left:?}");
+    assert!(
+        left.is_empty(),
+        "purged, the package leaves or takes {left:?}"
+    );
 }

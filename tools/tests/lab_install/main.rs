@@ -28,7 +28,9 @@ const PROMISED: [&str; 9] = [
 const BUILD_LIMIT: Duration = Duration::from_secs(3600);
 
 fn tree() -> &'static Path {
-    Path::new(env!("CARGO_MANIFEST_DIR")).parent().expect("this package lies in the tree")
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .parent()
+        .expect("this package lies in the tree")
 }
 
 /// Returns the output of a command, which must succeed.
@@ -45,7 +47,12 @@ fn printed(command: Command) -> String {
 fn inside(root: &Path, words: &[&str]) -> String {
     let path = "/usr/sbin:/usr/bin:/sbin:/bin";
     let mut command = Command::new("chroot");
-    command.arg(root).args(words).env_clear().env("PATH", path).env("LC_ALL", "C");
+    command
+        .arg(root)
+        .args(words)
+        .env_clear()
+        .env("PATH", path)
+        .env("LC_ALL", "C");
     printed(command)
 }
 
@@ -65,13 +72,17 @@ fn packaged(script: &str) -> PathBuf {
 fn the_tree_of_the_package_has_what_is_promised() {
     let folder = tempfile::tempdir().expect("a folder");
     let made = folder.path().join("tree");
-    let built = Path::new(env!("CARGO_BIN_EXE_ethbcast")).parent().expect("a folder");
+    let built = Path::new(env!("CARGO_BIN_EXE_ethbcast"))
+        .parent()
+        .expect("a folder");
     let mut script = Command::new(tree().join("packaging/tree"));
     script.args([built, &made]);
     printed(script);
     // cargo-deb adds the program and the licence.
-    let missing: Vec<_> =
-        PROMISED.iter().filter(|file| !file.ends_with("/copyright") && !made.join(file).is_file()).collect();
+    let missing: Vec<_> = PROMISED
+        .iter()
+        .filter(|file| !file.ends_with("/copyright") && !made.join(file).is_file())
+        .collect();
     assert!(missing.is_empty(), "the tree lacks {missing:?}");
     let mut unpacker = Command::new("gzip");
     unpacker.arg("-dc").arg(made.join(PROMISED[0]));

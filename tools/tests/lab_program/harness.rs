@@ -5,8 +5,8 @@ use ethbcast_collectives::session::verified::Form;
 use ethbcast_lab::Lab;
 use ethbcast_planning::plan::Via;
 pub use ethbcast_tests::lab::{
-    Ended, LIMIT, PAYLOAD_BYTES, Run, Site, content, lab_name, names_in, one_switch, require_root, scratch, shown_in,
-    within,
+    Ended, LIMIT, PAYLOAD_BYTES, Run, Site, content, lab_name, names_in, one_switch, require_root,
+    scratch, shown_in, within,
 };
 use nix::sys::signal::Signal;
 use serde_json::Value;
@@ -24,7 +24,11 @@ pub const MEBIBYTE: usize = 1 << 20;
 
 pub trait Ethbcast {
     /// Returns a command of `ethbcast` on a host, without stdin.
-    fn ethbcast(&self, host: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command;
+    fn ethbcast(
+        &self,
+        host: &str,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command;
 
     /// Starts it on a host with these arguments, followed by a SOURCE or DEST.
     fn start(&self, host: &str, arguments: &[&str], path: impl AsRef<OsStr>) -> Run {
@@ -40,7 +44,11 @@ pub trait Ethbcast {
 }
 
 impl Ethbcast for Site {
-    fn ethbcast(&self, host: &str, arguments: impl IntoIterator<Item = impl AsRef<OsStr>>) -> Command {
+    fn ethbcast(
+        &self,
+        host: &str,
+        arguments: impl IntoIterator<Item = impl AsRef<OsStr>>,
+    ) -> Command {
         let mut command = self.command(host, PROGRAM);
         // The program must find out its host by itself.
         command.args(arguments).env_remove("ETHBCAST_HOST");
@@ -60,14 +68,20 @@ pub fn ended_here(arguments: &[&str]) -> Ended {
 
 /// Returns the namespaces whose names begin with `prefix`.
 pub fn namespaces(prefix: &str) -> Vec<String> {
-    let mut names = if Path::new("/run/netns").exists() { names_in(Path::new("/run/netns")) } else { Vec::new() };
+    let mut names = if Path::new("/run/netns").exists() {
+        names_in(Path::new("/run/netns"))
+    } else {
+        Vec::new()
+    };
     names.retain(|name| name.starts_with(prefix));
     names
 }
 
 /// Returns the number of frames for a content with its hash lists, without the end.
 pub fn full_frames(content_bytes: usize, payload_bytes: usize) -> u64 {
-    Form::VERIFIED.stream_bytes(content_bytes as u64).div_ceil(payload_bytes as u64)
+    Form::VERIFIED
+        .stream_bytes(content_bytes as u64)
+        .div_ceil(payload_bytes as u64)
 }
 
 /// A finished transfer, whose files are removed on drop.
@@ -86,7 +100,10 @@ impl Outcome {
     }
 
     fn of(&self, host: &str) -> &(String, Ended, PathBuf) {
-        self.receivers.iter().find(|(name, ..)| name == host).unwrap_or_else(|| panic!("{host} did not receive"))
+        self.receivers
+            .iter()
+            .find(|(name, ..)| name == host)
+            .unwrap_or_else(|| panic!("{host} did not receive"))
     }
 
     /// Fails unless all succeeded, every receiver has exactly the sent bytes, and the report
@@ -108,10 +125,17 @@ impl Outcome {
         assert_eq!(names_in(directory), ["received.bin"], "on {host}");
         let received = fs::read(directory.join("received.bin")).expect("it is there");
         assert_eq!(received.len(), self.content.len(), "bytes on {host}");
-        // Whole slices first: byte by byte an unoptimised comparison takes longer than the transfer.
+        // Whole slices first: byte by byte an unoptimised comparison takes longer than the
+        // transfer.
         if received[..] != self.content[..] {
-            let wrong = received.iter().zip(self.content.iter()).position(|(received, sent)| received != sent);
-            panic!("on {host} byte {} is wrong first", wrong.expect("they differ"));
+            let wrong = received
+                .iter()
+                .zip(self.content.iter())
+                .position(|(received, sent)| received != sent);
+            panic!(
+                "on {host} byte {} is wrong first",
+                wrong.expect("they differ")
+            );
         }
         let report = ended.json();
         assert_eq!(report["status"], "verified", "{report}");
@@ -136,7 +160,11 @@ impl Outcome {
     /// Fails unless every receiver but these has exactly the sent bytes.
     #[track_caller]
     pub fn assert_others_delivered(&self, but: &[&str]) {
-        let others = self.receivers.iter().map(|(host, ..)| host.as_str()).filter(|host| !but.contains(host));
+        let others = self
+            .receivers
+            .iter()
+            .map(|(host, ..)| host.as_str())
+            .filter(|host| !but.contains(host));
         others.for_each(|host| self.assert_delivered(host));
     }
 
@@ -150,7 +178,12 @@ impl Outcome {
             self.assert_delivered(culprit);
             return self.root.assert_code(0);
         }
-        assert!([1, 3].contains(&ended.code()), "{culprit} ended with {}:\n{}", ended.code(), ended.stderr);
+        assert!(
+            [1, 3].contains(&ended.code()),
+            "{culprit} ended with {}:\n{}",
+            ended.code(),
+            ended.stderr
+        );
         self.assert_nothing(culprit, ended.code());
         self.root.assert_code(1);
         assert_ne!(self.status(culprit), "verified");
@@ -160,15 +193,29 @@ impl Outcome {
     /// Fails unless a line of the root's stderr names a host and contains one of these words.
     #[track_caller]
     pub fn assert_named(&self, host: &str, words: &[&str]) {
-        let is_named = |line: &str| line.split(|letter: char| !letter.is_alphanumeric()).any(|word| word == host);
+        let is_named = |line: &str| {
+            line.split(|letter: char| !letter.is_alphanumeric())
+                .any(|word| word == host)
+        };
         let says = |line: &str| words.iter().any(|word| line.contains(word));
-        let named = self.root.stderr.lines().any(|line| is_named(line) && says(line));
-        assert!(named, "no line names {host} with one of {words:?}:\n{}", self.root.stderr);
+        let named = self
+            .root
+            .stderr
+            .lines()
+            .any(|line| is_named(line) && says(line));
+        assert!(
+            named,
+            "no line names {host} with one of {words:?}:\n{}",
+            self.root.stderr
+        );
     }
 
     /// Returns a host's status in the root's report.
     pub fn status(&self, host: &str) -> String {
-        self.row(host)["status"].as_str().expect("a word").to_owned()
+        self.row(host)["status"]
+            .as_str()
+            .expect("a word")
+            .to_owned()
     }
 
     /// Returns a host's entry in the root's report.
@@ -176,7 +223,9 @@ impl Outcome {
         let report = self.root.json();
         let receivers = report["receivers"].as_array().expect("a list");
         let found = receivers.iter().find(|receiver| receiver["host"] == host);
-        found.unwrap_or_else(|| panic!("{host} is not in {report}")).clone()
+        found
+            .unwrap_or_else(|| panic!("{host} is not in {report}"))
+            .clone()
     }
 
     /// Fails unless a host was killed and left no visible file.
@@ -191,22 +240,55 @@ impl Outcome {
     /// Checks all documented fields of a successful transfer's report and their consistency.
     #[track_caller]
     fn assert_report(&self, report: &Value) {
-        let number = |value: &Value| value.as_f64().unwrap_or_else(|| panic!("{value} is no number in {report}"));
+        let number = |value: &Value| {
+            value
+                .as_f64()
+                .unwrap_or_else(|| panic!("{value} is no number in {report}"))
+        };
         let bytes = self.content.len();
-        let (seconds, total_seconds) = (number(&report["seconds"]), number(&report["total_seconds"]));
+        let (seconds, total_seconds) =
+            (number(&report["seconds"]), number(&report["total_seconds"]));
         assert_eq!(report["schema"], 1, "{report}");
         let session = report["session"].as_str().expect("the session is a text");
-        assert!(session.len() == 8 && u32::from_str_radix(session, 16).is_ok(), "{session}");
+        assert!(
+            session.len() == 8 && u32::from_str_radix(session, 16).is_ok(),
+            "{session}"
+        );
         assert_eq!(report["bytes"], bytes, "{report}");
         assert!(0.0 < seconds && seconds <= total_seconds, "{report}");
         let goodput = bytes as f64 * 8.0 / seconds;
-        assert!((number(&report["goodput_bits_per_second"]) - goodput).abs() <= goodput * 1e-6, "{goodput}: {report}");
+        assert!(
+            (number(&report["goodput_bits_per_second"]) - goodput).abs() <= goodput * 1e-6,
+            "{goodput}: {report}"
+        );
         assert_eq!(report["blake3"], self.digest().as_str(), "{report}");
         let via = report["via"].as_str().expect("a word");
-        assert!(if self.via == "auto" { via.parse::<Via>().is_ok() } else { via == self.via }, "{report}");
-        assert!(report["segment_bytes"].as_u64().is_some_and(|segment_bytes| segment_bytes > 0), "{report}");
-        assert!(report.get("predicted_seconds").is_some_and(|value| value.is_null() || value.is_f64()), "{report}");
-        for name in ["data_sent", "data_resent", "control_sent", "control_received"] {
+        assert!(
+            if self.via == "auto" {
+                via.parse::<Via>().is_ok()
+            } else {
+                via == self.via
+            },
+            "{report}"
+        );
+        assert!(
+            report["segment_bytes"]
+                .as_u64()
+                .is_some_and(|segment_bytes| segment_bytes > 0),
+            "{report}"
+        );
+        assert!(
+            report
+                .get("predicted_seconds")
+                .is_some_and(|value| value.is_null() || value.is_f64()),
+            "{report}"
+        );
+        for name in [
+            "data_sent",
+            "data_resent",
+            "control_sent",
+            "control_received",
+        ] {
             assert!(report["frames"][name].is_u64(), "{name}: {report}");
         }
         self.assert_receivers(report, total_seconds);
@@ -215,10 +297,24 @@ impl Outcome {
     #[track_caller]
     fn assert_receivers(&self, report: &Value, total_seconds: f64) {
         let listed = report["receivers"].as_array().expect("a list");
-        let ranks: Vec<_> = listed.iter().map(|receiver| receiver["rank"].as_u64().expect("a number")).collect();
-        assert_eq!(ranks, (1..=self.receivers.len() as u64).collect::<Vec<_>>(), "ranks, in this order: {report}");
-        let mut hosts: Vec<_> = listed.iter().map(|receiver| receiver["host"].as_str().expect("a name")).collect();
-        let mut expected: Vec<_> = self.receivers.iter().map(|(host, ..)| host.as_str()).collect();
+        let ranks: Vec<_> = listed
+            .iter()
+            .map(|receiver| receiver["rank"].as_u64().expect("a number"))
+            .collect();
+        assert_eq!(
+            ranks,
+            (1..=self.receivers.len() as u64).collect::<Vec<_>>(),
+            "ranks, in this order: {report}"
+        );
+        let mut hosts: Vec<_> = listed
+            .iter()
+            .map(|receiver| receiver["host"].as_str().expect("a name"))
+            .collect();
+        let mut expected: Vec<_> = self
+            .receivers
+            .iter()
+            .map(|(host, ..)| host.as_str())
+            .collect();
         hosts.sort_unstable();
         expected.sort_unstable();
         assert_eq!(hosts, expected);
@@ -228,8 +324,13 @@ impl Outcome {
             assert_eq!(receiver["blake3"], self.digest().as_str(), "{report}");
             let seconds = receiver["seconds"].as_f64().expect("a number");
             assert!((0.0..=total_seconds).contains(&seconds), "{report}");
-            let own = self.receiver(receiver["host"].as_str().expect("a name")).json();
-            assert_eq!(own["rank"], receiver["rank"], "what a receiver says of itself: {own}");
+            let own = self
+                .receiver(receiver["host"].as_str().expect("a name"))
+                .json();
+            assert_eq!(
+                own["rank"], receiver["rank"],
+                "what a receiver says of itself: {own}"
+            );
         }
     }
 
@@ -245,17 +346,23 @@ impl Outcome {
     }
 
     /// Returns the payload of a full frame. With a segment shorter than the content, which the
-    /// sender derives from its probe, all frames of a segment have equal length (docs/protocol/limits.md,
-    /// segments).
+    /// sender derives from its probe, all frames of a segment have equal length
+    /// (docs/protocol/limits.md, segments).
     pub fn payload_bytes(&self) -> usize {
         self.payload_bytes_of(PAYLOAD_BYTES)
     }
 
     /// Returns the payload of a full frame if a frame holds `most` bytes.
     pub fn payload_bytes_of(&self, most: usize) -> usize {
-        let segment = self.root.json()["segment_bytes"].as_u64().expect("a number") as usize;
+        let segment = self.root.json()["segment_bytes"]
+            .as_u64()
+            .expect("a number") as usize;
         let alike = segment.div_ceil(segment.div_ceil(most)).clamp(64, most);
-        if segment < self.content.len() { alike } else { most }
+        if segment < self.content.len() {
+            alike
+        } else {
+            most
+        }
     }
 
     /// Returns the `seconds` of the root's report.
@@ -300,7 +407,13 @@ impl<'a> Transfer<'a> {
 
     pub fn root(mut self, root: &str) -> Self {
         self.root = root.to_owned();
-        self.receivers = self.site.lab().hosts().into_iter().filter(|host| host != root).collect();
+        self.receivers = self
+            .site
+            .lab()
+            .hosts()
+            .into_iter()
+            .filter(|host| host != root)
+            .collect();
         self
     }
 
@@ -336,7 +449,10 @@ impl<'a> Transfer<'a> {
     }
 
     pub fn both_options(self, name: &str, value: &str) -> Self {
-        self.send_option(name).send_option(value).receive_option(name).receive_option(value)
+        self.send_option(name)
+            .send_option(value)
+            .receive_option(name)
+            .receive_option(value)
     }
 
     /// Lets this host's receiver write to a pipe with this reader.
@@ -347,16 +463,33 @@ impl<'a> Transfer<'a> {
 
     /// Starts all processes, receivers first.
     pub fn start(self) -> Session {
-        let directory = tempfile::Builder::new().prefix("transfer-").tempdir_in(self.site.scratch()).expect("made");
+        let directory = tempfile::Builder::new()
+            .prefix("transfer-")
+            .tempdir_in(self.site.scratch())
+            .expect("made");
         let source = directory.path().join("source.bin");
         fs::write(&source, self.content.as_slice()).expect("written");
-        let sent_before_bytes = self.site.lab().counters(&self.root).expect("a host of this lab").sent_bytes;
-        let receivers = self.receivers.iter().map(|host| self.start_receiver(host, directory.path())).collect();
-        let count = self.receivers.len().to_string();
-        let mut send = self
+        let sent_before_bytes = self
             .site
-            .ethbcast(&self.root, ["send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count]);
-        send.args(["--max-wait", self.max_wait]).args(&self.send_options).arg(source);
+            .lab()
+            .counters(&self.root)
+            .expect("a host of this lab")
+            .sent_bytes;
+        let receivers = self
+            .receivers
+            .iter()
+            .map(|host| self.start_receiver(host, directory.path()))
+            .collect();
+        let count = self.receivers.len().to_string();
+        let mut send = self.site.ethbcast(
+            &self.root,
+            [
+                "send", "--json", "-i", "eth0", "-g", self.group, "--via", self.via, "-n", &count,
+            ],
+        );
+        send.args(["--max-wait", self.max_wait])
+            .args(&self.send_options)
+            .arg(source);
         let root = Run::start(&self.root, send);
         Session {
             root,
@@ -376,12 +509,21 @@ impl<'a> Transfer<'a> {
     fn start_receiver(&self, host: &str, directory: &Path) -> Receiver {
         let directory = directory.join(host);
         fs::create_dir(&directory).expect("made");
-        let mut receive = self.site.ethbcast(host, ["recv", "-i", "eth0", "-g", self.group]);
+        let mut receive = self
+            .site
+            .ethbcast(host, ["recv", "-i", "eth0", "-g", self.group]);
         receive.args(&self.receive_options);
-        if !self.receive_options.iter().any(|option| option == "--max-wait") {
+        if !self
+            .receive_options
+            .iter()
+            .any(|option| option == "--max-wait")
+        {
             receive.args(["--max-wait", "20"]);
         }
-        let reader = self.reader.as_ref().and_then(|(of, reader)| (of == host).then_some(*reader));
+        let reader = self
+            .reader
+            .as_ref()
+            .and_then(|(of, reader)| (of == host).then_some(*reader));
         match reader {
             None => receive.arg("--json").arg(directory.join("received.bin")),
             Some(_) => receive.arg("-"),
@@ -389,9 +531,15 @@ impl<'a> Transfer<'a> {
         let run = match reader {
             None => Run::start(host, receive),
             Some(Reader::Stopped) => Run::unread(host, receive),
-            Some(Reader::Slow { bytes_per_second }) => Run::read_slowly(host, receive, bytes_per_second),
+            Some(Reader::Slow { bytes_per_second }) => {
+                Run::read_slowly(host, receive, bytes_per_second)
+            }
         };
-        Receiver { host: host.to_owned(), run, directory }
+        Receiver {
+            host: host.to_owned(),
+            run,
+            directory,
+        }
     }
 }
 
@@ -435,7 +583,11 @@ impl Session {
 
     /// Returns the process of a host, the root's or a receiver's.
     pub fn run(&self, host: &str) -> &Run {
-        if self.root.name() == host { &self.root } else { self.receiver(host) }
+        if self.root.name() == host {
+            &self.root
+        } else {
+            self.receiver(host)
+        }
     }
 
     pub fn lab(&self) -> &Lab {
@@ -452,23 +604,44 @@ impl Session {
 
     /// Waits until the root has sent `bytes` on its cable.
     pub fn wait_for_sent(&self, bytes: u64) {
-        let sent = || self.lab.counters(self.root.name()).expect("a host of this lab").sent_bytes;
-        let seen = within(LIMIT, || (sent() - self.sent_before_bytes >= bytes).then_some(()));
+        let sent = || {
+            self.lab
+                .counters(self.root.name())
+                .expect("a host of this lab")
+                .sent_bytes
+        };
+        let seen = within(LIMIT, || {
+            (sent() - self.sent_before_bytes >= bytes).then_some(())
+        });
         seen.unwrap_or_else(|| panic!("the root never sent {bytes} bytes:\n{}", self.all_stderr()));
     }
 
     /// Waits for the end of all processes, and fails with their output after `limit`.
     pub fn end(mut self, limit: Duration) -> Outcome {
         let deadline = Instant::now() + limit;
-        let mut runs: Vec<&mut Run> = self.receivers.iter_mut().map(|receiver| &mut receiver.run).collect();
+        let mut runs: Vec<&mut Run> = self
+            .receivers
+            .iter_mut()
+            .map(|receiver| &mut receiver.run)
+            .collect();
         runs.push(&mut self.root);
         let late: Vec<String> = runs
             .into_iter()
-            .filter_map(|run| run.ended_by(deadline).is_none().then(|| run.name().to_owned()))
+            .filter_map(|run| {
+                run.ended_by(deadline)
+                    .is_none()
+                    .then(|| run.name().to_owned())
+            })
             .collect();
-        assert!(late.is_empty(), "{late:?} did not end within {limit:?}:\n{}", self.all_stderr());
-        let receivers =
-            self.receivers.into_iter().map(|receiver| (receiver.host, receiver.run.end(LIMIT), receiver.directory));
+        assert!(
+            late.is_empty(),
+            "{late:?} did not end within {limit:?}:\n{}",
+            self.all_stderr()
+        );
+        let receivers = self
+            .receivers
+            .into_iter()
+            .map(|receiver| (receiver.host, receiver.run.end(LIMIT), receiver.directory));
         Outcome {
             receivers: receivers.collect(),
             root: self.root.end(LIMIT),
@@ -479,7 +652,12 @@ impl Session {
     }
 
     fn all_stderr(&self) -> String {
-        let runs = self.receivers.iter().map(|receiver| &receiver.run).chain([&self.root]);
-        runs.map(|run| format!("--- {}\n{}", run.name(), run.stderr())).collect()
+        let runs = self
+            .receivers
+            .iter()
+            .map(|receiver| &receiver.run)
+            .chain([&self.root]);
+        runs.map(|run| format!("--- {}\n{}", run.name(), run.stderr()))
+            .collect()
     }
 }

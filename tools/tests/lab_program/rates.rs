@@ -1,8 +1,11 @@
-//! Tests of a transfer's rate limit, and of its share of cables with other traffic. By the interfaces' counters root
-//! and relays exceed a limit in no second by more than a quarter, on cables of five times the rate (in the simulator it
-//! is 1 %). Beside a TCP flow or a second session it takes its part.
+//! Tests of a transfer's rate limit, and of its share of cables with other traffic. By the
+//! interfaces' counters root and relays exceed a limit in no second by more than a quarter, on
+//! cables of five times the rate (in the simulator it is 1 %). Beside a TCP flow or a second
+//! session it takes its part.
 
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, one_switch, within};
+use crate::harness::{
+    Ethbcast, LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, one_switch, within,
+};
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::StopOnDrop;
 use nix::sys::signal::Signal;
@@ -32,7 +35,13 @@ const CONTENT_BYTES: usize = 17_500_000;
 type Samples = Vec<(Instant, u64)>;
 
 fn site(story: &str) -> Site {
-    Site::beside(story, LabConfig { rate_bits_per_second: Some(LINK_BITS_PER_SECOND), ..one_switch(4) })
+    Site::beside(
+        story,
+        LabConfig {
+            rate_bits_per_second: Some(LINK_BITS_PER_SECOND),
+            ..one_switch(4)
+        },
+    )
 }
 
 /// Reads a host's counters every 5 ms until `over` is set.
@@ -41,9 +50,17 @@ fn watch(site: &Site, host: &str, over: &AtomicBool) -> Samples {
         let before = Instant::now();
         // As /sys/class/net/eth0/statistics/tx_bytes, but /sys shows the namespace in which it was
         // mounted.
-        let table = fs::read_to_string("/proc/thread-self/net/dev").expect("the thread's own namespace");
-        let row = table.lines().find_map(|line| line.trim_start().strip_prefix("eth0:")).expect("its interface");
-        let sent = row.split_whitespace().nth(8).and_then(|bytes| bytes.parse().ok()).expect("tx_bytes");
+        let table =
+            fs::read_to_string("/proc/thread-self/net/dev").expect("the thread's own namespace");
+        let row = table
+            .lines()
+            .find_map(|line| line.trim_start().strip_prefix("eth0:"))
+            .expect("its interface");
+        let sent = row
+            .split_whitespace()
+            .nth(8)
+            .and_then(|bytes| bytes.parse().ok())
+            .expect("tx_bytes");
         (before, before.elapsed(), sent)
     };
     let samples = || {
@@ -57,34 +74,52 @@ fn watch(site: &Site, host: &str, over: &AtomicBool) -> Samples {
         }
         samples
     };
-    site.lab().run_on(host, samples).expect("a host of this lab")
+    site.lab()
+        .run_on(host, samples)
+        .expect("a host of this lab")
 }
 
 /// Runs a transfer with an action meanwhile, and returns the samples of these hosts.
-fn watched(site: &Site, transfer: Transfer<'_>, hosts: &[&str], meanwhile: impl FnOnce(&Session)) -> Vec<Samples> {
+fn watched(
+    site: &Site,
+    transfer: Transfer<'_>,
+    hosts: &[&str],
+    meanwhile: impl FnOnce(&Session),
+) -> Vec<Samples> {
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
         let over = &over;
-        let watchers: Vec<_> = hosts.iter().map(|&host| scope.spawn(move || watch(site, host, over))).collect();
+        let watchers: Vec<_> = hosts
+            .iter()
+            .map(|&host| scope.spawn(move || watch(site, host, over)))
+            .collect();
         let stopper = StopOnDrop(over);
         let session = transfer.start();
         meanwhile(&session);
         let outcome = session.end(LIMIT);
         drop(stopper);
         outcome.assert_verified();
-        watchers.into_iter().map(|watcher| watcher.join().expect("it looks")).collect()
+        watchers
+            .into_iter()
+            .map(|watcher| watcher.join().expect("it looks"))
+            .collect()
     })
 }
 
 /// Returns the rate of every window of at least a second, from `from` on, in bits per second.
 fn windows(samples: &Samples, from: Option<Instant>) -> Vec<f64> {
-    let (first, last) = (samples[0].1 + EDGE_BYTES, samples[samples.len() - 1].1 - EDGE_BYTES);
+    let (first, last) = (
+        samples[0].1 + EDGE_BYTES,
+        samples[samples.len() - 1].1 - EDGE_BYTES,
+    );
     let bulk: Vec<_> = samples
         .iter()
         .filter(|(at, sent)| (first..=last).contains(sent) && from.is_none_or(|from| *at >= from))
         .collect();
     let window = |(place, &&(at, sent)): (usize, &&(Instant, u64))| {
-        let &&(then, more) = bulk[place..].iter().find(|(then, _)| then.duration_since(at) >= SECOND)?;
+        let &&(then, more) = bulk[place..]
+            .iter()
+            .find(|(then, _)| then.duration_since(at) >= SECOND)?;
         Some((more - sent) as f64 * 8.0 / then.duration_since(at).as_secs_f64())
     };
     bulk.iter().enumerate().filter_map(window).collect()
@@ -92,9 +127,17 @@ fn windows(samples: &Samples, from: Option<Instant>) -> Vec<f64> {
 
 fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &str) {
     let mut windows = windows(samples, from);
-    assert!(windows.len() >= 5, "{what}: {} seconds were looked at", windows.len());
+    assert!(
+        windows.len() >= 5,
+        "{what}: {} seconds were looked at",
+        windows.len()
+    );
     windows.sort_by(f64::total_cmp);
-    let (least, middle, most) = (windows[0], windows[windows.len() / 2], windows[windows.len() - 1]);
+    let (least, middle, most) = (
+        windows[0],
+        windows[windows.len() / 2],
+        windows[windows.len() - 1],
+    );
     println!(
         "{what}: {:.2} to {:.2} % of the limit in {} windows",
         least / rate * 100.0,
@@ -103,7 +146,10 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
     );
     // A frame at each end of a window, and the delay of a reading.
     let boundary = 2.0 * 1514.0 * 8.0 + rate * MAX_LOOK.as_secs_f64();
-    assert!(most <= rate * MAX_EXCESS + boundary, "{what}: {most:.0} bit/s");
+    assert!(
+        most <= rate * MAX_EXCESS + boundary,
+        "{what}: {most:.0} bit/s"
+    );
     // If others occupy the processors for longer than the limiter makes up for, less is sent. In
     // the simulator no second has less.
     assert!(middle >= rate / 10.0, "{what}: mostly {middle:.0} bit/s");
@@ -112,11 +158,23 @@ fn assert_limited(samples: &Samples, from: Option<Instant>, rate: f64, what: &st
 #[test]
 fn root_and_relays_put_the_limit_on_their_cables_in_every_second() {
     let site = site("rates");
-    for (via, senders) in [("chain", &["n0", "n1", "n2"][..]), ("cast", &["n0"]), ("kary=3", &["n0"])] {
+    for (via, senders) in [
+        ("chain", &["n0", "n1", "n2"][..]),
+        ("cast", &["n0"]),
+        ("kary=3", &["n0"]),
+    ] {
         let transfer = Transfer::new(&site, content(40, CONTENT_BYTES)).via(via);
         let transfer = transfer.send_option("--rate").send_option(RATE);
-        for (samples, host) in watched(&site, transfer, senders, |_| {}).iter().zip(senders) {
-            assert_limited(samples, None, RATE_BITS_PER_SECOND, &format!("{via}, {host}"));
+        for (samples, host) in watched(&site, transfer, senders, |_| {})
+            .iter()
+            .zip(senders)
+        {
+            assert_limited(
+                samples,
+                None,
+                RATE_BITS_PER_SECOND,
+                &format!("{via}, {host}"),
+            );
         }
     }
 }
@@ -152,22 +210,31 @@ fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
     // Seconds remain after the last change, however long a busy machine takes to start programs.
     let transfer = Transfer::new(&site, content(42, 2 * CONTENT_BYTES)).via("chain");
     let mut lowered = None;
-    let samples = watched(&site, transfer.send_option("--rate").send_option(RATE), &["n0", "n1"], |session| {
-        session.wait_for_sent(2_000_000);
-        for _ in 0..3 {
-            session.root.signal(Signal::SIGUSR2);
-            session.root.wait_for_line("the rate limit is");
-            thread::sleep(Duration::from_millis(50));
-        }
-        session.root.signal(Signal::SIGUSR1);
-        session.root.wait_for_line("the rate limit is 32.1 Mbit/s now");
-        let told = site.run("n0", &["ctl", "rate"], "20mbit");
-        told.assert_code(0);
-        assert!(told.stdout_text().contains("20000000 bit/s"), "{told:?}");
-        session.root.wait_for_line("the rate limit is 20.0 Mbit/s now");
-        site.run("n1", &["ctl"], "show").assert_code(3);
-        lowered = Some(Instant::now() + Duration::from_millis(700));
-    });
+    let samples = watched(
+        &site,
+        transfer.send_option("--rate").send_option(RATE),
+        &["n0", "n1"],
+        |session| {
+            session.wait_for_sent(2_000_000);
+            for _ in 0..3 {
+                session.root.signal(Signal::SIGUSR2);
+                session.root.wait_for_line("the rate limit is");
+                thread::sleep(Duration::from_millis(50));
+            }
+            session.root.signal(Signal::SIGUSR1);
+            session
+                .root
+                .wait_for_line("the rate limit is 32.1 Mbit/s now");
+            let told = site.run("n0", &["ctl", "rate"], "20mbit");
+            told.assert_code(0);
+            assert!(told.stdout_text().contains("20000000 bit/s"), "{told:?}");
+            session
+                .root
+                .wait_for_line("the rate limit is 20.0 Mbit/s now");
+            site.run("n1", &["ctl"], "show").assert_code(3);
+            lowered = Some(Instant::now() + Duration::from_millis(700));
+        },
+    );
     for (samples, host) in samples.iter().zip(["n0", "n1"]) {
         assert_limited(samples, lowered, 20e6, host);
     }
@@ -176,27 +243,53 @@ fn signals_and_ctl_change_the_limit_of_root_and_relays_while_it_runs() {
 #[test]
 fn the_report_names_the_limit_and_the_prediction_knows_it() {
     let site = site("limited");
-    let outcome = Transfer::new(&site, content(43, 5_000_000)).via("chain").send_option("--rate=5MB/s").run();
+    let outcome = Transfer::new(&site, content(43, 5_000_000))
+        .via("chain")
+        .send_option("--rate=5MB/s")
+        .run();
     outcome.assert_verified();
     let report = outcome.root.json();
     assert_eq!(report["rate_limit_bits_per_second"], 40_000_000);
     // The cables would need 0.2 s. The probe measures lower rates where hosts wait for processors.
-    let (took, predicted) = (outcome.seconds(), report["predicted_seconds"].as_f64().expect("a number"));
-    assert!((0.9..10.0).contains(&predicted) && took >= 0.9, "{took:.3} s, {predicted:.3} s predicted");
+    let (took, predicted) = (
+        outcome.seconds(),
+        report["predicted_seconds"].as_f64().expect("a number"),
+    );
+    assert!(
+        (0.9..10.0).contains(&predicted) && took >= 0.9,
+        "{took:.3} s, {predicted:.3} s predicted"
+    );
 }
 
 const SHARED_BITS_PER_SECOND: u64 = 100_000_000;
 const BYTES: usize = 24 * MEBIBYTE;
 
 fn shared(story: &str, hosts: usize) -> Site {
-    Site::beside(story, LabConfig { rate_bits_per_second: Some(SHARED_BITS_PER_SECOND), ..one_switch(hosts) })
+    Site::beside(
+        story,
+        LabConfig {
+            rate_bits_per_second: Some(SHARED_BITS_PER_SECOND),
+            ..one_switch(hosts)
+        },
+    )
 }
 
 /// Starts a sender and its receivers on hosts of a group.
-fn start(site: &Site, group: &str, root: &str, receivers: &[&str], options: &[&str]) -> (Run, Vec<Run>) {
+fn start(
+    site: &Site,
+    group: &str,
+    root: &str,
+    receivers: &[&str],
+    options: &[&str],
+) -> (Run, Vec<Run>) {
     let count = receivers.len().to_string();
-    let receivers =
-        receivers.iter().map(|host| site.start(host, &["recv", "-g", group], site.path(&format!("{group}.{host}"))));
+    let receivers = receivers.iter().map(|host| {
+        site.start(
+            host,
+            &["recv", "-g", group],
+            site.path(&format!("{group}.{host}")),
+        )
+    });
     let receivers = receivers.collect();
     let file = site.file(group, content(7, BYTES));
     let sent = [&["send", "-g", group, "-n", &count, "--json"], options].concat();
@@ -206,7 +299,9 @@ fn start(site: &Site, group: &str, root: &str, receivers: &[&str], options: &[&s
 /// Waits until all have ended well; returns the sender's report.
 fn report((root, receivers): (Run, Vec<Run>)) -> Value {
     let root = root.end(LIMIT);
-    receivers.into_iter().for_each(|one| one.end(LIMIT).assert_code(0));
+    receivers
+        .into_iter()
+        .for_each(|one| one.end(LIMIT).assert_code(0));
     root.assert_code(0);
     root.json()
 }
@@ -219,21 +314,39 @@ fn again(report: &Value) -> f64 {
 #[test]
 fn two_casts_at_once_share_the_links_and_each_names_the_other() {
     let site = shared("casts", 8);
-    let both = [("one", "n0", ["n2", "n3", "n4"]), ("two", "n1", ["n5", "n6", "n7"])];
-    let both = both.map(|(group, root, receivers)| start(&site, group, root, &receivers, &["--via", "cast"]));
+    let both = [
+        ("one", "n0", ["n2", "n3", "n4"]),
+        ("two", "n1", ["n5", "n6", "n7"]),
+    ];
+    let both = both
+        .map(|(group, root, receivers)| start(&site, group, root, &receivers, &["--via", "cast"]));
     for (report, other) in both.map(report).iter().zip(["n1", "n0"]) {
-        let (others, seconds) = (&report["run"]["others"], report["seconds"].as_f64().expect("a number"));
-        println!("{seconds:.2} s, {:.3} sent again, {others}, {}", again(report), report["limited_by"]);
-        assert_eq!((&report["via"], &report["rerouted"]), (&"cast".into(), &false.into()), "{report}");
+        let (others, seconds) = (
+            &report["run"]["others"],
+            report["seconds"].as_f64().expect("a number"),
+        );
+        println!(
+            "{seconds:.2} s, {:.3} sent again, {others}, {}",
+            again(report),
+            report["limited_by"]
+        );
+        assert_eq!(
+            (&report["via"], &report["rerouted"]),
+            (&"cast".into(), &false.into()),
+            "{report}"
+        );
         assert_eq!(others["sessions"], serde_json::json!([other]), "{report}");
         assert!(again(report) < 0.05, "{report}");
         let limit = report["limited_by"].as_str().expect("a cause");
-        assert!(!limit.contains("switches") && !limit.contains("loss"), "{limit}");
+        assert!(
+            !limit.contains("switches") && !limit.contains("loss"),
+            "{limit}"
+        );
     }
 }
 
-/// Runs `during` beside a TCP flow between two hosts; returns its result, and the share of a link that the flow took
-/// after two seconds.
+/// Runs `during` beside a TCP flow between two hosts; returns its result, and the share of a link
+/// that the flow took after two seconds.
 fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() -> T) -> (T, f64) {
     for (host, address) in [(from, "10.9.0.1/24"), (to, "10.9.0.2/24")] {
         site.set_up(host, "ip", &["address", "add", address, "dev", "eth0"]);
@@ -284,7 +397,11 @@ fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() ->
 fn a_tcp_flow_beside_a_transfer_gets_its_part_of_the_link() {
     for (via, greedy) in [("cast", false), ("chain", false), ("cast", true)] {
         let site = shared("tcp", 5);
-        let options = if greedy { vec!["--via", via, "--greedy"] } else { vec!["--via", via] };
+        let options = if greedy {
+            vec!["--via", via, "--greedy"]
+        } else {
+            vec!["--via", via]
+        };
         let during = || report(start(&site, "one", "n0", &["n1", "n2", "n3"], &options));
         let (report, share) = beside_tcp(&site, ("n4", "n2"), during);
         let others = &report["run"]["others"];
@@ -292,7 +409,10 @@ fn a_tcp_flow_beside_a_transfer_gets_its_part_of_the_link() {
             "{via}, greedy {greedy}: {share:.2} of the link; {} s, {others}, {}",
             report["seconds"], report["limited_by"]
         );
-        assert!(others["share"].as_f64().is_some_and(|share| share > 0.0), "{report}");
+        assert!(
+            others["share"].as_f64().is_some_and(|share| share > 0.0),
+            "{report}"
+        );
         assert_eq!(others["sessions"], serde_json::json!([]), "{report}");
         // Three tenths at any load; two fifths on an idle machine.
         assert!(greedy || share > 0.3, "{via}: {share}");

@@ -2,7 +2,8 @@
 //! deaths.
 
 use crate::harness::{
-    Ended, Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content, full_frames,
+    Ended, Ethbcast, LIMIT, MEBIBYTE, Outcome, PAYLOAD_BYTES, Run, Site, Transfer, content,
+    full_frames,
 };
 use ethbcast_collectives::session::verified::Form;
 use ethbcast_lab::LabConfig;
@@ -61,26 +62,46 @@ struct Row {
 impl Row {
     fn up(story: &str, config: LabConfig) -> Row {
         let site = Site::beside(story, config);
-        let (topology, calibration) = (site.file("row.toml", ROW), site.file("calibration.toml", CALIBRATION));
-        Row { site, topology, calibration }
+        let (topology, calibration) = (
+            site.file("row.toml", ROW),
+            site.file("calibration.toml", CALIBRATION),
+        );
+        Row {
+            site,
+            topology,
+            calibration,
+        }
     }
 
     /// Creates a transfer from the root to all others with the topology.
     fn transfer(&self, via: &'static str, content: &Arc<Vec<u8>>) -> Transfer<'_> {
-        let transfer = Transfer::new(&self.site, Arc::clone(content)).root(ROOT).via(via);
-        transfer.send_option("--topology").send_option(&self.topology)
+        let transfer = Transfer::new(&self.site, Arc::clone(content))
+            .root(ROOT)
+            .via(via);
+        transfer
+            .send_option("--topology")
+            .send_option(&self.topology)
     }
 
     /// Creates a transfer with the calibration, and so without a probe.
     fn calibrated(&self, via: &'static str, content: &Arc<Vec<u8>>) -> Transfer<'_> {
-        self.transfer(via, content).send_option("--calibration").send_option(&self.calibration)
+        self.transfer(via, content)
+            .send_option("--calibration")
+            .send_option(&self.calibration)
     }
 
     /// Returns the output of `ethbcast plan` for an equal transfer, with further arguments.
     fn plan(&self, via: &str, bytes: usize, more: &[&str]) -> Value {
         let size = bytes.to_string();
-        let network = ["--topology", text(&self.topology), "--calibration", text(&self.calibration)];
-        let arguments = ["plan", "--root", ROOT, "--size", &size, "--via", via, "--json"];
+        let network = [
+            "--topology",
+            text(&self.topology),
+            "--calibration",
+            text(&self.calibration),
+        ];
+        let arguments = [
+            "plan", "--root", ROOT, "--size", &size, "--via", via, "--json",
+        ];
         let arguments = arguments.iter().chain(&network).chain(more);
         let ended = Run::start("plan", self.site.ethbcast(ROOT, arguments)).end(LIMIT);
         ended.assert_code(0);
@@ -103,15 +124,25 @@ impl Row {
         self.start_receivers(hosts, &["recv", "--once", "-i", "eth0", "--max-wait", "30"])
     }
 
-    fn start_receivers(&self, hosts: &[&'static str], arguments: &[&str]) -> Vec<(&'static str, Run)> {
-        hosts.iter().map(|&host| (host, self.site.start(host, arguments, self.site.path(host)))).collect()
+    fn start_receivers(
+        &self,
+        hosts: &[&'static str],
+        arguments: &[&str],
+    ) -> Vec<(&'static str, Run)> {
+        hosts
+            .iter()
+            .map(|&host| (host, self.site.start(host, arguments, self.site.path(host))))
+            .collect()
     }
 
     /// Sends a source from the root to `receivers` receivers, to the end.
     fn send(&self, receivers: usize, more: &[&str], source: &Path) -> Ended {
         let count = receivers.to_string();
-        let arguments: Vec<&str> =
-            ["send", "-i", "eth0", "--max-wait", "20", "-n", &count].iter().chain(more).copied().collect();
+        let arguments: Vec<&str> = ["send", "-i", "eth0", "--max-wait", "20", "-n", &count]
+            .iter()
+            .chain(more)
+            .copied()
+            .collect();
         self.site.run(ROOT, &arguments, source)
     }
 
@@ -120,7 +151,10 @@ impl Row {
         for (host, run) in receivers {
             run.end(LIMIT).assert_code(0);
             let path = self.site.path(host);
-            assert!(std::fs::read(&path).is_ok_and(|file| file == bytes), "the file on {host}");
+            assert!(
+                std::fs::read(&path).is_ok_and(|file| file == bytes),
+                "the file on {host}"
+            );
             std::fs::remove_file(path).expect("removed");
         }
     }
@@ -138,7 +172,9 @@ fn frames(via: &str, bytes: usize) -> u64 {
 }
 
 fn predicted_seconds(report: &Value) -> f64 {
-    report["predicted_seconds"].as_f64().unwrap_or_else(|| panic!("no prediction in {report}"))
+    report["predicted_seconds"]
+        .as_f64()
+        .unwrap_or_else(|| panic!("no prediction in {report}"))
 }
 
 /// Returns the number of hosts to which a plan's root sends.
@@ -163,14 +199,25 @@ fn every_way_delivers_the_exact_bytes_with_the_frames_its_plan_promises() {
             outcome.frames("data_resent")
         );
         let children = promised.unwrap_or_else(|| roots_children(&plan));
-        assert_eq!(outcome.frames("data_sent"), frames(via, BYTES) * children, "{via}: {report}\nby plan {plan}");
-        assert_eq!(predicted_seconds(&report), predicted_seconds(&plan), "what is run is what was planned: {via}");
+        assert_eq!(
+            outcome.frames("data_sent"),
+            frames(via, BYTES) * children,
+            "{via}: {report}\nby plan {plan}"
+        );
+        assert_eq!(
+            predicted_seconds(&report),
+            predicted_seconds(&plan),
+            "what is run is what was planned: {via}"
+        );
         assert!(predicted_seconds(&report) > 0.0, "{via}: {report}");
         assert_eq!(report["segment_bytes"], plan["segment_bytes"], "{via}");
         // A cable without loss is not free of drops: on a busy machine acknowledgements are late,
         // and a ring overruns now and then.
         let resent = outcome.frames("data_resent");
-        assert!(resent <= outcome.frames("data_sent") / 2, "{resent} frames sent again without loss via {via}");
+        assert!(
+            resent <= outcome.frames("data_sent") / 2,
+            "{resent} frames sent again without loss via {via}"
+        );
     }
 }
 
@@ -187,8 +234,16 @@ fn empty_and_one_byte_files_and_a_single_receiver_work_on_every_route() {
     for (via, _) in WAYS {
         let outcome = row.calibrated(via, &content).receivers(&["n5"]).run();
         outcome.assert_verified();
-        let blocks = if matches!(via, "scatter-allgather" | "recursive-doubling") { 2 } else { 1 };
-        assert_eq!(outcome.frames("data_sent"), full_frames(content.len(), PAYLOAD_BYTES) + blocks, "{via}");
+        let blocks = if matches!(via, "scatter-allgather" | "recursive-doubling") {
+            2
+        } else {
+            1
+        };
+        assert_eq!(
+            outcome.frames("data_sent"),
+            full_frames(content.len(), PAYLOAD_BYTES) + blocks,
+            "{via}"
+        );
     }
 }
 
@@ -198,12 +253,20 @@ fn four_hosts_double_what_they_have() {
     // Two blocks of 256 frames for each of the four, including hash lists.
     let bytes = Form::VERIFIED.content_bytes(8 * 256 * PAYLOAD_BYTES as u64);
     let content = Arc::new(content(10, bytes as usize));
-    let outcome = row.calibrated("recursive-doubling", &content).receivers(&["n0", "n3", "n5"]).run();
+    let outcome = row
+        .calibrated("recursive-doubling", &content)
+        .receivers(&["n0", "n3", "n5"])
+        .run();
     outcome.assert_verified();
     assert_eq!(outcome.root.json()["segment_bytes"], 256 * PAYLOAD_BYTES);
     // The root sends its own blocks and its neighbour's to two other hosts each, the rest to one;
     // all with their end.
-    assert_eq!(outcome.frames("data_sent"), (2 + 2 + 1 + 1) * (2 * 256 + 1), "{}", outcome.root.json());
+    assert_eq!(
+        outcome.frames("data_sent"),
+        (2 + 2 + 1 + 1) * (2 * 256 + 1),
+        "{}",
+        outcome.root.json()
+    );
 }
 
 #[test]
@@ -213,53 +276,92 @@ fn without_a_calibration_the_network_is_probed_and_one_way_of_the_list_is_chosen
     let outcome = row.transfer("auto", &content).run();
     outcome.assert_verified();
     let report = outcome.root.json();
-    assert!(report["via"] == "two-tree" || WAYS.iter().any(|(via, _)| report["via"] == *via), "{report}");
+    assert!(
+        report["via"] == "two-tree" || WAYS.iter().any(|(via, _)| report["via"] == *via),
+        "{report}"
+    );
     // A probe on a busy host may end unsure, and then nothing is predicted.
-    let unsure = report["reason"].as_str().is_some_and(|reason| reason.contains("no rates are known"));
+    let unsure = report["reason"]
+        .as_str()
+        .is_some_and(|reason| reason.contains("no rates are known"));
     assert!(unsure || predicted_seconds(&report) > 0.0, "{report}");
-    let unprobed = row.transfer("auto", &content).send_option("--no-probe").run();
+    let unprobed = row
+        .transfer("auto", &content)
+        .send_option("--no-probe")
+        .run();
     unprobed.assert_verified();
     let unprobed = unprobed.root.json();
-    assert!(unprobed["predicted_seconds"].is_null(), "nothing was measured: {unprobed}");
+    assert!(
+        unprobed["predicted_seconds"].is_null(),
+        "nothing was measured: {unprobed}"
+    );
 }
 
 #[test]
 fn trees_and_blocks_survive_the_loss_of_one_frame_in_a_hundred() {
-    let row = Row::up("loss", LabConfig { loss: 0.01, ..row() });
+    let row = Row::up(
+        "loss",
+        LabConfig {
+            loss: 0.01,
+            ..row()
+        },
+    );
     let content = Arc::new(content(3, BYTES));
     for (via, children) in [("binary", 2), ("binomial", 3), ("scatter-allgather", 1)] {
         let outcome = row.transfer(via, &content).run();
         outcome.assert_verified();
         let (sent, resent) = (outcome.frames("data_sent"), outcome.frames("data_resent"));
-        println!("{via}: {:.3} s, {sent} frames, {resent} again", outcome.seconds());
+        println!(
+            "{via}: {:.3} s, {sent} frames, {resent} again",
+            outcome.seconds()
+        );
         assert_eq!(sent, frames(via, BYTES) * children, "{via}");
         // Each lost frame costs about one more, beside the losses of a busy machine. (The exact
         // cost is tested in simulations.)
         let lost = sent as f64 * 0.01 / 0.99;
         let budget = 5.0 * lost + sent as f64 / 2.0 + 50.0;
-        assert!(resent > 0 && resent as f64 <= budget, "{resent} frames sent again, budget {budget:.0}: {via}");
+        assert!(
+            resent > 0 && resent as f64 <= budget,
+            "{resent} frames sent again, budget {budget:.0}: {via}"
+        );
     }
 }
 
 /// Returns a host that forwards its data.
 fn relay(plan: &Value) -> &str {
     let edges = plan["edges"].as_array().expect("a list");
-    let relay = edges.iter().map(|edge| edge["from"].as_str().expect("a name")).find(|&from| from != ROOT);
+    let relay = edges
+        .iter()
+        .map(|edge| edge["from"].as_str().expect("a name"))
+        .find(|&from| from != ROOT);
     relay.expect("somebody relays")
 }
 
 fn assert_all_but_one_are_served(outcome: &Outcome, dead: &str) {
-    OTHERS.into_iter().filter(|&host| host != dead).for_each(|host| outcome.assert_delivered(host));
+    OTHERS
+        .into_iter()
+        .filter(|&host| host != dead)
+        .for_each(|host| outcome.assert_delivered(host));
     outcome.root.assert_code(1);
     let blamed = format!("1 of 5 receivers failed: {dead} (died)");
-    assert!(outcome.root.stderr.contains(&blamed), "{}", outcome.root.stderr);
+    assert!(
+        outcome.root.stderr.contains(&blamed),
+        "{}",
+        outcome.root.stderr
+    );
     assert_eq!(outcome.status(dead), "died");
     outcome.forget_dead(dead);
 }
 
 #[test]
 fn when_a_relay_of_a_tree_or_of_blocks_dies_the_others_are_served() {
-    let row = Row::up("relay", LabConfig { rate_bits_per_second: Some(50_000_000), ..row() });
+    let row = Row::up(
+        "relay",
+        LabConfig {
+            rate_bits_per_second: Some(50_000_000),
+            ..row()
+        },
+    );
     let content = Arc::new(content(4, 8 * MEBIBYTE));
     for via in ["binary", "scatter-allgather"] {
         let plan = row.plan(via, content.len(), &[]);
@@ -293,7 +395,11 @@ fn a_saved_plan_is_run_as_it_was_saved() {
         root.assert_code(0);
         let report = root.json();
         assert_eq!(report["via"], via, "{report}");
-        assert_eq!(report["frames"]["data_sent"], frames(via, BYTES) * children, "{report}");
+        assert_eq!(
+            report["frames"]["data_sent"],
+            frames(via, BYTES) * children,
+            "{report}"
+        );
         row.assert_received(receivers, &bytes);
     }
 }
@@ -304,9 +410,17 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
     let bytes = content(6, BYTES);
     let source = row.site.file("source.bin", &bytes);
     // No planner makes this plan: to one end of the row first, then to the other.
-    let edges = [("n2", "n5", 0), ("n2", "n0", 1), ("n5", "n1", 0), ("n0", "n4", 0), ("n0", "n3", 1)];
+    let edges = [
+        ("n2", "n5", 0),
+        ("n2", "n0", 1),
+        ("n5", "n1", 0),
+        ("n0", "n4", 0),
+        ("n0", "n3", 1),
+    ];
     let edges = edges
-        .map(|(from, to, order)| format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = {order}\n"))
+        .map(|(from, to, order)| {
+            format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = {order}\n")
+        })
         .concat();
     let head = "schema = 1\nvia = \"binary\"\nroot = \"n2\"\nepoch = 1\nsegment_bytes = 5872\nmembers = \"n[0-5]\"\n";
     let file = row.site.file("plan.toml", format!("{head}{edges}"));
@@ -314,19 +428,36 @@ fn a_plan_that_was_changed_by_hand_is_run_as_it_stands() {
     let root = row.send(5, &["--json", "--plan", text(&file)], &source);
     root.assert_code(0);
     let report = root.json();
-    assert_eq!((&report["via"], &report["segment_bytes"]), (&"binary".into(), &5872.into()), "{report}");
+    assert_eq!(
+        (&report["via"], &report["segment_bytes"]),
+        (&"binary".into(), &5872.into()),
+        "{report}"
+    );
     row.assert_received(receivers, &bytes);
     for (host, sends) in [("n5", true), ("n1", false), ("n3", false), ("n4", false)] {
         let sent_bytes = row.site.lab().counters(host).expect("a host").sent_bytes;
-        assert_eq!(sent_bytes > BYTES as u64, sends, "{host} put {sent_bytes} bytes on its cable");
+        assert_eq!(
+            sent_bytes > BYTES as u64,
+            sends,
+            "{host} put {sent_bytes} bytes on its cable"
+        );
     }
     let sent_bytes = row.site.lab().counters("n0").expect("a host").sent_bytes;
-    assert!(sent_bytes > 2 * BYTES as u64, "n0 put {sent_bytes} bytes on its cable");
+    assert!(
+        sent_bytes > 2 * BYTES as u64,
+        "n0 put {sent_bytes} bytes on its cable"
+    );
 }
 
 #[test]
 fn the_report_blames_a_contended_plan_for_its_time() {
-    let row = Row::up("contended", LabConfig { rate_bits_per_second: Some(50_000_000), ..row() });
+    let row = Row::up(
+        "contended",
+        LabConfig {
+            rate_bits_per_second: Some(50_000_000),
+            ..row()
+        },
+    );
     let bytes = content(8, BYTES);
     let source = row.site.file("source.bin", &bytes);
     // To and fro over both cables of the row.
@@ -335,11 +466,26 @@ fn the_report_blames_a_contended_plan_for_its_time() {
         format!("[[edge]]\nfrom = \"{from}\"\nto = \"{to}\"\norder = 0\n")
     });
     let head = "schema = 1\nvia = \"chain\"\nroot = \"n2\"\nepoch = 1\nsegment_bytes = 1468\nmembers = \"n[0-5]\"\n";
-    let file = row.site.file("plan.toml", format!("{head}{}", edges.concat()));
-    let told = ["--json", "--plan", text(&file), "--topology", text(&row.topology), "--calibration"];
+    let file = row
+        .site
+        .file("plan.toml", format!("{head}{}", edges.concat()));
+    let told = [
+        "--json",
+        "--plan",
+        text(&file),
+        "--topology",
+        text(&row.topology),
+        "--calibration",
+    ];
     let told = [&told[..], &[text(&row.calibration)]].concat();
     let refused = row.send(5, &told[1..], &source);
-    refused.assert_refusal(2, &["plan.toml:", "switch s1 to switch s2 (2 flows from 2 senders)"]);
+    refused.assert_refusal(
+        2,
+        &[
+            "plan.toml:",
+            "switch s1 to switch s2 (2 flows from 2 senders)",
+        ],
+    );
 
     let receivers = row.receivers(&OTHERS);
     let root = row.send(5, &[&told[..], &["--allow-contention"]].concat(), &source);
@@ -347,9 +493,17 @@ fn the_report_blames_a_contended_plan_for_its_time() {
     let report = root.json();
     // The calibration is of a network twenty times as fast.
     let (surprise, cause) = (&report["surprise"], &report["limited_by"]);
-    assert!(surprise.as_str().is_some_and(|text| text.contains(" % of the ") && !text.contains(':')), "{report}");
+    assert!(
+        surprise
+            .as_str()
+            .is_some_and(|text| text.contains(" % of the ") && !text.contains(':')),
+        "{report}"
+    );
     let cause = cause.as_str().unwrap_or_default();
-    assert!(cause.contains("s1") && cause.contains("over which the plan has 2 hosts send at a time"), "{report}");
+    assert!(
+        cause.contains("s1") && cause.contains("over which the plan has 2 hosts send at a time"),
+        "{report}"
+    );
     assert_eq!(report["contention"][0]["senders"], 2, "{report}");
     row.assert_received(receivers, &bytes);
 }
@@ -362,24 +516,53 @@ fn a_saved_plan_for_others_is_refused_and_the_receivers_get_the_reason() {
     let file = text(&file);
     let refused = |receivers: &[&'static str], arguments: &[&str], parts: &[&str]| {
         let runs = row.receivers_of_one_session(receivers);
-        row.send(receivers.len(), arguments, &source).assert_refusal(2, parts);
+        row.send(receivers.len(), arguments, &source)
+            .assert_refusal(2, parts);
         for (host, run) in runs {
             run.end(LIMIT).assert_refusal(1, parts);
-            assert!(!row.site.path(host).exists(), "{host} has something of a session that never began");
+            assert!(
+                !row.site.path(host).exists(),
+                "{host} has something of a session that never began"
+            );
         }
     };
-    refused(&["n0", "n1", "n3", "n4"], &["--plan", file], &["other members", "`n5` missing", "ethbcast plan --out"]);
-    refused(&["n0"], &["--plan", file], &["other members", "`n[1,3-5]` missing"]);
+    refused(
+        &["n0", "n1", "n3", "n4"],
+        &["--plan", file],
+        &["other members", "`n5` missing", "ethbcast plan --out"],
+    );
+    refused(
+        &["n0"],
+        &["--plan", file],
+        &["other members", "`n[1,3-5]` missing"],
+    );
     // n4 and n5 are present under other names.
-    refused(&OTHERS, &["--plan", file, "--host", "m2"], &["other members", "`n2` missing", "`m2` not in the plan"]);
+    refused(
+        &OTHERS,
+        &["--plan", file, "--host", "m2"],
+        &["other members", "`n2` missing", "`m2` not in the plan"],
+    );
 
     let saved = std::fs::read_to_string(file).expect("it was saved");
-    let later = row.site.file("later.toml", saved.replace("epoch = 1", "epoch = 2"));
-    refused(&OTHERS, &["--plan", text(&later)], &["for epoch 2", "has epoch 1", "leave the plan file out"]);
+    let later = row
+        .site
+        .file("later.toml", saved.replace("epoch = 1", "epoch = 2"));
+    refused(
+        &OTHERS,
+        &["--plan", text(&later)],
+        &["for epoch 2", "has epoch 1", "leave the plan file out"],
+    );
     // n2 and n4 change places: the members are equal, and the bytes come from n4.
-    let swapped = saved.replace("\"n2\"", "\"?\"").replace("\"n4\"", "\"n2\"").replace("\"?\"", "\"n4\"");
+    let swapped = saved
+        .replace("\"n2\"", "\"?\"")
+        .replace("\"n4\"", "\"n2\"")
+        .replace("\"?\"", "\"n4\"");
     let elsewhere = row.site.file("elsewhere.toml", swapped);
-    refused(&OTHERS, &["--plan", text(&elsewhere)], &["sends from `n4`", "the root is `n2`", "--root n2"]);
+    refused(
+        &OTHERS,
+        &["--plan", text(&elsewhere)],
+        &["sends from `n4`", "the root is `n2`", "--root n2"],
+    );
 }
 
 #[test]
@@ -387,33 +570,69 @@ fn a_dry_run_says_why_sends_nothing_and_leaves_the_receivers_waiting() {
     let row = Row::up("dry", row());
     let bytes = content(7, BYTES);
     let source = row.site.file("source.bin", &bytes);
-    let calibrated = ["--calibration", text(&row.calibration), "--topology", text(&row.topology)];
+    let calibrated = [
+        "--calibration",
+        text(&row.calibration),
+        "--topology",
+        text(&row.topology),
+    ];
     let receivers = row.receivers(&OTHERS);
 
     let dry = row.send(5, &[&["--dry-run"][..], &calibrated].concat(), &source);
     dry.assert_code(0);
     let said = dry.stdout_text();
     let reason = said.lines().next().expect("a reason");
-    assert!(reason.contains("predicted, next ") && reason.contains("segment"), "{said}");
+    assert!(
+        reason.contains("predicted, next ") && reason.contains("segment"),
+        "{said}"
+    );
     // With a known topology, plans that ignore it are no candidates; recursive doubling needs a
     // power of two.
-    for via in ["chain", "binary", "kary=3", "cast", "flat", "binomial", "scatter-allgather", "latency", "two-tree"] {
+    for via in [
+        "chain",
+        "binary",
+        "kary=3",
+        "cast",
+        "flat",
+        "binomial",
+        "scatter-allgather",
+        "latency",
+        "two-tree",
+    ] {
         assert!(
-            said.lines().skip(1).any(|line| line.split_whitespace().next() == Some(via)),
+            said.lines()
+                .skip(1)
+                .any(|line| line.split_whitespace().next() == Some(via)),
             "{via} is no candidate in {said}"
         );
     }
-    let dry = row.send(5, &[&["--dry-run", "--json", "--via", "binary"][..], &calibrated].concat(), &source);
+    let dry = row.send(
+        5,
+        &[&["--dry-run", "--json", "--via", "binary"][..], &calibrated].concat(),
+        &source,
+    );
     dry.assert_code(0);
     let report = dry.json();
     assert_eq!(report["via"], "binary", "{report}");
-    assert!(report["reason"].as_str().is_some_and(|reason| reason.starts_with("binary, as asked: ")), "{report}");
-    assert_eq!(predicted_seconds(&report), predicted_seconds(&row.plan("binary", BYTES, &[])), "{report}");
+    assert!(
+        report["reason"]
+            .as_str()
+            .is_some_and(|reason| reason.starts_with("binary, as asked: ")),
+        "{report}"
+    );
+    assert_eq!(
+        predicted_seconds(&report),
+        predicted_seconds(&row.plan("binary", BYTES, &[])),
+        "{report}"
+    );
 
     let sent_bytes = row.site.lab().counters(ROOT).expect("a host").sent_bytes;
     // The effect of broadcast is unknown here: `auto` measures it, on a busy host more than once.
     assert!(sent_bytes < BYTES as u64, "{sent_bytes} bytes were sent");
-    assert!(OTHERS.into_iter().all(|host| !row.site.path(host).exists()), "somebody has something");
+    assert!(
+        OTHERS.into_iter().all(|host| !row.site.path(host).exists()),
+        "somebody has something"
+    );
 
     let root = row.send(5, &["--json", "--via", "chain"], &source);
     root.assert_code(0);
@@ -425,15 +644,29 @@ fn network_files_of_a_root_must_be_possible_and_about_itself() {
     let row = Row::up("refusals", row());
     let source = row.site.file("source", "text");
     let falling = row.site.file("falling.toml", FALLING);
-    let parts = [FALLING_AT, "gaps that do not fall", "11999 ns for 65536 bytes", "12000 ns", "ethbcast probe"];
-    row.send(5, &["--calibration", text(&falling)], &source).assert_refusal(2, &parts);
-    let single = CALIBRATION.split("[[point]]").take(2).collect::<Vec<_>>().join("[[point]]");
+    let parts = [
+        FALLING_AT,
+        "gaps that do not fall",
+        "11999 ns for 65536 bytes",
+        "12000 ns",
+        "ethbcast probe",
+    ];
+    row.send(5, &["--calibration", text(&falling)], &source)
+        .assert_refusal(2, &parts);
+    let single = CALIBRATION
+        .split("[[point]]")
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("[[point]]");
     let single = row.site.file("single.toml", single);
     row.send(5, &["--calibration", text(&single)], &source)
         .assert_refusal(2, &["single.toml", "at least 2 sizes, found 1"]);
-    let rootless = row.site.file("rootless.toml", ROW.replace("n[2-3]", "n[3,6]"));
+    let rootless = row
+        .site
+        .file("rootless.toml", ROW.replace("n[2-3]", "n[3,6]"));
     let parts = ["rootless.toml", "no host n2", "n[0-1,3", "--host"];
-    row.send(5, &["--topology", text(&rootless)], &source).assert_refusal(2, &parts);
+    row.send(5, &["--topology", text(&rootless)], &source)
+        .assert_refusal(2, &parts);
     // None of them waited for receivers or sent a frame.
     let sent = row.site.lab().counters(ROOT).expect("a host").sent_frames;
     assert_eq!(sent, 0, "frames on the wire");

@@ -27,7 +27,11 @@ fn site(story: &str, hosts: usize) -> Site {
     let site = Site::beside(story, one_switch(hosts));
     for host in 0..hosts {
         let address = format!("10.254.0.{}/24", 10 + host);
-        site.set_up(&format!("n{host}"), "ip", &["address", "add", &address, "dev", "eth0"]);
+        site.set_up(
+            &format!("n{host}"),
+            "ip",
+            &["address", "add", &address, "dev", "eth0"],
+        );
     }
     open(site.scratch(), 0o777);
     fs::copy(PROGRAM, site.path("ethbcast")).expect("room for the program");
@@ -48,15 +52,30 @@ fn command(site: &Site, host: &str, is_root: bool, arguments: &[&str], path: &Pa
         command.args(NOBODY).arg(site.path("ethbcast"));
         command
     };
-    let carrier = if arguments.contains(&"--over") { &[][..] } else { &["--over", "udp"] };
-    command.args(arguments).args(carrier).args(["--max-wait", "20"]).arg(path);
+    let carrier = if arguments.contains(&"--over") {
+        &[][..]
+    } else {
+        &["--over", "udp"]
+    };
+    command
+        .args(arguments)
+        .args(carrier)
+        .args(["--max-wait", "20"])
+        .arg(path);
     command
 }
 
 /// Sends a file to all other hosts; returns the ends of all, the sender's first.
-fn transfer(site: &Site, is_root: bool, options: &[&str], source: &Path) -> (Vec<Ended>, Vec<PathBuf>) {
+fn transfer(
+    site: &Site,
+    is_root: bool,
+    options: &[&str],
+    source: &Path,
+) -> (Vec<Ended>, Vec<PathBuf>) {
     let hosts = site.lab().hosts().len();
-    let dests: Vec<PathBuf> = (1..hosts).map(|host| site.path(&format!("received-{host}"))).collect();
+    let dests: Vec<PathBuf> = (1..hosts)
+        .map(|host| site.path(&format!("received-{host}")))
+        .collect();
     let receive = |(at, dest): (usize, &PathBuf)| {
         let host = format!("n{}", at + 1);
         Run::start(&host, command(site, &host, is_root, &["recv"], dest))
@@ -65,7 +84,10 @@ fn transfer(site: &Site, is_root: bool, options: &[&str], source: &Path) -> (Vec
     let count = (hosts - 1).to_string();
     let arguments = [&["send", "--receivers", &count][..], options].concat();
     let sender = Run::start("n0", command(site, "n0", is_root, &arguments, source));
-    let ended = std::iter::once(sender).chain(receivers).map(|run| run.end(LIMIT)).collect();
+    let ended = std::iter::once(sender)
+        .chain(receivers)
+        .map(|run| run.end(LIMIT))
+        .collect();
     (ended, dests)
 }
 
@@ -86,7 +108,11 @@ fn files_of_all_lengths_reach_three_hosts_by_cast_and_chain_whoever_sends_and_re
         let (ended, dests) = transfer(&site, is_root, &["--via", via], &source);
         ended.iter().for_each(|ended| ended.assert_code(0));
         for dest in dests {
-            assert!(fs::read(&dest).expect("received") == bytes, "{} bytes by {via} as root: {is_root}", bytes.len());
+            assert!(
+                fs::read(&dest).expect("received") == bytes,
+                "{} bytes by {via} as root: {is_root}",
+                bytes.len()
+            );
             fs::remove_file(dest).expect("it is there");
         }
     }
@@ -97,11 +123,27 @@ fn a_user_without_rights_is_told_of_udp_and_a_host_without_an_address_of_etherne
     let site = site("udp_refused", 2);
     site.set_up("n1", "ip", &["address", "flush", "dev", "eth0"]);
     let mut raw = site.command("n0", "setpriv");
-    raw.args(NOBODY).arg(site.path("ethbcast")).args(["recv", "--max-wait", "5"]).arg(site.path("dest"));
-    Run::start("n0", raw).end(LIMIT).assert_refusal(4, &["raw Ethernet on eth0 is not permitted", "--over udp"]);
-    let without = command(&site, "n1", true, &["recv", "-i", "eth0"], &site.path("dest"));
-    Run::start("n1", without).end(LIMIT).assert_refusal(4, &["no IPv4 address", "ip address add"]);
-    let low = Run::start("n0", site.ethbcast("n0", ["recv", "--over", "udp:80", "/dev/null"]));
+    raw.args(NOBODY)
+        .arg(site.path("ethbcast"))
+        .args(["recv", "--max-wait", "5"])
+        .arg(site.path("dest"));
+    Run::start("n0", raw)
+        .end(LIMIT)
+        .assert_refusal(4, &["raw Ethernet on eth0 is not permitted", "--over udp"]);
+    let without = command(
+        &site,
+        "n1",
+        true,
+        &["recv", "-i", "eth0"],
+        &site.path("dest"),
+    );
+    Run::start("n1", without)
+        .end(LIMIT)
+        .assert_refusal(4, &["no IPv4 address", "ip address add"]);
+    let low = Run::start(
+        "n0",
+        site.ethbcast("n0", ["recv", "--over", "udp:80", "/dev/null"]),
+    );
     low.end(LIMIT).assert_refusal(2, &["udp:PORT"]);
 }
 
@@ -110,7 +152,19 @@ fn a_firewall_that_drops_the_groups_port_is_named_at_both_ends_of_the_wait() {
     let site = site("udp_firewall", 2);
     let source = site.file("source", content(1, 1000));
     let send = |host: &str, wait: &str| {
-        site.run(host, &["send", "--over", "udp", "--receivers", "1", "--max-wait", wait], &source)
+        site.run(
+            host,
+            &[
+                "send",
+                "--over",
+                "udp",
+                "--receivers",
+                "1",
+                "--max-wait",
+                wait,
+            ],
+            &source,
+        )
     };
     let rule = |host: &str, hook: &str| {
         let rules = format!(
@@ -119,11 +173,24 @@ fn a_firewall_that_drops_the_groups_port_is_named_at_both_ends_of_the_wait() {
         site.set_up(host, "nft", &[&rules]);
     };
     rule("n1", "input");
-    let receiver = site.start("n1", &["recv", "--over", "udp", "--max-wait", "3"], site.path("dest"));
+    let receiver = site.start(
+        "n1",
+        &["recv", "--over", "udp", "--max-wait", "3"],
+        site.path("dest"),
+    );
     send("n0", "2").assert_refusal(3, &["18613", "nft", "239.19"]);
-    receiver.end(LIMIT).assert_refusal(3, &["18613", "nft", "--over udp"]);
+    receiver
+        .end(LIMIT)
+        .assert_refusal(3, &["18613", "nft", "--over udp"]);
     rule("n0", "output");
-    send("n0", "4").assert_refusal(4, &["no frame leaves over UDP on eth0", "EPERM", "nft list ruleset"]);
+    send("n0", "4").assert_refusal(
+        4,
+        &[
+            "no frame leaves over UDP on eth0",
+            "EPERM",
+            "nft list ruleset",
+        ],
+    );
 }
 
 #[test]
@@ -133,10 +200,22 @@ fn a_sender_and_its_receivers_on_one_host_reach_each_other() {
     let source = site.file("source", &bytes);
     let receivers = ["a", "b"].map(|name| {
         let dest = site.path(name);
-        let run = site.start("n0", &["recv", "--over", "udp", "--host", name, "--max-wait", "20"], &dest);
+        let run = site.start(
+            "n0",
+            &["recv", "--over", "udp", "--host", name, "--max-wait", "20"],
+            &dest,
+        );
         (run, dest)
     });
-    let arguments = ["send", "--over", "udp:50000", "--receivers", "2", "--max-wait", "20"];
+    let arguments = [
+        "send",
+        "--over",
+        "udp:50000",
+        "--receivers",
+        "2",
+        "--max-wait",
+        "20",
+    ];
     site.run("n0", &arguments, &source).assert_code(0);
     for (run, dest) in receivers {
         run.end(LIMIT).assert_code(0);
@@ -144,16 +223,36 @@ fn a_sender_and_its_receivers_on_one_host_reach_each_other() {
     }
 }
 
-/// Three networks of two hosts, which are dealt round, behind one router, which counts what it passes to each and from
-/// each. Nothing that is sent to a group arrives.
+/// Three networks of two hosts, which are dealt round, behind one router, which counts what it
+/// passes to each and from each. Nothing that is sent to a group arrives.
 fn routed(story: &str) -> Site {
     const ROUTER: &str = "n6";
     let site = site(story, 7);
     for host in 0..6 {
         let (name, network) = (format!("n{host}"), host % 3);
         site.set_up(&name, "ip", &["address", "flush", "dev", "eth0"]);
-        site.set_up(&name, "ip", &["address", "add", &format!("{}/24", routed_address(host)), "dev", "eth0"]);
-        site.set_up(&name, "ip", &["route", "add", "default", "via", &format!("10.254.{network}.1")]);
+        site.set_up(
+            &name,
+            "ip",
+            &[
+                "address",
+                "add",
+                &format!("{}/24", routed_address(host)),
+                "dev",
+                "eth0",
+            ],
+        );
+        site.set_up(
+            &name,
+            "ip",
+            &[
+                "route",
+                "add",
+                "default",
+                "via",
+                &format!("10.254.{network}.1"),
+            ],
+        );
         site.set_up(
             &name,
             "nft",
@@ -163,15 +262,36 @@ fn routed(story: &str) -> Site {
     }
     let mut rules = String::new();
     for network in 0..3 {
-        site.set_up(ROUTER, "ip", &["address", "add", &format!("10.254.{network}.1/24"), "dev", "eth0"]);
+        site.set_up(
+            ROUTER,
+            "ip",
+            &[
+                "address",
+                "add",
+                &format!("10.254.{network}.1/24"),
+                "dev",
+                "eth0",
+            ],
+        );
         let of = format!("10.254.{network}.0/24");
-        rules += &format!("ip daddr {of} counter name to{network}; ip saddr {of} counter name from{network};");
+        rules += &format!(
+            "ip daddr {of} counter name to{network}; ip saddr {of} counter name from{network};"
+        );
     }
-    let counters: String =
-        (0..3).map(|network| format!("counter to{network} {{ }}; counter from{network} {{ }};")).collect();
+    let counters: String = (0..3)
+        .map(|network| format!("counter to{network} {{ }}; counter from{network} {{ }};"))
+        .collect();
     let chain = format!("chain f {{ type filter hook forward priority 0; {rules} }};");
-    site.set_up(ROUTER, "nft", &[&format!("table ip t {{ {counters} {chain} }}")]);
-    for setting in ["ip_forward=1", "conf.all.send_redirects=0", "conf.eth0.send_redirects=0"] {
+    site.set_up(
+        ROUTER,
+        "nft",
+        &[&format!("table ip t {{ {counters} {chain} }}")],
+    );
+    for setting in [
+        "ip_forward=1",
+        "conf.all.send_redirects=0",
+        "conf.eth0.send_redirects=0",
+    ] {
         site.set_up(ROUTER, "sysctl", &["-qw", &format!("net.ipv4.{setting}")]);
     }
     site
@@ -183,14 +303,30 @@ fn routed_address(host: usize) -> String {
 
 /// Returns the bytes that the router has passed to each network, then those from each.
 fn passed_bytes(site: &Site) -> Vec<u64> {
-    let listed = site.command("n6", "nft").args(["-j", "list", "counters"]).output().expect("nft runs");
+    let listed = site
+        .command("n6", "nft")
+        .args(["-j", "list", "counters"])
+        .output()
+        .expect("nft runs");
     let listed: Value = serde_json::from_slice(&listed.stdout).expect("JSON");
     let bytes = |name: String| {
-        let counters = listed["nftables"].as_array().expect("a list").iter().map(|one| &one["counter"]);
-        let counter = counters.clone().find(|counter| counter["name"] == name.as_str());
-        counter.expect("it is listed")["bytes"].as_u64().expect("a number")
+        let counters = listed["nftables"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .map(|one| &one["counter"]);
+        let counter = counters
+            .clone()
+            .find(|counter| counter["name"] == name.as_str());
+        counter.expect("it is listed")["bytes"]
+            .as_u64()
+            .expect("a number")
     };
-    ["to", "from"].iter().flat_map(|way| (0..3).map(move |network| format!("{way}{network}"))).map(bytes).collect()
+    ["to", "from"]
+        .iter()
+        .flat_map(|way| (0..3).map(move |network| format!("{way}{network}")))
+        .map(bytes)
+        .collect()
 }
 
 #[test]
@@ -212,14 +348,30 @@ fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicas
             .collect();
         let hosts = order.map(routed_address).join(",");
         let arguments = ["send", "--over", "unicast", "--via", via, "--hosts", &hosts];
-        Run::start("n0", command(&site, "n0", false, &arguments, &source)).end(LIMIT).assert_code(0);
+        Run::start("n0", command(&site, "n0", false, &arguments, &source))
+            .end(LIMIT)
+            .assert_code(0);
         for (run, dest) in receivers {
             run.end(LIMIT).assert_code(0);
-            assert!(fs::read(&dest).expect("received") == bytes, "{}", dest.display());
+            assert!(
+                fs::read(&dest).expect("received") == bytes,
+                "{}",
+                dest.display()
+            );
         }
-        let passed: Vec<u64> = passed_bytes(&site).iter().zip(before).map(|(now, then)| now - then).collect();
-        let copies: Vec<f64> = passed.iter().map(|&passed| passed as f64 / bytes.len() as f64).collect();
-        assert!(copies.iter().all(|&copies| copies <= 1.05), "{via}: {copies:?}");
+        let passed: Vec<u64> = passed_bytes(&site)
+            .iter()
+            .zip(before)
+            .map(|(now, then)| now - then)
+            .collect();
+        let copies: Vec<f64> = passed
+            .iter()
+            .map(|&passed| passed as f64 / bytes.len() as f64)
+            .collect();
+        assert!(
+            copies.iter().all(|&copies| copies <= 1.05),
+            "{via}: {copies:?}"
+        );
         assert!(copies[1] >= 1.0 && copies[2] >= 1.0, "{via}: {copies:?}");
     }
 }
@@ -231,10 +383,24 @@ fn by_unicast_receivers_of_a_sender_that_is_killed_end_at_once_and_say_why() {
     let receivers: Vec<Run> = dests
         .iter()
         .enumerate()
-        .map(|(at, dest)| site.start(&format!("n{}", at + 1), &["recv", "--over", "unicast", "--max-wait", "20"], dest))
+        .map(|(at, dest)| {
+            site.start(
+                &format!("n{}", at + 1),
+                &["recv", "--over", "unicast", "--max-wait", "20"],
+                dest,
+            )
+        })
         .collect();
     // The third host is not there, so the session does not start.
-    let hosts = ["send", "--over", "unicast", "--max-wait", "60", "--hosts", "10.254.0.11,10.254.0.12,10.254.0.99"];
+    let hosts = [
+        "send",
+        "--over",
+        "unicast",
+        "--max-wait",
+        "60",
+        "--hosts",
+        "10.254.0.11,10.254.0.12,10.254.0.99",
+    ];
     let sender = site.start("n0", &hosts, site.file("source", content(1, 1000)));
     sender.wait_for_line("2 of 3 receivers are there");
     sender.signal(Signal::SIGKILL);
@@ -252,16 +418,34 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         site.run("n0", &arguments, &source)
     };
     send(&["-n", "1"]).assert_refusal(2, &["unicast", "--hosts"]);
-    send(&["--hosts", "no-such-name.invalid"]).assert_refusal(2, &["no-such-name.invalid", "/etc/hosts"]);
-    let there = site.start("n1", &["recv", "--over", "unicast", "--once", "--max-wait", "30"], site.path("dest"));
+    send(&["--hosts", "no-such-name.invalid"])
+        .assert_refusal(2, &["no-such-name.invalid", "/etc/hosts"]);
+    let there = site.start(
+        "n1",
+        &["recv", "--over", "unicast", "--once", "--max-wait", "30"],
+        site.path("dest"),
+    );
     let is_bound = || {
-        let bound = site.command("n1", "ss").arg("-lunH").output().expect("ss runs");
-        String::from_utf8_lossy(&bound.stdout).contains(&format!("10.254.0.11:{GROUP_PORT}")).then_some(())
+        let bound = site
+            .command("n1", "ss")
+            .arg("-lunH")
+            .output()
+            .expect("ss runs");
+        String::from_utf8_lossy(&bound.stdout)
+            .contains(&format!("10.254.0.11:{GROUP_PORT}"))
+            .then_some(())
     };
     within(LIMIT, is_bound).expect("it takes the port");
-    let second = site.run("n1", &["recv", "--over", "unicast", "--max-wait", "5"], site.path("second"));
+    let second = site.run(
+        "n1",
+        &["recv", "--over", "unicast", "--max-wait", "5"],
+        site.path("second"),
+    );
     second.assert_refusal(4, &["UDP port 18613 of 10.254.0.11", "ss -lunp"]);
     send(&["--hosts", "10.254.0.11", "--via", "cast"]).assert_refusal(2, &["--via", "unicast"]);
-    there.end(LIMIT).assert_refusal(1, &["nothing can be cast", "--via"]);
-    site.run("n0", &["probe", "--over", "unicast"], "-n1").assert_refusal(2, &["--over udp"]);
+    there
+        .end(LIMIT)
+        .assert_refusal(1, &["nothing can be cast", "--via"]);
+    site.run("n0", &["probe", "--over", "unicast"], "-n1")
+        .assert_refusal(2, &["--over udp"]);
 }

@@ -20,7 +20,10 @@ const PROGRAM: &str = env!("CARGO_BIN_EXE_ethbcast");
 /// Returns a command of the program on a host without any configuration.
 fn ethbcast(site: &Site, host: &str, arguments: &[&str]) -> Command {
     let mut command = site.command(host, PROGRAM);
-    command.args(arguments).env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");
+    command
+        .args(arguments)
+        .env_remove("ETHBCAST_HOST")
+        .env("ETHBCAST_CONFIG", "");
     command
 }
 
@@ -39,8 +42,27 @@ fn serve(site: &Site, host: &str, options: &[&str], directory: &Path) -> Run {
 }
 
 /// Starts a sender on n0 to `receivers` receivers of a group.
-fn send(site: &Site, group: &str, receivers: &str, options: &[&str], source: impl AsRef<OsStr>) -> Run {
-    let mut command = ethbcast(site, "n0", &["send", "-i", "eth0", "-g", group, "-n", receivers, "--no-probe"]);
+fn send(
+    site: &Site,
+    group: &str,
+    receivers: &str,
+    options: &[&str],
+    source: impl AsRef<OsStr>,
+) -> Run {
+    let mut command = ethbcast(
+        site,
+        "n0",
+        &[
+            "send",
+            "-i",
+            "eth0",
+            "-g",
+            group,
+            "-n",
+            receivers,
+            "--no-probe",
+        ],
+    );
     if !options.contains(&"--max-wait") {
         command.args(["--max-wait", "20"]);
     }
@@ -51,14 +73,18 @@ fn send(site: &Site, group: &str, receivers: &str, options: &[&str], source: imp
 /// Waits until a file has these bytes.
 #[track_caller]
 fn wait_for_file(path: &Path, bytes: &[u8]) {
-    let seen = within(LIMIT, || std::fs::read(path).ok().filter(|found| found == bytes));
+    let seen = within(LIMIT, || {
+        std::fs::read(path).ok().filter(|found| found == bytes)
+    });
     assert!(seen.is_some(), "{} never had what was sent", path.display());
 }
 
 /// Returns the next notification to the supervisor.
 fn hear(ear: &UnixDatagram) -> String {
     let mut buffer = [0; 4096];
-    let bytes = ear.recv(&mut buffer).expect("something is said within the time it takes");
+    let bytes = ear
+        .recv(&mut buffer)
+        .expect("something is said within the time it takes");
     String::from_utf8(buffer[..bytes].to_vec()).expect("UTF-8")
 }
 
@@ -69,15 +95,24 @@ fn a_supervisor_is_notified_of_start_liveness_reload_and_end() {
     let ear = UnixDatagram::bind(&path).expect("bound");
     ear.set_read_timeout(Some(LIMIT)).expect("set");
     let mut command = serve_command(&site, "n1", &[], &dir);
-    command.env("NOTIFY_SOCKET", &path).env("WATCHDOG_USEC", "400000").env("JOURNAL_STREAM", "1:2");
+    command
+        .env("NOTIFY_SOCKET", &path)
+        .env("WATCHDOG_USEC", "400000")
+        .env("JOURNAL_STREAM", "1:2");
     let server = Run::start("n1", command);
     let next = |begin: &str| {
-        let heard = within(LIMIT, || Some(hear(&ear)).filter(|said| said.starts_with(begin)));
+        let heard = within(LIMIT, || {
+            Some(hear(&ear)).filter(|said| said.starts_with(begin))
+        });
         heard.unwrap_or_else(|| panic!("{begin} was never said"))
     };
-    assert!(next("READY=1").contains("STATUS=serving group ethbcast; sessions: 0 running, 0 received"));
+    assert!(
+        next("READY=1").contains("STATUS=serving group ethbcast; sessions: 0 running, 0 received")
+    );
     let file = site.file("file", "bytes");
-    send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
+    send(&site, "ethbcast", "1", &[], &file)
+        .end(LIMIT)
+        .assert_code(0);
     assert!(next("STATUS=").contains("1 received"));
     // Earlier notifications are read at once.
     ear.set_nonblocking(true).expect("set");
@@ -86,7 +121,10 @@ fn a_supervisor_is_notified_of_start_liveness_reload_and_end() {
     let began = std::time::Instant::now();
     (0..10).for_each(|_| drop(next("WATCHDOG=1")));
     let took = began.elapsed();
-    assert!((Duration::from_millis(700)..LIMIT).contains(&took), "every 100 ms: {took:?}");
+    assert!(
+        (Duration::from_millis(700)..LIMIT).contains(&took),
+        "every 100 ms: {took:?}"
+    );
     server.signal(Signal::SIGHUP);
     assert!(next("RELOADING=1").contains("MONOTONIC_USEC="));
     next("READY=1");
@@ -94,7 +132,8 @@ fn a_supervisor_is_notified_of_start_liveness_reload_and_end() {
     next("STOPPING=1");
     let ended = server.end(LIMIT);
     ended.assert_code(0);
-    let marked = |line: &str| line.starts_with("<6>") || line.starts_with("<4>") || line.starts_with("<3>");
+    let marked =
+        |line: &str| line.starts_with("<6>") || line.starts_with("<4>") || line.starts_with("<3>");
     assert!(ended.stderr.lines().all(marked), "{}", ended.stderr);
 }
 
@@ -103,7 +142,10 @@ fn an_interface_that_is_missing_yet_is_waited_for_and_reported() {
     let site = Site::beside("late", one_switch(2));
     let dir = site.directory("dest");
     site.set_up("n1", "ip", &["link", "set", "eth0", "down"]);
-    let server = Run::start("n1", serve_command(&site, "n1", &["--allow-group", "a"], &dir));
+    let server = Run::start(
+        "n1",
+        serve_command(&site, "n1", &["--allow-group", "a"], &dir),
+    );
     server.wait_for_line("group a: interface eth0 is down");
     server.wait_for_line("serving group a, 1 wait for their interface");
     site.set_up("n1", "ip", &["link", "set", "eth0", "up"]);
@@ -142,21 +184,43 @@ fn the_user_nobody_serves_with_the_one_capability_that_the_unit_gives() {
     fs::set_permissions(site.scratch(), Permissions::from_mode(0o755)).expect("allowed");
     let program = site.path("ethbcast");
     fs::copy(PROGRAM, &program).expect("copied");
-    let unit =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/systemd/ethbcast-recv@.service")).expect("there");
-    for line in ["AmbientCapabilities=CAP_NET_RAW", "CapabilityBoundingSet=CAP_NET_RAW", "NoNewPrivileges=yes"] {
+    let unit = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/systemd/ethbcast-recv@.service"
+    ))
+    .expect("there");
+    for line in [
+        "AmbientCapabilities=CAP_NET_RAW",
+        "CapabilityBoundingSet=CAP_NET_RAW",
+        "NoNewPrivileges=yes",
+    ] {
         assert!(unit.lines().any(|own| own == line), "{line}");
     }
     let mut setpriv = site.command("n1", "setpriv");
-    setpriv.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--no-new-privs", "--inh-caps=-all,+net_raw"]);
-    setpriv.args(["--ambient-caps=-all,+net_raw", "--bounding-set=-all,+net_raw"]).arg(&program);
+    setpriv.args([
+        "--reuid=65534",
+        "--regid=65534",
+        "--clear-groups",
+        "--no-new-privs",
+        "--inh-caps=-all,+net_raw",
+    ]);
+    setpriv
+        .args([
+            "--ambient-caps=-all,+net_raw",
+            "--bounding-set=-all,+net_raw",
+        ])
+        .arg(&program);
     serves_as_nobody(&site, setpriv, &dir);
 }
 
 /// Starts a receiver of two groups by this command, which becomes user nobody, and sends to both.
 fn serves_as_nobody(site: &Site, mut command: std::process::Command, dir: &std::path::Path) {
-    command.args(["recv", "--serve", "-i", "eth0", "--allow-group", "a,b"]).arg(dir);
-    command.env_remove("ETHBCAST_HOST").env("ETHBCAST_CONFIG", "");
+    command
+        .args(["recv", "--serve", "-i", "eth0", "--allow-group", "a,b"])
+        .arg(dir);
+    command
+        .env_remove("ETHBCAST_HOST")
+        .env("ETHBCAST_CONFIG", "");
     let server = Run::start("n1", command);
     server.wait_for_line("serving 2 groups (a,b)");
     let (one, two) = (site.file("one", "of a"), site.file("two", "of b"));
@@ -164,7 +228,12 @@ fn serves_as_nobody(site: &Site, mut command: std::process::Command, dir: &std::
     send(site, "b", "1", &[], &two).end(LIMIT).assert_code(0);
     wait_for_file(&dir.join("one"), b"of a");
     wait_for_file(&dir.join("two"), b"of b");
-    assert_ne!(fs::metadata(dir.join("one")).map(|file| std::os::unix::fs::MetadataExt::uid(&file)).ok(), Some(0));
+    assert_ne!(
+        fs::metadata(dir.join("one"))
+            .map(|file| std::os::unix::fs::MetadataExt::uid(&file))
+            .ok(),
+        Some(0)
+    );
     server.signal(Signal::SIGTERM);
     server.end(LIMIT).assert_code(0);
 }
@@ -173,17 +242,34 @@ fn serves_as_nobody(site: &Site, mut command: std::process::Command, dir: &std::
 fn sighup_brings_new_groups_and_ends_old_ones_when_their_session_is_over() {
     let site = Site::beside("reload", one_switch(2));
     let dir = site.directory("dest");
-    let configuration = site.file("ethbcast.toml", "[recv]\nallow-group = [\"a\", \"b\"]\nforce = true\n");
+    let configuration = site.file(
+        "ethbcast.toml",
+        "[recv]\nallow-group = [\"a\", \"b\"]\nforce = true\n",
+    );
     let mut command = serve_command(&site, "n1", &[], &dir);
     command.env("ETHBCAST_CONFIG", &configuration);
     let server = Run::start("n1", command);
     server.wait_for_line("serving 2 groups (a,b)");
-    let running = send(&site, "a", "1", &["--size", "3", "--pipe", "sleep 8; printf abc"], "--quiet");
+    let running = send(
+        &site,
+        "a",
+        "1",
+        &["--size", "3", "--pipe", "sleep 8; printf abc"],
+        "--quiet",
+    );
     server.wait_for_line("group a: n0 offers stdout");
-    fs::write(&configuration, "[recv]\nallow-group = \"c\"\nforce = true\nmax-session = 3\n").expect("written");
+    fs::write(
+        &configuration,
+        "[recv]\nallow-group = \"c\"\nforce = true\nmax-session = 3\n",
+    )
+    .expect("written");
     server.signal(Signal::SIGHUP);
     server.wait_for_line("is max-sessions meant?");
-    fs::write(&configuration, "[recv]\nallow-group = \"c\"\nforce = true\n").expect("written");
+    fs::write(
+        &configuration,
+        "[recv]\nallow-group = \"c\"\nforce = true\n",
+    )
+    .expect("written");
     server.signal(Signal::SIGHUP);
     server.wait_for_line("group b is not served any more");
     running.end(LIMIT).assert_code(0);
@@ -192,7 +278,9 @@ fn sighup_brings_new_groups_and_ends_old_ones_when_their_session_is_over() {
     send(&site, "c", "1", &[], &file).end(LIMIT).assert_code(0);
     wait_for_file(&dir.join("file"), b"bytes");
     wait_for_file(&dir.join("stdout"), b"abc");
-    send(&site, "b", "1", &["--max-wait", "1"], &file).end(LIMIT).assert_code(3);
+    send(&site, "b", "1", &["--max-wait", "1"], &file)
+        .end(LIMIT)
+        .assert_code(3);
     server.signal(Signal::SIGTERM);
     server.end(LIMIT).assert_code(0);
 }
@@ -204,7 +292,9 @@ fn the_command_line_counts_before_the_environment_and_that_before_the_file() {
     let configuration = site.file("ethbcast.toml", text);
     let says = |arguments: &[&str], environment: &[(&str, &str)]| {
         let mut command = ethbcast(&site, "n1", arguments);
-        command.env("ETHBCAST_CONFIG", &configuration).envs(environment.iter().copied());
+        command
+            .env("ETHBCAST_CONFIG", &configuration)
+            .envs(environment.iter().copied());
         Run::start("n1", command).end(LIMIT).stderr
     };
     let dest = site.path("dest");
@@ -212,28 +302,55 @@ fn the_command_line_counts_before_the_environment_and_that_before_the_file() {
     assert!(says(&["recv", dest], &[]).contains("nosuch1"));
     assert!(says(&["send", "-n", "1", "/etc/hostname"], &[]).contains("nosuch0"));
     assert!(says(&["recv", dest], &[("ETHBCAST_INTERFACE", "nosuch2")]).contains("nosuch2"));
-    let both = [("ETHBCAST_INTERFACE", "nosuch2"), ("ETHBCAST_RECV_INTERFACE", "nosuch3")];
+    let both = [
+        ("ETHBCAST_INTERFACE", "nosuch2"),
+        ("ETHBCAST_RECV_INTERFACE", "nosuch3"),
+    ];
     assert!(says(&["recv", dest], &both).contains("nosuch3"));
     assert!(says(&["recv", "-i", "nosuch4", dest], &both).contains("nosuch4"));
     let ended = says(&["recv", "-i", "eth0", dest], &[]);
-    assert!(ended.contains("no sender was heard"), "the file's --max-wait counts: {ended}");
-    let ended = says(&["recv", "-i", "eth0", dest], &[("ETHBCAST_RECV_MAX_WAIT", "soon")]);
-    assert!(ended.contains("number of seconds") && ended.contains("$ETHBCAST_RECV_MAX_WAIT"), "{ended}");
-    let ended = says(&["recv", "-i", "eth0", dest], &[("ETHBCAST_RECV_FORCE", "perhaps")]);
+    assert!(
+        ended.contains("no sender was heard"),
+        "the file's --max-wait counts: {ended}"
+    );
+    let ended = says(
+        &["recv", "-i", "eth0", dest],
+        &[("ETHBCAST_RECV_MAX_WAIT", "soon")],
+    );
+    assert!(
+        ended.contains("number of seconds") && ended.contains("$ETHBCAST_RECV_MAX_WAIT"),
+        "{ended}"
+    );
+    let ended = says(
+        &["recv", "-i", "eth0", dest],
+        &[("ETHBCAST_RECV_FORCE", "perhaps")],
+    );
     assert!(ended.contains("set it to 1 or 0"), "{ended}");
 }
 
 #[test]
 fn a_file_is_checked_and_every_mistake_in_it_is_named() {
     let site = Site::beside("check", one_switch(2));
-    let good = site.file("good.toml", "interface = \"eth0\"\n[recv]\nserve = true\nmax-sessions = 2\n");
-    let bad = site.file("bad.toml", "[recv]\nmax-session = 2\nforce = 3\n[sned]\nvia = \"cast\"\n");
-    let check =
-        |path: &std::path::Path| Run::here(PROGRAM, &["config", "check", path.to_str().expect("UTF-8")]).end(LIMIT);
+    let good = site.file(
+        "good.toml",
+        "interface = \"eth0\"\n[recv]\nserve = true\nmax-sessions = 2\n",
+    );
+    let bad = site.file(
+        "bad.toml",
+        "[recv]\nmax-session = 2\nforce = 3\n[sned]\nvia = \"cast\"\n",
+    );
+    let check = |path: &std::path::Path| {
+        Run::here(PROGRAM, &["config", "check", path.to_str().expect("UTF-8")]).end(LIMIT)
+    };
     check(&good).assert_code(0);
     let ended = check(&bad);
     ended.assert_code(2);
-    for part in ["is max-sessions meant?", "is [send] meant?", "force is on or off", "3 things are wrong"] {
+    for part in [
+        "is max-sessions meant?",
+        "is [send] meant?",
+        "force is on or off",
+        "3 things are wrong",
+    ] {
         assert!(ended.stderr.contains(part), "{part}: {}", ended.stderr);
     }
     check(&site.path("missing.toml")).assert_code(4);
@@ -247,18 +364,45 @@ fn the_end_says_what_it_cuts_off_and_what_came_is_gone_on_with() {
     let server = serve(&site, "n1", &[], &dir);
     let bytes = content(5, 8_000_000);
     let file = site.file("image", &bytes);
-    let reader = format!("head -c 5M {0}; sleep 15; tail -c +5242881 {0}", file.display());
-    let root = send(&site, "ethbcast", "1", &["--size", "8000000", "--pipe", &reader], "--quiet");
+    let reader = format!(
+        "head -c 5M {0}; sleep 15; tail -c +5242881 {0}",
+        file.display()
+    );
+    let root = send(
+        &site,
+        "ethbcast",
+        "1",
+        &["--size", "8000000", "--pipe", &reader],
+        "--quiet",
+    );
     server.wait_for_line("offers");
     let came = || server.open_bytes(&dir).filter(|&bytes| bytes > 1_000_000);
     ethbcast_tests::lab::within(LIMIT, came).expect("most of what is there comes");
     server.signal(Signal::SIGTERM);
     let ended = server.end(LIMIT);
     ended.assert_code(1);
-    assert!(ended.stderr.contains("SIGTERM: it ends; 1 session is cut off"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("group ethbcast: cut off: stdout of n0, "), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("SIGTERM: it ends; 1 session is cut off"),
+        "{}",
+        ended.stderr
+    );
+    assert!(
+        ended
+            .stderr
+            .contains("group ethbcast: cut off: stdout of n0, "),
+        "{}",
+        ended.stderr
+    );
     assert!(ended.stderr.contains("of 7.63 MiB"), "{}", ended.stderr);
-    assert!(ended.stderr.contains("the session was cut off; have it sent again"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("the session was cut off; have it sent again"),
+        "{}",
+        ended.stderr
+    );
     root.signal(Signal::SIGTERM);
     assert_ne!(root.end(LIMIT).code(), 0);
     assert_eq!(shown_in(&dir), [""; 0]);
@@ -280,7 +424,9 @@ fn a_restarted_server_joins_the_next_session() {
     let file = site.file("file", "bytes");
     for _ in 0..2 {
         let server = serve(&site, "n1", &["--force"], &dir);
-        send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
+        send(&site, "ethbcast", "1", &[], &file)
+            .end(LIMIT)
+            .assert_code(0);
         wait_for_file(&dir.join("file"), b"bytes");
         server.signal(Signal::SIGTERM);
         server.end(LIMIT).assert_code(0);
@@ -293,24 +439,59 @@ fn invalid_options_of_a_server_are_refused_at_once() {
     let dir = site.directory("dest");
     let path = dir.to_str().expect("UTF-8");
     for (arguments, code, parts) in [
-        (&["--serve", "-i", "eth0", "/no/such"][..], 4, &["--serve", "mkdir -p /no/such"][..]),
+        (
+            &["--serve", "-i", "eth0", "/no/such"][..],
+            4,
+            &["--serve", "mkdir -p /no/such"][..],
+        ),
         (&["--serve", "-i", "eth0", "-"], 4, &["--serve", "is none"]),
-        (&["--serve", "-i", "lo", path], 4, &["group ethbcast", "lo is not an Ethernet interface"]),
+        (
+            &["--serve", "-i", "lo", path],
+            4,
+            &["group ethbcast", "lo is not an Ethernet interface"],
+        ),
         (&["--serve", "-i", "eth0", "--once", path], 2, &["--once"]),
         (&["--allow-group", "a", path], 2, &["--serve"]),
         (
-            &["--serve", "-i", "eth0", "--allow-group", "a,b", "--port-fd", "0", path],
+            &[
+                "--serve",
+                "-i",
+                "eth0",
+                "--allow-group",
+                "a,b",
+                "--port-fd",
+                "0",
+                path,
+            ],
             2,
             &["1 packet sockets for 2 groups"],
         ),
-        (&["--serve", "--over", "unicast", "--allow-group", "a,b", path], 2, &["by unicast", "--over udp"]),
-        (&["-i", "eth0", "--port-fd", "0", path], 4, &["descriptor 0 is no packet socket"]),
-        (&["-i", "eth0", "--port-fd", "99", path], 4, &["descriptor 99 is no packet socket"]),
+        (
+            &["--serve", "--over", "unicast", "--allow-group", "a,b", path],
+            2,
+            &["by unicast", "--over udp"],
+        ),
+        (
+            &["-i", "eth0", "--port-fd", "0", path],
+            4,
+            &["descriptor 0 is no packet socket"],
+        ),
+        (
+            &["-i", "eth0", "--port-fd", "99", path],
+            4,
+            &["descriptor 99 is no packet socket"],
+        ),
     ] {
         let command = ethbcast(&site, "n1", &[&["recv"], arguments].concat());
         let ended = Run::start("n1", command).end(LIMIT);
         ended.assert_code(code);
-        parts.iter().for_each(|part| assert!(ended.stderr.contains(part), "{arguments:?}: {}", ended.stderr));
+        parts.iter().for_each(|part| {
+            assert!(
+                ended.stderr.contains(part),
+                "{arguments:?}: {}",
+                ended.stderr
+            )
+        });
     }
 }
 
@@ -318,8 +499,12 @@ const PAGE: &str = include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/cl
 
 /// Returns the rest of the code block behind `begin`, at its first occurrence after `heading`.
 fn block(heading: &str, begin: &str) -> String {
-    let (_, rest) = PAGE.split_once(heading).unwrap_or_else(|| panic!("no {heading}"));
-    let (_, rest) = rest.split_once(begin).unwrap_or_else(|| panic!("no {begin} under {heading}"));
+    let (_, rest) = PAGE
+        .split_once(heading)
+        .unwrap_or_else(|| panic!("no {heading}"));
+    let (_, rest) = rest
+        .split_once(begin)
+        .unwrap_or_else(|| panic!("no {begin} under {heading}"));
     rest.split_once("\n```").expect("its end").0.to_owned()
 }
 
@@ -342,13 +527,38 @@ fn run(site: &Site, script: &str) {
         )
     };
     program(&bin, "scontrol", "printf 'n0\\nn1\\nn2\\n'\n");
-    program(&bin, "srun", &format!("test \"$1\" = --ntasks-per-node=1 || exit 9\nshift\n{}", each("n0 n1 n2")));
-    program(&bin, "clush", &format!("test \"$1 $2\" = '-bw n[1-2]' || exit 9\nshift 2\n{}", each("n1 n2")));
+    program(
+        &bin,
+        "srun",
+        &format!(
+            "test \"$1\" = --ntasks-per-node=1 || exit 9\nshift\n{}",
+            each("n0 n1 n2")
+        ),
+    );
+    program(
+        &bin,
+        "clush",
+        &format!(
+            "test \"$1 $2\" = '-bw n[1-2]' || exit 9\nshift 2\n{}",
+            each("n1 n2")
+        ),
+    );
     (0..3).for_each(|host| drop(site.directory(&format!("n{host}"))));
-    let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap_or_default());
+    let path = format!(
+        "{}:{}",
+        bin.display(),
+        std::env::var("PATH").unwrap_or_default()
+    );
     let mut command = site.command("n0", "sh");
-    command.args(["-ec", script]).current_dir(site.scratch()).env("PATH", path).env("ETHBCAST_CONFIG", "");
-    command.env("SLURM_JOB_NODELIST", "n[0-2]").env("SLURM_JOB_ID", "7").env_remove("ETHBCAST_HOST");
+    command
+        .args(["-ec", script])
+        .current_dir(site.scratch())
+        .env("PATH", path)
+        .env("ETHBCAST_CONFIG", "");
+    command
+        .env("SLURM_JOB_NODELIST", "n[0-2]")
+        .env("SLURM_JOB_ID", "7")
+        .env_remove("ETHBCAST_HOST");
     Run::start("n0", command).end(LIMIT).assert_code(0);
 }
 
@@ -360,11 +570,16 @@ fn in_a_slurm_job_the_first_host_sends_and_the_others_receive() {
     assert!(script.contains("srun --ntasks-per-node=1"), "{script}");
     fs::create_dir(site.path("n0-data")).expect("made");
     let sender = site.file("n0-data/data.bin", &bytes);
-    let script = script
-        .replace("$SLURM_JOB_ID\" data.bin\n    else", &format!("$SLURM_JOB_ID\" {}\n    else", sender.display()));
+    let script = script.replace(
+        "$SLURM_JOB_ID\" data.bin\n    else",
+        &format!("$SLURM_JOB_ID\" {}\n    else", sender.display()),
+    );
     run(&site, &format!("first={script}"));
     for host in ["n1", "n2"] {
-        assert!(fs::read(site.path(host).join("data.bin")).expect("it came") == bytes, "{host}");
+        assert!(
+            fs::read(site.path(host).join("data.bin")).expect("it came") == bytes,
+            "{host}"
+        );
     }
 }
 
@@ -375,10 +590,16 @@ fn clush_starts_the_receivers_and_the_sender_names_them() {
     let source = site.file("source.img", &bytes);
     let script = block("## clush and pdsh", "```sh\n").replace("n[1-500]", "n[1-2]");
     let script = script.replace("/srv/disk.img", "disk.img");
-    let script = script.replace("--max-wait 60 disk.img", &format!("--max-wait 60 {}", source.display()));
+    let script = script.replace(
+        "--max-wait 60 disk.img",
+        &format!("--max-wait 60 {}", source.display()),
+    );
     run(&site, &script);
     for host in ["n1", "n2"] {
-        assert!(fs::read(site.path(host).join("disk.img")).expect("it came") == bytes, "{host}");
+        assert!(
+            fs::read(site.path(host).join("disk.img")).expect("it came") == bytes,
+            "{host}"
+        );
     }
 }
 
@@ -386,7 +607,9 @@ fn clush_starts_the_receivers_and_the_sender_names_them() {
 fn the_configuration_that_cloud_init_writes_is_one() {
     let site = Site::beside("cloud", one_switch(2));
     let text = block("## cloud-init", "content: |\n");
-    let (text, _) = text.split_once("runcmd:").expect("what runs comes behind it");
+    let (text, _) = text
+        .split_once("runcmd:")
+        .expect("what runs comes behind it");
     let file = site.file("ethbcast.toml", text.replace("\n      ", "\n"));
     let ended = Run::here(PROGRAM, &["config", "check", file.to_str().expect("UTF-8")]).end(LIMIT);
     ended.assert_code(0);
@@ -399,7 +622,13 @@ fn a_server_whose_time_is_up_ends_as_if_it_were_asked_to() {
     let server = serve(&site, "n1", &["--timeout", "1"], &dir);
     let ended = server.end(LIMIT);
     ended.assert_code(0);
-    assert!(ended.stderr.contains("its time is up: it ends; 0 sessions are cut off"), "{}", ended.stderr);
+    assert!(
+        ended
+            .stderr
+            .contains("its time is up: it ends; 0 sessions are cut off"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -407,10 +636,18 @@ fn a_session_that_takes_too_long_is_given_up_and_the_next_one_is_received() {
     let site = Site::beside("long", one_switch(2));
     let dir = site.directory("dest");
     let server = serve(&site, "n1", &["--max-session-time", "1"], &dir);
-    let slow = send(&site, "ethbcast", "1", &["--pipe", "while echo more; do sleep 0.5; done 2>/dev/null"], "--quiet");
+    let slow = send(
+        &site,
+        "ethbcast",
+        "1",
+        &["--pipe", "while echo more; do sleep 0.5; done 2>/dev/null"],
+        "--quiet",
+    );
     server.wait_for_line("takes longer than this host allows");
     slow.end(LIMIT).assert_code(1);
     let file = site.file("file", "bytes");
-    send(&site, "ethbcast", "1", &[], &file).end(LIMIT).assert_code(0);
+    send(&site, "ethbcast", "1", &[], &file)
+        .end(LIMIT)
+        .assert_code(0);
     wait_for_file(&dir.join("file"), b"bytes");
 }

@@ -1,8 +1,8 @@
-//! Example of a user's own network link for the protocol: two threads joined by a pair of channels, and a transfer of
-//! bytes between them.
+//! Example of a user's own network link for the protocol: two threads joined by a pair of channels,
+//! and a transfer of bytes between them.
 //!
-//! The link has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full, and a
-//! waiter.
+//! The link has everything that a link over UDP or AF_XDP needs: batches, a queue that can be full,
+//! and a waiter.
 
 use ethbcast_transport::link::{Blocked, Interest, Link, Waiter};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
@@ -54,7 +54,14 @@ pub fn cable(frames: usize) -> [ChannelLink; 2] {
     let [a, b] = [(); 2].map(|()| Arc::new(Bell::default()));
     let end = |incoming, outgoing, own: &Arc<Bell>, other: &Arc<Bell>| {
         let (own, other) = (Arc::clone(own), Arc::clone(other));
-        ChannelLink { incoming, outgoing, left_over: None, blocked: None, own, other }
+        ChannelLink {
+            incoming,
+            outgoing,
+            left_over: None,
+            blocked: None,
+            own,
+            other,
+        }
     };
     [end(from_b, to_b, &a, &b), end(from_a, to_a, &b, &a)]
 }
@@ -62,7 +69,10 @@ pub fn cable(frames: usize) -> [ChannelLink; 2] {
 impl ChannelLink {
     /// Returns a waiter for this end.
     pub fn waiter(&self) -> ChannelWaiter {
-        ChannelWaiter { bell: Arc::clone(&self.own), woken: AtomicBool::new(false) }
+        ChannelWaiter {
+            bell: Arc::clone(&self.own),
+            woken: AtomicBool::new(false),
+        }
     }
 }
 
@@ -78,7 +88,12 @@ impl Link for ChannelLink {
         // First the flag, then the channel: a frame that arrives in between is found, or wakes the
         // waiter again.
         self.own.lock().arrival = false;
-        let count = self.incoming.try_iter().take(BATCH_FRAMES).map(|frame| take(&frame)).count();
+        let count = self
+            .incoming
+            .try_iter()
+            .take(BATCH_FRAMES)
+            .map(|frame| take(&frame))
+            .count();
         if count > 0 {
             self.other.ring(|rung| rung.room = true);
         }
@@ -88,17 +103,25 @@ impl Link for ChannelLink {
         count
     }
 
-    fn send(&mut self, _now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Infallible> {
+    fn send(
+        &mut self,
+        _now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, Infallible> {
         if self.blocked.is_none() {
             // Wakes from now on concern the frames that follow.
             self.own.lock().room = false;
         }
         let mut sent = 0;
         while sent < BATCH_FRAMES && self.blocked.is_none() {
-            let Some(frame) = self.left_over.take().or_else(|| written(&mut write)) else { break };
+            let Some(frame) = self.left_over.take().or_else(|| written(&mut write)) else {
+                break;
+            };
             match self.outgoing.try_send(frame) {
                 Ok(()) => sent += 1,
-                Err(TrySendError::Full(frame)) => (self.left_over, self.blocked) = (Some(frame), Some(Blocked::Room)),
+                Err(TrySendError::Full(frame)) => {
+                    (self.left_over, self.blocked) = (Some(frame), Some(Blocked::Room))
+                }
                 // The other end no longer exists: the frame is lost, as on a cable.
                 Err(TrySendError::Disconnected(_)) => sent += 1,
             }
@@ -154,8 +177,19 @@ impl Waiter for ChannelWaiter {
         };
         let state = self.bell.lock();
         let rung = match wanted.until {
-            None => *self.bell.rung.wait_while(state, waits).expect("nobody panics with the lock"),
-            Some(until) => *self.bell.rung.wait_timeout_while(state, until.since(now), waits).expect("nor here").0,
+            None => *self
+                .bell
+                .rung
+                .wait_while(state, waits)
+                .expect("nobody panics with the lock"),
+            Some(until) => {
+                *self
+                    .bell
+                    .rung
+                    .wait_timeout_while(state, until.since(now), waits)
+                    .expect("nor here")
+                    .0
+            }
         };
         self.woken.store(false, Ordering::Release);
         rung.room
@@ -170,7 +204,8 @@ impl Waiter for ChannelWaiter {
     }
 
     fn wake(&self) {
-        self.bell.ring(|_| self.woken.store(true, Ordering::Release));
+        self.bell
+            .ring(|_| self.woken.store(true, Ordering::Release));
     }
 }
 
@@ -207,38 +242,76 @@ pub fn transfer(content: &[u8], [sending, receiving]: [ChannelLink; 2]) -> Vec<u
 
 fn send(content: &[u8], mut link: ChannelLink, waiter: &ChannelWaiter) {
     let outlet = Outlet::Lanes(vec![peer(1)]);
-    let mut machine = Alone::new(Stream::origin(identity(0), PAYLOAD_BYTES, &outlet, Tuning::default()));
+    let mut machine = Alone::new(Stream::origin(
+        identity(0),
+        PAYLOAD_BYTES,
+        &outlet,
+        Tuning::default(),
+    ));
     let mut pushed = 0;
-    let Ok(()) = drive(&mut link, &mut machine, waiter, &WallClock::start(), |machine, _now| {
-        while pushed < content.len() {
-            let end = content.len().min(pushed + PAYLOAD_BYTES);
-            let ending = if end == content.len() { Ending::Stream } else { Ending::None };
-            if !machine.part.push(&content[pushed..end], ending) {
-                break;
+    let Ok(()) = drive(
+        &mut link,
+        &mut machine,
+        waiter,
+        &WallClock::start(),
+        |machine, _now| {
+            while pushed < content.len() {
+                let end = content.len().min(pushed + PAYLOAD_BYTES);
+                let ending = if end == content.len() {
+                    Ending::Stream
+                } else {
+                    Ending::None
+                };
+                if !machine.part.push(&content[pushed..end], ending) {
+                    break;
+                }
+                pushed = end;
             }
-            pushed = end;
-        }
-        if machine.part.is_settled() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+            if machine.part.is_settled() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    );
 }
 
 /// Receives until the sender is `done`, which is when everything has been acknowledged.
 fn receive(mut link: ChannelLink, waiter: &ChannelWaiter, done: &AtomicBool) -> Vec<u8> {
-    let stream = Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &Outlet::Lanes(Vec::new()), Tuning::default());
+    let stream = Stream::receiver(
+        identity(1),
+        PAYLOAD_BYTES,
+        peer(0),
+        &Outlet::Lanes(Vec::new()),
+        Tuning::default(),
+    );
     let mut machine = Alone::new(stream);
     let mut content = Vec::new();
-    let Ok(()) = drive(&mut link, &mut machine, waiter, &WallClock::start(), |machine, now| {
-        while let Some((payload, _ending)) = machine.part.peek() {
-            content.extend_from_slice(payload);
-            machine.part.consume(now);
-        }
-        if done.load(Ordering::Acquire) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
-    });
+    let Ok(()) = drive(
+        &mut link,
+        &mut machine,
+        waiter,
+        &WallClock::start(),
+        |machine, now| {
+            while let Some((payload, _ending)) = machine.part.peek() {
+                content.extend_from_slice(payload);
+                machine.part.consume(now);
+            }
+            if done.load(Ordering::Acquire) {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
+        },
+    );
     content
 }
 
 pub fn peer(rank: u16) -> Peer {
-    Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) }
+    Peer {
+        rank: Rank(rank),
+        mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
+    }
 }
 
 pub fn identity(rank: u16) -> Identity {

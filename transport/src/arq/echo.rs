@@ -28,7 +28,10 @@ pub(crate) struct Newest {
 
 impl Default for Newest {
     fn default() -> Self {
-        Newest { stamp: Stamp::NONE, at: Instant::START }
+        Newest {
+            stamp: Stamp::NONE,
+            at: Instant::START,
+        }
     }
 }
 
@@ -55,14 +58,18 @@ impl Newest {
     }
 
     pub(crate) fn held_us(&self, now: Instant) -> u32 {
-        if self.stamp == Stamp::NONE { 0 } else { now.since(self.at).as_micros() as u32 }
+        if self.stamp == Stamp::NONE {
+            0
+        } else {
+            now.since(self.at).as_micros() as u32
+        }
     }
 }
 
-/// Judgement of an acknowledgement behind the known cursor. Another host may have acknowledged in the receiver's name,
-/// then or now. If it was sent after the known acknowledgement it is `Doubtful`, and the receiver must be probed. The
-/// second such in a row is a `Contradiction`: the known acknowledgement was not the receiver's own, because arrived
-/// frames do not disappear.
+/// Judgement of an acknowledgement behind the known cursor. Another host may have acknowledged in
+/// the receiver's name, then or now. If it was sent after the known acknowledgement it is
+/// `Doubtful`, and the receiver must be probed. The second such in a row is a `Contradiction`: the
+/// known acknowledgement was not the receiver's own, because arrived frames do not disappear.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Behind {
     Late,
@@ -83,7 +90,13 @@ impl Echo {
     pub(crate) fn new(tuning: &Tuning) -> Echo {
         let longest_sample = tuning.timeout.max;
         let (rtt, disorder) = (Rtt::new(tuning), Disorder::new(longest_sample));
-        Echo { newest: Newest::default(), rtt, disorder, doubt: Stamp::NONE, longest_sample }
+        Echo {
+            newest: Newest::default(),
+            rtt,
+            disorder,
+            doubt: Stamp::NONE,
+            longest_sample,
+        }
     }
 
     pub(crate) fn newest(&self) -> Stamp {
@@ -133,11 +146,16 @@ impl Echo {
         let held = Duration::from_micros(ack.body.held_us.into());
         let round_trip = Stamp::of(now).since(echo).saturating_sub(held);
         // The first echo may be of a stamp that was never drawn, from before the first one drawn.
-        let longest = if first { self.longest_sample } else { MAX_ROUND_TRIP };
+        let longest = if first {
+            self.longest_sample
+        } else {
+            MAX_ROUND_TRIP
+        };
         if round_trip < longest {
             self.rtt.sample(round_trip.min(self.longest_sample));
         }
-        self.disorder.on_echo(now, self.rtt.smoothed().unwrap_or_default());
+        self.disorder
+            .on_echo(now, self.rtt.smoothed().unwrap_or_default());
         Some(since_last)
     }
 
@@ -172,8 +190,23 @@ const GRANULARITY: Duration = Duration::from_micros(200);
 
 impl Rtt {
     pub fn new(tuning: &Tuning) -> Rtt {
-        let TimeoutTuning { initial, prompt, min, max, reorder_max } = tuning.timeout;
-        Rtt { smoothed: None, variation: Duration::ZERO, least: Duration::MAX, initial, prompt, min, max, reorder_max }
+        let TimeoutTuning {
+            initial,
+            prompt,
+            min,
+            max,
+            reorder_max,
+        } = tuning.timeout;
+        Rtt {
+            smoothed: None,
+            variation: Duration::ZERO,
+            least: Duration::MAX,
+            initial,
+            prompt,
+            min,
+            max,
+            reorder_max,
+        }
     }
 
     pub fn sample(&mut self, sample: Duration) {
@@ -202,32 +235,45 @@ impl Rtt {
         self.reorder_max
     }
 
-    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to eightfold, which gets
-    /// through heavy loss; it grows further only after `PATIENT_TRIES`. With half of all heartbeats or their replies
-    /// lost, one in 4000 waits takes more tries.
+    /// Returns the wait for an acknowledgement after `tries` fruitless waits. It doubles up to
+    /// eightfold, which gets through heavy loss; it grows further only after `PATIENT_TRIES`. With
+    /// half of all heartbeats or their replies lost, one in 4000 waits takes more tries.
     pub fn timeout(&self, tries: u32) -> Duration {
-        let base = self.smoothed.map_or(self.initial, |smoothed| smoothed + (self.variation * 4).max(GRANULARITY));
+        let base = self.smoothed.map_or(self.initial, |smoothed| {
+            smoothed + (self.variation * 4).max(GRANULARITY)
+        });
         self.doubled(base.max(self.min), tries)
     }
 
     pub fn prompt_timeout(&self, tries: u32) -> Duration {
-        let base = self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
+        let base = self
+            .smoothed
+            .map_or(Duration::ZERO, |smoothed| smoothed + self.variation * 4);
         self.doubled(base.max(self.prompt), tries)
     }
 
     /// Returns the wait of a sender whose round trips are long because of its own queue: after a
     /// fruitless wait the queue has emptied, and the path is short again.
     pub fn emptied_timeout(&self, tries: u32) -> Duration {
-        let again = tries.checked_sub(1).map(|tries| self.empty_timeout(self.min, tries));
+        let again = tries
+            .checked_sub(1)
+            .map(|tries| self.empty_timeout(self.min, tries));
         self.timeout(tries).min(again.unwrap_or(self.max))
     }
 
     /// Returns the wait, `prompt` or delayed, of one of several receivers of the same frames. Once
     /// everything sent is known to have `left`, or after a fruitless wait, the path is short again.
     pub fn shared_timeout(&self, prompt: bool, left: bool, tries: u32) -> Duration {
-        let (usual, least) =
-            if prompt { (self.prompt_timeout(tries), self.prompt) } else { (self.timeout(tries), self.min) };
-        let again = if left { Some(tries) } else { tries.checked_sub(1) };
+        let (usual, least) = if prompt {
+            (self.prompt_timeout(tries), self.prompt)
+        } else {
+            (self.timeout(tries), self.min)
+        };
+        let again = if left {
+            Some(tries)
+        } else {
+            tries.checked_sub(1)
+        };
         usual.min(again.map_or(self.max, |tries| self.empty_timeout(least, tries)))
     }
 
@@ -252,7 +298,9 @@ impl Rtt {
     /// Returns the reordering tolerance: how much later another frame must have been sent for its
     /// arrival to prove a loss.
     pub fn reordering(&self) -> Duration {
-        self.smoothed.map_or(Duration::ZERO, |smoothed| smoothed / 4).min(self.reorder_max)
+        self.smoothed
+            .map_or(Duration::ZERO, |smoothed| smoothed / 4)
+            .min(self.reorder_max)
     }
 }
 
@@ -270,7 +318,13 @@ pub(crate) struct Disorder {
 
 impl Disorder {
     pub(crate) fn new(most: Duration) -> Disorder {
-        Disorder { present: Duration::ZERO, before: Duration::ZERO, rounds: 0, round_ends: Instant::START, most }
+        Disorder {
+            present: Duration::ZERO,
+            before: Duration::ZERO,
+            rounds: 0,
+            round_ends: Instant::START,
+            most,
+        }
     }
 
     pub(crate) fn note(&mut self, later: Duration) {
@@ -320,7 +374,18 @@ mod tests {
     use crate::wire::AckBody;
 
     fn ack(echo: u32, held_us: u32) -> Ack<'static> {
-        Ack { cursor: 0, echo, body: AckBody { limit: 0, below: 0, consumed: 0, held_us }, bitmap: &[], end: u64::MAX }
+        Ack {
+            cursor: 0,
+            echo,
+            body: AckBody {
+                limit: 0,
+                below: 0,
+                consumed: 0,
+                held_us,
+            },
+            bitmap: &[],
+            end: u64::MAX,
+        }
     }
 
     fn at(us: u64) -> Instant {
@@ -331,13 +396,26 @@ mod tests {
     fn an_echo_is_news_once_and_any_is_after_a_long_silence() {
         let mut echo = Echo::new(&Tuning::default());
         assert_eq!(echo.take(at(900), &ack(0, 0)), None, "no stamp is no echo");
-        assert_eq!(echo.take(at(1000), &ack(700, 100)), Some(Duration::from_micros(1000)));
+        assert_eq!(
+            echo.take(at(1000), &ack(700, 100)),
+            Some(Duration::from_micros(1000))
+        );
         assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)));
-        assert_eq!((echo.take(at(1100), &ack(700, 0)), echo.take(at(1200), &ack(600, 0))), (None, None));
+        assert_eq!(
+            (
+                echo.take(at(1100), &ack(700, 0)),
+                echo.take(at(1200), &ack(600, 0))
+            ),
+            (None, None)
+        );
         assert_eq!(echo.newest(), Stamp(700));
         let late = 1000 + STALE.as_micros() as u64 + 1;
         assert!(echo.take(at(late), &ack(600, 0)).is_some());
-        assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)), "ten minutes are no round trip");
+        assert_eq!(
+            echo.rtt().smoothed(),
+            Some(Duration::from_micros(200)),
+            "ten minutes are no round trip"
+        );
     }
 
     #[test]
@@ -354,23 +432,45 @@ mod tests {
     fn two_newer_acknowledgements_prove_an_earlier_one_forged_and_one_or_a_late_one_does_not() {
         let mut echo = Echo::new(&Tuning::default());
         echo.take(at(1000), &ack(700, 0));
-        assert_eq!([600, 700, 0].map(|late| echo.judge_behind(&ack(late, 0))), [Behind::Late; 3]);
+        assert_eq!(
+            [600, 700, 0].map(|late| echo.judge_behind(&ack(late, 0))),
+            [Behind::Late; 3]
+        );
         let newer = [800, 800, 900, 950].map(|newer| echo.judge_behind(&ack(newer, 0)));
-        assert_eq!(newer, [Behind::Doubtful, Behind::Doubtful, Behind::Contradiction, Behind::Doubtful]);
+        assert_eq!(
+            newer,
+            [
+                Behind::Doubtful,
+                Behind::Doubtful,
+                Behind::Contradiction,
+                Behind::Doubtful
+            ]
+        );
         echo.take(at(2000), &ack(700, 0));
-        assert_eq!(echo.judge_behind(&ack(960, 0)), Behind::Doubtful, "what is known was confirmed in between");
+        assert_eq!(
+            echo.judge_behind(&ack(960, 0)),
+            Behind::Doubtful,
+            "what is known was confirmed in between"
+        );
     }
 
     #[test]
     fn an_echo_held_for_longer_than_a_stamp_lasts_still_gives_the_round_trip() {
         let (sent, arrived) = (5_000_u64, 5_040_u64);
         let mut newest = Newest::default();
-        assert_eq!(newest.held_us(at(4_000_000)), 0, "nothing has come that could be held");
+        assert_eq!(
+            newest.held_us(at(4_000_000)),
+            0,
+            "nothing has come that could be held"
+        );
         newest.take(at(arrived), Stamp(sent as u32));
         let answered = arrived + (1 << 32) + 300;
         assert_eq!(newest.held_us(at(answered)), 300);
         let mut echo = Echo::new(&Tuning::default());
-        echo.take(at(answered + 40), &ack(sent as u32, newest.held_us(at(answered))));
+        echo.take(
+            at(answered + 40),
+            &ack(sent as u32, newest.held_us(at(answered))),
+        );
         assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(80)));
     }
 
@@ -382,7 +482,10 @@ mod tests {
         (0..100).for_each(|_| rtt.sample(Duration::from_micros(50)));
         assert_eq!(rtt.timeout(0), tuning.timeout.min);
         (0..100).for_each(|_| rtt.sample(Duration::from_millis(20)));
-        assert!(rtt.timeout(0) >= Duration::from_millis(20) && rtt.timeout(0) < Duration::from_millis(22));
+        assert!(
+            rtt.timeout(0) >= Duration::from_millis(20)
+                && rtt.timeout(0) < Duration::from_millis(22)
+        );
         assert!(rtt.timeout(1) >= Duration::from_millis(40));
         assert_eq!(rtt.timeout(30), tuning.timeout.max);
     }
@@ -391,15 +494,24 @@ mod tests {
     fn after_a_vain_wait_for_a_long_queue_the_next_probe_comes_soon() {
         let tuning = Tuning::default();
         let mut rtt = Rtt::new(&tuning);
-        assert_eq!([0, 1].map(|tries| rtt.emptied_timeout(tries)), [0, 1].map(|tries| rtt.timeout(tries)));
+        assert_eq!(
+            [0, 1].map(|tries| rtt.emptied_timeout(tries)),
+            [0, 1].map(|tries| rtt.timeout(tries))
+        );
         rtt.sample(Duration::from_millis(3));
         (0..100).for_each(|_| rtt.sample(Duration::from_millis(50)));
         assert_eq!(rtt.emptied_timeout(0), rtt.timeout(0));
-        assert_eq!([1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()), [6, 12, 24, 48]);
+        assert_eq!(
+            [1, 2, 3, 4].map(|tries| rtt.emptied_timeout(tries).as_millis()),
+            [6, 12, 24, 48]
+        );
         assert_eq!(rtt.emptied_timeout(30), tuning.timeout.max);
         // Several receive the same frames: one of them reports that the last has left.
         assert_eq!(rtt.shared_timeout(false, false, 0), rtt.timeout(0));
-        assert_eq!([0, 1, 2].map(|tries| rtt.shared_timeout(false, true, tries).as_millis()), [6, 12, 24]);
+        assert_eq!(
+            [0, 1, 2].map(|tries| rtt.shared_timeout(false, true, tries).as_millis()),
+            [6, 12, 24]
+        );
         assert_eq!(rtt.shared_timeout(true, false, 1).as_millis(), 6);
     }
 
@@ -407,7 +519,9 @@ mod tests {
     fn a_sample_counts_an_eighth_and_its_deviation_a_quarter() {
         // RFC 6298 §2: 40 ms, then 80 ms: 45 ms, with a deviation of 20 * 3/4 + 40 / 4 = 25 ms.
         let mut rtt = Rtt::new(&Tuning::default());
-        [40, 80].into_iter().for_each(|ms| rtt.sample(Duration::from_millis(ms)));
+        [40, 80]
+            .into_iter()
+            .for_each(|ms| rtt.sample(Duration::from_millis(ms)));
         assert_eq!(rtt.smoothed(), Some(Duration::from_millis(45)));
         assert_eq!(rtt.prompt_timeout(0), Duration::from_millis(45 + 4 * 25));
     }
@@ -434,7 +548,11 @@ mod tests {
         rounds(&mut disorder, 1, Some(4));
         assert_eq!(disorder.tolerance(), ms(20));
         rounds(&mut disorder, 200, Some(12));
-        assert_eq!(disorder.tolerance(), ms(15), "what is seen again and again stays");
+        assert_eq!(
+            disorder.tolerance(),
+            ms(15),
+            "what is seen again and again stays"
+        );
         rounds(&mut disorder, ROUNDS - 1, None);
         assert_eq!(disorder.tolerance(), ms(15));
         rounds(&mut disorder, ROUNDS + 2, None);

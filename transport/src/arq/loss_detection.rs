@@ -8,9 +8,10 @@ use crate::wire::{Ack, AckBody};
 use std::ops::Range;
 use std::time::Duration;
 
-/// Bounds of an acknowledgement. All frames that the receiver can have are `below` a number, which depends on the
-/// sender (docs/protocol/streams.md §7.10). `credit` is the most that is useful beyond the cursor, in frames:
-/// unacknowledged frames lie in the sender's own feed, so that more than its slots is never used.
+/// Bounds of an acknowledgement. All frames that the receiver can have are `below` a number, which
+/// depends on the sender (docs/protocol/streams.md §7.10). `credit` is the most that is useful
+/// beyond the cursor, in frames: unacknowledged frames lie in the sender's own feed, so that more
+/// than its slots is never used.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sent {
     pub below: u64,
@@ -25,8 +26,17 @@ impl Sent {
     pub(crate) fn believe<'a>(&self, ack: &Ack<'a>) -> (Ack<'a>, bool) {
         let invented = Stamp(ack.echo).is_after(self.newest);
         let forged = invented || ack.cursor > self.below || ack.covered() > self.below;
-        let cursor = if planted!("cursor-believed") { ack.cursor } else { ack.cursor.min(self.below) };
-        let AckBody { limit, below, consumed, held_us } = ack.body;
+        let cursor = if planted!("cursor-believed") {
+            ack.cursor
+        } else {
+            ack.cursor.min(self.below)
+        };
+        let AckBody {
+            limit,
+            below,
+            consumed,
+            held_us,
+        } = ack.body;
         let body = AckBody {
             limit: limit.min(cursor.saturating_add(self.credit)).max(cursor),
             below: below.min(cursor),
@@ -38,9 +48,22 @@ impl Sent {
         let outdated = self.newest.since(Stamp(ack.echo)) > STALE;
         let untrue = (invented || outdated) && !planted!("echo-believed");
         let echo = if untrue { Stamp::NONE.0 } else { ack.echo };
-        let bitmap = if ack.cursor > self.below { &[] } else { ack.bitmap };
+        let bitmap = if ack.cursor > self.below {
+            &[]
+        } else {
+            ack.bitmap
+        };
         let end = if forged { self.below } else { ack.end };
-        (Ack { cursor, echo, body, bitmap, end }, forged)
+        (
+            Ack {
+                cursor,
+                echo,
+                body,
+                bitmap,
+                end,
+            },
+            forged,
+        )
     }
 }
 
@@ -76,8 +99,12 @@ impl LossDetection {
         frames: Range<u64>,
         sent_at: impl Fn(u64) -> Stamp,
     ) -> impl Iterator<Item = u64> {
-        let judged = self.search(frames, move |evidence, sequence| evidence.overtook(sent_at(sequence)));
-        judged.filter(|&(sequence, overtaken)| overtaken && !ack.has(sequence)).map(|(sequence, _)| sequence)
+        let judged = self.search(frames, move |evidence, sequence| {
+            evidence.overtook(sent_at(sequence))
+        });
+        judged
+            .filter(|&(sequence, overtaken)| overtaken && !ack.has(sequence))
+            .map(|(sequence, _)| sequence)
     }
 }
 
@@ -120,7 +147,11 @@ impl ProbeTimer {
         std::mem::take(&mut self.pending)
     }
 
-    pub(crate) fn on_timeout(&mut self, now: Instant, timeout: impl FnOnce(u32) -> Duration) -> bool {
+    pub(crate) fn on_timeout(
+        &mut self,
+        now: Instant,
+        timeout: impl FnOnce(u32) -> Duration,
+    ) -> bool {
         let overdue = self.due.is_some_and(|due| due <= now);
         if overdue {
             self.pending = true;
@@ -140,14 +171,24 @@ impl ProbeTimer {
 
     /// Handles an acknowledgement behind the known cursor: a doubtful one is probed. So is a late
     /// one if no reply is awaited, because it may be more than late.
-    pub(crate) fn doubt(&mut self, now: Instant, judged: Behind, timeout: impl FnOnce(u32) -> Duration) {
+    pub(crate) fn doubt(
+        &mut self,
+        now: Instant,
+        judged: Behind,
+        timeout: impl FnOnce(u32) -> Duration,
+    ) {
         if judged == Behind::Doubtful || self.due.is_none() {
             self.pending = true;
             self.arm(now, timeout);
         }
     }
 
-    pub(crate) fn rearm(&mut self, now: Instant, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
+    pub(crate) fn rearm(
+        &mut self,
+        now: Instant,
+        awaited: bool,
+        timeout: impl FnOnce(u32) -> Duration,
+    ) {
         self.due = (awaited && !planted!("answer-not-awaited")).then(|| now + timeout(self.tries));
     }
 
@@ -158,7 +199,13 @@ impl ProbeTimer {
     /// Handles an acknowledgement, after which another may be `awaited`. Only news restarts the
     /// wait (RFC 6298 §5.3, RFC 9002 §6.2.1): duplicates must not postpone the probe forever. An
     /// application that only takes its time is probed more and more rarely.
-    pub(crate) fn on_ack(&mut self, now: Instant, news: News, awaited: bool, timeout: impl FnOnce(u32) -> Duration) {
+    pub(crate) fn on_ack(
+        &mut self,
+        now: Instant,
+        news: News,
+        awaited: bool,
+        timeout: impl FnOnce(u32) -> Duration,
+    ) {
         if news == News::Progress {
             self.tries = 0;
         }
@@ -177,7 +224,12 @@ mod tests {
         Ack {
             cursor,
             echo,
-            body: AckBody { limit: cursor, below: cursor, consumed: cursor, held_us: 0 },
+            body: AckBody {
+                limit: cursor,
+                below: cursor,
+                consumed: cursor,
+                held_us: 0,
+            },
             bitmap,
             end: u64::MAX,
         }
@@ -185,29 +237,62 @@ mod tests {
 
     #[test]
     fn only_possible_values_of_an_acknowledgement_count() {
-        let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
+        let sent = Sent {
+            below: 8,
+            newest: Stamp(100),
+            credit: 64,
+        };
         let believed = |ack: Ack<'_>| {
             let (ack, forged) = sent.believe(&ack);
-            (ack.cursor, ack.covered(), ack.arrived_beyond(), ack.echo, forged)
+            (
+                ack.cursor,
+                ack.covered(),
+                ack.arrived_beyond(),
+                ack.echo,
+                forged,
+            )
         };
         assert_eq!(believed(ack(8, &[], 100)), (8, 8, 0, 100, false));
         assert_eq!(believed(ack(0, &[0b0100_0000], 0)), (0, 8, 1, 0, false));
-        assert_eq!(believed(ack(9, &[0b1], 100)), (8, 8, 0, 100, true), "the cursor lies beyond");
-        assert_eq!(believed(ack(0, &[0b1100_0001], 90)), (0, 8, 2, 90, true), "the holes lie beyond");
-        assert_eq!(believed(ack(5, &[], 101)), (5, 5, 0, 0, true), "no such stamp was drawn");
+        assert_eq!(
+            believed(ack(9, &[0b1], 100)),
+            (8, 8, 0, 100, true),
+            "the cursor lies beyond"
+        );
+        assert_eq!(
+            believed(ack(0, &[0b1100_0001], 90)),
+            (0, 8, 2, 90, true),
+            "the holes lie beyond"
+        );
+        assert_eq!(
+            believed(ack(5, &[], 101)),
+            (5, 5, 0, 0, true),
+            "no such stamp was drawn"
+        );
         assert_eq!(believed(ack(u64::MAX, &[0xFF], 100)), (8, 8, 0, 100, true));
-        assert_eq!(believed(ack(5, &[], 100 + (1 << 31))), (5, 5, 0, 0, false), "nor is one of 35 minutes ago of use");
+        assert_eq!(
+            believed(ack(5, &[], 100 + (1 << 31))),
+            (5, 5, 0, 0, false),
+            "nor is one of 35 minutes ago of use"
+        );
     }
 
     #[test]
     fn credit_beyond_what_can_be_kept_is_worth_no_more_than_that() {
-        let sent = Sent { below: 8, newest: Stamp(100), credit: 64 };
+        let sent = Sent {
+            below: 8,
+            newest: Stamp(100),
+            credit: 64,
+        };
         let with_limit = |limit| {
             let mut ack = ack(5, &[], 0);
             ack.body.limit = limit;
             sent.believe(&ack).0.body.limit
         };
-        assert_eq!([5, 40, 69, 70, u64::MAX].map(with_limit), [5, 40, 69, 69, 69]);
+        assert_eq!(
+            [5, 40, 69, 70, u64::MAX].map(with_limit),
+            [5, 40, 69, 69, 69]
+        );
     }
 
     #[test]
@@ -220,12 +305,45 @@ mod tests {
             tolerance: Duration::from_micros(tolerance),
             covered: ack.covered(),
         };
-        assert_eq!(evidence(0).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1, 3]);
-        assert_eq!(evidence(10).missing(&ack, 1..10, sent_at).collect::<Vec<_>>(), [1], "3 was sent 10 µs before 4");
-        let again = |sequence: u64| if sequence == 1 { Stamp(60) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 1..10, again).collect::<Vec<_>>(), [3], "1 has been sent again since");
-        let repaired = |sequence: u64| if sequence >= 7 { Stamp(20) } else { sent_at(sequence) };
-        assert_eq!(evidence(0).missing(&ack, 1..10, repaired).collect::<Vec<_>>(), [1, 3], "the search ended at 5");
+        assert_eq!(
+            evidence(0)
+                .missing(&ack, 1..10, sent_at)
+                .collect::<Vec<_>>(),
+            [1, 3]
+        );
+        assert_eq!(
+            evidence(10)
+                .missing(&ack, 1..10, sent_at)
+                .collect::<Vec<_>>(),
+            [1],
+            "3 was sent 10 µs before 4"
+        );
+        let again = |sequence: u64| {
+            if sequence == 1 {
+                Stamp(60)
+            } else {
+                sent_at(sequence)
+            }
+        };
+        assert_eq!(
+            evidence(0).missing(&ack, 1..10, again).collect::<Vec<_>>(),
+            [3],
+            "1 has been sent again since"
+        );
+        let repaired = |sequence: u64| {
+            if sequence >= 7 {
+                Stamp(20)
+            } else {
+                sent_at(sequence)
+            }
+        };
+        assert_eq!(
+            evidence(0)
+                .missing(&ack, 1..10, repaired)
+                .collect::<Vec<_>>(),
+            [1, 3],
+            "the search ended at 5"
+        );
     }
 
     #[test]
@@ -240,7 +358,11 @@ mod tests {
         question.on_ack(at(2), News::Answer, true, timeout);
         assert_eq!((question.tries, question.due()), (1, Some(at(4))));
         question.on_ack(at(3), News::Nothing, true, timeout);
-        assert_eq!((question.tries, question.due()), (1, Some(at(4))), "what is repeated puts nothing off");
+        assert_eq!(
+            (question.tries, question.due()),
+            (1, Some(at(4))),
+            "what is repeated puts nothing off"
+        );
         question.on_ack(at(4), News::Progress, true, timeout);
         assert_eq!((question.tries, question.due()), (0, Some(at(5))));
         question.on_ack(at(4), News::Nothing, false, timeout);
@@ -250,7 +372,10 @@ mod tests {
         question.rearm(at(5), false, timeout);
         assert_eq!(question.due(), None);
         question.doubt(at(5), Behind::Late, timeout);
-        assert!(question.take() && question.due() == Some(at(6)), "nothing was awaited");
+        assert!(
+            question.take() && question.due() == Some(at(6)),
+            "nothing was awaited"
+        );
         question.doubt(at(5), Behind::Late, timeout);
         assert!(!question.take());
         question.doubt(at(5), Behind::Doubtful, timeout);

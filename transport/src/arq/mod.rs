@@ -1,4 +1,5 @@
-//! Automatic repeat request (ARQ): acknowledgement and retransmission logic that all senders and receivers share.
+//! Automatic repeat request (ARQ): acknowledgement and retransmission logic that all senders and
+//! receivers share.
 //!
 //! A sender of numbered frames keeps the [`echo`] of its stamps, validates acknowledgements and
 //! detects losses and decides when to probe ([`loss_detection`]) and how much may be in flight

@@ -83,7 +83,10 @@ struct Reading {
 
 impl Reading {
     fn ahead_us(&self, now: Instant, stamp: Stamp) -> i64 {
-        let shows = self.stamp.0.wrapping_add(now.since(self.at).as_micros() as u32);
+        let shows = self
+            .stamp
+            .0
+            .wrapping_add(now.since(self.at).as_micros() as u32);
         i64::from(stamp.0.wrapping_sub(shows) as i32)
     }
 
@@ -100,11 +103,13 @@ impl Reading {
     }
 }
 
-/// Clock of a sender, read from its stamps. A stamp may lead it by `SLACK_US`, as it was drawn ahead in a burst or the
-/// first one came late, and by the drift between two hosts' clocks, at most 1 / `DRIFT`.
+/// Clock of a sender, read from its stamps. A stamp may lead it by `SLACK_US`, as it was drawn
+/// ahead in a burst or the first one came late, and by the drift between two hosts' clocks, at most
+/// 1 / `DRIFT`.
 ///
-/// After `READING_LASTS_US` another stamp sets the clock, even backward, so that drift does not accumulate. A doubtful
-/// stamp waits for `DOUBT_LASTS` for one that agrees: twice the longest interval of probes, of which one may be lost.
+/// After `READING_LASTS_US` another stamp sets the clock, even backward, so that drift does not
+/// accumulate. A doubtful stamp waits for `DOUBT_LASTS` for one that agrees: twice the longest
+/// interval of probes, of which one may be lost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct SenderClock {
     newest: Newest,
@@ -137,8 +142,14 @@ impl SenderClock {
             }
         } else if !self.is_late(stamp) {
             let (ahead, sure) = (!clock.admits(now, stamp), self.is_sure(now));
-            let doubtful = if ahead { &mut self.ahead } else { &mut self.behind };
-            let agrees = doubtful.replace(reading).is_some_and(|first| first.agrees(now, stamp));
+            let doubtful = if ahead {
+                &mut self.ahead
+            } else {
+                &mut self.behind
+            };
+            let agrees = doubtful
+                .replace(reading)
+                .is_some_and(|first| first.agrees(now, stamp));
             if agrees && (ahead || !sure) {
                 self.believe(reading);
             }
@@ -157,7 +168,11 @@ impl SenderClock {
     fn believe(&mut self, Reading { stamp, at }: Reading) {
         if stamp != Stamp::NONE {
             let clock = Some(Reading { stamp, at });
-            *self = SenderClock { newest: Newest::new(stamp, at), clock, ..SenderClock::default() };
+            *self = SenderClock {
+                newest: Newest::new(stamp, at),
+                clock,
+                ..SenderClock::default()
+            };
         }
     }
 }
@@ -171,13 +186,20 @@ pub(crate) struct Arrived {
 
 impl Arrived {
     pub(crate) fn new(span: u64) -> Arrived {
-        Arrived { beyond: Bits::new(span), head: 0, highest: 0 }
+        Arrived {
+            beyond: Bits::new(span),
+            head: 0,
+            highest: 0,
+        }
     }
 
     /// Counts all frames below `first` as arrived. `first` must not be below the head, and nothing
     /// beyond the head may have arrived.
     pub(crate) fn skip_to(&mut self, first: u64) {
-        assert!(self.head == self.highest && self.head <= first, "only what is in order can go on elsewhere");
+        assert!(
+            self.head == self.highest && self.head <= first,
+            "only what is in order can go on elsewhere"
+        );
         (self.head, self.highest) = (first, first);
     }
 
@@ -228,13 +250,17 @@ impl Arrived {
     }
 
     pub(crate) fn count(&self) -> (u64, u64) {
-        let within = (self.head + 1..self.highest).filter(|&sequence| self.beyond.get(sequence)).count();
+        let within = (self.head + 1..self.highest)
+            .filter(|&sequence| self.beyond.get(sequence))
+            .count();
         (self.beyond.count(), within as u64)
     }
 }
 
 pub(crate) fn get(bitmap: &[u8], bit: u64) -> bool {
-    bitmap.get((bit / 8) as usize).is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
+    bitmap
+        .get((bit / 8) as usize)
+        .is_some_and(|byte| byte >> (bit % 8) & 1 == 1)
 }
 
 #[derive(Clone, Debug)]
@@ -245,7 +271,10 @@ pub(crate) struct Bits {
 
 impl Bits {
     pub(crate) fn new(slots: u64) -> Bits {
-        Bits { words: vec![0; slots.div_ceil(64) as usize].into_boxed_slice(), mask: slots - 1 }
+        Bits {
+            words: vec![0; slots.div_ceil(64) as usize].into_boxed_slice(),
+            mask: slots - 1,
+        }
     }
 
     pub(crate) fn get(&self, sequence: u64) -> bool {
@@ -284,7 +313,10 @@ impl Bits {
     }
 
     pub(crate) fn count(&self) -> u64 {
-        self.words.iter().map(|word| u64::from(word.count_ones())).sum()
+        self.words
+            .iter()
+            .map(|word| u64::from(word.count_ones()))
+            .sum()
     }
 }
 
@@ -321,7 +353,10 @@ mod tests {
 
     impl Pair {
         fn new(offset: u32) -> Pair {
-            Pair { clock: SenderClock::default(), offset }
+            Pair {
+                clock: SenderClock::default(),
+                offset,
+            }
         }
 
         fn take(&mut self, ms: u64, sent_ms: u64) -> bool {
@@ -331,7 +366,11 @@ mod tests {
         }
 
         fn forge(&mut self, ms: u64, ahead: i32) {
-            let stamp = Stamp(((ms * 1000) as u32).wrapping_add(self.offset).wrapping_add_signed(ahead));
+            let stamp = Stamp(
+                ((ms * 1000) as u32)
+                    .wrapping_add(self.offset)
+                    .wrapping_add_signed(ahead),
+            );
             self.clock.take(at(ms), stamp);
         }
     }
@@ -344,16 +383,38 @@ mod tests {
 
     #[test]
     fn one_wrong_stamp_silences_the_true_ones_for_a_moment_only() {
-        for ahead in [1 << 30, -(1 << 30), i32::MAX, i32::MIN, 1_000_000, -1_000_000, 100_000, 40_000, -40_000, 1] {
-            for (offset, first) in OFFSETS.into_iter().flat_map(|offset| [(offset, true), (offset, false)]) {
+        for ahead in [
+            1 << 30,
+            -(1 << 30),
+            i32::MAX,
+            i32::MIN,
+            1_000_000,
+            -1_000_000,
+            100_000,
+            40_000,
+            -40_000,
+            1,
+        ] {
+            for (offset, first) in OFFSETS
+                .into_iter()
+                .flat_map(|offset| [(offset, true), (offset, false)])
+            {
                 let mut pair = Pair::new(offset);
                 if !first {
                     assert!((5..=10).all(|ms| pair.take(ms, ms)));
                 }
                 pair.forge(11, ahead);
-                let heard = (12..100).find(|&ms| pair.take(ms, ms)).expect("a true one is believed");
-                assert!(heard <= 13 || ahead == 40_000 && heard <= 52, "{ahead} from {offset}: {heard} ms");
-                assert!((100..200).all(|ms| pair.take(ms, ms)), "{ahead} from {offset}");
+                let heard = (12..100)
+                    .find(|&ms| pair.take(ms, ms))
+                    .expect("a true one is believed");
+                assert!(
+                    heard <= 13 || ahead == 40_000 && heard <= 52,
+                    "{ahead} from {offset}: {heard} ms"
+                );
+                assert!(
+                    (100..200).all(|ms| pair.take(ms, ms)),
+                    "{ahead} from {offset}"
+                );
             }
         }
     }
@@ -367,13 +428,17 @@ mod tests {
                 // Another host replays, in order, frames it has recorded; every 200 ms the sender
                 // probes.
                 let again = pair.take(ms, ms - 900);
-                assert!(!again && (ms % 200 != 0 || pair.take(ms, ms)), "at {ms} ms from {offset}");
+                assert!(
+                    !again && (ms % 200 != 0 || pair.take(ms, ms)),
+                    "at {ms} ms from {offset}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_clock_that_was_first_shown_by_stamps_of_long_ago_is_found_by_two_true_ones_among_many_of_them() {
+    fn a_clock_that_was_first_shown_by_stamps_of_long_ago_is_found_by_two_true_ones_among_many_of_them()
+     {
         for offset in OFFSETS {
             let mut pair = Pair::new(offset);
             assert!((1000..1100).all(|ms| pair.take(ms, ms - 900)));
@@ -425,7 +490,9 @@ mod tests {
     fn an_overtaken_stamp_is_no_news_and_any_is_after_a_long_silence() {
         for offset in OFFSETS {
             let mut pair = Pair::new(offset);
-            assert!(pair.take(10, 10) && !pair.take(11, 5) && !pair.take(12, 9) && pair.take(13, 13));
+            assert!(
+                pair.take(10, 10) && !pair.take(11, 5) && !pair.take(12, 9) && pair.take(13, 13)
+            );
             // Stamps keep up with the clock through hours, however often they wrap.
             for minutes in [5_u64, 9, 20, 100] {
                 let ms = pair.clock.newest.at().as_micros() / 1000 + minutes * 60_000;
@@ -438,7 +505,9 @@ mod tests {
     fn clocks_that_run_apart_are_followed() {
         for per_mille in [999_u64, 1001] {
             let mut pair = Pair::new(3);
-            let believed = (1..100_000).filter(|&step| pair.take(step * 20, step * 20 * per_mille / 1000)).count();
+            let believed = (1..100_000)
+                .filter(|&step| pair.take(step * 20, step * 20 * per_mille / 1000))
+                .count();
             assert_eq!(believed, 99_999);
         }
     }
@@ -449,10 +518,21 @@ mod tests {
             let mut arrived = Arrived::new(64);
             (0..wraps).for_each(|sequence| arrived.insert(sequence));
             let present = [2, 3, 9, 17, 30].map(|ahead| wraps + ahead);
-            present.into_iter().for_each(|sequence| arrived.insert(sequence));
+            present
+                .into_iter()
+                .for_each(|sequence| arrived.insert(sequence));
             let mut bitmap = [0xFF; 16];
-            assert_eq!((arrived.head(), arrived.highest(), arrived.write_holes(&mut bitmap)), (wraps, wraps + 31, 4));
-            let read = (0..32).filter(|&bit| get(&bitmap[..4], bit)).map(|bit| wraps + 1 + bit);
+            assert_eq!(
+                (
+                    arrived.head(),
+                    arrived.highest(),
+                    arrived.write_holes(&mut bitmap)
+                ),
+                (wraps, wraps + 31, 4)
+            );
+            let read = (0..32)
+                .filter(|&bit| get(&bitmap[..4], bit))
+                .map(|bit| wraps + 1 + bit);
             assert!(read.eq(present), "{bitmap:?}");
             assert!(!get(&bitmap[..4], 32), "what is not told has not arrived");
             assert_eq!(arrived.write_holes(&mut bitmap[..1]), 1);
@@ -463,11 +543,16 @@ mod tests {
     #[test]
     fn the_first_mark_is_found_in_any_part_of_the_ring_and_around_its_end() {
         for slots in [16, 64, 256] {
-            for (begin, mark) in (0..slots * 3).flat_map(|begin| (begin..begin + slots).map(move |mark| (begin, mark)))
+            for (begin, mark) in (0..slots * 3)
+                .flat_map(|begin| (begin..begin + slots).map(move |mark| (begin, mark)))
             {
                 let mut bits = Bits::new(slots);
                 bits.set(mark);
-                assert_eq!(bits.first(begin, begin + slots), Some(mark), "{slots} slots from {begin}");
+                assert_eq!(
+                    bits.first(begin, begin + slots),
+                    Some(mark),
+                    "{slots} slots from {begin}"
+                );
                 assert_eq!(bits.first(begin, mark), None, "{slots} slots from {begin}");
             }
         }

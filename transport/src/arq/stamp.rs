@@ -23,7 +23,11 @@ impl Stamp {
     /// of a burst are.
     pub fn age(self, now: Instant) -> Duration {
         let clock = Stamp::of(now);
-        if self.is_after(clock) { Duration::ZERO } else { clock.since(self) }
+        if self.is_after(clock) {
+            Duration::ZERO
+        } else {
+            clock.since(self)
+        }
     }
 
     /// Whether `self` was drawn after `other`, within half the range (35 minutes); every stamp is
@@ -48,7 +52,9 @@ pub(crate) struct StampRing {
 
 impl StampRing {
     pub(crate) fn new(slots: u64) -> StampRing {
-        StampRing { stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice() }
+        StampRing {
+            stamps: vec![Stamp::NONE; slots as usize].into_boxed_slice(),
+        }
     }
 
     pub(crate) fn slots(&self) -> usize {
@@ -106,7 +112,10 @@ mod tests {
         assert!(drawn.iter().all(|&stamp| stamp != Stamp::NONE));
         assert_eq!(drawn[4].since(drawn[0]), Duration::from_micros(5));
         let later = before_wrap + Duration::from_micros(3);
-        let ages = drawn.iter().map(|stamp| stamp.age(later).as_micros()).collect::<Vec<_>>();
+        let ages = drawn
+            .iter()
+            .map(|stamp| stamp.age(later).as_micros())
+            .collect::<Vec<_>>();
         assert_eq!(ages, [3, 2, 0, 0, 0], "the last are ahead of the clock");
     }
 

@@ -10,8 +10,9 @@
 use super::stamp::Stamp;
 use crate::tuning::WindowTuning;
 
-/// Size of a window. Up to `threshold` it grows by the acknowledged frames; above, by one frame a round. `before_cut`
-/// keeps size and threshold before the first cut, until the window has grown to that size again.
+/// Size of a window. Up to `threshold` it grows by the acknowledged frames; above, by one frame a
+/// round. `before_cut` keeps size and threshold before the first cut, until the window has grown to
+/// that size again.
 #[derive(Clone, Debug)]
 pub(crate) struct Window {
     frames: u64,
@@ -26,7 +27,14 @@ impl Window {
     pub(crate) fn new(tuning: &WindowTuning, most: u64) -> Window {
         let max = tuning.max_frames.min(most);
         let (frames, min) = (tuning.start_frames.min(max), tuning.min_frames.min(max));
-        Window { frames, min, max, threshold: max, grown: 0, before_cut: None }
+        Window {
+            frames,
+            min,
+            max,
+            threshold: max,
+            grown: 0,
+            before_cut: None,
+        }
     }
 
     pub(crate) fn frames(&self) -> u64 {
@@ -47,7 +55,8 @@ impl Window {
             self.grown %= self.frames;
         }
         self.frames = self.frames.min(self.max);
-        self.before_cut.take_if(|(frames, _)| *frames <= self.frames);
+        self.before_cut
+            .take_if(|(frames, _)| *frames <= self.frames);
     }
 
     pub(crate) fn cut(&mut self) {
@@ -78,10 +87,21 @@ pub(crate) struct LossRound {
 
 impl LossRound {
     pub(crate) fn new(tuning: &WindowTuning) -> LossRound {
-        LossRound { tolerated_percent: tuning.loss_tolerated_percent, ends: Stamp::NONE, acknowledged: 0, lost: 0 }
+        LossRound {
+            tolerated_percent: tuning.loss_tolerated_percent,
+            ends: Stamp::NONE,
+            acknowledged: 0,
+            lost: 0,
+        }
     }
 
-    pub(crate) fn is_heavy(&mut self, acknowledged: u64, lost: u64, echo: Stamp, newest: Stamp) -> bool {
+    pub(crate) fn is_heavy(
+        &mut self,
+        acknowledged: u64,
+        lost: u64,
+        echo: Stamp,
+        newest: Stamp,
+    ) -> bool {
         self.acknowledged += acknowledged;
         self.lost += lost;
         let frames = self.acknowledged + self.lost;
@@ -131,7 +151,10 @@ mod tests {
         fn rounds(&mut self, count: u32, from: u32, acknowledged: u64, lost: u64) -> u64 {
             for round in from..from + count {
                 self.0.grow(acknowledged);
-                if self.1.is_heavy(acknowledged, lost, Stamp(round + 1), Stamp(round + 1)) {
+                if self
+                    .1
+                    .is_heavy(acknowledged, lost, Stamp(round + 1), Stamp(round + 1))
+                {
                     self.0.cut();
                 }
             }
@@ -145,10 +168,18 @@ mod tests {
         let mut lane = StreamWindow::new(&tuning);
         assert_eq!(lane.rounds(20, 1, 90, 40), 32 + 20 * 90);
         assert_eq!(lane.rounds(1, 50, 0, 900), 1832 * 7 / 10);
-        assert_eq!(lane.rounds(1, 60, 1282, 0), 1283, "after a cut it grows by a frame a round");
+        assert_eq!(
+            lane.rounds(1, 60, 1282, 0),
+            1283,
+            "after a cut it grows by a frame a round"
+        );
         assert_eq!(lane.rounds(40, 70, 0, 900), tuning.min_frames);
         let mut fresh = StreamWindow::new(&tuning);
-        assert_eq!(fresh.rounds(3, 1, 10, 10), 32 + 30, "three short rounds that lose half are not judged yet");
+        assert_eq!(
+            fresh.rounds(3, 1, 10, 10),
+            32 + 30,
+            "three short rounds that lose half are not judged yet"
+        );
     }
 
     #[test]
@@ -168,9 +199,16 @@ mod tests {
         assert_eq!(window.frames(), 1000, "nothing was lost at all");
         (101..=150).for_each(|sent_at| lose(&mut window, sent_at, 200));
         window.grow(700);
-        assert_eq!(window.frames(), 701, "after a cut it grows by a frame a round");
+        assert_eq!(
+            window.frames(),
+            701,
+            "after a cut it grows by a frame a round"
+        );
         (2..=50).for_each(|round| lose(&mut window, round * 100, round * 100));
         assert_eq!(window.frames(), tuning.min_frames);
-        assert!(window.is_limiting(8) && !window.is_limiting(7), "what does not hold it back need not grow");
+        assert!(
+            window.is_limiting(8) && !window.is_limiting(7),
+            "what does not hold it back need not grow"
+        );
     }
 }

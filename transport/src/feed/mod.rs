@@ -132,7 +132,10 @@ impl Feed {
     /// If the end is not known in advance, a last frame below an arrived one is believed when it
     /// comes again; arrivals beyond it are dropped.
     fn fits_end(&mut self, sequence: u64, last: bool) -> bool {
-        if let Some(end) = self.expected_last().filter(|_| !planted!("forged-last-believed")) {
+        if let Some(end) = self
+            .expected_last()
+            .filter(|_| !planted!("forged-last-believed"))
+        {
             return sequence < end && !last || sequence == end && last;
         }
         let fits = !last || sequence + 1 >= self.highest() || self.doubtful_last == Some(sequence);
@@ -221,14 +224,18 @@ impl Feed {
         &self.bytes[at..at + self.lengths[(sequence & self.mask) as usize] as usize]
     }
 
-    /// Returns the payloads of up to `most` frames from `first` on, and the number of frames, at least one. They end
-    /// at the [`head`](Feed::head), or where payloads are not contiguous in memory.
+    /// Returns the payloads of up to `most` frames from `first` on, and the number of frames, at
+    /// least one. They end at the [`head`](Feed::head), or where payloads are not contiguous in
+    /// memory.
     ///
     /// # Panics
     /// The panics of [`payload`](Feed::payload), for the first.
     pub fn run(&self, first: u64, most: u64) -> (&[u8], u64) {
-        let (slot, mut bytes, mut frames) = ((first & self.mask) as usize, self.payload(first).len(), 1);
-        let most = most.min(self.slots() - slot as u64).min(self.head().saturating_sub(first));
+        let (slot, mut bytes, mut frames) =
+            ((first & self.mask) as usize, self.payload(first).len(), 1);
+        let most = most
+            .min(self.slots() - slot as u64)
+            .min(self.head().saturating_sub(first));
         while frames < most && bytes == frames as usize * self.payload_bytes {
             bytes += self.lengths[slot + frames as usize] as usize;
             frames += 1;
@@ -237,16 +244,22 @@ impl Feed {
     }
 
     pub(crate) fn keep_content(&mut self, header: &Header, content: ContentChecksum) {
-        self.contents.keep((header.sequence & self.mask) as usize, header.flags, content);
+        self.contents.keep(
+            (header.sequence & self.mask) as usize,
+            header.flags,
+            content,
+        );
     }
 
-    /// Returns the checksum, or keyed hash, of a kept frame for this header: as received, as sent before, or
-    /// computed.
+    /// Returns the checksum, or keyed hash, of a kept frame for this header: as received, as sent
+    /// before, or computed.
     ///
     /// # Panics
     /// The panics of [`payload`](Feed::payload).
     pub(crate) fn content(&mut self, header: &Header, guard: &Guard) -> ContentChecksum {
-        let known = self.contents.get((header.sequence & self.mask) as usize, header.flags);
+        let known = self
+            .contents
+            .get((header.sequence & self.mask) as usize, header.flags);
         known.unwrap_or_else(|| {
             let content = guard.content(header, self.payload(header.sequence));
             self.keep_content(header, content);
@@ -254,10 +267,13 @@ impl Feed {
         })
     }
 
-    /// Adds a reader that needs everything from `position` on; `None` if that has been freed or has not arrived.
+    /// Adds a reader that needs everything from `position` on; `None` if that has been freed or has
+    /// not arrived.
     pub fn add_reader(&mut self, position: u64) -> Option<ReaderId> {
         let tail = self.tail();
-        (tail..=self.head()).contains(&position).then(|| self.positions.add(position, tail))
+        (tail..=self.head())
+            .contains(&position)
+            .then(|| self.positions.add(position, tail))
     }
 
     /// Returns the position of a reader: the next frame it needs.
@@ -270,7 +286,10 @@ impl Feed {
     /// # Panics
     /// If `position` is behind the reader or beyond `head`.
     pub fn advance(&mut self, reader: ReaderId, position: u64) {
-        assert!(position <= self.head(), "a reader cannot have read what has not arrived");
+        assert!(
+            position <= self.head(),
+            "a reader cannot have read what has not arrived"
+        );
         self.positions.advance(reader, position, self.head());
     }
 
@@ -311,14 +330,21 @@ impl Feed {
         let (tail, head, highest, limit) = (self.tail(), self.head(), self.highest(), self.limit());
         self.positions.audit(head)?;
         if head > limit || highest < head || highest > limit {
-            return Err(AuditError::new(format!("tail {tail} head {head} highest {highest} out of order")));
+            return Err(AuditError::new(format!(
+                "tail {tail} head {head} highest {highest} out of order"
+            )));
         }
         if !self.parities_are_in_order() {
-            return Err(AuditError::new(format!("parity frames held out of place: {:?}", self.parities.places())));
+            return Err(AuditError::new(format!(
+                "parity frames held out of place: {:?}",
+                self.parities.places()
+            )));
         }
         let (marked, expected) = self.arrived.count();
         if marked != expected {
-            return Err(AuditError::new(format!("{marked} frames marked, {expected} between head and highest")));
+            return Err(AuditError::new(format!(
+                "{marked} frames marked, {expected} between head and highest"
+            )));
         }
         Ok(())
     }
@@ -326,7 +352,16 @@ impl Feed {
 
 impl fmt::Debug for Feed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Feed { payload_bytes, arrived, positions, last, expected_last, doubtful_last, parities, .. } = self;
+        let Feed {
+            payload_bytes,
+            arrived,
+            positions,
+            last,
+            expected_last,
+            doubtful_last,
+            parities,
+            ..
+        } = self;
         let held = parities.places().into_iter().map(|(sequence, index)| {
             let payload = &self.bytes[self.start(sequence)..][..*payload_bytes];
             (sequence, index, crc32fast::hash(payload))
@@ -411,7 +446,10 @@ impl Positions {
 
     fn skip_to(&mut self, position: u64) {
         self.standing.fill(0);
-        self.readers.iter_mut().flatten().for_each(|reader| *reader = position);
+        self.readers
+            .iter_mut()
+            .flatten()
+            .for_each(|reader| *reader = position);
         *self.count(position) = self.present as u32;
         self.tail = position;
     }
@@ -456,11 +494,18 @@ impl Positions {
         let standing = || self.readers.iter().flatten().copied();
         let lowest = standing().min().unwrap_or(head);
         if lowest != self.tail(head) {
-            return Err(AuditError::new(format!("tail is {}, the last reader stands at {lowest}", self.tail(head))));
+            return Err(AuditError::new(format!(
+                "tail is {}, the last reader stands at {lowest}",
+                self.tail(head)
+            )));
         }
         let mut places: Vec<u64> = standing().map(|position| position & self.mask).collect();
         if places.len() != self.present {
-            return Err(AuditError::new(format!("{} readers counted, {} there", self.present, places.len())));
+            return Err(AuditError::new(format!(
+                "{} readers counted, {} there",
+                self.present,
+                places.len()
+            )));
         }
         places.sort_unstable();
         for together in places.chunk_by(|one, other| one == other) {
@@ -475,7 +520,10 @@ impl Positions {
         // Every reader's place is right, so that any other count would be one too many in the sum.
         let counted: u64 = self.standing.iter().map(|&count| u64::from(count)).sum();
         if counted != self.present as u64 {
-            return Err(AuditError::new(format!("{counted} readers counted at all places, {} there", self.present)));
+            return Err(AuditError::new(format!(
+                "{counted} readers counted at all places, {} there",
+                self.present
+            )));
         }
         Ok(())
     }
@@ -503,7 +551,10 @@ struct Slot {
 
 impl Contents {
     fn new(slots: u64) -> Contents {
-        Contents { slots: vec![Slot::default(); slots as usize].into_boxed_slice(), rests: Box::default() }
+        Contents {
+            slots: vec![Slot::default(); slots as usize].into_boxed_slice(),
+            rests: Box::default(),
+        }
     }
 
     fn forget(&mut self, slot: usize) {
@@ -516,8 +567,16 @@ impl Contents {
             // Hashes that were kept before end with zeros: those of payloads of zeros.
             self.rests = vec![[0; 12]; self.slots.len()].into_boxed_slice();
         }
-        self.rests.get_mut(slot).into_iter().for_each(|kept| *kept = rest);
-        self.slots[slot] = Slot { checksum, flags, known: true, ..self.slots[slot] };
+        self.rests
+            .get_mut(slot)
+            .into_iter()
+            .for_each(|kept| *kept = rest);
+        self.slots[slot] = Slot {
+            checksum,
+            flags,
+            known: true,
+            ..self.slots[slot]
+        };
     }
 
     fn get(&mut self, slot: usize, flags: Flags) -> Option<ContentChecksum> {
@@ -527,7 +586,8 @@ impl Contents {
             slot.resends = (slot.resends + 1) % RESENDS_PER_CHECK;
             slot.known &= slot.resends != 0;
         }
-        (slot.known && slot.flags == flags.sealed()).then(|| ContentChecksum::join(slot.checksum, rest))
+        (slot.known && slot.flags == flags.sealed())
+            .then(|| ContentChecksum::join(slot.checksum, rest))
     }
 
     fn bytes(&self) -> usize {
@@ -542,8 +602,19 @@ mod tests {
 
     fn checksum(payload: &[u8]) -> ContentChecksum {
         let (stream, rank, ether_type) = (StreamId(1), Rank(0), EtherType::DEFAULT);
-        let identity = Identity { session: 1, stream, rank, mac: MacAddr::ZERO, ether_type, guard: Guard::Plain };
-        Header { sequence: 7, ..identity.header(Kind::DATA) }.content(payload)
+        let identity = Identity {
+            session: 1,
+            stream,
+            rank,
+            mac: MacAddr::ZERO,
+            ether_type,
+            guard: Guard::Plain,
+        };
+        Header {
+            sequence: 7,
+            ..identity.header(Kind::DATA)
+        }
+        .content(payload)
     }
 
     #[test]
@@ -551,7 +622,11 @@ mod tests {
         let mut contents = Contents::new(2);
         assert_eq!(contents.get(1, Flags::LAST), None);
         contents.keep(1, Flags::LAST.with(Flags::ACK_NOW), checksum(b"x"));
-        assert_eq!(contents.get(1, Flags::LAST), Some(checksum(b"x")), "how urgent it is says nothing of it");
+        assert_eq!(
+            contents.get(1, Flags::LAST),
+            Some(checksum(b"x")),
+            "how urgent it is says nothing of it"
+        );
         assert_eq!(contents.get(1, Flags::FLUSH), None);
         assert_eq!(contents.get(0, Flags::LAST), None);
         contents.forget(1);
@@ -564,7 +639,10 @@ mod tests {
         plain.keep(1, Flags::default(), checksum(b"x"));
         let hashes = [[0; 16], [9; 16]].map(ContentChecksum::from);
         (0..2).for_each(|slot| keyed.keep(slot, Flags::default(), hashes[slot]));
-        assert_eq!([0, 1].map(|slot| keyed.get(slot, Flags::default())), hashes.map(Some));
+        assert_eq!(
+            [0, 1].map(|slot| keyed.get(slot, Flags::default())),
+            hashes.map(Some)
+        );
         assert_eq!((plain.bytes(), keyed.bytes()), (2 * 8, 2 * 20));
     }
 
@@ -578,7 +656,10 @@ mod tests {
                 computed += 1;
                 contents.keep(0, Flags::RESENT, checksum(b"x"));
             }
-            assert!(contents.get(0, Flags::default()).is_some(), "whoever is sent it for the first time");
+            assert!(
+                contents.get(0, Flags::default()).is_some(),
+                "whoever is sent it for the first time"
+            );
         }
         assert_eq!(computed, 10);
     }

@@ -1,8 +1,8 @@
 //! Received parity (FEC) frames that cannot yet recover a lost frame, kept until they can. Each
 //! takes the slot of a missing frame of its block.
 //!
-//! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as many
-//! as it lacks frames. With the last one needed, the missing frames are recovered.
+//! Parity frames take no memory of their own, and forged ones can fill none: a block never holds as
+//! many as it lacks frames. With the last one needed, the missing frames are recovered.
 
 use super::{Feed, Inserted};
 use crate::parity::{self, Held, MAX_FRAMES, MIN_FRAMES};
@@ -29,13 +29,19 @@ impl Parities {
     }
 
     fn find(&self, sequence: u64) -> Option<usize> {
-        self.blocks.iter().position(|block| block.frames.contains(&sequence))
+        self.blocks
+            .iter()
+            .position(|block| block.frames.contains(&sequence))
     }
 
     pub(super) fn places(&self) -> Vec<(u64, u8)> {
         let places = |block: &Block| {
             let first = block.frames.start;
-            block.held.iter().map(move |held| (first + u64::from(held.place), held.index)).collect::<Vec<_>>()
+            block
+                .held
+                .iter()
+                .map(move |held| (first + u64::from(held.place), held.index))
+                .collect::<Vec<_>>()
         };
         self.blocks.iter().flat_map(places).collect()
     }
@@ -44,8 +50,16 @@ impl Parities {
         match at {
             Some(at) => self.blocks[at].held.push(held),
             None => {
-                let at = self.blocks.partition_point(|block| block.frames.start < frames.start);
-                self.blocks.insert(at, Block { frames, held: vec![held] });
+                let at = self
+                    .blocks
+                    .partition_point(|block| block.frames.start < frames.start);
+                self.blocks.insert(
+                    at,
+                    Block {
+                        frames,
+                        held: vec![held],
+                    },
+                );
             }
         }
     }
@@ -57,21 +71,29 @@ impl Parities {
 }
 
 impl Feed {
-    /// Whether parity of `frames` can be sent: all have been here at full length, are still in their slots, and do
-    /// not include the stream's last frame.
+    /// Whether parity of `frames` can be sent: all have been here at full length, are still in
+    /// their slots, and do not include the stream's last frame.
     pub(crate) fn is_full_block(&self, frames: &Range<u64>) -> bool {
-        let here = frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
+        let here =
+            frames.end <= self.head() && self.still_holds(frames) && !self.may_have_last(frames);
         here && frames.clone().all(|sequence| self.is_full(sequence))
     }
 
     pub(crate) fn write_parity(&self, frames: &Range<u64>, index: u8, parity: &mut [u8]) {
-        let payload = |place: usize| &self.bytes[self.start(frames.start + place as u64)..][..self.payload_bytes];
+        let payload = |place: usize| {
+            &self.bytes[self.start(frames.start + place as u64)..][..self.payload_bytes]
+        };
         parity::write(index, (frames.end - frames.start) as usize, payload, parity);
     }
 
     /// Takes parity frame `index` of `frames`, whose payload is as long as a slot. After the last
     /// one needed, [`recover`](Feed::recover) has to be called.
-    pub(crate) fn insert_parity(&mut self, frames: Range<u64>, index: u8, parity: &[u8]) -> Inserted {
+    pub(crate) fn insert_parity(
+        &mut self,
+        frames: Range<u64>,
+        index: u8,
+        parity: &[u8],
+    ) -> Inserted {
         let count = frames.end - frames.start;
         if frames.end > self.limit() {
             return Inserted::Beyond;
@@ -87,38 +109,57 @@ impl Feed {
             && frames.start.is_multiple_of(count)
             && u64::from(index) < count
             && parity.len() == self.payload_bytes;
-        if !is_block || self.may_have_last(&frames) || !present().all(|sequence| self.is_full(sequence)) {
+        if !is_block
+            || self.may_have_last(&frames)
+            || !present().all(|sequence| self.is_full(sequence))
+        {
             return Inserted::Refused;
         }
         // Blocks have one length: others would lie in their places. The newest frame has priority,
         // so that a forged one costs what is held at that time, but blocks nothing later.
-        self.parities.retain(|others| others.end - others.start == count);
+        self.parities
+            .retain(|others| others.end - others.start == count);
         let at = self.parities.find(frames.start);
         let held = at.map_or(&[][..], |at| &self.parities.blocks[at].held);
         if held.iter().any(|held| held.index == index) {
             return Inserted::Duplicate;
         }
-        let is_free = |sequence: &&u64| held.iter().all(|held| frames.start + u64::from(held.place) != **sequence);
-        let Some(&free) = missing.iter().find(is_free) else { return Inserted::Duplicate };
+        let is_free = |sequence: &&u64| {
+            held.iter()
+                .all(|held| frames.start + u64::from(held.place) != **sequence)
+        };
+        let Some(&free) = missing.iter().find(is_free) else {
+            return Inserted::Duplicate;
+        };
         let start = self.start(free);
         self.bytes[start..][..parity.len()].copy_from_slice(parity);
         self.written = self.written.max(free + 1);
-        let held = Held { place: (free - frames.start) as u8, index };
+        let held = Held {
+            place: (free - frames.start) as u8,
+            index,
+        };
         self.parities.hold(at, frames, held);
         Inserted::New
     }
 
     pub(crate) fn recover(&mut self, sequence: u64) -> Vec<u64> {
-        let Some(at) = self.parities.find(sequence) else { return Vec::new() };
+        let Some(at) = self.parities.find(sequence) else {
+            return Vec::new();
+        };
         let frames = self.parities.blocks[at].frames.clone();
-        let missing: Vec<u64> = frames.clone().filter(|&sequence| !self.has(sequence)).collect();
+        let missing: Vec<u64> = frames
+            .clone()
+            .filter(|&sequence| !self.has(sequence))
+            .collect();
         if self.parities.blocks[at].held.len() < missing.len() {
             return Vec::new();
         }
         let held = self.parities.blocks.remove(at).held;
         let starts: Vec<usize> = frames.map(|sequence| self.start(sequence)).collect();
         parity::recover(&mut self.bytes, &starts, self.payload_bytes, &held);
-        missing.iter().for_each(|&sequence| self.note(sequence, self.payload_bytes));
+        missing
+            .iter()
+            .for_each(|&sequence| self.note(sequence, self.payload_bytes));
         missing
     }
 
@@ -126,13 +167,26 @@ impl Feed {
     /// would lose a frame by it, or that turn out to be forged, are dropped.
     pub(super) fn make_way(&mut self, sequence: u64, bytes: usize, last: bool) {
         let (slots, full) = (self.slots(), bytes == self.payload_bytes && !last);
-        self.parities.retain(|frames| sequence < frames.start + slots && (full || !frames.contains(&sequence)));
-        let Some(at) = self.parities.find(sequence) else { return };
+        self.parities.retain(|frames| {
+            sequence < frames.start + slots && (full || !frames.contains(&sequence))
+        });
+        let Some(at) = self.parities.find(sequence) else {
+            return;
+        };
         let block = &self.parities.blocks[at];
         let first = block.frames.start;
-        let in_place = |place: u64| block.held.iter().position(|held| u64::from(held.place) == place);
-        let Some(moved) = in_place(sequence - first) else { return };
-        let is_free = |other: &u64| *other != sequence && !self.has(*other) && in_place(other - first).is_none();
+        let in_place = |place: u64| {
+            block
+                .held
+                .iter()
+                .position(|held| u64::from(held.place) == place)
+        };
+        let Some(moved) = in_place(sequence - first) else {
+            return;
+        };
+        let is_free = |other: &u64| {
+            *other != sequence && !self.has(*other) && in_place(other - first).is_none()
+        };
         match block.frames.clone().find(is_free) {
             Some(free) => {
                 let (from, to) = (self.start(sequence), self.start(free));
@@ -148,11 +202,21 @@ impl Feed {
     /// bytes used then.
     pub(super) fn write_held(&self, bitmap: &mut [u8], mut used: usize) -> usize {
         for block in &self.parities.blocks {
-            let missing = block.frames.clone().rev().filter(|&sequence| !self.has(sequence));
-            for bit in missing.take(block.held.len()).filter_map(|sequence| sequence.checked_sub(self.head() + 1)) {
+            let missing = block
+                .frames
+                .clone()
+                .rev()
+                .filter(|&sequence| !self.has(sequence));
+            for bit in missing
+                .take(block.held.len())
+                .filter_map(|sequence| sequence.checked_sub(self.head() + 1))
+            {
                 let byte = (bit / 8) as usize;
                 if byte < bitmap.len() {
-                    bitmap[used..].iter_mut().take((byte + 1).saturating_sub(used)).for_each(|byte| *byte = 0);
+                    bitmap[used..]
+                        .iter_mut()
+                        .take((byte + 1).saturating_sub(used))
+                        .for_each(|byte| *byte = 0);
                     used = used.max(byte + 1);
                     bitmap[byte] |= 1 << (bit % 8);
                 }
@@ -163,7 +227,11 @@ impl Feed {
 
     pub(super) fn parities_are_in_order(&self) -> bool {
         self.parities.blocks.iter().all(|block| {
-            let missing = block.frames.clone().filter(|&sequence| !self.has(sequence)).count();
+            let missing = block
+                .frames
+                .clone()
+                .filter(|&sequence| !self.has(sequence))
+                .count();
             let place = |held: &Held| block.frames.start + u64::from(held.place);
             let in_place = block.held.iter().all(|held| !self.has(place(held)));
             in_place && block.held.len() < missing && block.frames.end <= self.limit()
@@ -192,12 +260,19 @@ mod tests {
     const BYTES: usize = 24;
 
     fn payload(sequence: u64) -> [u8; BYTES] {
-        std::array::from_fn(|at| (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)) as u8 ^ at as u8)
+        std::array::from_fn(|at| {
+            (sequence.wrapping_mul(0x9E37_79B9_7F4A_7C15) >> (at % 8 * 8)) as u8 ^ at as u8
+        })
     }
 
     fn whole(end: u64) -> Feed {
         let mut feed = Feed::new(SLOTS, BYTES);
-        (0..end).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        (0..end).for_each(|sequence| {
+            assert_eq!(
+                feed.insert(sequence, &payload(sequence), false),
+                Inserted::New
+            )
+        });
         feed
     }
 
@@ -211,7 +286,9 @@ mod tests {
         let mut bitmap = [0xFF; 16];
         let used = feed.write_holes(&mut bitmap);
         let bits = 0..used as u64 * 8;
-        bits.filter(|bit| bitmap[(bit / 8) as usize] >> (bit % 8) & 1 == 1).map(|bit| feed.head() + 1 + bit).collect()
+        bits.filter(|bit| bitmap[(bit / 8) as usize] >> (bit % 8) & 1 == 1)
+            .map(|bit| feed.head() + 1 + bit)
+            .collect()
     }
 
     #[test]
@@ -219,11 +296,16 @@ mod tests {
         let (root, frames) = (whole(40), 16..24);
         let mut feed = Feed::new(SLOTS, BYTES);
         let reader = feed.add_reader(0).expect("the beginning");
-        (0..17)
-            .chain([20, 22])
-            .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        (0..17).chain([20, 22]).for_each(|sequence| {
+            assert_eq!(
+                feed.insert(sequence, &payload(sequence), false),
+                Inserted::New
+            )
+        });
         feed.advance(reader, 17); // Consumed frames still lie in their slots.
-        let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
+        let take = |feed: &mut Feed, index| {
+            feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index))
+        };
         assert_eq!(
             (take(&mut feed, 3), take(&mut feed, 0), take(&mut feed, 3)),
             (Inserted::New, Inserted::New, Inserted::Duplicate)
@@ -235,11 +317,20 @@ mod tests {
         );
         assert_eq!(feed.audit(), Ok(()));
         // A frame arrives for a slot with parity.
-        assert_eq!((feed.insert(17, &payload(17), false), feed.recover(17)), (Inserted::New, vec![]));
+        assert_eq!(
+            (feed.insert(17, &payload(17), false), feed.recover(17)),
+            (Inserted::New, vec![])
+        );
         assert_eq!((take(&mut feed, 7), feed.audit()), (Inserted::New, Ok(())));
-        assert_eq!((feed.insert(23, &payload(23), false), feed.recover(23)), (Inserted::New, vec![18, 19, 21]));
+        assert_eq!(
+            (feed.insert(23, &payload(23), false), feed.recover(23)),
+            (Inserted::New, vec![18, 19, 21])
+        );
         assert!((17..24).all(|sequence| feed.payload(sequence) == payload(sequence)));
-        assert_eq!((take(&mut feed, 1), feed.audit(), feed.head()), (Inserted::Duplicate, Ok(()), 24));
+        assert_eq!(
+            (take(&mut feed, 1), feed.audit(), feed.head()),
+            (Inserted::Duplicate, Ok(()), 24)
+        );
     }
 
     #[test]
@@ -248,13 +339,29 @@ mod tests {
         feed.insert(0, &payload(0), false);
         feed.insert(9, &[1], false);
         let any = [7; BYTES];
-        assert_eq!(feed.insert_parity(0..8, 0, &any[1..]), Inserted::Refused, "another length");
-        assert_eq!(feed.insert_parity(0..4, 0, &any), Inserted::Refused, "too short a block");
-        assert_eq!(feed.insert_parity(8..16, 0, &any), Inserted::Refused, "a short frame in it");
+        assert_eq!(
+            feed.insert_parity(0..8, 0, &any[1..]),
+            Inserted::Refused,
+            "another length"
+        );
+        assert_eq!(
+            feed.insert_parity(0..4, 0, &any),
+            Inserted::Refused,
+            "too short a block"
+        );
+        assert_eq!(
+            feed.insert_parity(8..16, 0, &any),
+            Inserted::Refused,
+            "a short frame in it"
+        );
         assert_eq!(feed.insert_parity(64..72, 0, &any), Inserted::Beyond);
         assert_eq!(feed.insert_parity(0..8, 0, &any), Inserted::New);
         feed.expect_last(30);
-        assert_eq!(feed.insert_parity(24..32, 0, &any), Inserted::Refused, "the last frame is in it");
+        assert_eq!(
+            feed.insert_parity(24..32, 0, &any),
+            Inserted::Refused,
+            "the last frame is in it"
+        );
         // A short frame shows that the block was forged, and so does one that takes the slot of a
         // block's frame.
         feed.insert(3, &[1], false);
@@ -268,13 +375,37 @@ mod tests {
         feed.add_reader(0).expect("the beginning");
         (0..40)
             .filter(|sequence| !(17..19).contains(sequence))
-            .for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
-        let take = |feed: &mut Feed, index| feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index));
-        assert_eq!((take(&mut feed, 0), feed.parities.places()), (Inserted::New, vec![(17, 0)]));
-        assert_eq!(feed.insert_parity(16..24, 3, &[9; BYTES]), Inserted::New, "a stranger's");
-        assert_eq!((feed.parities.places(), feed.audit()), (vec![(17, 3)], Ok(())), "it has taken the place");
-        assert_eq!((take(&mut feed, 1), feed.recover(17), marked(&feed).len()), (Inserted::New, vec![], 22));
-        assert_eq!((take(&mut feed, 2), feed.recover(17), feed.head()), (Inserted::New, vec![17, 18], 40));
+            .for_each(|sequence| {
+                assert_eq!(
+                    feed.insert(sequence, &payload(sequence), false),
+                    Inserted::New
+                )
+            });
+        let take = |feed: &mut Feed, index| {
+            feed.insert_parity(frames.clone(), index, &parity(&root, &frames, index))
+        };
+        assert_eq!(
+            (take(&mut feed, 0), feed.parities.places()),
+            (Inserted::New, vec![(17, 0)])
+        );
+        assert_eq!(
+            feed.insert_parity(16..24, 3, &[9; BYTES]),
+            Inserted::New,
+            "a stranger's"
+        );
+        assert_eq!(
+            (feed.parities.places(), feed.audit()),
+            (vec![(17, 3)], Ok(())),
+            "it has taken the place"
+        );
+        assert_eq!(
+            (take(&mut feed, 1), feed.recover(17), marked(&feed).len()),
+            (Inserted::New, vec![], 22)
+        );
+        assert_eq!(
+            (take(&mut feed, 2), feed.recover(17), feed.head()),
+            (Inserted::New, vec![17, 18], 40)
+        );
         assert!((0..40).all(|sequence| feed.payload(sequence) == payload(sequence)));
     }
 
@@ -283,13 +414,35 @@ mod tests {
         let (root, frames) = (whole(32), 16..32);
         let mut feed = Feed::new(SLOTS, BYTES);
         let reader = feed.add_reader(0).expect("the beginning");
-        (0..31).for_each(|sequence| assert_eq!(feed.insert(sequence, &payload(sequence), false), Inserted::New));
+        (0..31).for_each(|sequence| {
+            assert_eq!(
+                feed.insert(sequence, &payload(sequence), false),
+                Inserted::New
+            )
+        });
         feed.advance(reader, 24);
         // The slots are those of 16 to 24, which have been consumed.
-        assert_eq!(feed.insert_parity(80..88, 0, &[9; BYTES]), Inserted::New, "a stranger's");
+        assert_eq!(
+            feed.insert_parity(80..88, 0, &[9; BYTES]),
+            Inserted::New,
+            "a stranger's"
+        );
         let of_the_root = parity(&root, &frames, 0);
-        assert_eq!((feed.insert_parity(frames, 0, &of_the_root), feed.recover(31)), (Inserted::Duplicate, vec![]));
-        assert_eq!((feed.insert(31, &payload(31), false), feed.head(), feed.audit()), (Inserted::New, 32, Ok(())));
+        assert_eq!(
+            (
+                feed.insert_parity(frames, 0, &of_the_root),
+                feed.recover(31)
+            ),
+            (Inserted::Duplicate, vec![])
+        );
+        assert_eq!(
+            (
+                feed.insert(31, &payload(31), false),
+                feed.head(),
+                feed.audit()
+            ),
+            (Inserted::New, 32, Ok(()))
+        );
     }
 
     proptest! {

@@ -1,5 +1,5 @@
-//! Wire format of message frames: PUSH (data), PULL (request for data) and NOTE (control). Diagnostic tools show the
-//! bodies as text.
+//! Wire format of message frames: PUSH (data), PULL (request for data) and NOTE (control).
+//! Diagnostic tools show the bodies as text.
 
 use super::credit::Credit;
 use crate::wire::{Ack, Fields, Frame, Header, Kind, Spelled};
@@ -61,16 +61,27 @@ impl<'a> Push<'a> {
         let (raw, bytes) = RawPush::ref_from_prefix(payload).ok()?;
         let (pushed_bytes, message_bytes) = (raw.pushed_bytes.get(), raw.message_bytes.get());
         let offset = u64::from(raw.offset.get());
-        let envelope = Envelope { tag: raw.tag.get(), pushed_bytes, message_bytes };
-        let sane = offset + bytes.len() as u64 <= u64::from(pushed_bytes) && u64::from(pushed_bytes) <= message_bytes;
-        sane.then_some(Push { message: raw.message.get(), envelope, offset, bytes })
+        let envelope = Envelope {
+            tag: raw.tag.get(),
+            pushed_bytes,
+            message_bytes,
+        };
+        let sane = offset + bytes.len() as u64 <= u64::from(pushed_bytes)
+            && u64::from(pushed_bytes) <= message_bytes;
+        sane.then_some(Push {
+            message: raw.message.get(),
+            envelope,
+            offset,
+            bytes,
+        })
     }
 
     pub(super) fn write(&self, payload: &mut [u8]) -> usize {
         let raw = RawPush {
             message: U64::new(self.message),
             offset: U32::new(
-                u32::try_from(self.offset).expect("a pushed part lies within the push, which has 32 bits"),
+                u32::try_from(self.offset)
+                    .expect("a pushed part lies within the push, which has 32 bits"),
             ),
             pushed_bytes: U32::new(self.envelope.pushed_bytes),
             message_bytes: U64::new(self.envelope.message_bytes),
@@ -93,11 +104,18 @@ impl<'a> Pull<'a> {
 
     pub(super) fn parse(payload: &'a [u8]) -> Option<Pull<'a>> {
         let (raw, bytes) = RawPull::ref_from_prefix(payload).ok()?;
-        Some(Pull { message: raw.message.get(), offset: raw.offset.get(), bytes })
+        Some(Pull {
+            message: raw.message.get(),
+            offset: raw.offset.get(),
+            bytes,
+        })
     }
 
     pub(super) fn write(&self, payload: &mut [u8]) -> usize {
-        let raw = RawPull { message: U64::new(self.message), offset: U64::new(self.offset) };
+        let raw = RawPull {
+            message: U64::new(self.message),
+            offset: U64::new(self.offset),
+        };
         write(payload, raw.as_bytes(), self.bytes)
     }
 }
@@ -131,11 +149,23 @@ impl<'a> Note<'a> {
             0 => NoteCode::Credit,
             1 => NoteCode::Grant { message },
             2 => NoteCode::Refuse { message },
-            3 => NoteCode::Withdraw { message, pushed_bytes: raw.pushed_bytes.get() },
+            3 => NoteCode::Withdraw {
+                message,
+                pushed_bytes: raw.pushed_bytes.get(),
+            },
             _ => return None,
         };
-        let limit = Credit { messages: raw.limit_messages.get(), bytes: raw.limit_bytes.get() };
-        Some(Note { word, limit, cursor: raw.cursor.get(), echo: raw.echo.get(), ack })
+        let limit = Credit {
+            messages: raw.limit_messages.get(),
+            bytes: raw.limit_bytes.get(),
+        };
+        Some(Note {
+            word,
+            limit,
+            cursor: raw.cursor.get(),
+            echo: raw.echo.get(),
+            ack,
+        })
     }
 
     pub(super) fn write(
@@ -150,7 +180,10 @@ impl<'a> Note<'a> {
             NoteCode::Credit => (0, 0, 0),
             NoteCode::Grant { message } => (1, message, 0),
             NoteCode::Refuse { message } => (2, message, 0),
-            NoteCode::Withdraw { message, pushed_bytes } => (3, message, pushed_bytes),
+            NoteCode::Withdraw {
+                message,
+                pushed_bytes,
+            } => (3, message, pushed_bytes),
         };
         let raw = RawNote {
             what,
@@ -187,32 +220,76 @@ pub fn spell(frame: &Frame<'_>) -> Option<Spelled> {
 }
 
 fn push(payload: &[u8]) -> Option<Fields> {
-    let Push { message, envelope, offset, bytes: _ } = Push::parse(payload)?;
-    let fields = Fields::default().number("message", message).number("offset", offset);
+    let Push {
+        message,
+        envelope,
+        offset,
+        bytes: _,
+    } = Push::parse(payload)?;
+    let fields = Fields::default()
+        .number("message", message)
+        .number("offset", offset);
     let fields = fields.number("pushed_bytes", envelope.pushed_bytes);
-    Some(fields.number("message_bytes", envelope.message_bytes).number("tag", envelope.tag))
+    Some(
+        fields
+            .number("message_bytes", envelope.message_bytes)
+            .number("tag", envelope.tag),
+    )
 }
 
 fn pull(payload: &[u8]) -> Option<Fields> {
-    let Pull { message, offset, bytes: _ } = Pull::parse(payload)?;
-    Some(Fields::default().number("message", message).number("offset", offset))
+    let Pull {
+        message,
+        offset,
+        bytes: _,
+    } = Pull::parse(payload)?;
+    Some(
+        Fields::default()
+            .number("message", message)
+            .number("offset", offset),
+    )
 }
 
 fn note(frame: &Frame<'_>) -> Option<Fields> {
-    let Note { word, limit, cursor, echo, ack } = Note::parse(frame.payload)?;
+    let Note {
+        word,
+        limit,
+        cursor,
+        echo,
+        ack,
+    } = Note::parse(frame.payload)?;
     let fields = Fields::default();
     let fields = match word {
         NoteCode::Credit => fields.text("word", "room"),
         NoteCode::Grant { message } => fields.text("word", "grant").number("message", message),
         NoteCode::Refuse { message } => fields.text("word", "refuse").number("message", message),
-        NoteCode::Withdraw { message, pushed_bytes } => {
-            fields.text("word", "withdraw").number("message", message).number("pushed_bytes", pushed_bytes)
-        }
+        NoteCode::Withdraw {
+            message,
+            pushed_bytes,
+        } => fields
+            .text("word", "withdraw")
+            .number("message", message)
+            .number("pushed_bytes", pushed_bytes),
     };
-    let fields = fields.number("room_messages", limit.messages).number("room_bytes", limit.bytes);
-    let header = Header { sequence: cursor, stamp: echo, ..frame.header };
-    let ack = Ack::parse(&Frame { header, payload: ack, ..*frame })?;
-    Some(fields.number("cursor", cursor).number("echo", echo).and(ack.fields()))
+    let fields = fields
+        .number("room_messages", limit.messages)
+        .number("room_bytes", limit.bytes);
+    let header = Header {
+        sequence: cursor,
+        stamp: echo,
+        ..frame.header
+    };
+    let ack = Ack::parse(&Frame {
+        header,
+        payload: ack,
+        ..*frame
+    })?;
+    Some(
+        fields
+            .number("cursor", cursor)
+            .number("echo", echo)
+            .and(ack.fields()),
+    )
 }
 
 #[cfg(test)]
@@ -224,19 +301,53 @@ mod tests {
     #[test]
     fn bodies_are_read_as_they_were_written() {
         let mut buffer = [0; 200];
-        let envelope = Envelope { tag: 7, pushed_bytes: 9, message_bytes: 1 << 40 };
-        let length = Push { message: 3, envelope, offset: 4, bytes: b"fives" }.write(&mut buffer);
+        let envelope = Envelope {
+            tag: 7,
+            pushed_bytes: 9,
+            message_bytes: 1 << 40,
+        };
+        let length = Push {
+            message: 3,
+            envelope,
+            offset: 4,
+            bytes: b"fives",
+        }
+        .write(&mut buffer);
         let push = Push::parse(&buffer[..length]).expect("own bodies parse");
-        assert_eq!((push.message, push.envelope, push.offset, push.bytes), (3, envelope, 4, &b"fives"[..]));
-        let length = Pull { message: 3, offset: 1 << 33, bytes: b"six" }.write(&mut buffer);
+        assert_eq!(
+            (push.message, push.envelope, push.offset, push.bytes),
+            (3, envelope, 4, &b"fives"[..])
+        );
+        let length = Pull {
+            message: 3,
+            offset: 1 << 33,
+            bytes: b"six",
+        }
+        .write(&mut buffer);
         let pull = Pull::parse(&buffer[..length]).expect("own bodies parse");
-        assert_eq!((pull.message, pull.offset, pull.bytes), (3, 1 << 33, &b"six"[..]));
-        let words = [NoteCode::Credit, NoteCode::Grant { message: 5 }, NoteCode::Refuse { message: 6 }];
-        for word in words.into_iter().chain([NoteCode::Withdraw { message: 8, pushed_bytes: 9 }]) {
+        assert_eq!(
+            (pull.message, pull.offset, pull.bytes),
+            (3, 1 << 33, &b"six"[..])
+        );
+        let words = [
+            NoteCode::Credit,
+            NoteCode::Grant { message: 5 },
+            NoteCode::Refuse { message: 6 },
+        ];
+        for word in words.into_iter().chain([NoteCode::Withdraw {
+            message: 8,
+            pushed_bytes: 9,
+        }]) {
             let length = Note::write(word, Credit::INITIAL, 12, 13, 32, &mut buffer);
             let note = Note::parse(&buffer[..length]).expect("own bodies parse");
             assert_eq!(
-                (note.word, note.limit, note.cursor, note.echo, note.ack.len()),
+                (
+                    note.word,
+                    note.limit,
+                    note.cursor,
+                    note.echo,
+                    note.ack.len()
+                ),
                 (word, Credit::INITIAL, 12, 13, 32)
             );
         }
@@ -246,8 +357,18 @@ mod tests {
     fn a_part_beyond_the_push_or_a_push_beyond_the_message_is_malformed() {
         let mut buffer = [0; 100];
         for (pushed_bytes, message_bytes) in [(8, 100), (10, 9)] {
-            let envelope = Envelope { tag: 0, pushed_bytes, message_bytes };
-            let length = Push { message: 0, envelope, offset: 4, bytes: b"fives" }.write(&mut buffer);
+            let envelope = Envelope {
+                tag: 0,
+                pushed_bytes,
+                message_bytes,
+            };
+            let length = Push {
+                message: 0,
+                envelope,
+                offset: 4,
+                bytes: b"fives",
+            }
+            .write(&mut buffer);
             assert!(Push::parse(&buffer[..length]).is_none(), "{envelope:?}");
         }
         assert!(
@@ -260,11 +381,29 @@ mod tests {
     #[test]
     fn a_note_shows_its_code_its_room_and_what_has_arrived() {
         let mut payload = [0; 200];
-        let body = AckBody { limit: 40, below: 7, consumed: 7, held_us: 5 };
+        let body = AckBody {
+            limit: 40,
+            below: 7,
+            consumed: 7,
+            held_us: 5,
+        };
         payload[Note::HEAD_BYTES + AckBody::BYTES] = 0b101;
         let ack_bytes = body.write(7, &mut payload[Note::HEAD_BYTES..], 1);
-        let word = NoteCode::Withdraw { message: 3, pushed_bytes: 860 };
-        let bytes = Note::write(word, Credit { messages: 16, bytes: 9 }, 7, 1000, ack_bytes, &mut payload);
+        let word = NoteCode::Withdraw {
+            message: 3,
+            pushed_bytes: 860,
+        };
+        let bytes = Note::write(
+            word,
+            Credit {
+                messages: 16,
+                bytes: 9,
+            },
+            7,
+            1000,
+            ack_bytes,
+            &mut payload,
+        );
         let header = Header {
             kind: Kind::NOTE,
             session: 1,
@@ -276,14 +415,44 @@ mod tests {
             stamp: 3,
         };
         let content = ContentChecksum::default();
-        let spelled =
-            |bytes: usize| spell(&Frame { source: MacAddr::ZERO, header, payload: &payload[..bytes], content });
-        let fields =
-            Fields::default().text("word", "withdraw").number("message", 3_u64).number("pushed_bytes", 860_u64);
-        let fields = fields.number("room_messages", 16_u64).number("room_bytes", 9_u64).number("cursor", 7_u64);
-        let fields = fields.number("echo", 1000_u64).number("limit", 40_u64).number("below", 7_u64);
-        let fields = fields.number("consumed", 7_u64).number("held_us", 5_u64).number("arrived_beyond", 2_u64);
-        assert_eq!(spelled(bytes), Some(Spelled { kind: "NOTE", fields: Some(fields) }));
-        assert_eq!(spelled(bytes - 1), Some(Spelled { kind: "NOTE", fields: None }), "cut short");
+        let spelled = |bytes: usize| {
+            spell(&Frame {
+                source: MacAddr::ZERO,
+                header,
+                payload: &payload[..bytes],
+                content,
+            })
+        };
+        let fields = Fields::default()
+            .text("word", "withdraw")
+            .number("message", 3_u64)
+            .number("pushed_bytes", 860_u64);
+        let fields = fields
+            .number("room_messages", 16_u64)
+            .number("room_bytes", 9_u64)
+            .number("cursor", 7_u64);
+        let fields = fields
+            .number("echo", 1000_u64)
+            .number("limit", 40_u64)
+            .number("below", 7_u64);
+        let fields = fields
+            .number("consumed", 7_u64)
+            .number("held_us", 5_u64)
+            .number("arrived_beyond", 2_u64);
+        assert_eq!(
+            spelled(bytes),
+            Some(Spelled {
+                kind: "NOTE",
+                fields: Some(fields)
+            })
+        );
+        assert_eq!(
+            spelled(bytes - 1),
+            Some(Spelled {
+                kind: "NOTE",
+                fields: None
+            }),
+            "cut short"
+        );
     }
 }

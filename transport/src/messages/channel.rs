@@ -29,8 +29,16 @@ pub(super) struct Channel {
 }
 
 impl Channel {
-    pub(super) fn new(peer: Peer, payload_bytes: usize, share: Credit, settings: &Settings) -> Channel {
-        let fit = Fit { push_bytes: payload_bytes - Push::HEAD_BYTES, pull_bytes: payload_bytes - Pull::HEAD_BYTES };
+    pub(super) fn new(
+        peer: Peer,
+        payload_bytes: usize,
+        share: Credit,
+        settings: &Settings,
+    ) -> Channel {
+        let fit = Fit {
+            push_bytes: payload_bytes - Push::HEAD_BYTES,
+            pull_bytes: payload_bytes - Pull::HEAD_BYTES,
+        };
         Channel {
             peer,
             outbox: Outbox::new(settings, fit),
@@ -92,7 +100,12 @@ impl Channel {
     }
 
     fn on_numbered(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) {
-        let Header { sequence, flags, stamp, .. } = frame.header;
+        let Header {
+            sequence,
+            flags,
+            stamp,
+            ..
+        } = frame.header;
         self.arrivals.note_stamp(now, stamp);
         match self.arrivals.class(sequence) {
             Class::Duplicate => endpoint.stats.duplicates += 1,
@@ -116,9 +129,14 @@ impl Channel {
     fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) -> Read {
         let hash_list = &mut endpoint.hash_list;
         match frame.header.kind {
-            Kind::PUSH => Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, hash_list)),
-            Kind::PULL => Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, hash_list)),
-            Kind::NOTE => Note::parse(frame.payload).and_then(|note| self.on_note(now, frame, &note, endpoint)),
+            Kind::PUSH => {
+                Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, hash_list))
+            }
+            Kind::PULL => {
+                Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, hash_list))
+            }
+            Kind::NOTE => Note::parse(frame.payload)
+                .and_then(|note| self.on_note(now, frame, &note, endpoint)),
             _ => None,
         }
         .unwrap_or(Read::Malformed)
@@ -131,19 +149,35 @@ impl Channel {
         note: &Note<'_>,
         endpoint: &mut MailboxCore,
     ) -> Option<Read> {
-        let header = Header { sequence: note.cursor, stamp: note.echo, ..frame.header };
-        let ack = Ack::parse(&Frame { header, payload: note.ack, ..*frame })?;
+        let header = Header {
+            sequence: note.cursor,
+            stamp: note.echo,
+            ..frame.header
+        };
+        let ack = Ack::parse(&Frame {
+            header,
+            payload: note.ack,
+            ..*frame
+        })?;
         self.on_ack(now, &ack, endpoint);
         self.outbox.on_credit(note.limit);
         Some(self.on_note_code(note.word, &mut endpoint.hash_list, &mut endpoint.stats))
     }
 
-    fn on_note_code(&mut self, word: NoteCode, hash_list: &mut Operations, stats: &mut MailboxStats) -> Read {
+    fn on_note_code(
+        &mut self,
+        word: NoteCode,
+        hash_list: &mut Operations,
+        stats: &mut MailboxStats,
+    ) -> Read {
         let honest = match word {
             NoteCode::Credit => true,
             NoteCode::Grant { message } => self.outbox.on_grant(message),
             NoteCode::Refuse { message } => self.outbox.on_refuse(message, hash_list),
-            NoteCode::Withdraw { message, pushed_bytes } => {
+            NoteCode::Withdraw {
+                message,
+                pushed_bytes,
+            } => {
                 return self.inbox.on_withdraw(message, pushed_bytes, hash_list);
             }
         };
@@ -157,13 +191,33 @@ impl Channel {
                 let limit = self.inbox.announce();
                 self.outbox.on_credit(limit);
                 self.on_note_code(word, &mut endpoint.hash_list, &mut endpoint.stats);
-            } else if let Some(Piece::Part { message, offset, bytes, .. }) = self.outbox.next_part() {
+            } else if let Some(Piece::Part {
+                message,
+                offset,
+                bytes,
+                ..
+            }) = self.outbox.next_part()
+            {
                 if let Some((envelope, content)) = self.outbox.content(message, offset, bytes) {
                     if is_push(offset, bytes, envelope.pushed_bytes) {
-                        self.inbox
-                            .on_push(&Push { message, envelope, offset, bytes: content }, &mut endpoint.hash_list);
+                        self.inbox.on_push(
+                            &Push {
+                                message,
+                                envelope,
+                                offset,
+                                bytes: content,
+                            },
+                            &mut endpoint.hash_list,
+                        );
                     } else {
-                        self.inbox.on_pull(&Pull { message, offset, bytes: content }, &mut endpoint.hash_list);
+                        self.inbox.on_pull(
+                            &Pull {
+                                message,
+                                offset,
+                                bytes: content,
+                            },
+                            &mut endpoint.hash_list,
+                        );
                     }
                 }
                 self.outbox.on_arrived(message, &mut endpoint.hash_list);
@@ -179,13 +233,28 @@ impl Channel {
     }
 
     pub(super) fn deadline(&self) -> Option<Deadline> {
-        let ack = self.arrivals.due().map(|at| Deadline { at, why: Timer::ACK });
-        let ask = self.flight.due().map(|at| Deadline { at, why: Timer::HEARTBEAT });
-        [ack, ask].into_iter().flatten().min().filter(|_| !self.gone)
+        let ack = self.arrivals.due().map(|at| Deadline {
+            at,
+            why: Timer::ACK,
+        });
+        let ask = self.flight.due().map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        });
+        [ack, ask]
+            .into_iter()
+            .flatten()
+            .min()
+            .filter(|_| !self.gone)
     }
 
     /// Writes the next frame into `buffer`: notes and receipts first, as other hosts wait for them.
-    pub(super) fn poll(&mut self, now: Instant, endpoint: &mut MailboxCore, buffer: &mut [u8]) -> Option<usize> {
+    pub(super) fn poll(
+        &mut self,
+        now: Instant,
+        endpoint: &mut MailboxCore,
+        buffer: &mut [u8],
+    ) -> Option<usize> {
         if self.gone {
             return None;
         }
@@ -218,11 +287,17 @@ impl Channel {
                 length,
             ));
         }
-        if let Some((sequence, piece, stamp)) = self.flight.repair(now, || endpoint.stamps.draw(now)) {
+        if let Some((sequence, piece, stamp)) =
+            self.flight.repair(now, || endpoint.stamps.draw(now))
+        {
             endpoint.stats.resent += 1;
             return Some(self.write(now, endpoint, sequence, piece, (stamp, true), buffer));
         }
-        let piece = if self.flight.has_window() { self.outbox.next_part()? } else { return None };
+        let piece = if self.flight.has_window() {
+            self.outbox.next_part()?
+        } else {
+            return None;
+        };
         let stamp = endpoint.stamps.draw(now);
         let sequence = self.flight.send(now, piece, stamp);
         Some(self.write(now, endpoint, sequence, piece, (stamp, false), buffer))
@@ -240,8 +315,15 @@ impl Channel {
         buffer: &mut [u8],
     ) -> usize {
         let (message, offset, bytes, pushed_bytes) = match piece {
-            Piece::Part { message, offset, bytes, pushed_bytes } => (message, offset, bytes, pushed_bytes),
-            Piece::Word(word) => return self.write_note(now, endpoint, sequence, word, how, buffer),
+            Piece::Part {
+                message,
+                offset,
+                bytes,
+                pushed_bytes,
+            } => (message, offset, bytes, pushed_bytes),
+            Piece::Word(word) => {
+                return self.write_note(now, endpoint, sequence, word, how, buffer);
+            }
         };
         let Some((envelope, content)) = self.outbox.content(message, offset, bytes) else {
             return self.write_note(now, endpoint, sequence, NoteCode::Credit, how, buffer);
@@ -250,15 +332,40 @@ impl Channel {
         let payload = endpoint.identity.payload_of(buffer);
         let (kind, length) = if is_push(offset, bytes, pushed_bytes) {
             endpoint.stats.pushes_sent += u64::from(!again);
-            (Kind::PUSH, Push { message, envelope, offset, bytes: content }.write(payload))
+            (
+                Kind::PUSH,
+                Push {
+                    message,
+                    envelope,
+                    offset,
+                    bytes: content,
+                }
+                .write(payload),
+            )
         } else {
             endpoint.stats.pulls_sent += u64::from(!again);
-            (Kind::PULL, Pull { message, offset, bytes: content }.write(payload))
+            (
+                Kind::PULL,
+                Pull {
+                    message,
+                    offset,
+                    bytes: content,
+                }
+                .write(payload),
+            )
         };
         let urgent = self.flight.is_blocked() || self.outbox.ends_pulled(message, offset, bytes);
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
-        let flags = bits.iter().filter(|(set, _)| *set).fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
-        endpoint.seal(self.peer.mac, Label(kind, flags, sequence, stamp), buffer, length)
+        let flags = bits
+            .iter()
+            .filter(|(set, _)| *set)
+            .fold(Flags::default(), |flags, (_, bit)| flags.with(*bit));
+        endpoint.seal(
+            self.peer.mac,
+            Label(kind, flags, sequence, stamp),
+            buffer,
+            length,
+        )
     }
 
     fn write_note(
@@ -271,10 +378,28 @@ impl Channel {
         buffer: &mut [u8],
     ) -> usize {
         let payload = &mut endpoint.identity.payload_of(buffer)[..endpoint.payload_bytes];
-        let (ack_bytes, cursor, echo) = self.arrivals.acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
-        let length = Note::write(word, self.inbox.announce(), cursor, echo.0, ack_bytes, payload);
-        let flags = if again { Flags::RESENT } else { Flags::default() };
-        endpoint.seal(self.peer.mac, Label(Kind::NOTE, flags, sequence, stamp), buffer, length)
+        let (ack_bytes, cursor, echo) = self
+            .arrivals
+            .acknowledge(now, &mut payload[Note::HEAD_BYTES..]);
+        let length = Note::write(
+            word,
+            self.inbox.announce(),
+            cursor,
+            echo.0,
+            ack_bytes,
+            payload,
+        );
+        let flags = if again {
+            Flags::RESENT
+        } else {
+            Flags::default()
+        };
+        endpoint.seal(
+            self.peer.mac,
+            Label(Kind::NOTE, flags, sequence, stamp),
+            buffer,
+            length,
+        )
     }
 
     pub(super) fn is_urgent(&self) -> bool {

@@ -15,14 +15,23 @@ pub(super) struct Credit {
 }
 
 impl Credit {
-    pub(super) const INITIAL: Credit = Credit { messages: INITIAL_MESSAGES, bytes: INITIAL_BYTES };
+    pub(super) const INITIAL: Credit = Credit {
+        messages: INITIAL_MESSAGES,
+        bytes: INITIAL_BYTES,
+    };
 
     pub(super) fn plus(self, more: Credit) -> Credit {
-        Credit { messages: self.messages + more.messages, bytes: self.bytes + more.bytes }
+        Credit {
+            messages: self.messages + more.messages,
+            bytes: self.bytes + more.bytes,
+        }
     }
 
     pub(super) fn max(self, other: Credit) -> Credit {
-        Credit { messages: self.messages.max(other.messages), bytes: self.bytes.max(other.bytes) }
+        Credit {
+            messages: self.messages.max(other.messages),
+            bytes: self.bytes.max(other.bytes),
+        }
     }
 }
 
@@ -37,8 +46,17 @@ pub(super) struct CreditAccount {
 
 impl CreditAccount {
     pub(super) fn new(share: Credit) -> CreditAccount {
-        let renew_at = Credit { messages: Credit::INITIAL.messages / 2, bytes: Credit::INITIAL.bytes / 2 };
-        CreditAccount { share, taken: Credit::default(), released: Credit::default(), told: Credit::INITIAL, renew_at }
+        let renew_at = Credit {
+            messages: Credit::INITIAL.messages / 2,
+            bytes: Credit::INITIAL.bytes / 2,
+        };
+        CreditAccount {
+            share,
+            taken: Credit::default(),
+            released: Credit::default(),
+            told: Credit::INITIAL,
+            renew_at,
+        }
     }
 
     fn limit(&self) -> Credit {
@@ -51,20 +69,33 @@ impl CreditAccount {
         if !fits || pushed_bytes > limit.bytes - self.taken.bytes {
             return false;
         }
-        self.taken = self.taken.plus(Credit { messages: 1, bytes: pushed_bytes });
+        self.taken = self.taken.plus(Credit {
+            messages: 1,
+            bytes: pushed_bytes,
+        });
         true
     }
 
     pub(super) fn release(&mut self, pushed_bytes: u64) {
-        self.released = self.released.plus(Credit { messages: 1, bytes: pushed_bytes });
+        self.released = self.released.plus(Credit {
+            messages: 1,
+            bytes: pushed_bytes,
+        });
     }
 
     /// Whether new room has to be announced: the peer has used half of its room and there is a
     /// quarter of the share more, or it cannot send any message and there is room.
     pub(super) fn is_due(&self) -> bool {
-        let CreditAccount { share, taken, told, renew_at, .. } = *self;
+        let CreditAccount {
+            share,
+            taken,
+            told,
+            renew_at,
+            ..
+        } = *self;
         let limit = self.limit();
-        let messages = taken.messages >= renew_at.messages && limit.messages >= told.messages + share.messages / 4;
+        let messages = taken.messages >= renew_at.messages
+            && limit.messages >= told.messages + share.messages / 4;
         let bytes = taken.bytes >= renew_at.bytes && limit.bytes >= told.bytes + share.bytes / 4;
         messages || bytes || (taken.messages >= told.messages && limit.messages > told.messages)
     }
@@ -88,7 +119,10 @@ impl CreditAccount {
             )));
         }
         if messages > self.share.messages || bytes > self.share.bytes {
-            return Err(AuditError::new(format!("{held:?} in a pushed buffer of {:?}", self.share)));
+            return Err(AuditError::new(format!(
+                "{held:?} in a pushed buffer of {:?}",
+                self.share
+            )));
         }
         Ok(())
     }
@@ -100,27 +134,50 @@ mod tests {
 
     #[test]
     fn room_is_renewed_when_half_of_it_is_used_and_never_promised_twice() {
-        let mut account = CreditAccount::new(Credit { messages: 100, bytes: 1 << 20 });
+        let mut account = CreditAccount::new(Credit {
+            messages: 100,
+            bytes: 1 << 20,
+        });
         for message in 0..7 {
             assert!(account.admit(message, 10));
             account.release(10);
             assert!(!account.is_due(), "message {message}");
         }
         assert!(account.admit(7, 10) && account.is_due());
-        assert_eq!(account.announce(), Credit { messages: 107, bytes: (1 << 20) + 70 });
+        assert_eq!(
+            account.announce(),
+            Credit {
+                messages: 107,
+                bytes: (1 << 20) + 70
+            }
+        );
         assert!(!account.is_due());
         (8..107).for_each(|message| assert!(account.admit(message, 0)));
-        assert!(!account.admit(107, 0) && !account.is_due(), "full, and nothing has left");
+        assert!(
+            !account.admit(107, 0) && !account.is_due(),
+            "full, and nothing has left"
+        );
         account.release(0);
-        assert!(account.is_due() && account.admit(107, 0), "whoever has no room at all is told of one place");
+        assert!(
+            account.is_due() && account.admit(107, 0),
+            "whoever has no room at all is told of one place"
+        );
     }
 
     #[test]
     fn nobody_gets_more_bytes_than_its_share() {
         let mut account = CreditAccount::new(Credit::INITIAL);
-        assert!(!account.admit(0, Credit::INITIAL.bytes + 1) && account.admit(0, Credit::INITIAL.bytes));
+        assert!(
+            !account.admit(0, Credit::INITIAL.bytes + 1) && account.admit(0, Credit::INITIAL.bytes)
+        );
         assert!(!account.admit(1, 1) && account.admit(1, 0));
-        assert_eq!(account.audit(Credit { messages: 2, bytes: Credit::INITIAL.bytes }), Ok(()));
+        assert_eq!(
+            account.audit(Credit {
+                messages: 2,
+                bytes: Credit::INITIAL.bytes
+            }),
+            Ok(())
+        );
         assert!(account.audit(Credit::default()).is_err());
     }
 }

@@ -19,7 +19,12 @@ use std::time::Duration;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Piece {
-    Part { message: u64, offset: u64, bytes: u32, pushed_bytes: u32 },
+    Part {
+        message: u64,
+        offset: u64,
+        bytes: u32,
+        pushed_bytes: u32,
+    },
     Word(NoteCode),
 }
 
@@ -98,7 +103,11 @@ impl Flight {
         self.has_span() && self.flying < self.window.frames()
     }
 
-    pub(super) fn repair(&mut self, now: Instant, stamp: impl FnOnce() -> Stamp) -> Option<(u64, Piece, Stamp)> {
+    pub(super) fn repair(
+        &mut self,
+        now: Instant,
+        stamp: impl FnOnce() -> Stamp,
+    ) -> Option<(u64, Piece, Stamp)> {
         if self.flying >= self.window.frames() {
             return None;
         }
@@ -114,7 +123,12 @@ impl Flight {
 
     pub(super) fn send(&mut self, now: Instant, piece: Piece, stamp: Stamp) -> u64 {
         let sequence = self.next();
-        self.frames.push_back(Numbered { piece, stamp, before: stamp, state: FrameState::Flying });
+        self.frames.push_back(Numbered {
+            piece,
+            stamp,
+            before: stamp,
+            state: FrameState::Flying,
+        });
         self.flying += 1;
         self.arm(now);
         sequence
@@ -124,10 +138,24 @@ impl Flight {
         !self.has_window() && self.repairs.is_empty()
     }
 
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, stamps: &Stamps, arrived: impl FnMut(Piece)) -> bool {
-        let sent = Sent { below: self.next(), newest: stamps.newest(), credit: SPAN_FRAMES };
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        stamps: &Stamps,
+        arrived: impl FnMut(Piece),
+    ) -> bool {
+        let sent = Sent {
+            below: self.next(),
+            newest: stamps.newest(),
+            credit: SPAN_FRAMES,
+        };
         let (ack, forged) = sent.believe(ack);
-        let behind = if self.withdraws(&ack) { self.echo.judge_behind(&ack) } else { Behind::Late };
+        let behind = if self.withdraws(&ack) {
+            self.echo.judge_behind(&ack)
+        } else {
+            Behind::Late
+        };
         if behind == Behind::Late && ack.cursor >= self.cursor {
             self.on_believed(now, &ack, stamps.newest(), arrived);
         } else {
@@ -135,18 +163,27 @@ impl Flight {
                 // Frames acknowledged before may still arrive, but this host no longer has them.
                 self.lacks_since = self.lacks_since.or(Some(now));
             }
-            self.question.doubt(now, behind, |tries| self.echo.rtt().timeout(tries));
+            self.question
+                .doubt(now, behind, |tries| self.echo.rtt().timeout(tries));
         }
         !forged
     }
 
     fn withdraws(&self, ack: &Ack<'_>) -> bool {
         let arrived_beyond = self.frames.len() as u64 > self.flying + self.repairs.len() as u64;
-        let lacks = |(sequence, frame): (u64, &Numbered)| frame.state == FrameState::Arrived && !ack.has(sequence);
+        let lacks = |(sequence, frame): (u64, &Numbered)| {
+            frame.state == FrameState::Arrived && !ack.has(sequence)
+        };
         ack.cursor < self.cursor || (arrived_beyond && (self.cursor..).zip(&self.frames).any(lacks))
     }
 
-    fn on_believed(&mut self, now: Instant, ack: &Ack<'_>, newest: Stamp, arrived: impl FnMut(Piece)) {
+    fn on_believed(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        newest: Stamp,
+        arrived: impl FnMut(Piece),
+    ) {
         let limiting = self.window.is_limiting(self.flying);
         let newly = self.mark_arrived(ack, arrived);
         if limiting {
@@ -158,13 +195,19 @@ impl Flight {
             self.find_lost(ack.covered(), newest);
         }
         let news = News::new(fresh, newly > 0, false);
-        self.question.on_ack(now, news, !self.frames.is_empty(), |tries| self.echo.rtt().timeout(tries));
+        self.question
+            .on_ack(now, news, !self.frames.is_empty(), |tries| {
+                self.echo.rtt().timeout(tries)
+            });
     }
 
     fn mark_arrived(&mut self, ack: &Ack<'_>, mut arrived: impl FnMut(Piece)) -> u64 {
         let mut newly = 0;
         let covered = (ack.covered() - self.cursor) as usize;
-        let first = self.frames.front().filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor);
+        let first = self
+            .frames
+            .front()
+            .filter(|_| self.policy == Policy::HolesAllowed && ack.cursor > self.cursor);
         if first.is_some_and(|frame| self.echo.on_arrival(frame.before, frame.stamp, ack)) {
             self.window.undo_cut();
         }
@@ -182,7 +225,11 @@ impl Flight {
             newly += 1;
             arrived(frame.piece);
         }
-        while self.frames.front().is_some_and(|frame| frame.state == FrameState::Arrived) {
+        while self
+            .frames
+            .front()
+            .is_some_and(|frame| frame.state == FrameState::Arrived)
+        {
             self.frames.pop_front();
             self.cursor += 1;
         }
@@ -192,16 +239,25 @@ impl Flight {
     /// Finds the frames that the echo proves lost. Under `InOrderOnly` only the first frame is
     /// judged, and all that follow it are lost with it.
     fn find_lost(&mut self, covered: u64, newest: Stamp) {
-        let evidence = LossDetection { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered };
+        let evidence = LossDetection {
+            echo: self.echo.newest(),
+            tolerance: self.echo.tolerance(),
+            covered,
+        };
         let strict = self.policy == Policy::InOrderOnly;
-        let proves = |frame: &Numbered| frame.state == FrameState::Flying && evidence.overtook(frame.stamp);
+        let proves =
+            |frame: &Numbered| frame.state == FrameState::Flying && evidence.overtook(frame.stamp);
         if strict && !self.frames.front().is_some_and(proves) {
             return;
         }
         let sent_at = |sequence: u64| self.frames[(sequence - self.cursor) as usize].stamp;
-        let judged = evidence
-            .search(self.cursor..self.next(), |evidence, sequence| strict || evidence.overtook(sent_at(sequence)));
-        let lost: Vec<u64> = judged.filter(|&(_, lost)| lost).map(|(sequence, _)| sequence).collect();
+        let judged = evidence.search(self.cursor..self.next(), |evidence, sequence| {
+            strict || evidence.overtook(sent_at(sequence))
+        });
+        let lost: Vec<u64> = judged
+            .filter(|&(_, lost)| lost)
+            .map(|(sequence, _)| sequence)
+            .collect();
         for sequence in lost {
             let frame = &mut self.frames[(sequence - self.cursor) as usize];
             if frame.state == FrameState::Flying {
@@ -223,9 +279,16 @@ impl Flight {
     /// had no reply (a host that was itself suspended for that time has requested only once), or if
     /// the peer has lacked frames for as long that no longer exist here.
     pub(super) fn on_timeout(&mut self, now: Instant, silent_after: Duration) -> bool {
-        let overdue = self.question.on_timeout(now, |tries| self.echo.rtt().timeout(tries));
-        let lacks = self.lacks_since.is_some_and(|since| now.since(since) >= silent_after);
-        overdue && (lacks || self.question.tries >= PATIENT_TRIES && now.since(self.waiting_since) >= silent_after)
+        let overdue = self
+            .question
+            .on_timeout(now, |tries| self.echo.rtt().timeout(tries));
+        let lacks = self
+            .lacks_since
+            .is_some_and(|since| now.since(since) >= silent_after);
+        overdue
+            && (lacks
+                || self.question.tries >= PATIENT_TRIES
+                    && now.since(self.waiting_since) >= silent_after)
     }
 
     pub(super) fn take_request(&mut self) -> bool {
@@ -233,14 +296,24 @@ impl Flight {
     }
 
     fn arm(&mut self, now: Instant) {
-        if self.question.arm(now, |tries| self.echo.rtt().timeout(tries)) {
+        if self
+            .question
+            .arm(now, |tries| self.echo.rtt().timeout(tries))
+        {
             self.waiting_since = now;
         }
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {
-        let count = |state| self.frames.iter().filter(|frame| frame.state == state).count() as u64;
-        if (count(FrameState::Flying), count(FrameState::Lost)) != (self.flying, self.repairs.len() as u64) {
+        let count = |state| {
+            self.frames
+                .iter()
+                .filter(|frame| frame.state == state)
+                .count() as u64
+        };
+        if (count(FrameState::Flying), count(FrameState::Lost))
+            != (self.flying, self.repairs.len() as u64)
+        {
             return Err(AuditError::new(format!(
                 "{} flying and {} lost counted, {:?}",
                 self.flying,
@@ -248,7 +321,9 @@ impl Flight {
                 self.frames
             )));
         }
-        if self.frames.len() as u64 > SPAN_FRAMES || (!self.frames.is_empty() && self.due().is_none()) {
+        if self.frames.len() as u64 > SPAN_FRAMES
+            || (!self.frames.is_empty() && self.due().is_none())
+        {
             return Err(AuditError::new(format!(
                 "{} frames unacknowledged, the next question due {:?}",
                 self.frames.len(),

@@ -64,16 +64,25 @@ impl Inbox {
     }
 
     pub(super) fn on_push(&mut self, push: &Push<'_>, hash_list: &mut Operations) -> Read {
-        let Push { message, envelope, .. } = *push;
+        let Push {
+            message, envelope, ..
+        } = *push;
         if !self.messages.contains_key(&message) {
             if message < self.turn {
                 return Read::Used;
             }
-            if !self.account.admit(message, u64::from(envelope.pushed_bytes)) {
+            if !self
+                .account
+                .admit(message, u64::from(envelope.pushed_bytes))
+            {
                 return Read::Beyond;
             }
-            let incoming =
-                IncomingMessage { envelope, bytes: Vec::new(), arrived: Ranges::default(), place: Whereabouts::Held };
+            let incoming = IncomingMessage {
+                envelope,
+                bytes: Vec::new(),
+                arrived: Ranges::default(),
+                place: Whereabouts::Held,
+            };
             self.messages.insert(message, incoming);
             self.take_turns(hash_list);
         }
@@ -88,11 +97,15 @@ impl Inbox {
     pub(super) fn on_pull(&mut self, pull: &Pull<'_>, hash_list: &mut Operations) -> Read {
         match self.messages.get(&pull.message) {
             // Only granted bytes may arrive.
-            Some(IncomingMessage { place: Whereabouts::Held, .. }) => Read::Malformed,
+            Some(IncomingMessage {
+                place: Whereabouts::Held,
+                ..
+            }) => Read::Malformed,
             None if pull.message >= self.turn => Read::Malformed,
-            Some(IncomingMessage { place: Whereabouts::Matched(_), .. }) => {
-                self.put(pull.message, pull.offset, pull.bytes, hash_list)
-            }
+            Some(IncomingMessage {
+                place: Whereabouts::Matched(_),
+                ..
+            }) => self.put(pull.message, pull.offset, pull.bytes, hash_list),
             _ => Read::Used,
         }
     }
@@ -107,7 +120,9 @@ impl Inbox {
             }
             let tag = incoming.envelope.tag;
             match hash_list.match_receive(self.from, tag, message) {
-                Some((receive, max_bytes)) => self.match_with(message, receive, max_bytes, hash_list),
+                Some((receive, max_bytes)) => {
+                    self.match_with(message, receive, max_bytes, hash_list)
+                }
                 None => {
                     self.unexpected.insert((tag, message));
                 }
@@ -129,31 +144,61 @@ impl Inbox {
     }
 
     pub(super) fn has_unexpected(&self, tag: u32) -> bool {
-        self.unexpected.range((tag, 0)..=(tag, u64::MAX)).next().is_some()
+        self.unexpected
+            .range((tag, 0)..=(tag, u64::MAX))
+            .next()
+            .is_some()
     }
 
-    fn match_with(&mut self, message: u64, receive: RecvId, max_bytes: usize, hash_list: &mut Operations) {
-        let incoming = self.messages.get_mut(&message).expect("a message is matched while it is here");
-        let Envelope { pushed_bytes, message_bytes, .. } = incoming.envelope;
+    fn match_with(
+        &mut self,
+        message: u64,
+        receive: RecvId,
+        max_bytes: usize,
+        hash_list: &mut Operations,
+    ) {
+        let incoming = self
+            .messages
+            .get_mut(&message)
+            .expect("a message is matched while it is here");
+        let Envelope {
+            pushed_bytes,
+            message_bytes,
+            ..
+        } = incoming.envelope;
         let rest = message_bytes > u64::from(pushed_bytes);
         if usize::try_from(message_bytes).is_ok_and(|length| length <= max_bytes) {
-            incoming.bytes.reserve_exact(message_bytes as usize - incoming.bytes.len());
+            incoming
+                .bytes
+                .reserve_exact(message_bytes as usize - incoming.bytes.len());
             incoming.place = Whereabouts::Matched(receive);
-            self.words.extend(rest.then_some(NoteCode::Grant { message }));
+            self.words
+                .extend(rest.then_some(NoteCode::Grant { message }));
             self.end_if_whole(message, hash_list);
         } else {
             self.messages.remove(&message);
-            self.words.extend(rest.then_some(NoteCode::Refuse { message }));
+            self.words
+                .extend(rest.then_some(NoteCode::Refuse { message }));
             hash_list.end_receive(receive, RecvOutcome::TooShort { message_bytes });
         }
-        self.account.release(if planted!("credit-never-returned") { 0 } else { pushed_bytes.into() });
+        self.account.release(if planted!("credit-never-returned") {
+            0
+        } else {
+            pushed_bytes.into()
+        });
     }
 
     /// Stores a part; parts mostly arrive in order, so the destination is not zeroed first.
     fn put(&mut self, message: u64, offset: u64, bytes: &[u8], hash_list: &mut Operations) -> Read {
-        let Some(incoming) = self.messages.get_mut(&message) else { return Read::Used };
-        let end = offset.checked_add(bytes.len() as u64).filter(|&end| end <= incoming.envelope.message_bytes);
-        let Some(end) = end else { return Read::Malformed };
+        let Some(incoming) = self.messages.get_mut(&message) else {
+            return Read::Used;
+        };
+        let end = offset
+            .checked_add(bytes.len() as u64)
+            .filter(|&end| end <= incoming.envelope.message_bytes);
+        let Some(end) = end else {
+            return Read::Malformed;
+        };
         let (start, end) = (offset as usize, end as usize);
         if incoming.bytes.len() < start {
             incoming.bytes.resize(start, 0);
@@ -168,17 +213,33 @@ impl Inbox {
     }
 
     fn end_if_whole(&mut self, message: u64, hash_list: &mut Operations) {
-        let whole = |incoming: &IncomingMessage| incoming.arrived.bytes() >= incoming.envelope.message_bytes;
-        let Some(&IncomingMessage { place: Whereabouts::Matched(receive), .. }) =
-            self.messages.get(&message).filter(|incoming| whole(incoming))
+        let whole = |incoming: &IncomingMessage| {
+            incoming.arrived.bytes() >= incoming.envelope.message_bytes
+        };
+        let Some(&IncomingMessage {
+            place: Whereabouts::Matched(receive),
+            ..
+        }) = self
+            .messages
+            .get(&message)
+            .filter(|incoming| whole(incoming))
         else {
             return;
         };
-        let bytes = self.messages.remove(&message).map(|incoming| incoming.bytes).unwrap_or_default();
+        let bytes = self
+            .messages
+            .remove(&message)
+            .map(|incoming| incoming.bytes)
+            .unwrap_or_default();
         hash_list.end_receive(receive, RecvOutcome::Received { bytes });
     }
 
-    pub(super) fn on_withdraw(&mut self, message: u64, pushed_bytes: u64, hash_list: &mut Operations) -> Read {
+    pub(super) fn on_withdraw(
+        &mut self,
+        message: u64,
+        pushed_bytes: u64,
+        hash_list: &mut Operations,
+    ) -> Read {
         let Some(incoming) = self.messages.get_mut(&message) else {
             if message < self.turn {
                 return Read::Used;
@@ -186,7 +247,11 @@ impl Inbox {
             if !self.account.admit(message, pushed_bytes) {
                 return Read::Beyond;
             }
-            let envelope = Envelope { tag: 0, pushed_bytes: 0, message_bytes: 0 };
+            let envelope = Envelope {
+                tag: 0,
+                pushed_bytes: 0,
+                message_bytes: 0,
+            };
             self.messages.insert(
                 message,
                 IncomingMessage {
@@ -200,7 +265,9 @@ impl Inbox {
             self.take_turns(hash_list);
             return Read::Used;
         };
-        let Envelope { tag, pushed_bytes, .. } = incoming.envelope;
+        let Envelope {
+            tag, pushed_bytes, ..
+        } = incoming.envelope;
         match incoming.place {
             Whereabouts::Withdrawn => {}
             Whereabouts::Matched(receive) => {
@@ -221,7 +288,8 @@ impl Inbox {
 
     pub(super) fn abandon(&mut self, message: u64) {
         if self.messages.remove(&message).is_some() {
-            self.words.retain(|&word| word != NoteCode::Grant { message });
+            self.words
+                .retain(|&word| word != NoteCode::Grant { message });
             self.words.push_back(NoteCode::Refuse { message });
         }
     }
@@ -232,18 +300,25 @@ impl Inbox {
         self.messages.retain(|_, incoming| {
             let whole = incoming.arrived.bytes() >= incoming.envelope.message_bytes;
             match incoming.place {
-                Whereabouts::Matched(receive) => hash_list.end_receive(receive, RecvOutcome::PeerGone),
+                Whereabouts::Matched(receive) => {
+                    hash_list.end_receive(receive, RecvOutcome::PeerGone)
+                }
                 Whereabouts::Held if !whole => released.push(incoming.envelope.pushed_bytes),
                 _ => {}
             }
             whole
         });
-        released.into_iter().for_each(|pushed_bytes| self.account.release(pushed_bytes.into()));
-        self.unexpected.retain(|(_, message)| self.messages.contains_key(message));
+        released
+            .into_iter()
+            .for_each(|pushed_bytes| self.account.release(pushed_bytes.into()));
+        self.unexpected
+            .retain(|(_, message)| self.messages.contains_key(message));
     }
 
     pub(super) fn next_note(&mut self) -> Option<NoteCode> {
-        self.words.pop_front().or(self.account.is_due().then_some(NoteCode::Credit))
+        self.words
+            .pop_front()
+            .or(self.account.is_due().then_some(NoteCode::Credit))
     }
 
     pub(super) fn announce(&mut self) -> Credit {
@@ -251,33 +326,63 @@ impl Inbox {
     }
 
     pub(super) fn pushed(&self) -> (usize, usize) {
-        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
-        held.fold((0, 0), |(messages, bytes), incoming| (messages + 1, bytes + incoming.bytes.capacity()))
+        let held = self
+            .messages
+            .values()
+            .filter(|incoming| matches!(incoming.place, Whereabouts::Held));
+        held.fold((0, 0), |(messages, bytes), incoming| {
+            (messages + 1, bytes + incoming.bytes.capacity())
+        })
     }
 
     pub(super) fn missing_bytes(&self) -> u64 {
-        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
-        matched.map(|incoming| incoming.envelope.message_bytes.saturating_sub(incoming.arrived.bytes())).sum()
+        let matched = self
+            .messages
+            .values()
+            .filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
+        matched
+            .map(|incoming| {
+                incoming
+                    .envelope
+                    .message_bytes
+                    .saturating_sub(incoming.arrived.bytes())
+            })
+            .sum()
     }
 
     pub(super) fn destination_bytes(&self) -> usize {
-        let matched = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
+        let matched = self
+            .messages
+            .values()
+            .filter(|incoming| matches!(incoming.place, Whereabouts::Matched(_)));
         matched.map(|incoming| incoming.bytes.capacity()).sum()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {
-        let records =
-            self.messages.len() * size_of::<(u64, IncomingMessage)>() + self.unexpected.len() * size_of::<(u32, u64)>();
+        let records = self.messages.len() * size_of::<(u64, IncomingMessage)>()
+            + self.unexpected.len() * size_of::<(u32, u64)>();
         records + self.words.capacity() * size_of::<NoteCode>()
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {
-        let held = self.messages.values().filter(|incoming| matches!(incoming.place, Whereabouts::Held));
-        let one = |incoming: &IncomingMessage| Credit { messages: 1, bytes: incoming.envelope.pushed_bytes.into() };
-        self.account.audit(held.map(one).fold(Credit::default(), Credit::plus))?;
-        let lost = self.unexpected.iter().find(|(_, message)| !self.messages.contains_key(message));
+        let held = self
+            .messages
+            .values()
+            .filter(|incoming| matches!(incoming.place, Whereabouts::Held));
+        let one = |incoming: &IncomingMessage| Credit {
+            messages: 1,
+            bytes: incoming.envelope.pushed_bytes.into(),
+        };
+        self.account
+            .audit(held.map(one).fold(Credit::default(), Credit::plus))?;
+        let lost = self
+            .unexpected
+            .iter()
+            .find(|(_, message)| !self.messages.contains_key(message));
         lost.map_or(Ok(()), |(tag, message)| {
-            Err(AuditError::new(format!("message {message} of tag {tag} waits for a receive and is not here")))
+            Err(AuditError::new(format!(
+                "message {message} of tag {tag} waits for a receive and is not here"
+            )))
         })
     }
 }
@@ -370,12 +475,20 @@ impl Arrivals {
 
     pub(super) fn owe(&mut self, now: Instant, at_once: bool) {
         let unacknowledged = self.receipt.count();
-        let delay = if at_once || unacknowledged >= self.every { Duration::ZERO } else { self.delay };
+        let delay = if at_once || unacknowledged >= self.every {
+            Duration::ZERO
+        } else {
+            self.delay
+        };
         self.receipt.hasten(now + delay);
     }
 
     pub(super) fn report_gap(&mut self, now: Instant, at: u64) {
-        let at = if self.policy == Policy::InOrderOnly { self.arrived.head() } else { at };
+        let at = if self.policy == Policy::InOrderOnly {
+            self.arrived.head()
+        } else {
+            at
+        };
         if self.receipt.is_new_gap(at) {
             self.receipt.hasten(now);
         }
@@ -398,7 +511,12 @@ impl Arrivals {
     pub(super) fn acknowledge(&mut self, now: Instant, body: &mut [u8]) -> (usize, u64, Stamp) {
         let (echo, held_us) = self.receipt.settle(now);
         let cursor = self.arrived.head();
-        let fixed = AckBody { limit: cursor + SPAN_FRAMES, below: cursor, consumed: cursor, held_us };
+        let fixed = AckBody {
+            limit: cursor + SPAN_FRAMES,
+            below: cursor,
+            consumed: cursor,
+            held_us,
+        };
         let bitmap_bytes = self.arrived.write_holes(&mut body[AckBody::BYTES..]);
         (fixed.write(cursor, body, bitmap_bytes), cursor, echo)
     }
@@ -420,7 +538,11 @@ mod tests {
                 pieces.push((start, end));
                 ranges.add(start, end);
                 model[start as usize..end as usize].fill(true);
-                assert_eq!(ranges.bytes(), model.iter().filter(|&&there| there).count() as u64, "{pieces:?}");
+                assert_eq!(
+                    ranges.bytes(),
+                    model.iter().filter(|&&there| there).count() as u64,
+                    "{pieces:?}"
+                );
             }
         }
         let mut ordered = Ranges::default();
@@ -442,7 +564,9 @@ mod tests {
                 assert_eq!(arrivals.class(sequence), Class::New, "{order:?}");
                 arrivals.take(Instant::START, sequence);
                 assert_eq!(arrivals.class(sequence), Class::Duplicate, "{order:?}");
-                let missing = (0..7).find(|sequence| !order[..=at].contains(sequence)).unwrap_or(7);
+                let missing = (0..7)
+                    .find(|sequence| !order[..=at].contains(sequence))
+                    .unwrap_or(7);
                 assert_eq!(arrivals.arrived.head(), missing, "{order:?}");
             }
             assert_eq!(arrivals.arrived.count(), (0, 0), "{order:?}");
@@ -457,6 +581,9 @@ mod tests {
             [Class::New, Class::New, Class::Unwanted]
         );
         let strict = Arrivals::new(&Tuning::paper());
-        assert_eq!([0, 1].map(|at| strict.class(at)), [Class::New, Class::Unwanted]);
+        assert_eq!(
+            [0, 1].map(|at| strict.class(at)),
+            [Class::New, Class::Unwanted]
+        );
     }
 }

@@ -3,7 +3,8 @@
 use super::channel::Channel;
 use super::operations::{MailboxCore, Operation, Operations};
 use super::settings::{
-    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome, Settings,
+    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SendError, SendId,
+    SendOutcome, Settings,
 };
 use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
@@ -37,13 +38,33 @@ impl Mailbox {
     /// # Panics
     /// If a peer's rank is not its index in the list, the own rank is not in it, `payload_bytes` is
     /// below 256, or [`Tuning::check`](crate::Tuning::check) finds a wrong number in the settings.
-    pub fn new(identity: Identity, peers: &[Peer], payload_bytes: usize, settings: Settings) -> Mailbox {
-        assert!(payload_bytes >= MIN_PAYLOAD_BYTES, "a frame of a mailbox carries at least {MIN_PAYLOAD_BYTES} bytes");
-        assert!(peers.iter().enumerate().all(|(rank, peer)| peer.rank.index() == rank), "peers are listed by rank");
-        assert!(identity.rank.index() < peers.len(), "the own rank is one of the peers'");
+    pub fn new(
+        identity: Identity,
+        peers: &[Peer],
+        payload_bytes: usize,
+        settings: Settings,
+    ) -> Mailbox {
+        assert!(
+            payload_bytes >= MIN_PAYLOAD_BYTES,
+            "a frame of a mailbox carries at least {MIN_PAYLOAD_BYTES} bytes"
+        );
+        assert!(
+            peers
+                .iter()
+                .enumerate()
+                .all(|(rank, peer)| peer.rank.index() == rank),
+            "peers are listed by rank"
+        );
+        assert!(
+            identity.rank.index() < peers.len(),
+            "the own rank is one of the peers'"
+        );
         settings.tuning.assert_valid();
         let share = settings.share(peers.len());
-        let channels = peers.iter().map(|&peer| Channel::new(peer, payload_bytes, share, &settings)).collect();
+        let channels = peers
+            .iter()
+            .map(|&peer| Channel::new(peer, payload_bytes, share, &settings))
+            .collect();
         let endpoint = MailboxCore {
             identity,
             payload_bytes,
@@ -51,14 +72,24 @@ impl Mailbox {
             hash_list: Operations::default(),
             stats: MailboxStats::default(),
         };
-        Mailbox { settings, channels, endpoint, agenda: Agenda::default() }
+        Mailbox {
+            settings,
+            channels,
+            endpoint,
+            agenda: Agenda::default(),
+        }
     }
 
     /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).
     ///
     /// # Errors
     /// The errors of `send_until`.
-    pub fn send(&mut self, to: Rank, tag: u32, bytes: impl Into<Arc<[u8]>>) -> Result<SendId, SendError> {
+    pub fn send(
+        &mut self,
+        to: Rank,
+        tag: u32,
+        bytes: impl Into<Arc<[u8]>>,
+    ) -> Result<SendId, SendError> {
         self.send_until(to, tag, bytes, None)
     }
 
@@ -77,14 +108,20 @@ impl Mailbox {
         deadline: Option<Instant>,
     ) -> Result<SendId, SendError> {
         let (ranks, bytes) = (self.channels.len(), bytes.into());
-        let channel = self.channels.get_mut(to.index()).ok_or(SendError::NoSuchRank { rank: to, ranks })?;
+        let channel = self
+            .channels
+            .get_mut(to.index())
+            .ok_or(SendError::NoSuchRank { rank: to, ranks })?;
         if channel.is_gone() {
             return Err(SendError::PeerGone { rank: to });
         }
         let (messages, queued) = self.endpoint.hash_list.sends();
         let too_long = queued > 0 && queued + bytes.len() > self.settings.send_bytes;
         if messages >= self.settings.send_messages || too_long {
-            return Err(SendError::QueueFull { messages, bytes: queued });
+            return Err(SendError::QueueFull {
+                messages,
+                bytes: queued,
+            });
         }
         let id = self.endpoint.hash_list.add_send(to, bytes.len(), deadline);
         channel.outbox().add(id, tag, bytes);
@@ -92,7 +129,8 @@ impl Mailbox {
         Ok(id)
     }
 
-    /// Receives the next message of `tag` from rank `from`; see [`recv_until`](Mailbox::recv_until).
+    /// Receives the next message of `tag` from rank `from`; see
+    /// [`recv_until`](Mailbox::recv_until).
     ///
     /// # Errors
     /// The errors of `recv_until`.
@@ -114,10 +152,15 @@ impl Mailbox {
         deadline: Option<Instant>,
     ) -> Result<RecvId, RecvError> {
         let ranks = self.channels.len();
-        let channel = self.channels.get_mut(from.index()).ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
+        let channel = self
+            .channels
+            .get_mut(from.index())
+            .ok_or(RecvError::NoSuchRank { rank: from, ranks })?;
         let hash_list = &mut self.endpoint.hash_list;
         if hash_list.receives() >= self.settings.receives {
-            return Err(RecvError::QueueFull { receives: hash_list.receives() });
+            return Err(RecvError::QueueFull {
+                receives: hash_list.receives(),
+            });
         }
         let id = hash_list.add_receive(from, tag, max_bytes, deadline);
         channel.inbox().on_posted(tag, hash_list);
@@ -136,7 +179,9 @@ impl Mailbox {
 
     /// Withdraws a message, which then has no completion. Returns false if it has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
-        let Some(sending) = self.endpoint.hash_list.send(id) else { return false };
+        let Some(sending) = self.endpoint.hash_list.send(id) else {
+            return false;
+        };
         self.channels[sending.to.index()].outbox().withdraw(id);
         self.touch(sending.to);
         self.endpoint.hash_list.forget_send(id)
@@ -150,19 +195,28 @@ impl Mailbox {
     /// Cancels a receive without a message, which then has no completion. Returns false if a
     /// message has begun to arrive or the receive has ended: its completion follows.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        let waits = self.endpoint.hash_list.receive(id).is_some_and(|receiving| receiving.message.is_none());
+        let waits = self
+            .endpoint
+            .hash_list
+            .receive(id)
+            .is_some_and(|receiving| receiving.message.is_none());
         waits && self.endpoint.hash_list.forget_receive(id)
     }
 
     /// Whether all of a message has been sent at least once, so that its sender may continue; also
     /// true after its end.
     pub fn has_gone(&self, id: SendId) -> bool {
-        self.endpoint.hash_list.send(id).is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
+        self.endpoint
+            .hash_list
+            .send(id)
+            .is_none_or(|sending| self.channels[sending.to.index()].has_gone(id))
     }
 
     /// Whether a message of `tag` from rank `from` has begun to arrive and has no receive.
     pub fn has_unexpected(&self, from: Rank, tag: u32) -> bool {
-        self.channels.get(from.index()).is_some_and(|channel| channel.has_unexpected(tag))
+        self.channels
+            .get(from.index())
+            .is_some_and(|channel| channel.has_unexpected(tag))
     }
 
     /// Whether nothing is in progress: no send, no receive that has begun, no completion to take.
@@ -177,7 +231,10 @@ impl Mailbox {
 
     fn next_deadline(&self) -> Option<Deadline> {
         // An expired send or receive means that the application no longer waits for a peer.
-        let asked = self.endpoint.hash_list.due().map(|at| Deadline { at, why: Timer::OPERATION });
+        let asked = self.endpoint.hash_list.due().map(|at| Deadline {
+            at,
+            why: Timer::OPERATION,
+        });
         self.agenda.next_deadline().into_iter().chain(asked).min()
     }
 
@@ -201,8 +258,15 @@ impl Mailbox {
 
     #[doc(hidden)]
     pub fn memory(&self) -> MailboxMemory {
-        let total = self.channels.iter().map(Channel::memory).fold(MailboxMemory::default(), |sum, one| sum + one);
-        MailboxMemory { receive_queue_bytes: self.endpoint.hash_list.receive_memory_bytes(), ..total }
+        let total = self
+            .channels
+            .iter()
+            .map(Channel::memory)
+            .fold(MailboxMemory::default(), |sum, one| sum + one);
+        MailboxMemory {
+            receive_queue_bytes: self.endpoint.hash_list.receive_memory_bytes(),
+            ..total
+        }
     }
 
     /// Recomputes every count.
@@ -213,7 +277,11 @@ impl Mailbox {
     pub fn audit(&self) -> Result<(), AuditError> {
         self.endpoint.hash_list.audit()?;
         let (messages, bytes) = self.endpoint.hash_list.sends();
-        let queued: usize = self.channels.iter().map(|channel| channel.queued_bytes()).sum();
+        let queued: usize = self
+            .channels
+            .iter()
+            .map(|channel| channel.queued_bytes())
+            .sum();
         if queued != bytes {
             return Err(AuditError::new(format!(
                 "{bytes} bytes counted in the send queue of {messages} messages, {queued} kept"
@@ -239,15 +307,16 @@ impl Mailbox {
                 hash_list.end_send(id, SendOutcome::TimedOut);
                 sending.to
             }),
-            Operation::Recv(id) => {
-                hash_list.receive(id).map(|receiving| (receiving.from, receiving.message)).map(|(from, message)| {
+            Operation::Recv(id) => hash_list
+                .receive(id)
+                .map(|receiving| (receiving.from, receiving.message))
+                .map(|(from, message)| {
                     if let Some(message) = message {
                         self.channels[from.index()].inbox().abandon(message);
                     }
                     hash_list.end_receive(id, RecvOutcome::TimedOut);
                     from
-                })
-            }
+                }),
         };
         if let Some(rank) = rank {
             self.touch(rank);
@@ -258,12 +327,16 @@ impl Mailbox {
 impl Part for Mailbox {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         let header = frame.header;
-        if !matches!(header.kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK) {
+        if !matches!(
+            header.kind,
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK
+        ) {
             return;
         }
         let identity = &self.endpoint.identity;
-        let ours =
-            header.session == identity.session && header.stream == identity.stream && header.rank != identity.rank;
+        let ours = header.session == identity.session
+            && header.stream == identity.stream
+            && header.rank != identity.rank;
         let channel = self.channels.get_mut(header.rank.index());
         match channel.filter(|channel| ours && channel.takes_from(frame.source)) {
             Some(channel) => {
@@ -276,7 +349,11 @@ impl Part for Mailbox {
 
     fn handle_reject(&mut self, reject: Reject) {
         let stats = &mut self.endpoint.stats;
-        *(if reject.is_non_member() { &mut stats.non_members } else { &mut stats.malformed }) += 1;
+        *(if reject.is_non_member() {
+            &mut stats.non_members
+        } else {
+            &mut stats.malformed
+        }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -290,7 +367,10 @@ impl Part for Mailbox {
                 );
                 self.remove_peer(rank);
             } else {
-                debug_assert!(channel.deadline().is_none_or(|next| next.at > now), "what was due is not due any more");
+                debug_assert!(
+                    channel.deadline().is_none_or(|next| next.at > now),
+                    "what was due is not due any more"
+                );
                 self.touch(rank);
             }
         }
@@ -312,6 +392,9 @@ impl Part for Mailbox {
     }
 
     fn is_urgent(&self) -> bool {
-        self.endpoint.hash_list.peers().any(|rank| self.channels[rank.index()].is_urgent())
+        self.endpoint
+            .hash_list
+            .peers()
+            .any(|rank| self.channels[rank.index()].is_urgent())
     }
 }

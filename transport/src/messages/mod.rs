@@ -10,9 +10,9 @@
 //! part carries its offset, and no payload is copied for repeats, because a lost part is cut from
 //! the message again.
 //!
-//! The modules, from the outside in: [`Mailbox`] (the application's calls), `operations` (open calls), `channel`
-//! (frames of one peer), `outbox` (send queue), `inbox` (pushed buffer), `credit` (room in it), `flight` and
-//! `arrivals` (numbered frames), `body` (their bytes).
+//! The modules, from the outside in: [`Mailbox`] (the application's calls), `operations` (open
+//! calls), `channel` (frames of one peer), `outbox` (send queue), `inbox` (pushed buffer), `credit`
+//! (room in it), `flight` and `arrivals` (numbered frames), `body` (their bytes).
 //!
 //! Received bytes never cause a panic, nor more memory than a receive's `max_bytes` or the pushed
 //! buffer's share.
@@ -32,6 +32,6 @@ pub use body::spell;
 pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use settings::{
-    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SPAN_FRAMES, SendError, SendId,
-    SendOutcome, Settings,
+    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SPAN_FRAMES,
+    SendError, SendId, SendOutcome, Settings,
 };

@@ -54,19 +54,43 @@ impl Operations {
 
     pub(super) fn add_send(&mut self, to: Rank, bytes: usize, deadline: Option<Instant>) -> SendId {
         let id = SendId::new(self.draw());
-        self.sends.insert(id, SendState { to, bytes, deadline });
+        self.sends.insert(
+            id,
+            SendState {
+                to,
+                bytes,
+                deadline,
+            },
+        );
         self.send_bytes += bytes;
         *self.open.entry(to).or_default() += 1;
-        self.deadlines.extend(deadline.map(|at| (at, Operation::Send(id))));
+        self.deadlines
+            .extend(deadline.map(|at| (at, Operation::Send(id))));
         id
     }
 
-    pub(super) fn add_receive(&mut self, from: Rank, tag: u32, max_bytes: usize, deadline: Option<Instant>) -> RecvId {
+    pub(super) fn add_receive(
+        &mut self,
+        from: Rank,
+        tag: u32,
+        max_bytes: usize,
+        deadline: Option<Instant>,
+    ) -> RecvId {
         let id = RecvId::new(self.draw());
-        self.receives.insert(id, RecvState { from, tag, max_bytes, message: None, deadline });
+        self.receives.insert(
+            id,
+            RecvState {
+                from,
+                tag,
+                max_bytes,
+                message: None,
+                deadline,
+            },
+        );
         self.posted.entry((from, tag)).or_default().push_back(id);
         *self.open.entry(from).or_default() += 1;
-        self.deadlines.extend(deadline.map(|at| (at, Operation::Recv(id))));
+        self.deadlines
+            .extend(deadline.map(|at| (at, Operation::Recv(id))));
         id
     }
 
@@ -83,7 +107,12 @@ impl Operations {
         self.receives.get(&id)
     }
 
-    pub(super) fn match_receive(&mut self, from: Rank, tag: u32, message: u64) -> Option<(RecvId, usize)> {
+    pub(super) fn match_receive(
+        &mut self,
+        from: Rank,
+        tag: u32,
+        message: u64,
+    ) -> Option<(RecvId, usize)> {
         let queue = self.posted.get_mut(&(from, tag))?;
         let id = queue.pop_front()?;
         if queue.is_empty() {
@@ -108,7 +137,9 @@ impl Operations {
     }
 
     pub(super) fn forget_send(&mut self, id: SendId) -> bool {
-        let Some(sending) = self.sends.remove(&id) else { return false };
+        let Some(sending) = self.sends.remove(&id) else {
+            return false;
+        };
         self.send_bytes -= sending.bytes;
         self.close(sending.to);
         if let Some(at) = sending.deadline {
@@ -118,13 +149,19 @@ impl Operations {
     }
 
     pub(super) fn lift_deadline(&mut self, id: SendId) {
-        if let Some(at) = self.sends.get_mut(&id).and_then(|sending| sending.deadline.take()) {
+        if let Some(at) = self
+            .sends
+            .get_mut(&id)
+            .and_then(|sending| sending.deadline.take())
+        {
             self.deadlines.remove(&(at, Operation::Send(id)));
         }
     }
 
     pub(super) fn forget_receive(&mut self, id: RecvId) -> bool {
-        let Some(receiving) = self.receives.remove(&id) else { return false };
+        let Some(receiving) = self.receives.remove(&id) else {
+            return false;
+        };
         self.close(receiving.from);
         if let Some(at) = receiving.deadline {
             self.deadlines.remove(&(at, Operation::Recv(id)));
@@ -155,7 +192,11 @@ impl Operations {
     }
 
     pub(super) fn posted_from(&self, from: Rank) -> Vec<RecvId> {
-        self.posted.range((from, 0)..=(from, u32::MAX)).flat_map(|(_, queue)| queue).copied().collect()
+        self.posted
+            .range((from, 0)..=(from, u32::MAX))
+            .flat_map(|(_, queue)| queue)
+            .copied()
+            .collect()
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -163,7 +204,10 @@ impl Operations {
     }
 
     pub(super) fn overdue(&self, now: Instant) -> Option<Operation> {
-        self.deadlines.first().filter(|&&(at, _)| at <= now).map(|&(_, asked)| asked)
+        self.deadlines
+            .first()
+            .filter(|&&(at, _)| at <= now)
+            .map(|&(_, asked)| asked)
     }
 
     pub(super) fn take(&mut self) -> Option<Completion> {
@@ -173,22 +217,43 @@ impl Operations {
     }
 
     pub(super) fn receive_memory_bytes(&self) -> usize {
-        let posted: usize = self.posted.values().map(|queue| queue.capacity() * size_of::<RecvId>()).sum();
+        let posted: usize = self
+            .posted
+            .values()
+            .map(|queue| queue.capacity() * size_of::<RecvId>())
+            .sum();
         self.receives.len() * size_of::<(RecvId, RecvState)>() + posted
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {
         let bytes: usize = self.sends.values().map(|sending| sending.bytes).sum();
         if bytes != self.send_bytes {
-            return Err(AuditError::new(format!("{} bytes counted in the send queue, {bytes} there", self.send_bytes)));
+            return Err(AuditError::new(format!(
+                "{} bytes counted in the send queue, {bytes} there",
+                self.send_bytes
+            )));
         }
-        let unmatched = self.receives.values().filter(|receiving| receiving.message.is_none()).count();
+        let unmatched = self
+            .receives
+            .values()
+            .filter(|receiving| receiving.message.is_none())
+            .count();
         let posted: usize = self.posted.values().map(VecDeque::len).sum();
         if unmatched != posted {
-            return Err(AuditError::new(format!("{unmatched} receives without a message, {posted} posted")));
+            return Err(AuditError::new(format!(
+                "{unmatched} receives without a message, {posted} posted"
+            )));
         }
-        let deadlines = self.sends.values().filter_map(|sending| sending.deadline).count()
-            + self.receives.values().filter_map(|receiving| receiving.deadline).count();
+        let deadlines = self
+            .sends
+            .values()
+            .filter_map(|sending| sending.deadline)
+            .count()
+            + self
+                .receives
+                .values()
+                .filter_map(|receiving| receiving.deadline)
+                .count();
         let open: usize = self.open.values().sum();
         if open != self.sends.len() + self.receives.len() {
             return Err(AuditError::new(format!(
@@ -198,7 +263,10 @@ impl Operations {
             )));
         }
         if deadlines != self.deadlines.len() {
-            return Err(AuditError::new(format!("{deadlines} deadlines asked for, {} kept", self.deadlines.len())));
+            return Err(AuditError::new(format!(
+                "{deadlines} deadlines asked for, {} kept",
+                self.deadlines.len()
+            )));
         }
         Ok(())
     }
@@ -217,9 +285,20 @@ pub(super) struct MailboxCore {
 pub(super) struct Label(pub Kind, pub Flags, pub u64, pub Stamp);
 
 impl MailboxCore {
-    pub(super) fn seal(&self, to: MacAddr, label: Label, buffer: &mut [u8], payload_bytes: usize) -> usize {
+    pub(super) fn seal(
+        &self,
+        to: MacAddr,
+        label: Label,
+        buffer: &mut [u8],
+        payload_bytes: usize,
+    ) -> usize {
         let Label(kind, flags, sequence, stamp) = label;
-        let header = Header { flags, sequence, stamp: stamp.0, ..self.identity.header(kind) };
+        let header = Header {
+            flags,
+            sequence,
+            stamp: stamp.0,
+            ..self.identity.header(kind)
+        };
         self.identity.seal(buffer, to, &header, payload_bytes)
     }
 }

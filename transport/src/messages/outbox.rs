@@ -105,7 +105,10 @@ impl Outbox {
         }
         let room = usize::try_from(self.limit.bytes - self.pushed_bytes).unwrap_or(usize::MAX);
         let first = self.btp1.min(self.fit.push_bytes);
-        let push = first.saturating_add(self.btp2).min(u32::MAX as usize).min(self.waiting.front()?.bytes.len());
+        let push = first
+            .saturating_add(self.btp2)
+            .min(u32::MAX as usize)
+            .min(self.waiting.front()?.bytes.len());
         // An acknowledgement of the frames in flight may bring more room; a partly pushed message
         // would have to wait for its receive.
         if push > room && self.begun.values().any(|earlier| earlier.flying > 0) {
@@ -123,13 +126,23 @@ impl Outbox {
     }
 
     fn cut(&mut self, message: u64) -> Piece {
-        let queued = self.begun.get_mut(&message).expect("what is pushed or pulled is there");
+        let queued = self
+            .begun
+            .get_mut(&message)
+            .expect("what is pushed or pulled is there");
         let (offset, pushed) = (queued.gone, queued.pushed);
-        let (end, longest) =
-            if offset < pushed { (pushed, self.fit.push_bytes) } else { (queued.allowed, self.fit.pull_bytes) };
+        let (end, longest) = if offset < pushed {
+            (pushed, self.fit.push_bytes)
+        } else {
+            (queued.allowed, self.fit.pull_bytes)
+        };
         // A message of one frame has nothing to overlap with: BTP1 cuts only longer ones.
         let alone = queued.bytes.len() == pushed && pushed <= longest;
-        let longest = if offset == 0 && pushed > 0 && !alone { longest.min(self.btp1.max(1)) } else { longest };
+        let longest = if offset == 0 && pushed > 0 && !alone {
+            longest.min(self.btp1.max(1))
+        } else {
+            longest
+        };
         let bytes = (end - offset).min(longest);
         queued.gone += bytes - usize::from(bytes > 0 && planted!("part-sent-one-short"));
         queued.begun = true;
@@ -142,23 +155,40 @@ impl Outbox {
         } else if queued.gone == queued.allowed && self.pulling.front() == Some(&message) {
             self.pulling.pop_front();
         }
-        Piece::Part { message, offset: offset as u64, bytes: bytes as u32, pushed_bytes: pushed as u32 }
+        Piece::Part {
+            message,
+            offset: offset as u64,
+            bytes: bytes as u32,
+            pushed_bytes: pushed as u32,
+        }
     }
 
-    pub(super) fn content(&self, message: u64, offset: u64, bytes: u32) -> Option<(Envelope, &[u8])> {
+    pub(super) fn content(
+        &self,
+        message: u64,
+        offset: u64,
+        bytes: u32,
+    ) -> Option<(Envelope, &[u8])> {
         let queued = self.begun.get(&message)?;
-        let envelope =
-            Envelope { tag: queued.tag, pushed_bytes: queued.pushed as u32, message_bytes: queued.bytes.len() as u64 };
+        let envelope = Envelope {
+            tag: queued.tag,
+            pushed_bytes: queued.pushed as u32,
+            message_bytes: queued.bytes.len() as u64,
+        };
         Some((envelope, &queued.bytes[offset as usize..][..bytes as usize]))
     }
 
     pub(super) fn ends_pulled(&self, message: u64, offset: u64, bytes: u32) -> bool {
         let end = offset as usize + bytes as usize;
-        self.begun.get(&message).is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
+        self.begun
+            .get(&message)
+            .is_some_and(|queued| queued.pushed < end && end == queued.bytes.len())
     }
 
     pub(super) fn on_arrived(&mut self, message: u64, hash_list: &mut Operations) {
-        let Some(queued) = self.begun.get_mut(&message) else { return };
+        let Some(queued) = self.begun.get_mut(&message) else {
+            return;
+        };
         queued.flying -= 1;
         if queued.is_done() {
             hash_list.end_send(queued.id, SendOutcome::Sent);
@@ -193,11 +223,18 @@ impl Outbox {
             self.waiting.remove(at);
             return;
         }
-        let found = self.begun.iter().find(|(_, queued)| queued.id == id).map(|(&message, _)| message);
+        let found = self
+            .begun
+            .iter()
+            .find(|(_, queued)| queued.id == id)
+            .map(|(&message, _)| message);
         if let Some(message) = found
             && let Some(queued) = self.remove_begun(message)
         {
-            self.withdrawn.push_back(NoteCode::Withdraw { message, pushed_bytes: queued.pushed as u64 });
+            self.withdrawn.push_back(NoteCode::Withdraw {
+                message,
+                pushed_bytes: queued.pushed as u64,
+            });
         }
     }
 
@@ -208,7 +245,11 @@ impl Outbox {
     }
 
     pub(super) fn give_up(&mut self, hash_list: &mut Operations) {
-        for queued in self.waiting.drain(..).chain(std::mem::take(&mut self.begun).into_values()) {
+        for queued in self
+            .waiting
+            .drain(..)
+            .chain(std::mem::take(&mut self.begun).into_values())
+        {
             hash_list.end_send(queued.id, SendOutcome::PeerGone);
         }
         (self.pushing, self.pulling, self.withdrawn) = (None, VecDeque::new(), VecDeque::new());
@@ -216,12 +257,18 @@ impl Outbox {
 
     pub(super) fn has_gone(&self, id: SendId) -> bool {
         let waits = self.waiting.iter().any(|queued| queued.id == id);
-        let partly = |queued: &QueuedMessage| queued.id == id && (!queued.begun || queued.gone < queued.bytes.len());
+        let partly = |queued: &QueuedMessage| {
+            queued.id == id && (!queued.begun || queued.gone < queued.bytes.len())
+        };
         !waits && !self.begun.values().any(partly)
     }
 
     pub(super) fn queued_bytes(&self) -> usize {
-        self.waiting.iter().chain(self.begun.values()).map(|queued| queued.bytes.len()).sum()
+        self.waiting
+            .iter()
+            .chain(self.begun.values())
+            .map(|queued| queued.bytes.len())
+            .sum()
     }
 
     pub(super) fn memory_bytes(&self) -> usize {

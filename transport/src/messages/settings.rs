@@ -69,9 +69,15 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The EQA paper's numbers: BTP1 80 and BTP2 780 bytes (§4.1), go-back-n with a window of 16 (§3.2).
+    /// The EQA paper's numbers: BTP1 80 and BTP2 780 bytes (§4.1), go-back-n with a window of 16
+    /// (§3.2).
     pub fn paper() -> Self {
-        Settings { btp1_bytes: 80, btp2_bytes: 780, tuning: Tuning::paper(), ..Settings::default() }
+        Settings {
+            btp1_bytes: 80,
+            btp2_bytes: 780,
+            tuning: Tuning::paper(),
+            ..Settings::default()
+        }
     }
 
     pub(super) fn share(&self, peers: usize) -> Credit {
@@ -118,10 +124,11 @@ summed! {
 summed! {
     /// Memory of a mailbox or of its part for one peer.
     ///
-    /// A buffer shared by several sends counts once for each in `send_message_bytes`; the send queue counts without its
-    /// messages. The pushed buffer has the messages that wait for a receive, `destination_bytes` are those of receives
-    /// being filled. The bookkeeping is of arriving messages and of unacknowledged frames, whose payloads are in the
-    /// send queue; `peer_bytes` is the fixed part for each peer.
+    /// A buffer shared by several sends counts once for each in `send_message_bytes`; the send
+    /// queue counts without its messages. The pushed buffer has the messages that wait for a
+    /// receive, `destination_bytes` are those of receives being filled. The bookkeeping is of
+    /// arriving messages and of unacknowledged frames, whose payloads are in the send queue;
+    /// `peer_bytes` is the fixed part for each peer.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
     #[non_exhaustive]
     #[doc(hidden)]
@@ -222,7 +229,9 @@ pub enum SendError {
 pub enum RecvError {
     #[error("there is no rank {rank} among {ranks}: receive from a rank from 0 to {}", ranks - 1)]
     NoSuchRank { rank: Rank, ranks: usize },
-    #[error("the receive queue holds {receives} receives: take the outcomes of earlier ones, then receive again")]
+    #[error(
+        "the receive queue holds {receives} receives: take the outcomes of earlier ones, then receive again"
+    )]
     QueueFull { receives: usize },
 }
 
@@ -233,8 +242,17 @@ mod tests {
     #[test]
     fn the_pushed_buffer_is_shared_out_but_nobody_gets_less_than_was_promised() {
         let settings = Settings::default();
-        assert_eq!(settings.share(8), Credit { messages: 2048, bytes: 2 << 20 });
+        assert_eq!(
+            settings.share(8),
+            Credit {
+                messages: 2048,
+                bytes: 2 << 20
+            }
+        );
         assert_eq!(settings.share(10_000), Credit::INITIAL);
-        assert!((1436 + settings.btp2_bytes) as u64 <= INITIAL_BYTES, "the default push fits what may be assumed");
+        assert!(
+            (1436 + settings.btp2_bytes) as u64 <= INITIAL_BYTES,
+            "the default push fits what may be assumed"
+        );
     }
 }

@@ -15,11 +15,12 @@ const RING_BYTES: usize = 24 << 20;
 const BATCH_FRAMES: usize = 1024;
 const PATIENCE_MILLIS: u8 = 100;
 
-/// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous mode; it joins only
-/// the multicast groups it was opened with.
+/// An open capture socket on one interface, which sends nothing. It does not turn on promiscuous
+/// mode; it joins only the multicast groups it was opened with.
 ///
-/// The memory of its ring lasts for 190 ms of a 1 Gbit/s link. Frames are `missed` if the ring is full or they are
-/// longer than a slot. Frames with a VLAN tag, which no host accepts, count as `tagged`.
+/// The memory of its ring lasts for 190 ms of a 1 Gbit/s link. Frames are `missed` if the ring is
+/// full or they are longer than a slot. Frames with a VLAN tag, which no host accepts, count as
+/// `tagged`.
 pub struct Capture {
     socket: OwnedFd,
     ring: Ring,
@@ -29,7 +30,9 @@ pub struct Capture {
 
 impl fmt::Debug for Capture {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Capture").field("missed", &self.missed).finish_non_exhaustive()
+        out.debug_struct("Capture")
+            .field("missed", &self.missed)
+            .finish_non_exhaustive()
     }
 }
 
@@ -39,23 +42,35 @@ impl Capture {
     /// # Errors
     ///
     /// See [`OpenError`].
-    pub fn open(interface: &Interface, ether_type: EtherType, groups: &[MacAddr]) -> Result<Capture, OpenError> {
+    pub fn open(
+        interface: &Interface,
+        ether_type: EtherType,
+        groups: &[MacAddr],
+    ) -> Result<Capture, OpenError> {
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
         let fd = socket.as_fd();
-        syscall::attach_filter(fd, &filter::of_type(ether_type)).map_err(failed("attach the frame filter"))?;
+        syscall::attach_filter(fd, &filter::of_type(ether_type))
+            .map_err(failed("attach the frame filter"))?;
         let geometry = Geometry::new(interface.mtu_bytes, RING_BYTES);
         let ring = Ring::create(fd, geometry).map_err(|errno| match errno {
-            SystemErrno::ENOMEM => {
-                OpenError::Memory { interface: interface.name.clone(), ring_bytes: geometry.bytes() }
-            }
+            SystemErrno::ENOMEM => OpenError::Memory {
+                interface: interface.name.clone(),
+                ring_bytes: geometry.bytes(),
+            },
             errno => OpenError::new(&interface.name, "make a receive ring", errno),
         })?;
         for &group in groups {
-            syscall::join_multicast(fd, interface.index, group).map_err(failed("join the group address"))?;
+            syscall::join_multicast(fd, interface.index, group)
+                .map_err(failed("join the group address"))?;
         }
         syscall::bind_to_all(fd, interface.index).map_err(failed("bind the packet socket"))?;
-        Ok(Capture { socket, ring, missed: 0, tagged: 0 })
+        Ok(Capture {
+            socket,
+            ring,
+            missed: 0,
+            tagged: 0,
+        })
     }
 
     /// Passes waiting frames to `take`, after a wait of at most a tenth of a second; returns
@@ -70,7 +85,10 @@ impl Capture {
                 Ok(_) | Err(SystemErrno::EINTR) => {}
                 Err(errno) => return Err(Errno::new(errno)),
             }
-            if entries[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR)) {
+            if entries[0]
+                .revents()
+                .is_some_and(|events| events.contains(PollFlags::POLLERR))
+            {
                 super::port::pending_error(&self.socket).map_err(Errno::new)?;
             }
         }
@@ -90,7 +108,8 @@ impl Capture {
     }
 
     pub fn missed(&mut self) -> u64 {
-        // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
+        // Reading empties the kernel's own counters, and cannot fail on a packet socket with a
+        // ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
             self.missed += u64::from(stats.tp_drops);
         }

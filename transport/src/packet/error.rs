@@ -35,23 +35,41 @@ impl From<Errno> for io::Error {
 pub enum OpenError {
     #[error("raw Ethernet on {interface} is not permitted: {}", permission_help(nix::unistd::geteuid().is_root()))]
     Permission { interface: String },
-    #[error("no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host")]
-    Served { interface: String, path: String, text: String },
+    #[error(
+        "no port on {interface} from {path}: {text}; see whether `ethbcast port --serve {path}` runs on this host"
+    )]
+    Served {
+        interface: String,
+        path: String,
+        text: String,
+    },
     #[error(
         "descriptor {number} is no packet socket for {interface} ({errno}): have root open one, \
          socket(AF_PACKET, SOCK_RAW, 0), and leave it open for this process"
     )]
-    Inherited { number: i32, interface: String, errno: Errno },
+    Inherited {
+        number: i32,
+        interface: String,
+        errno: Errno,
+    },
     #[error("interface {interface} has gone down: bring it up with `ip link set {interface} up`")]
     Down { interface: String },
-    #[error("no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one")]
-    Memory { interface: String, ring_bytes: usize },
+    #[error(
+        "no memory for a receive ring of {ring_bytes} bytes on {interface}: ask for a smaller one"
+    )]
+    Memory {
+        interface: String,
+        ring_bytes: usize,
+    },
     #[error(
         "UDP port {} of {interface} is another process's: see `ss -lunp`, and take another with --over udp:PORT, \
          or any that is free with --over udp",
         .address.port()
     )]
-    PortTaken { interface: String, address: SocketAddrV4 },
+    PortTaken {
+        interface: String,
+        address: SocketAddrV4,
+    },
     #[error(
         "UDP port {} of {} is another process's (see `ss -lunp`; by unicast a host has one receiver): end it, or give \
          all hosts another EtherType with --ether-type, which gives groups another port",
@@ -59,10 +77,22 @@ pub enum OpenError {
         .address.ip()
     )]
     GroupPortTaken { address: SocketAddrV4 },
-    #[error("cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`")]
-    Datagrams { interface: String, step: &'static str, errno: Errno },
-    #[error("cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets")]
-    System { interface: String, step: &'static str, errno: Errno },
+    #[error(
+        "cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`"
+    )]
+    Datagrams {
+        interface: String,
+        step: &'static str,
+        errno: Errno,
+    },
+    #[error(
+        "cannot {step} on {interface} ({errno}): this needs Linux 4.20 or later with AF_PACKET sockets"
+    )]
+    System {
+        interface: String,
+        step: &'static str,
+        errno: Errno,
+    },
 }
 
 /// Reason why a loop ended before its application broke.
@@ -78,15 +108,28 @@ pub enum DriveError {
     /// The interface has another address than when the port was opened; other hosts still send to
     /// the old one.
     #[error("interface {interface} has changed its address from {was} to {is}: start again")]
-    AddressChanged { interface: String, was: MacAddr, is: MacAddr },
+    AddressChanged {
+        interface: String,
+        was: MacAddr,
+        is: MacAddr,
+    },
     /// The interface no longer receives frames as large as those that arrive.
     #[error(
         "the MTU of interface {interface} was lowered from {was} to {is} bytes, and larger frames come: start again"
     )]
-    MtuLowered { interface: String, was: usize, is: usize },
+    MtuLowered {
+        interface: String,
+        was: usize,
+        is: usize,
+    },
     /// The interface no longer sends frames of the size it took when the port was opened.
-    #[error("interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again")]
-    FrameTooLong { interface: String, frame_bytes: usize },
+    #[error(
+        "interface {interface} refuses a frame of {frame_bytes} bytes: its MTU was lowered; start again"
+    )]
+    FrameTooLong {
+        interface: String,
+        frame_bytes: usize,
+    },
     /// The next hop of the interface (the other end of a veth, or a queueing discipline) takes no
     /// frames of full length.
     #[error(
@@ -106,9 +149,17 @@ pub enum DriveError {
     )]
     NothingLeaves { interface: String, lasts: Duration },
     #[error("no frame leaves over UDP on {interface} for {lasts:.1?} ({errno}): {}", refusal_help(interface, *errno))]
-    Refused { interface: String, errno: Errno, lasts: Duration },
+    Refused {
+        interface: String,
+        errno: Errno,
+        lasts: Duration,
+    },
     #[error("cannot {step} on {interface} ({errno}): check it with `ip -s link show {interface}`")]
-    System { interface: String, step: &'static str, errno: Errno },
+    System {
+        interface: String,
+        step: &'static str,
+        errno: Errno,
+    },
 }
 
 impl OpenError {
@@ -117,14 +168,22 @@ impl OpenError {
         match errno {
             SystemErrno::EPERM | SystemErrno::EACCES => OpenError::Permission { interface },
             errno if is_away(errno) => OpenError::Down { interface },
-            errno => OpenError::System { interface, step, errno: Errno::new(errno) },
+            errno => OpenError::System {
+                interface,
+                step,
+                errno: Errno::new(errno),
+            },
         }
     }
 }
 
 impl DriveError {
     pub(super) fn new(interface: &str, step: &'static str, errno: SystemErrno) -> Self {
-        DriveError::System { interface: interface.to_owned(), step, errno: Errno::new(errno) }
+        DriveError::System {
+            interface: interface.to_owned(),
+            step,
+            errno: Errno::new(errno),
+        }
     }
 }
 
@@ -141,21 +200,32 @@ fn permission_help(is_root: bool) -> &'static str {
 
 fn refusal_help(interface: &str, errno: Errno) -> String {
     match errno.0 {
-        SystemErrno::EPERM | SystemErrno::EACCES => "see the rules on the way out (`nft list ruleset`)".to_owned(),
-        SystemErrno::ECONNREFUSED => "the process there has ended, or a firewall answers for it".to_owned(),
+        SystemErrno::EPERM | SystemErrno::EACCES => {
+            "see the rules on the way out (`nft list ruleset`)".to_owned()
+        }
+        SystemErrno::ECONNREFUSED => {
+            "the process there has ended, or a firewall answers for it".to_owned()
+        }
         _ => format!("see `ip -4 address show dev {interface}` and `ip -4 route`"),
     }
 }
 
 fn first_hop_help(interface: &str, passes: usize) -> String {
     match passes {
-        0 => format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`"),
-        _ => format!("`ip link set {interface} mtu {passes}`, the same on all hosts, or send with --mtu {passes}"),
+        0 => {
+            format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`")
+        }
+        _ => format!(
+            "`ip link set {interface} mtu {passes}`, the same on all hosts, or send with --mtu {passes}"
+        ),
     }
 }
 
 pub(super) fn is_away(errno: SystemErrno) -> bool {
-    matches!(errno, SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO)
+    matches!(
+        errno,
+        SystemErrno::ENETDOWN | SystemErrno::ENODEV | SystemErrno::ENXIO
+    )
 }
 
 #[cfg(test)]
@@ -165,9 +235,18 @@ mod tests {
     #[test]
     fn a_missing_privilege_is_named() {
         let error = OpenError::new("eth0", "open a packet socket", SystemErrno::EPERM).to_string();
-        assert!(error.starts_with("raw Ethernet on eth0 is not permitted: "), "{error}");
+        assert!(
+            error.starts_with("raw Ethernet on eth0 is not permitted: "),
+            "{error}"
+        );
         let user = permission_help(false);
-        assert!(user.contains("run as root") && user.contains("setcap cap_net_raw+ep"), "{user}");
-        assert!(permission_help(true).contains("--cap-add NET_RAW") && !permission_help(true).contains("setcap"));
+        assert!(
+            user.contains("run as root") && user.contains("setcap cap_net_raw+ep"),
+            "{user}"
+        );
+        assert!(
+            permission_help(true).contains("--cap-add NET_RAW")
+                && !permission_help(true).contains("setcap")
+        );
     }
 }

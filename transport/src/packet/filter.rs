@@ -1,12 +1,14 @@
 //! The BPF filter by which the kernel passes only this program's frames to its socket.
 //!
-//! Classic BPF: McCanne & Jacobson 1993; the Linux extensions used here (`SKF_AD_*`): kernel documentation,
-//! `networking/filter`.
+//! Classic BPF: McCanne & Jacobson 1993; the Linux extensions used here (`SKF_AD_*`): kernel
+//! documentation, `networking/filter`.
 
 use super::Interface;
 use crate::MacAddr;
 use crate::wire::EtherType;
-use libc::{BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter};
+use libc::{
+    BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
+};
 use std::net::SocketAddrV4;
 
 const DESTINATION_HEAD: u32 = 0;
@@ -23,9 +25,16 @@ const REJECT: u32 = 0;
 /// interface wanted the frame, it marks it with the packet type "for another host": so that type is
 /// rejected, whatever the MAC address. If one did, the frame belongs to that interface but is also
 /// given to sockets on the card, as is a frame of a bond or team to sockets on its port.
-pub(super) fn program(ether_type: EtherType, interface: &Interface, groups: &[MacAddr]) -> Vec<sock_filter> {
+pub(super) fn program(
+    ether_type: EtherType,
+    interface: &Interface,
+    groups: &[MacAddr],
+) -> Vec<sock_filter> {
     let own = std::iter::once(interface.mac);
-    let addresses: Vec<MacAddr> = own.chain(groups.iter().copied()).chain([MacAddr::BROADCAST]).collect();
+    let addresses: Vec<MacAddr> = own
+        .chain(groups.iter().copied())
+        .chain([MacAddr::BROADCAST])
+        .collect();
     let mut code = Vec::new();
     code.push(load(BPF_H, ETHER_TYPE));
     code.extend(unless_equal_reject(ether_type.number().into()));
@@ -50,8 +59,8 @@ pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
     code
 }
 
-/// Builds the program of a socket of UDP: datagrams but those from one address. Such a program sees them from
-/// the header of UDP on.
+/// Builds the program of a socket of UDP: datagrams but those from one address. Such a program sees
+/// them from the header of UDP on.
 pub(super) fn but_from(source: SocketAddrV4) -> Vec<sock_filter> {
     const IP_SOURCE: u32 = 12;
     vec![
@@ -123,8 +132,13 @@ mod tests {
         interface: u32,
     }
 
-    const OWN: Given =
-        Given { to: MAC, ether_type: 0x88b5, packet_type: libc::PACKET_HOST, tagged: false, interface: CARD };
+    const OWN: Given = Given {
+        to: MAC,
+        ether_type: 0x88b5,
+        packet_type: libc::PACKET_HOST,
+        tagged: false,
+        interface: CARD,
+    };
 
     impl Given {
         /// Returns the value that a load of `bytes` bytes puts into the accumulator.
@@ -136,14 +150,21 @@ mod tests {
                 SKF_AD_IFINDEX => return self.interface,
                 _ => {}
             }
-            let bytes = [&self.to.octets()[..], &[0; 6], &self.ether_type.to_be_bytes()].concat();
+            let bytes = [
+                &self.to.octets()[..],
+                &[0; 6],
+                &self.ether_type.to_be_bytes(),
+            ]
+            .concat();
             let length = match code & 0x18 {
                 BPF_W => 4,
                 BPF_H => 2,
                 _ => 1,
             };
             let at = offset as usize;
-            bytes[at..at + length].iter().fold(0, |sum, byte| sum << 8 | u32::from(*byte))
+            bytes[at..at + length]
+                .iter()
+                .fold(0, |sum, byte| sum << 8 | u32::from(*byte))
         }
     }
 
@@ -158,16 +179,28 @@ mod tests {
             } else if code & 0x07 == BPF_LD {
                 accumulator = given.load(code, k);
             } else {
-                let holds = if code & 0xf0 == BPF_JEQ { accumulator == k } else { accumulator > k };
+                let holds = if code & 0xf0 == BPF_JEQ {
+                    accumulator == k
+                } else {
+                    accumulator > k
+                };
                 at += usize::from(if holds { jt } else { jf });
             }
         }
     }
 
     fn programs() -> [Vec<sock_filter>; 2] {
-        let card = Interface { name: "eth0".to_owned(), index: CARD, mac: MAC, mtu_bytes: 1500 };
+        let card = Interface {
+            name: "eth0".to_owned(),
+            index: CARD,
+            mac: MAC,
+            mtu_bytes: 1500,
+        };
         let whole = program(EtherType::DEFAULT, &card, &[GROUP]);
-        let compares = whole.iter().position(|one| one.k == extension(SKF_AD_IFINDEX)).expect("it compares");
+        let compares = whole
+            .iter()
+            .position(|one| one.k == extension(SKF_AD_IFINDEX))
+            .expect("it compares");
         // One load, and a comparison of two instructions.
         let without = [&whole[..compares], &whole[compares + 3..]].concat();
         [whole, without]
@@ -177,11 +210,23 @@ mod tests {
     fn frames_of_a_vlan_or_bond_above_the_card_are_recognised_by_their_interface_alone() {
         let [whole, without] = programs();
         for to in [MAC, GROUP, MacAddr::BROADCAST] {
-            let packet_type = if to == MAC { libc::PACKET_HOST } else { libc::PACKET_MULTICAST };
-            let own = Given { to, packet_type, ..OWN };
+            let packet_type = if to == MAC {
+                libc::PACKET_HOST
+            } else {
+                libc::PACKET_MULTICAST
+            };
+            let own = Given {
+                to,
+                packet_type,
+                ..OWN
+            };
             assert!(takes(&whole, own) && takes(&without, own), "{to}");
-            // `__netif_receive_skb_core` has taken the tag off, and handed the frame to the VLAN's interface first.
-            let above = Given { interface: ABOVE, ..own };
+            // `__netif_receive_skb_core` has taken the tag off, and handed the frame to the VLAN's
+            // interface first.
+            let above = Given {
+                interface: ABOVE,
+                ..own
+            };
             assert!(takes(&without, above), "nothing else shows whose it is");
             assert!(!takes(&whole, above), "{to}");
         }
@@ -190,9 +235,27 @@ mod tests {
     #[test]
     fn frames_with_foreign_tags_or_of_other_types_are_dropped() {
         let [whole, _] = programs();
-        let other = Given { to: MacAddr::new(2, 0, 0, 0, 0, 2), packet_type: libc::PACKET_MULTICAST, ..OWN };
-        let elsewhere = Given { packet_type: libc::PACKET_OTHERHOST, ..OWN };
-        let non_members = [other, elsewhere, Given { tagged: true, ..OWN }, Given { ether_type: 0x0800, ..OWN }];
+        let other = Given {
+            to: MacAddr::new(2, 0, 0, 0, 0, 2),
+            packet_type: libc::PACKET_MULTICAST,
+            ..OWN
+        };
+        let elsewhere = Given {
+            packet_type: libc::PACKET_OTHERHOST,
+            ..OWN
+        };
+        let non_members = [
+            other,
+            elsewhere,
+            Given {
+                tagged: true,
+                ..OWN
+            },
+            Given {
+                ether_type: 0x0800,
+                ..OWN
+            },
+        ];
         assert_eq!(non_members.map(|one| takes(&whole, one)), [false; 4]);
     }
 }

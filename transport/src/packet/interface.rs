@@ -12,7 +12,9 @@ use super::error::Errno;
 use super::udp::{IP_UDP_BYTES, Over, address_of, mac_of};
 use crate::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
-use nix::sys::socket::{AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, send, socket};
+use nix::sys::socket::{
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, send, socket,
+};
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
@@ -69,15 +71,18 @@ impl Interface {
     ///
     /// See [`InterfaceError`].
     pub fn find(name: Option<&str>) -> Result<Interface, InterfaceError> {
-        let all = all().map_err(|errno| InterfaceError::Unlisted { errno: Errno::new(errno) })?;
+        let all = all().map_err(|errno| InterfaceError::Unlisted {
+            errno: Errno::new(errno),
+        })?;
         match name {
             Some(name) => Self::named(name, &all),
             None => Self::only(&all),
         }
     }
 
-    /// Finds the interface like [`find`](Interface::find), for a carrier. Over UDP it has an IPv4 address, which
-    /// the result has in place of its MAC address, and need not be of Ethernet; its MTU is that of frames in datagrams.
+    /// Finds the interface like [`find`](Interface::find), for a carrier. Over UDP it has an IPv4
+    /// address, which the result has in place of its MAC address, and need not be of Ethernet; its
+    /// MTU is that of frames in datagrams.
     ///
     /// # Errors
     /// See [`InterfaceError`].
@@ -85,38 +90,73 @@ impl Interface {
         if !over.is_udp() {
             return Interface::find(name);
         }
-        let all = all().map_err(|errno| InterfaceError::Unlisted { errno: Errno::new(errno) })?;
+        let all = all().map_err(|errno| InterfaceError::Unlisted {
+            errno: Errno::new(errno),
+        })?;
         let addresses = ipv4_addresses();
         let link = match name {
             Some(name) => Self::up(Self::on(name, &all)?)?,
             None => {
-                let having = |link: &&LinkInfo| addresses.iter().any(|(name, _)| *name == link.name);
+                let having =
+                    |link: &&LinkInfo| addresses.iter().any(|(name, _)| *name == link.name);
                 let with_address: Vec<LinkInfo> = all.iter().filter(having).cloned().collect();
                 // Without any, the reason is that of the interface that would be taken.
-                let found =
-                    Self::only(if with_address.iter().any(LinkInfo::is_ethernet) { &with_address } else { &all })?;
-                all.iter().find(|link| link.index == found.index).expect("it is one of them")
+                let found = Self::only(if with_address.iter().any(LinkInfo::is_ethernet) {
+                    &with_address
+                } else {
+                    &all
+                })?;
+                all.iter()
+                    .find(|link| link.index == found.index)
+                    .expect("it is one of them")
             }
         };
-        let mut own = addresses.iter().filter(|(name, _)| *name == link.name).map(|(_, address)| *address);
+        let mut own = addresses
+            .iter()
+            .filter(|(name, _)| *name == link.name)
+            .map(|(_, address)| *address);
         let address = match name.and_then(addresses_in) {
             Some(is_meant) => own.find(|address| is_meant(IpAddr::V4(*address))),
             None => own.next(),
         };
-        let address = address.ok_or_else(|| InterfaceError::NoAddress { name: link.name.clone() })?;
-        let port = if let Over::Udp { port: Some(port), .. } = over { port } else { u16::MAX };
+        let address = address.ok_or_else(|| InterfaceError::NoAddress {
+            name: link.name.clone(),
+        })?;
+        let port = if let Over::Udp {
+            port: Some(port), ..
+        } = over
+        {
+            port
+        } else {
+            u16::MAX
+        };
         let mac = mac_of(SocketAddrV4::new(address, port)).expect("a port of the range");
-        Ok(Interface { mac, mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES), ..Self::of(link) })
+        Ok(Interface {
+            mac,
+            mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES),
+            ..Self::of(link)
+        })
     }
 
-    /// Returns the bits of the prefix of its IPv4 address, which it has over UDP; `None` if it has no other hosts.
+    /// Returns the bits of the prefix of its IPv4 address, which it has over UDP; `None` if it has
+    /// no other hosts.
     pub fn prefix_bits(&self) -> Option<u8> {
         let own = address_of(self.mac)?;
         let is_own = |one: &InterfaceAddress| {
-            let ip = one.address.as_ref().and_then(|address| address.as_sockaddr_in()).map(SockaddrIn::ip);
+            let ip = one
+                .address
+                .as_ref()
+                .and_then(|address| address.as_sockaddr_in())
+                .map(SockaddrIn::ip);
             one.interface_name == self.name && ip == Some(*own.ip())
         };
-        let mask = getifaddrs().into_iter().flatten().find(is_own)?.netmask?.as_sockaddr_in()?.ip();
+        let mask = getifaddrs()
+            .into_iter()
+            .flatten()
+            .find(is_own)?
+            .netmask?
+            .as_sockaddr_in()?
+            .ip();
         Some(mask.to_bits().leading_ones() as u8).filter(|bits| (1..32).contains(bits))
     }
 
@@ -124,7 +164,10 @@ impl Interface {
     /// that interface receives the frames that arrive here.
     pub fn port_of(&self) -> Option<(String, String)> {
         let all = all().ok()?;
-        let own = all.iter().find(|link| link.index == self.index).filter(|link| link.is_port())?;
+        let own = all
+            .iter()
+            .find(|link| link.index == self.index)
+            .filter(|link| link.is_port())?;
         let master = all.iter().find(|link| Some(link.index) == own.master)?;
         Some((master.name.clone(), own.port_kind.clone()))
     }
@@ -132,31 +175,51 @@ impl Interface {
     fn named(name: &str, all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
         let found = Self::on(name, all)?;
         if !found.is_ethernet() {
-            return Err(InterfaceError::NotEthernet { name: found.name.clone() });
+            return Err(InterfaceError::NotEthernet {
+                name: found.name.clone(),
+            });
         }
         Ok(Self::of(Self::up(found)?))
     }
 
     fn up(found: &LinkInfo) -> Result<&LinkInfo, InterfaceError> {
-        if found.has(libc::IFF_UP) { Ok(found) } else { Err(InterfaceError::Down { name: found.name.clone() }) }
+        if found.has(libc::IFF_UP) {
+            Ok(found)
+        } else {
+            Err(InterfaceError::Down {
+                name: found.name.clone(),
+            })
+        }
     }
 
     fn on<'a>(name: &str, all: &'a [LinkInfo]) -> Result<&'a LinkInfo, InterfaceError> {
         match &meant(name, all)[..] {
             [] => {
                 let known = names(all.iter().filter(|link| link.is_ethernet()));
-                Err(InterfaceError::Unknown { name: name.to_owned(), known })
+                Err(InterfaceError::Unknown {
+                    name: name.to_owned(),
+                    known,
+                })
             }
             [found] => Ok(*found),
-            several => Err(InterfaceError::Ambiguous { usable: names(several.iter().copied()) }),
+            several => Err(InterfaceError::Ambiguous {
+                usable: names(several.iter().copied()),
+            }),
         }
     }
 
     fn only(all: &[LinkInfo]) -> Result<Interface, InterfaceError> {
-        let mut usable: Vec<_> = all.iter().filter(|link| link.has(libc::IFF_UP) && link.is_ethernet()).collect();
-        // These are ignored as long as there is another interface: a port, whose frames another interface receives;
-        // an interface without a link; a bridge that leads only to containers.
-        let worse: [fn(&LinkInfo) -> bool; 3] = [LinkInfo::is_port, |link| !link.has(libc::IFF_LOWER_UP), leads_inside];
+        let mut usable: Vec<_> = all
+            .iter()
+            .filter(|link| link.has(libc::IFF_UP) && link.is_ethernet())
+            .collect();
+        // These are ignored as long as there is another interface: a port, whose frames another
+        // interface receives; an interface without a link; a bridge that leads only to containers.
+        let worse: [fn(&LinkInfo) -> bool; 3] = [
+            LinkInfo::is_port,
+            |link| !link.has(libc::IFF_LOWER_UP),
+            leads_inside,
+        ];
         for is_worse in worse {
             if usable.len() > 1 && usable.iter().any(|link| !is_worse(link)) {
                 usable.retain(|link| !is_worse(link));
@@ -165,12 +228,19 @@ impl Interface {
         match usable[..] {
             [] => Err(InterfaceError::NoneUsable { known: names(all) }),
             [link] => Ok(Self::of(link)),
-            _ => Err(InterfaceError::Ambiguous { usable: names(usable) }),
+            _ => Err(InterfaceError::Ambiguous {
+                usable: names(usable),
+            }),
         }
     }
 
     fn of(link: &LinkInfo) -> Interface {
-        Interface { name: link.name.clone(), index: link.index, mac: link.mac, mtu_bytes: link.mtu_bytes }
+        Interface {
+            name: link.name.clone(),
+            index: link.index,
+            mac: link.mac,
+            mtu_bytes: link.mtu_bytes,
+        }
     }
 }
 
@@ -179,7 +249,9 @@ fn leads_inside(link: &LinkInfo) -> bool {
 }
 
 fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
-    let of = |is_meant: &dyn Fn(&LinkInfo) -> bool| all.iter().filter(|link| is_meant(link)).collect::<Vec<_>>();
+    let of = |is_meant: &dyn Fn(&LinkInfo) -> bool| {
+        all.iter().filter(|link| is_meant(link)).collect::<Vec<_>>()
+    };
     // `ip link` appends the underlying interface to the name.
     let name = word.split_once('@').map_or(word, |(name, _)| name);
     let named = of(&|link| link.name == name || link.other_names.iter().any(|other| other == name));
@@ -189,20 +261,28 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     if let Some(mac) = mac_in(word) {
         let mut found = of(&|link| link.mac == mac && link.is_ethernet());
         // Interfaces built on others share their address; the card is meant.
-        for is_made in [LinkInfo::is_port as fn(&LinkInfo) -> bool, |link| link.kind == "vlan"] {
+        for is_made in [LinkInfo::is_port as fn(&LinkInfo) -> bool, |link| {
+            link.kind == "vlan"
+        }] {
             if found.iter().any(|link| !is_made(link)) {
                 found.retain(|link| !is_made(link));
             }
         }
         return found;
     }
-    let Some(is_wanted) = addresses_in(word) else { return Vec::new() };
+    let Some(is_wanted) = addresses_in(word) else {
+        return Vec::new();
+    };
     let addresses = getifaddrs().into_iter().flatten();
     let having: Vec<String> = addresses
         .filter(|one| {
             let address = one.address.as_ref();
-            let own4 = address.and_then(|address| address.as_sockaddr_in()).map(|own| IpAddr::V4(own.ip()));
-            let own6 = address.and_then(|address| address.as_sockaddr_in6()).map(|own| IpAddr::V6(own.ip()));
+            let own4 = address
+                .and_then(|address| address.as_sockaddr_in())
+                .map(|own| IpAddr::V4(own.ip()));
+            let own6 = address
+                .and_then(|address| address.as_sockaddr_in6())
+                .map(|own| IpAddr::V6(own.ip()));
             own4.or(own6).is_some_and(&is_wanted)
         })
         .map(|one| one.interface_name)
@@ -212,14 +292,20 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
 
 fn ipv4_addresses() -> Vec<(String, Ipv4Addr)> {
     let addresses = getifaddrs().into_iter().flatten();
-    let of_ipv4 = |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));
+    let of_ipv4 =
+        |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));
     addresses.filter_map(of_ipv4).collect()
 }
 
 /// Parses an IP address, or a network as `10.1.0.0/16`; returns whether an address is meant.
 fn addresses_in(word: &str) -> Option<impl Fn(IpAddr) -> bool> {
-    let (address, length) = word.split_once('/').map_or((word, None), |(address, length)| (address, Some(length)));
-    let (wanted, length) = (address.parse::<IpAddr>().ok()?, length.map(str::parse::<u32>).transpose().ok()?);
+    let (address, length) = word
+        .split_once('/')
+        .map_or((word, None), |(address, length)| (address, Some(length)));
+    let (wanted, length) = (
+        address.parse::<IpAddr>().ok()?,
+        length.map(str::parse::<u32>).transpose().ok()?,
+    );
     let network = move |address: IpAddr| {
         let (bits, all) = match address {
             IpAddr::V4(address) => (u128::from(address.to_bits()), 32_u32),
@@ -235,8 +321,14 @@ fn addresses_in(word: &str) -> Option<impl Fn(IpAddr) -> bool> {
 /// Parses a MAC address: six bytes separated by colons or hyphens, or preceded by the hardware type
 /// as in `BOOTIF=01-52-54-00-12-34-56`.
 fn mac_in(word: &str) -> Option<MacAddr> {
-    let bytes: Option<Vec<u8>> =
-        word.split([':', '-']).map(|part| u8::from_str_radix(part, 16).ok().filter(|_| part.len() == 2)).collect();
+    let bytes: Option<Vec<u8>> = word
+        .split([':', '-'])
+        .map(|part| {
+            u8::from_str_radix(part, 16)
+                .ok()
+                .filter(|_| part.len() == 2)
+        })
+        .collect();
     match bytes?[..] {
         [a, b, c, d, e, f] | [1, a, b, c, d, e, f] => Some(MacAddr::new(a, b, c, d, e, f)),
         _ => None,
@@ -258,7 +350,11 @@ fn others(names: &[String]) -> String {
 }
 
 fn among(names: &[String]) -> String {
-    if names.is_empty() { String::new() } else { format!(" among {}", names.join(", ")) }
+    if names.is_empty() {
+        String::new()
+    } else {
+        format!(" among {}", names.join(", "))
+    }
 }
 
 const ALIGNMENT: usize = 4;
@@ -316,14 +412,20 @@ pub(super) fn all() -> nix::Result<Vec<LinkInfo>> {
 /// Whether the interface is on and has a link at this moment. `IFF_RUNNING`, as ioctl(2) reports
 /// it, may lag by a second.
 pub(super) fn has_link(index: u32) -> bool {
-    let is_it = |link: &LinkInfo| link.index == index && link.has(libc::IFF_UP) && link.has(libc::IFF_LOWER_UP);
+    let is_it = |link: &LinkInfo| {
+        link.index == index && link.has(libc::IFF_UP) && link.has(libc::IFF_LOWER_UP)
+    };
     all().is_ok_and(|links| links.iter().any(is_it))
 }
 
 /// Reads an interface's counters of received and sent bytes over a netlink `socket`; `None` if the
-/// kernel refuses, or the thread's own namespace has another interface of that index: a port may come
-/// from a server in another one.
-pub(super) fn passed_bytes(socket: BorrowedFd, interface: &Interface, answer: &mut [u8]) -> Option<[u64; 2]> {
+/// kernel refuses, or the thread's own namespace has another interface of that index: a port may
+/// come from a server in another one.
+pub(super) fn passed_bytes(
+    socket: BorrowedFd,
+    interface: &Interface,
+    answer: &mut [u8],
+) -> Option<[u64; 2]> {
     let mut request = request();
     request[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
     request[HEADER_BYTES + 4..HEADER_BYTES + 8].copy_from_slice(&interface.index.to_ne_bytes());
@@ -335,17 +437,26 @@ pub(super) fn passed_bytes(socket: BorrowedFd, interface: &Interface, answer: &m
 
 fn counted_bytes(answer: &[u8], mac: MacAddr) -> Option<[u64; 2]> {
     let is_link = u16_at(answer, 4) == Some(libc::RTM_NEWLINK);
-    let body = answer.get(HEADER_BYTES..u32_at(answer, 0)? as usize).filter(|_| is_link)?;
-    let attribute = |wanted: u16| attributes(body.get(LINK_BYTES..)?).find(|(kind, _)| *kind == wanted);
-    let (_, stats) =
-        attribute(libc::IFLA_ADDRESS).filter(|(_, address)| *address == mac.octets()).and(attribute(STATS64))?;
+    let body = answer
+        .get(HEADER_BYTES..u32_at(answer, 0)? as usize)
+        .filter(|_| is_link)?;
+    let attribute =
+        |wanted: u16| attributes(body.get(LINK_BYTES..)?).find(|(kind, _)| *kind == wanted);
+    let (_, stats) = attribute(libc::IFLA_ADDRESS)
+        .filter(|(_, address)| *address == mac.octets())
+        .and(attribute(STATS64))?;
     let number = |at: usize| Some(u64::from_ne_bytes(stats.get(at..at + 8)?.try_into().ok()?));
     // Behind the numbers of packets.
     Some([number(16)?, number(24)?])
 }
 
 pub(super) fn netlink() -> nix::Result<OwnedFd> {
-    socket(AddressFamily::Netlink, SockType::Raw, SockFlag::SOCK_CLOEXEC, SockProtocol::NetlinkRoute)
+    socket(
+        AddressFamily::Netlink,
+        SockType::Raw,
+        SockFlag::SOCK_CLOEXEC,
+        SockProtocol::NetlinkRoute,
+    )
 }
 
 fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
@@ -358,16 +469,22 @@ fn request() -> [u8; HEADER_BYTES + LINK_BYTES] {
 
 fn read(mut answer: &[u8], links: &mut Vec<LinkInfo>) -> nix::Result<bool> {
     while let (Some(length), Some(kind)) = (u32_at(answer, 0), u16_at(answer, 4)) {
-        let Some(body) = answer.get(HEADER_BYTES..length as usize) else { break };
+        let Some(body) = answer.get(HEADER_BYTES..length as usize) else {
+            break;
+        };
         match libc::c_int::from(kind) {
             libc::NLMSG_DONE => return Ok(true),
             libc::NLMSG_ERROR => {
-                return Err(nix::errno::Errno::from_raw(u32_at(body, 0).map_or(0, |error| -(error as i32))));
+                return Err(nix::errno::Errno::from_raw(
+                    u32_at(body, 0).map_or(0, |error| -(error as i32)),
+                ));
             }
             _ if kind == libc::RTM_NEWLINK => links.extend(link(body)),
             _ => {}
         }
-        answer = answer.get((length as usize).next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        answer = answer
+            .get((length as usize).next_multiple_of(ALIGNMENT)..)
+            .unwrap_or_default();
     }
     Ok(false)
 }
@@ -412,13 +529,18 @@ fn attributes(mut bytes: &[u8]) -> impl Iterator<Item = (u16, &[u8])> {
     std::iter::from_fn(move || {
         let (length, kind) = (usize::from(u16_at(bytes, 0)?), u16_at(bytes, 2)?);
         let value = bytes.get(ALIGNMENT..length)?;
-        bytes = bytes.get(length.next_multiple_of(ALIGNMENT)..).unwrap_or_default();
+        bytes = bytes
+            .get(length.next_multiple_of(ALIGNMENT)..)
+            .unwrap_or_default();
         Some((kind & TYPE_MASK, value))
     })
 }
 
 fn text(value: &[u8]) -> String {
-    let end = value.iter().position(|&byte| byte == 0).unwrap_or(value.len());
+    let end = value
+        .iter()
+        .position(|&byte| byte == 0)
+        .unwrap_or(value.len());
     String::from_utf8_lossy(&value[..end]).into_owned()
 }
 
@@ -436,8 +558,14 @@ mod tests {
 
     #[test]
     fn where_the_kernel_lists_nothing_what_may_forbid_it_is_named() {
-        let text = InterfaceError::Unlisted { errno: Errno::new(nix::errno::Errno::EAFNOSUPPORT) }.to_string();
-        assert!(text.contains("AF_NETLINK") && text.contains("RestrictAddressFamilies="), "{text}");
+        let text = InterfaceError::Unlisted {
+            errno: Errno::new(nix::errno::Errno::EAFNOSUPPORT),
+        }
+        .to_string();
+        assert!(
+            text.contains("AF_NETLINK") && text.contains("RestrictAddressFamilies="),
+            "{text}"
+        );
     }
 
     #[test]
@@ -454,9 +582,17 @@ mod tests {
             ("::/0", "fd00::7", true),
             ("fd00::/65", "fd00:0:0:0:8000::7", false),
         ] {
-            assert_eq!(addresses_in(word).expect(word)(own(address)), is_meant, "{address} by {word}");
+            assert_eq!(
+                addresses_in(word).expect(word)(own(address)),
+                is_meant,
+                "{address} by {word}"
+            );
         }
-        assert!(["10.1.0.0/33", "10.1.0.0/", "eth0/3", "10.1.0.0/-1"].iter().all(|word| addresses_in(word).is_none()));
+        assert!(
+            ["10.1.0.0/33", "10.1.0.0/", "eth0/3", "10.1.0.0/-1"]
+                .iter()
+                .all(|word| addresses_in(word).is_none())
+        );
     }
 
     fn link(index: u32, name: &str, last: u8) -> LinkInfo {
@@ -472,42 +608,112 @@ mod tests {
     }
 
     fn chosen(all: &[LinkInfo]) -> Result<String, String> {
-        Interface::only(all).map(|found| found.name).map_err(|error| error.to_string())
+        Interface::only(all)
+            .map(|found| found.name)
+            .map_err(|error| error.to_string())
     }
 
     #[test]
     fn an_interface_whose_frames_another_takes_is_no_candidate() {
-        let bridge = LinkInfo { kind: "bridge".to_owned(), ..link(1, "br0", 1) };
-        let port = |index, name| LinkInfo { master: Some(1), port_kind: "bridge".to_owned(), ..link(index, name, 2) };
-        assert_eq!(chosen(&[bridge.clone(), port(2, "eth0"), port(3, "vnet0")]).as_deref(), Ok("br0"));
-        let bond = LinkInfo { kind: "bond".to_owned(), ..link(4, "bond0", 2) };
-        let slave = |index, name| LinkInfo { master: Some(4), port_kind: "bond".to_owned(), ..link(index, name, 2) };
-        assert_eq!(chosen(&[slave(5, "eno1"), slave(6, "eno2"), bond]).as_deref(), Ok("bond0"));
-        let blue = LinkInfo { master: Some(7), port_kind: "vrf".to_owned(), ..link(5, "eno1", 3) };
-        assert_eq!(chosen(&[blue, port(2, "veth12")]).as_deref(), Ok("eno1"), "a VRF takes no frames");
-        let docker = LinkInfo { name: "docker0".to_owned(), ..bridge };
+        let bridge = LinkInfo {
+            kind: "bridge".to_owned(),
+            ..link(1, "br0", 1)
+        };
+        let port = |index, name| LinkInfo {
+            master: Some(1),
+            port_kind: "bridge".to_owned(),
+            ..link(index, name, 2)
+        };
+        assert_eq!(
+            chosen(&[bridge.clone(), port(2, "eth0"), port(3, "vnet0")]).as_deref(),
+            Ok("br0")
+        );
+        let bond = LinkInfo {
+            kind: "bond".to_owned(),
+            ..link(4, "bond0", 2)
+        };
+        let slave = |index, name| LinkInfo {
+            master: Some(4),
+            port_kind: "bond".to_owned(),
+            ..link(index, name, 2)
+        };
+        assert_eq!(
+            chosen(&[slave(5, "eno1"), slave(6, "eno2"), bond]).as_deref(),
+            Ok("bond0")
+        );
+        let blue = LinkInfo {
+            master: Some(7),
+            port_kind: "vrf".to_owned(),
+            ..link(5, "eno1", 3)
+        };
+        assert_eq!(
+            chosen(&[blue, port(2, "veth12")]).as_deref(),
+            Ok("eno1"),
+            "a VRF takes no frames"
+        );
+        let docker = LinkInfo {
+            name: "docker0".to_owned(),
+            ..bridge
+        };
         let card = link(9, "eno1", 9);
-        assert_eq!(chosen(&[docker.clone(), port(2, "veth12"), card.clone()]).as_deref(), Ok("eno1"));
-        assert_eq!(chosen(&[docker]).as_deref(), Ok("docker0"), "there is no other");
-        let unplugged = LinkInfo { flags: libc::IFF_UP as u32, ..link(3, "eno2", 3) };
+        assert_eq!(
+            chosen(&[docker.clone(), port(2, "veth12"), card.clone()]).as_deref(),
+            Ok("eno1")
+        );
+        assert_eq!(
+            chosen(&[docker]).as_deref(),
+            Ok("docker0"),
+            "there is no other"
+        );
+        let unplugged = LinkInfo {
+            flags: libc::IFF_UP as u32,
+            ..link(3, "eno2", 3)
+        };
         assert_eq!(chosen(&[card.clone(), unplugged]).as_deref(), Ok("eno1"));
         let several = chosen(&[card, link(4, "eno3", 4)]).expect_err("which?");
-        assert!(several.contains("eno1, eno3") && several.contains("-i"), "{several}");
+        assert!(
+            several.contains("eno1, eno3") && several.contains("-i"),
+            "{several}"
+        );
     }
 
     #[test]
     fn an_interface_is_found_by_each_of_its_names_and_by_its_address() {
-        let card = LinkInfo { other_names: vec!["enp1s0".to_owned()], ..link(1, "eth0", 1) };
-        let above = LinkInfo { kind: "vlan".to_owned(), ..link(2, "eth0.7", 1) };
+        let card = LinkInfo {
+            other_names: vec!["enp1s0".to_owned()],
+            ..link(1, "eth0", 1)
+        };
+        let above = LinkInfo {
+            kind: "vlan".to_owned(),
+            ..link(2, "eth0.7", 1)
+        };
         let all = [card, above, link(3, "eth1", 3)];
-        let found = |word| Interface::named(word, &all).map(|found| found.name).map_err(|error| error.to_string());
-        for word in ["eth0", "eth0@if3", "enp1s0", "02:00:00:00:00:01", "02-00-00-00-00-01", "01-02-00-00-00-00-01"] {
+        let found = |word| {
+            Interface::named(word, &all)
+                .map(|found| found.name)
+                .map_err(|error| error.to_string())
+        };
+        for word in [
+            "eth0",
+            "eth0@if3",
+            "enp1s0",
+            "02:00:00:00:00:01",
+            "02-00-00-00-00-01",
+            "01-02-00-00-00-00-01",
+        ] {
             assert_eq!(found(word).as_deref(), Ok("eth0"), "{word}");
         }
         assert_eq!(found("eth0.7@eth0").as_deref(), Ok("eth0.7"));
         let unknown = found("ETH0").expect_err("names have case");
-        assert!(unknown.contains("no interface ETH0") && unknown.contains("eth0"), "{unknown}");
-        assert!(found("02:00:00:00:00:09").is_err() && found("01-02-03").is_err() && found("10.255.0.1").is_err());
+        assert!(
+            unknown.contains("no interface ETH0") && unknown.contains("eth0"),
+            "{unknown}"
+        );
+        assert!(
+            found("02:00:00:00:00:09").is_err()
+                && found("01-02-03").is_err()
+                && found("10.255.0.1").is_err()
+        );
     }
 
     fn attribute(kind: u16, value: &[u8]) -> Vec<u8> {
@@ -528,8 +734,16 @@ mod tests {
         head[2..4].copy_from_slice(&libc::ARPHRD_ETHER.to_ne_bytes());
         head[4..8].copy_from_slice(&7_u32.to_ne_bytes());
         head[8..12].copy_from_slice(&(libc::IFF_UP as u32).to_ne_bytes());
-        let names = [attribute(OTHER_NAME, b"enp1s0\0"), attribute(OTHER_NAME, b"lan\0")].concat();
-        let info = [attribute(INFO_KIND, b"veth\0"), attribute(INFO_SLAVE_KIND, b"bridge\0")].concat();
+        let names = [
+            attribute(OTHER_NAME, b"enp1s0\0"),
+            attribute(OTHER_NAME, b"lan\0"),
+        ]
+        .concat();
+        let info = [
+            attribute(INFO_KIND, b"veth\0"),
+            attribute(INFO_SLAVE_KIND, b"bridge\0"),
+        ]
+        .concat();
         let body = [
             head.to_vec(),
             attribute(libc::IFLA_IFNAME, b"eth0\0"),
@@ -540,7 +754,11 @@ mod tests {
             attribute(PROPERTIES | 0x8000, &names),
         ]
         .concat();
-        let answer = [message(libc::RTM_NEWLINK, &body), message(libc::NLMSG_DONE as u16, &[0; 4])].concat();
+        let answer = [
+            message(libc::RTM_NEWLINK, &body),
+            message(libc::NLMSG_DONE as u16, &[0; 4]),
+        ]
+        .concat();
         let mut links = Vec::new();
         assert_eq!(read(&answer, &mut links), Ok(true));
         let eth0 = LinkInfo {
@@ -563,8 +781,12 @@ mod tests {
         }
         let stats: Vec<u8> = (1_u64..=24).flat_map(u64::to_ne_bytes).collect();
         let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
-        let counted =
-            [head.to_vec(), attribute(libc::IFLA_ADDRESS, &mac.octets()), attribute(STATS64, &stats)].concat();
+        let counted = [
+            head.to_vec(),
+            attribute(libc::IFLA_ADDRESS, &mac.octets()),
+            attribute(STATS64, &stats),
+        ]
+        .concat();
         let counted = message(libc::RTM_NEWLINK, &counted);
         assert_eq!(counted_bytes(&counted, mac), Some([3, 4]));
         assert_eq!(counted_bytes(&counted, MacAddr::BROADCAST), None);

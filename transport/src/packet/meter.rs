@@ -36,7 +36,12 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn new() -> Option<Meter> {
         let (netlink, answer) = (netlink().ok()?, vec![0; ANSWER_BYTES]);
-        Some(Meter { netlink, answer, due_at: Instant::START, readings: LinkReadings::default() })
+        Some(Meter {
+            netlink,
+            answer,
+            due_at: Instant::START,
+            readings: LinkReadings::default(),
+        })
     }
 
     pub(super) fn readings(&self) -> LinkReadings {
@@ -48,8 +53,8 @@ impl Meter {
     }
 
     /// Reads the interface, and only then the port's counters: bytes that pass meanwhile count as
-    /// the port's own, never as those of others. Each frame has `ip_bytes` of headers of IP and UDP on the
-    /// wire, and those that have any are no IP packets of others.
+    /// the port's own, never as those of others. Each frame has `ip_bytes` of headers of IP and UDP
+    /// on the wire, and those that have any are no IP packets of others.
     pub(super) fn read(
         &mut self,
         now: Instant,
@@ -59,41 +64,65 @@ impl Meter {
     ) {
         self.due_at = now + INTERVAL;
         let passed = passed_bytes(self.netlink.as_fd(), interface, &mut self.answer);
-        let Some([received, sent]) = passed else { return };
+        let Some([received, sent]) = passed else {
+            return;
+        };
         let [received_ip, sent_ip] = passed_ip_bytes();
         let counters = counters();
         let reading = |all, ip, own_bytes: u64, frames: u64| {
             let own = own_bytes + frames * ip_bytes as u64;
-            let own_ip = if ip_bytes > 0 { own.saturating_sub(frames * ETHERNET_BYTES as u64) } else { 0 };
-            PassedBytes { all, own, ip: u64::saturating_sub(ip, own_ip) }
+            let own_ip = if ip_bytes > 0 {
+                own.saturating_sub(frames * ETHERNET_BYTES as u64)
+            } else {
+                0
+            };
+            PassedBytes {
+                all,
+                own,
+                ip: u64::saturating_sub(ip, own_ip),
+            }
         };
         let sent = reading(sent, sent_ip, counters.bytes_sent, counters.frames_sent);
-        let received = reading(received, received_ip, accepted_bytes(&counters), counters.kernel_accepted);
+        let received = reading(
+            received,
+            received_ip,
+            accepted_bytes(&counters),
+            counters.kernel_accepted,
+        );
         *self.readings.0.lock() = Some(LinkReading { sent, received });
     }
 }
 
-/// Returns the bytes that passed the filter in the kernel. Frames that still wait, or were dropped, count by the mean
-/// length.
+/// Returns the bytes that passed the filter in the kernel. Frames that still wait, or were dropped,
+/// count by the mean length.
 fn accepted_bytes(counters: &Counters) -> u64 {
-    let waiting = counters.kernel_accepted.saturating_sub(counters.frames_received);
+    let waiting = counters
+        .kernel_accepted
+        .saturating_sub(counters.frames_received);
     let mean = counters.bytes_received / counters.frames_received.max(1);
     counters.bytes_received + waiting * mean
 }
 
 /// Returns the bytes of IP packets received and sent in the calling thread's network namespace.
 fn passed_ip_bytes() -> [u64; 2] {
-    let read = |name: &str| fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default();
+    let read = |name: &str| {
+        fs::read_to_string(format!("/proc/thread-self/net/{name}")).unwrap_or_default()
+    };
     let (four, six) = (of_netstat(&read("netstat")), of_snmp6(&read("snmp6")));
     [four[0] + six[0], four[1] + six[1]]
 }
 
 fn of_netstat(text: &str) -> [u64; 2] {
     let mut lines = text.lines().filter_map(|line| line.strip_prefix("IpExt:"));
-    let (Some(names), Some(values)) = (lines.next(), lines.next()) else { return [0; 2] };
+    let (Some(names), Some(values)) = (lines.next(), lines.next()) else {
+        return [0; 2];
+    };
     let numbers = |wanted: &str| {
         let mut pairs = names.split_whitespace().zip(values.split_whitespace());
-        pairs.find(|(name, _)| *name == wanted).and_then(|(_, value)| value.parse().ok()).unwrap_or(0)
+        pairs
+            .find(|(name, _)| *name == wanted)
+            .and_then(|(_, value)| value.parse().ok())
+            .unwrap_or(0)
     };
     [numbers("InOctets"), numbers("OutOctets")]
 }
@@ -101,7 +130,9 @@ fn of_netstat(text: &str) -> [u64; 2] {
 fn of_snmp6(text: &str) -> [u64; 2] {
     let number = |wanted: &str| {
         let mut lines = text.lines().map(str::split_whitespace);
-        lines.find_map(|mut words| (words.next()? == wanted).then(|| words.next()?.parse().ok())?).unwrap_or(0)
+        lines
+            .find_map(|mut words| (words.next()? == wanted).then(|| words.next()?.parse().ok())?)
+            .unwrap_or(0)
     };
     [number("Ip6InOctets"), number("Ip6OutOctets")]
 }
@@ -114,16 +145,32 @@ mod tests {
     fn the_bytes_of_ip_are_found_by_their_names() {
         let netstat = "TcpExt: A InOctets\nTcpExt: 1 99\nIpExt: InNoRoutes InOctets OutOctets\nIpExt: 0 77 88\n";
         assert_eq!(of_netstat(netstat), [77, 88]);
-        assert_eq!(of_snmp6("Ip6InReceives   5\nIp6InOctets \t 41\nIp6OutOctets 42\n"), [41, 42]);
-        for odd in ["", "IpExt:", "IpExt: InOctets\nIpExt:\n", "Ip6InOctets\nIp6OutOctets x"] {
-            assert_eq!((of_netstat(odd), of_snmp6(odd)), ([0; 2], [0; 2]), "{odd:?}");
+        assert_eq!(
+            of_snmp6("Ip6InReceives   5\nIp6InOctets \t 41\nIp6OutOctets 42\n"),
+            [41, 42]
+        );
+        for odd in [
+            "",
+            "IpExt:",
+            "IpExt: InOctets\nIpExt:\n",
+            "Ip6InOctets\nIp6OutOctets x",
+        ] {
+            assert_eq!(
+                (of_netstat(odd), of_snmp6(odd)),
+                ([0; 2], [0; 2]),
+                "{odd:?}"
+            );
         }
     }
 
     #[test]
     fn frames_that_wait_in_the_ring_are_the_ports_own() {
-        let counters =
-            Counters { frames_received: 10, bytes_received: 1000, kernel_accepted: 15, ..Counters::default() };
+        let counters = Counters {
+            frames_received: 10,
+            bytes_received: 1000,
+            kernel_accepted: 15,
+            ..Counters::default()
+        };
         assert_eq!(accepted_bytes(&counters), 1500);
         assert_eq!(accepted_bytes(&Counters::default()), 0);
     }

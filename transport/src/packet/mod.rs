@@ -9,7 +9,8 @@
 //! own MAC or our group's (a veth, a promiscuous NIC or a flooding switch delivers frames for other
 //! hosts). Promiscuous mode is never turned on.
 //!
-//! With [`Over::Udp`] a port has two sockets of UDP instead, and the same frames travel in datagrams.
+//! With [`Over::Udp`] a port has two sockets of UDP instead, and the same frames travel in
+//! datagrams.
 //!
 //! ```no_run
 //! use ethbcast_transport::packet::{Clock, Interface, Port, PortConfig, Waker, drive};
@@ -77,7 +78,8 @@ use std::time::Duration;
 use syscall::getrandom;
 use zeroize::Zeroizing;
 
-/// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same time.
+/// A monotonic clock that starts at [`Instant::START`] when it is created; copies tell the same
+/// time.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin: std::time::Instant,
@@ -86,7 +88,9 @@ pub struct Clock {
 impl Clock {
     /// Starts a clock.
     pub fn start() -> Self {
-        Clock { origin: std::time::Instant::now() }
+        Clock {
+            origin: std::time::Instant::now(),
+        }
     }
 
     /// Returns the time since the clock was started.
@@ -99,14 +103,18 @@ impl Clock {
 /// system does not report it.
 #[doc(hidden)]
 pub fn processor_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+    clock_gettime(ClockId::CLOCK_PROCESS_CPUTIME_ID)
+        .map(Duration::from)
+        .unwrap_or_default()
 }
 
 /// Returns the processor time of the calling thread, kernel time included; zero if the system does
 /// not report it.
 #[doc(hidden)]
 pub fn thread_time() -> Duration {
-    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(Duration::from).unwrap_or_default()
+    clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID)
+        .map(Duration::from)
+        .unwrap_or_default()
 }
 
 impl TimeSource for Clock {
@@ -135,7 +143,8 @@ pub struct Counters {
     pub truncated: u64,
     /// Frames dropped because they carried a VLAN tag.
     pub vlan_tagged: u64,
-    /// Datagrams dropped because their source, or the group they were sent to, is none of the wire's.
+    /// Datagrams dropped because their source, or the group they were sent to, is none of the
+    /// wire's.
     pub outside: u64,
     /// Times the socket's send buffer was full (EAGAIN).
     pub send_would_block: u64,
@@ -157,9 +166,9 @@ pub struct Counters {
 
 /// Draws a number that no other process has drawn.
 ///
-/// The function uses the system call directly, even if the C library does not offer it, so that no file in
-/// /dev is needed. Names must differ and are no secret: a freshly booted host with little entropy
-/// is not waited for.
+/// The function uses the system call directly, even if the C library does not offer it, so that no
+/// file in /dev is needed. Names must differ and are no secret: a freshly booted host with little
+/// entropy is not waited for.
 ///
 /// # Errors
 /// If the kernel has no such call (before Linux 3.17), or something forbids it.
@@ -217,7 +226,11 @@ pub fn drive<M: Machine, T>(
 ) -> Result<T, DriveError> {
     let sleeper = port.sleeper(waker.clone()).map_err(|errno| {
         let interface = port.interface().name.clone();
-        DriveError::System { interface, step: "set a timer", errno }
+        DriveError::System {
+            interface,
+            step: "set a timer",
+            errno,
+        }
     })?;
     crate::drive(port, machine, &sleeper, clock, application)
 }
@@ -231,8 +244,8 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames.
         pub over: Over = Over::Ethernet,
-        /// Whether it takes at the groups' port what others send over UDP by unicast to all: one process of a
-        /// host can.
+        /// Whether it takes at the groups' port what others send over UDP by unicast to all: one
+        /// process of a host can.
         pub is_called: bool = false,
         /// Multicast address to receive beside the interface's own.
         pub group: Option<MacAddr> = None,
@@ -253,8 +266,8 @@ with_defaults! {
         /// Whether to bypass the interface's queueing discipline. Faster on some NICs, but ignores
         /// traffic shaping.
         pub qdisc_bypass: bool = false,
-        /// Priority of its frames (`SO_PRIORITY`), 0 to 7: queueing disciplines go by it, and a VLAN
-        /// interface writes it into the tag by its egress map (IEEE 802.1p).
+        /// Priority of its frames (`SO_PRIORITY`), 0 to 7: queueing disciplines go by it, and a
+        /// VLAN interface writes it into the tag by its egress map (IEEE 802.1p).
         pub priority: Option<u8> = None,
         /// Longest sleep of the loop through dense arrivals, to be woken once for many frames; zero
         /// disables it. Below 20 000 frames/s it sleeps a quarter of this. Round trips get longer
@@ -267,10 +280,10 @@ with_defaults! {
         /// disables it. It applies to urgent machines in [`drive()`], and to every
         /// caller in [`Shared::wait`].
         ///
-        /// Coalescing saves both sides a wake-up per frame: in a virtual machine an interrupt from one CPU
-        /// to another, up to 40 µs of a round trip. It costs a CPU for as long, if no other thread
-        /// wants it: the loop yields between two polls, so that eight ranks on two cores run when
-        /// there is something to do.
+        /// Coalescing saves both sides a wake-up per frame: in a virtual machine an interrupt from
+        /// one CPU to another, up to 40 µs of a round trip. It costs a CPU for as long, if no other
+        /// thread wants it: the loop yields between two polls, so that eight ranks on two cores run
+        /// when there is something to do.
         ///
         /// Default 100 µs, about a round trip between hosts whose cards moderate their interrupts.
         /// Values from 50 to 200 µs took a cast of 256 bytes and its barrier among eight hosts of a
@@ -293,7 +306,10 @@ with_defaults! {
 impl PortConfig {
     /// Returns the defaults, for one EtherType and no group.
     pub fn new(ether_type: EtherType) -> Self {
-        PortConfig { ether_type, ..PortConfig::default() }
+        PortConfig {
+            ether_type,
+            ..PortConfig::default()
+        }
     }
 }
 
@@ -304,7 +320,9 @@ mod tests {
 
     #[test]
     fn a_thousand_numbers_differ_and_use_all_bits() {
-        let drawn: BTreeSet<u64> = (0..1000).map(|_| random_u64().expect("a random number")).collect();
+        let drawn: BTreeSet<u64> = (0..1000)
+            .map(|_| random_u64().expect("a random number"))
+            .collect();
         assert_eq!(drawn.len(), 1000);
         assert_eq!(drawn.iter().fold(0, |all, number| all | number), u64::MAX);
         assert_eq!(drawn.iter().fold(u64::MAX, |all, number| all & number), 0);

@@ -1,4 +1,5 @@
-//! Recovery from outages of a network interface: switched off, reset by its driver, unplugged and plugged in again.
+//! Recovery from outages of a network interface: switched off, reset by its driver, unplugged and
+//! plugged in again.
 //!
 //! To the machine an outage is silence; nothing is sent. The interface is checked until it is back;
 //! then frames flow again.
@@ -45,8 +46,9 @@ impl Carrier {
     }
 }
 
-/// Outage of an interface. It is checked every `LOOK_AWAY` during one: far below any timeout of the protocol, and 0.1 %
-/// of a core. Otherwise it is checked every `LOOK_THERE`: MTU and address may change without an error.
+/// Outage of an interface. It is checked every `LOOK_AWAY` during one: far below any timeout of the
+/// protocol, and 0.1 % of a core. Otherwise it is checked every `LOOK_THERE`: MTU and address may
+/// change without an error.
 #[derive(Debug)]
 pub(super) struct Outage {
     limit: Duration,
@@ -59,7 +61,13 @@ pub(super) struct Outage {
 impl Outage {
     pub(super) fn new(limit: Duration) -> Outage {
         let flag = Arc::new(AtomicBool::new(false));
-        Outage { limit, noticed: false, since: None, look_at: Instant::START, flag }
+        Outage {
+            limit,
+            noticed: false,
+            since: None,
+            look_at: Instant::START,
+            flag,
+        }
     }
 
     pub(super) fn notice(&mut self) {
@@ -75,7 +83,8 @@ impl Outage {
     }
 
     pub(super) fn lasts(&self, now: Instant) -> Option<Duration> {
-        self.is_on().then(|| self.since.map_or(Duration::ZERO, |since| now.since(since)))
+        self.is_on()
+            .then(|| self.since.map_or(Duration::ZERO, |since| now.since(since)))
     }
 
     pub(super) fn flag(&self) -> Arc<AtomicBool> {
@@ -114,12 +123,14 @@ const BACK_OFF_MAX: Duration = Duration::from_millis(100);
 const PATIENCE: Duration = Duration::from_millis(300);
 const GAP: Duration = Duration::from_secs(5);
 
-/// Refusals of frames by the kernel. The first wait, `BACK_OFF_MIN`, is 17 frames of 1500 bytes at 1 Gbit/s. Waits grow
-/// to `BACK_OFF_FULL` while the queue may be full: a retry costs some 2 µs, so this is 0.2 % of a core. As the maximum
-/// depends on how long the refusals have lasted, this is no [`Retry`](crate::Retry).
+/// Refusals of frames by the kernel. The first wait, `BACK_OFF_MIN`, is 17 frames of 1500 bytes at
+/// 1 Gbit/s. Waits grow to `BACK_OFF_FULL` while the queue may be full: a retry costs some 2 µs, so
+/// this is 0.2 % of a core. As the maximum depends on how long the refusals have lasted, this is no
+/// [`Retry`](crate::Retry).
 ///
-/// A refused frame is given up after `PATIENCE`: a queue of one frame of 1500 bytes takes one each 48 ms at 250 kbit/s.
-/// Without a try of a long frame for `GAP`, earlier refusals say nothing about the next.
+/// A refused frame is given up after `PATIENCE`: a queue of one frame of 1500 bytes takes one each
+/// 48 ms at 250 kbit/s. Without a try of a long frame for `GAP`, earlier refusals say nothing about
+/// the next.
 #[derive(Debug)]
 pub(super) struct Refusals {
     back_off: Duration,
@@ -151,12 +162,19 @@ pub(super) struct TooLong {
 
 impl Refusals {
     pub(super) fn new() -> Refusals {
-        Refusals { back_off: BACK_OFF_MIN, since: None, given_up_at: None, suspect: None }
+        Refusals {
+            back_off: BACK_OFF_MIN,
+            since: None,
+            given_up_at: None,
+            suspect: None,
+        }
     }
 
     pub(super) fn left(&mut self, longest_bytes: usize) {
         (self.back_off, self.since) = (BACK_OFF_MIN, None);
-        let Some(suspect) = &mut self.suspect else { return };
+        let Some(suspect) = &mut self.suspect else {
+            return;
+        };
         if longest_bytes >= suspect.bytes {
             self.suspect = None;
         } else {
@@ -165,7 +183,9 @@ impl Refusals {
     }
 
     pub(super) fn narrow(&mut self, passes_bytes: usize) {
-        self.suspect.iter_mut().for_each(|suspect| suspect.bytes = suspect.bytes.min(passes_bytes + 1));
+        self.suspect
+            .iter_mut()
+            .for_each(|suspect| suspect.bytes = suspect.bytes.min(passes_bytes + 1));
     }
 
     pub(super) fn forgive(&mut self) {
@@ -179,7 +199,10 @@ impl Refusals {
 
     pub(super) fn refused(&mut self, now: Instant, bytes: usize) -> Fate {
         let since = *self.since.get_or_insert(now);
-        let suspected = self.suspect.as_mut().filter(|suspect| bytes >= suspect.bytes);
+        let suspected = self
+            .suspect
+            .as_mut()
+            .filter(|suspect| bytes >= suspect.bytes);
         let (suspected, proved) = match suspected {
             Some(suspect) => {
                 if now.since(suspect.tried_at) > GAP {
@@ -192,13 +215,23 @@ impl Refusals {
         };
         // The next frame is tried instead; if the queue takes nothing, not all waiting frames are
         // dropped at once.
-        let rested = self.given_up_at.is_none_or(|at| now.since(at) >= BACK_OFF_MAX);
+        let rested = self
+            .given_up_at
+            .is_none_or(|at| now.since(at) >= BACK_OFF_MAX);
         if proved || (now.since(since) >= PATIENCE && rested) {
             self.give_up(now, bytes);
             return Fate::GiveUp;
         }
-        let wait = if suspected { BACK_OFF_MAX } else { self.back_off };
-        let most = if now.since(since) < FULL { BACK_OFF_FULL } else { BACK_OFF_MAX };
+        let wait = if suspected {
+            BACK_OFF_MAX
+        } else {
+            self.back_off
+        };
+        let most = if now.since(since) < FULL {
+            BACK_OFF_FULL
+        } else {
+            BACK_OFF_MAX
+        };
         self.back_off = (self.back_off * 2).min(most);
         Fate::Retry(now + wait)
     }
@@ -207,7 +240,14 @@ impl Refusals {
         self.given_up_at = Some(now);
         match &mut self.suspect {
             Some(suspect) => suspect.bytes = suspect.bytes.min(bytes),
-            none => *none = Some(Suspect { bytes, since: now, tried_at: now, proved: false }),
+            none => {
+                *none = Some(Suspect {
+                    bytes,
+                    since: now,
+                    tried_at: now,
+                    proved: false,
+                })
+            }
         }
     }
 
@@ -216,7 +256,10 @@ impl Refusals {
     }
 
     pub(super) fn too_long(&self) -> Option<TooLong> {
-        self.proved().map(|suspect| TooLong { bytes: suspect.bytes, lasts: suspect.tried_at.since(suspect.since) })
+        self.proved().map(|suspect| TooLong {
+            bytes: suspect.bytes,
+            lasts: suspect.tried_at.since(suspect.since),
+        })
     }
 
     pub(super) fn lasts(&self, now: Instant) -> Duration {
@@ -235,11 +278,26 @@ mod tests {
     #[test]
     fn a_link_that_is_lost_is_known_until_it_is_back() {
         let mut carrier = Carrier::default();
-        assert_eq!((carrier.note(millis(0), true), carrier.lasts(millis(1))), (None, None));
-        assert_eq!((carrier.note(millis(1000), false), carrier.note(millis(2000), false)), (None, None));
-        assert_eq!(carrier.lasts(millis(2500)), Some(Duration::from_millis(1500)));
+        assert_eq!(
+            (carrier.note(millis(0), true), carrier.lasts(millis(1))),
+            (None, None)
+        );
+        assert_eq!(
+            (
+                carrier.note(millis(1000), false),
+                carrier.note(millis(2000), false)
+            ),
+            (None, None)
+        );
+        assert_eq!(
+            carrier.lasts(millis(2500)),
+            Some(Duration::from_millis(1500))
+        );
         assert!(carrier.flag().load(Ordering::Relaxed));
-        assert_eq!(carrier.note(millis(3000), true), Some(Duration::from_secs(2)));
+        assert_eq!(
+            carrier.note(millis(3000), true),
+            Some(Duration::from_secs(2))
+        );
         assert!(carrier.lasts(millis(3000)).is_none() && !carrier.flag().load(Ordering::Relaxed));
     }
 
@@ -256,12 +314,23 @@ mod tests {
         assert!(!outage.wants_look(millis(509)) && outage.is_on());
         assert_eq!(outage.is_away(millis(599)), None);
         assert!(outage.flag().load(Ordering::Relaxed));
-        assert_eq!(outage.is_there(millis(600)), Some(Duration::from_millis(100)));
-        assert!(!outage.is_on() && outage.blocked().is_none() && !outage.flag().load(Ordering::Relaxed));
+        assert_eq!(
+            outage.is_there(millis(600)),
+            Some(Duration::from_millis(100))
+        );
+        assert!(
+            !outage.is_on() && outage.blocked().is_none() && !outage.flag().load(Ordering::Relaxed)
+        );
         outage.notice();
         assert_eq!(outage.is_away(millis(700)), None);
-        assert_eq!(outage.is_away(millis(800)), Some(Duration::from_millis(100)));
-        assert_eq!(Outage::new(Duration::ZERO).is_away(millis(0)), Some(Duration::ZERO));
+        assert_eq!(
+            outage.is_away(millis(800)),
+            Some(Duration::from_millis(100))
+        );
+        assert_eq!(
+            Outage::new(Duration::ZERO).is_away(millis(0)),
+            Some(Duration::ZERO)
+        );
     }
 
     fn ms(ms: u64) -> Instant {
@@ -269,7 +338,8 @@ mod tests {
     }
 
     /// Tries frames of the lengths `frames` in turn for `seconds`, as often as allowed; the kernel
-    /// takes those that `passes` accepts. Returns the tries with their results, and the final state.
+    /// takes those that `passes` accepts. Returns the tries with their results, and the final
+    /// state.
     fn play(
         seconds: u64,
         frames: &[usize],
@@ -305,17 +375,36 @@ mod tests {
     fn frames_that_are_too_long_are_found_out_tried_ten_times_a_second_and_hold_up_no_others() {
         let (tried, refusals) = play(10, &[9014, 60], |_, bytes| bytes <= 1514);
         let too_long = refusals.too_long().expect("it is known by now");
-        assert!(too_long.bytes == 9014 && too_long.lasts >= Duration::from_secs(9), "{too_long:?}");
+        assert!(
+            too_long.bytes == 9014 && too_long.lasts >= Duration::from_secs(9),
+            "{too_long:?}"
+        );
         let late = |&&(at, bytes, _): &&(Instant, usize, bool)| bytes == 9014 && at >= ms(1000);
         let tries = tried.iter().filter(late).count();
         assert!((80..=91).contains(&tries), "{tries} tries in 9 s");
-        assert!(tried.iter().filter(|(at, ..)| *at < ms(1000)).filter(|(_, bytes, _)| *bytes == 9014).count() <= 60);
-        assert!(tried.iter().filter(|(_, bytes, left)| *bytes == 60 && *left).count() > 4000, "one each turn");
+        assert!(
+            tried
+                .iter()
+                .filter(|(at, ..)| *at < ms(1000))
+                .filter(|(_, bytes, _)| *bytes == 9014)
+                .count()
+                <= 60
+        );
+        assert!(
+            tried
+                .iter()
+                .filter(|(_, bytes, left)| *bytes == 60 && *left)
+                .count()
+                > 4000,
+            "one each turn"
+        );
     }
 
     #[test]
     fn frames_that_leave_again_are_forgiven() {
-        let (_, refusals) = play(10, &[9014, 60], |now, bytes| bytes <= 1514 || now >= ms(5000));
+        let (_, refusals) = play(10, &[9014, 60], |now, bytes| {
+            bytes <= 1514 || now >= ms(5000)
+        });
         assert_eq!(refusals.too_long(), None);
         assert!(!refusals.spares(ms(10_000), 9014));
     }
@@ -324,7 +413,10 @@ mod tests {
     fn a_full_queue_is_asked_again_soon_and_blames_no_length() {
         // It takes a frame each 20 ms.
         let (tried, refusals) = play(5, &[1514, 60], |now, _| now.as_micros() % 20_000 == 0);
-        let (left, lost) = (tried.iter().filter(|(_, _, left)| *left).count(), tried.len());
+        let (left, lost) = (
+            tried.iter().filter(|(_, _, left)| *left).count(),
+            tried.len(),
+        );
         assert!(left >= 245 && lost < 5001, "{left} of 250");
         assert!(refusals.suspect.is_none());
         // It takes nothing for 2 s, and few frames are given up meanwhile.
@@ -338,6 +430,9 @@ mod tests {
     fn a_length_not_tried_for_long_counts_anew() {
         let (_, mut refusals) = play(3, &[9014, 60], |_, bytes| bytes <= 1514);
         assert_eq!(refusals.refused(ms(60_000), 9014), Fate::GiveUp);
-        assert_eq!(refusals.too_long().map(|too_long| too_long.lasts), Some(Duration::ZERO));
+        assert_eq!(
+            refusals.too_long().map(|too_long| too_long.lasts),
+            Some(Duration::ZERO)
+        );
     }
 }

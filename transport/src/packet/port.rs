@@ -74,7 +74,13 @@ impl Port {
             return Self::open_udp(interface, config);
         }
         let (socket, ring, sender) = Self::connect(interface, &config)?;
-        Ok(Port::new(Arc::new(socket), Arrivals::Frames(ring), sender, interface.clone(), config))
+        Ok(Port::new(
+            Arc::new(socket),
+            Arrivals::Frames(ring),
+            sender,
+            interface.clone(),
+            config,
+        ))
     }
 
     /// Opens a port over UDP; the interface's address becomes that of its own socket.
@@ -89,11 +95,29 @@ impl Port {
         sender.limit_buffer(limit);
         let card = syscall::interface_state(own.as_fd(), name).map(|state| state.mac);
         let arrivals = Arrivals::Datagrams(Box::new(datagrams));
-        let port = Port::new(own, arrivals, sender, Interface { mac, ..interface.clone() }, config);
-        Ok(Port { card: card.unwrap_or_default(), ..port })
+        let port = Port::new(
+            own,
+            arrivals,
+            sender,
+            Interface {
+                mac,
+                ..interface.clone()
+            },
+            config,
+        );
+        Ok(Port {
+            card: card.unwrap_or_default(),
+            ..port
+        })
     }
 
-    fn new(socket: Arc<OwnedFd>, arrivals: Arrivals, sender: Sender, interface: Interface, config: PortConfig) -> Port {
+    fn new(
+        socket: Arc<OwnedFd>,
+        arrivals: Arrivals,
+        sender: Sender,
+        interface: Interface,
+        config: PortConfig,
+    ) -> Port {
         Port {
             socket,
             arrivals,
@@ -111,24 +135,38 @@ impl Port {
         }
     }
 
-    fn connect(interface: &Interface, config: &PortConfig) -> Result<(OwnedFd, Ring, Sender), OpenError> {
+    fn connect(
+        interface: &Interface,
+        config: &PortConfig,
+    ) -> Result<(OwnedFd, Ring, Sender), OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::new(name, step, errno);
-        let socket =
-            served::filtered_socket(interface, config.ether_type, (config.group, config.also), config.inherited)?;
+        let socket = served::filtered_socket(
+            interface,
+            config.ether_type,
+            (config.group, config.also),
+            config.inherited,
+        )?;
         let fd = socket.as_fd();
         syscall::ignore_outgoing(fd).map_err(failed("leave out outgoing frames"))?;
         let sender = Sender::new(interface.mtu_bytes, config.send_buffer_bytes, None);
         set_send_buffer(&socket, sender.buffer_bytes()).map_err(failed("set the send buffer"))?;
         if let Some(priority) = config.priority {
-            setsockopt(&socket, sockopt::Priority, &priority.into()).map_err(failed("set the priority"))?;
+            setsockopt(&socket, sockopt::Priority, &priority.into())
+                .map_err(failed("set the priority"))?;
         }
         if config.qdisc_bypass {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
         let ring = Self::open_ring(fd, interface, config)?;
-        for group in config.group.into_iter().chain(config.also).filter(|_| config.hears) {
-            syscall::join_multicast(fd, interface.index, group).map_err(failed("join the group address"))?;
+        for group in config
+            .group
+            .into_iter()
+            .chain(config.also)
+            .filter(|_| config.hears)
+        {
+            syscall::join_multicast(fd, interface.index, group)
+                .map_err(failed("join the group address"))?;
         }
         let heard = config.hears.then_some(config.ether_type);
         syscall::bind(fd, interface.index, heard).map_err(failed("bind the packet socket"))?;
@@ -137,15 +175,30 @@ impl Port {
         Ok((socket, ring, sender))
     }
 
-    fn open_ring(socket: BorrowedFd, interface: &Interface, config: &PortConfig) -> Result<Ring, OpenError> {
+    fn open_ring(
+        socket: BorrowedFd,
+        interface: &Interface,
+        config: &PortConfig,
+    ) -> Result<Ring, OpenError> {
         let name = interface.name.as_str();
-        let ring_bytes = if config.hears { config.receive_ring_bytes } else { 0 };
+        let ring_bytes = if config.hears {
+            config.receive_ring_bytes
+        } else {
+            0
+        };
         let geometry = Geometry::new(interface.mtu_bytes, ring_bytes);
         let ring = Ring::create(socket, geometry).map_err(|errno| match errno {
-            SystemErrno::ENOMEM => OpenError::Memory { interface: name.to_owned(), ring_bytes: geometry.bytes() },
+            SystemErrno::ENOMEM => OpenError::Memory {
+                interface: name.to_owned(),
+                ring_bytes: geometry.bytes(),
+            },
             errno => OpenError::new(name, "make a receive ring", errno),
         })?;
-        log::debug!("{name}: {} receive slots of {} bytes", geometry.slots(), geometry.slot_bytes);
+        log::debug!(
+            "{name}: {} receive slots of {} bytes",
+            geometry.slots(),
+            geometry.slot_bytes
+        );
         Ok(ring)
     }
 
@@ -172,8 +225,8 @@ impl Port {
         }
     }
 
-    /// Returns the number of frames of full length that the system keeps until they are received, where it may
-    /// give less than was asked for.
+    /// Returns the number of frames of full length that the system keeps until they are received,
+    /// where it may give less than was asked for.
     pub fn room_frames(&self) -> Option<u64> {
         match &self.arrivals {
             Arrivals::Frames(_) => None,
@@ -185,10 +238,12 @@ impl Port {
     pub fn counters(&mut self) -> Counters {
         if let Arrivals::Datagrams(datagrams) = &self.arrivals {
             self.counters.kernel_dropped = datagrams.dropped();
-            self.counters.kernel_accepted = self.counters.frames_received + self.counters.kernel_dropped;
+            self.counters.kernel_accepted =
+                self.counters.frames_received + self.counters.kernel_dropped;
             return self.counters;
         }
-        // Reading empties the kernel's own counters, and cannot fail on a packet socket with a ring.
+        // Reading empties the kernel's own counters, and cannot fail on a packet socket with a
+        // ring.
         if let Ok(stats) = syscall::packet_statistics(self.socket.as_fd()) {
             self.counters.kernel_accepted += u64::from(stats.tp_packets);
             self.counters.kernel_dropped += u64::from(stats.tp_drops);
@@ -202,7 +257,11 @@ impl Port {
         self.receive_up_to(RECEIVE_BATCH_FRAMES, take)
     }
 
-    pub(super) fn receive_up_to(&mut self, most_frames: usize, mut take: impl FnMut(&[u8])) -> usize {
+    pub(super) fn receive_up_to(
+        &mut self,
+        most_frames: usize,
+        mut take: impl FnMut(&[u8]),
+    ) -> usize {
         let (counters, largest) = (&mut self.counters, &mut self.largest_arrival_bytes);
         let mut slots = 0;
         let mut bytes = 0;
@@ -240,9 +299,15 @@ impl Port {
         Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)
     }
 
-    fn flush<'a>(&mut self, now: Instant, payload: impl Fn(Kept) -> &'a [u8]) -> Result<usize, DriveError> {
+    fn flush<'a>(
+        &mut self,
+        now: Instant,
+        payload: impl Fn(Kept) -> &'a [u8],
+    ) -> Result<usize, DriveError> {
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
-        let flushed = self.sender.flush(socket, interface, now, &mut self.counters, &payload)?;
+        let flushed = self
+            .sender
+            .flush(socket, interface, now, &mut self.counters, &payload)?;
         if flushed.is_away {
             self.outage.notice();
         }
@@ -252,8 +317,9 @@ impl Port {
             return Err(error);
         }
         if let Some(bytes) = self.sender.resize(now) {
-            let limit = set_send_buffer(&self.socket, bytes)
-                .map_err(|errno| DriveError::new(&self.interface.name, "set the send buffer", errno))?;
+            let limit = set_send_buffer(&self.socket, bytes).map_err(|errno| {
+                DriveError::new(&self.interface.name, "set the send buffer", errno)
+            })?;
             self.sender.limit_buffer(limit);
         }
         Ok(flushed.frames)
@@ -268,7 +334,12 @@ impl Port {
 
     /// Returns the time in this run without an interface or link.
     pub fn cut_off(&self, now: Instant) -> Duration {
-        self.was_cut_off + self.outage.lasts(now).or_else(|| self.carrier.lasts(now)).unwrap_or_default()
+        self.was_cut_off
+            + self
+                .outage
+                .lasts(now)
+                .or_else(|| self.carrier.lasts(now))
+                .unwrap_or_default()
     }
 
     /// Whether the interface has a link at this moment; one that is off or gone has none.
@@ -280,29 +351,40 @@ impl Port {
     /// frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
         let name = &self.interface.name;
-        let away = self.outage.lasts(now).map(|away| DriveError::InterfaceDown { interface: name.clone(), away });
+        let away = self
+            .outage
+            .lasts(now)
+            .map(|away| DriveError::InterfaceDown {
+                interface: name.clone(),
+                away,
+            });
         away.or_else(|| self.sender.trouble(now, name).map(|(error, _)| error))
     }
 
-    /// Whether the socket is still bound; the kernel unbinds it when the interface is removed, even if nothing is sent
-    /// meanwhile.
+    /// Whether the socket is still bound; the kernel unbinds it when the interface is removed, even
+    /// if nothing is sent meanwhile.
     fn is_bound(&self) -> bool {
         // Groups are left when their interface is removed.
-        let unbound =
-            || self.config.over.is_udp() || syscall::bound_interface(self.socket.as_fd()) != Ok(self.interface.index);
+        let unbound = || {
+            self.config.over.is_udp()
+                || syscall::bound_interface(self.socket.as_fd()) != Ok(self.interface.index)
+        };
         !(self.outage.is_on() && unbound())
     }
 
     fn follow_name(&mut self) {
         let found = syscall::interface_name(self.socket.as_fd(), self.interface.index);
-        if let Some(name) = found.ok().filter(|name| *name != self.interface.name && self.is_bound()) {
+        if let Some(name) = found
+            .ok()
+            .filter(|name| *name != self.interface.name && self.is_bound())
+        {
             log::warn!("interface {} is called {name} now", self.interface.name);
             self.interface.name = name;
         }
     }
 
-    /// Begins to read the interface's counters, some times a second. Nothing is read where the kernel
-    /// denies it.
+    /// Begins to read the interface's counters, some times a second. Nothing is read where the
+    /// kernel denies it.
     pub fn meter(&mut self) -> LinkReadings {
         self.meter = self.meter.take().or_else(Meter::new);
         self.meter.as_ref().map(Meter::readings).unwrap_or_default()
@@ -310,8 +392,15 @@ impl Port {
 
     fn measure(&mut self, now: Instant) {
         if let Some(mut meter) = self.meter.take_if(|meter| meter.is_due(now)) {
-            let interface = Interface { mac: self.card, ..self.interface.clone() };
-            let ip_bytes = if self.config.over.is_udp() { IP_UDP_BYTES } else { 0 };
+            let interface = Interface {
+                mac: self.card,
+                ..self.interface.clone()
+            };
+            let ip_bytes = if self.config.over.is_udp() {
+                IP_UDP_BYTES
+            } else {
+                0
+            };
             meter.read(now, &interface, ip_bytes, || self.counters());
             self.meter = Some(meter);
         }
@@ -329,7 +418,9 @@ impl Port {
                 self.check(&state)?;
                 // An interface that was removed and added again is another one, even with an equal
                 // index: the socket was bound to the old.
-                if (state.index != self.interface.index || !self.is_bound()) && !self.reopen(state.index) {
+                if (state.index != self.interface.index || !self.is_bound())
+                    && !self.reopen(state.index)
+                {
                     return self.is_away(now);
                 }
                 if let Some(away) = self.outage.is_there(now) {
@@ -337,7 +428,10 @@ impl Port {
                     self.was_cut_off += away;
                 }
                 if let Some(lost) = self.carrier.note(now, state.has_link) {
-                    log::warn!("interface {} has a link again after {lost:.1?}", self.interface.name);
+                    log::warn!(
+                        "interface {} has a link again after {lost:.1?}",
+                        self.interface.name
+                    );
                     self.was_cut_off += lost;
                 }
                 Ok(true)
@@ -352,25 +446,49 @@ impl Port {
         let interface = &self.interface.name;
         if self.outage.begins() {
             self.counters.outages += 1;
-            log::warn!("interface {interface} has gone down: waiting for it, {:?} at most", self.config.outage_limit);
+            log::warn!(
+                "interface {interface} has gone down: waiting for it, {:?} at most",
+                self.config.outage_limit
+            );
         }
         match self.outage.is_away(now) {
-            Some(away) => Err(DriveError::InterfaceDown { interface: interface.clone(), away }),
+            Some(away) => Err(DriveError::InterfaceDown {
+                interface: interface.clone(),
+                away,
+            }),
             None => Ok(false),
         }
     }
 
     fn check(&self, state: &InterfaceState) -> Result<(), DriveError> {
-        let Interface { name, mac, mtu_bytes, .. } = &self.interface;
-        let ip_bytes = if self.config.over.is_udp() { IP_UDP_BYTES } else { 0 };
+        let Interface {
+            name,
+            mac,
+            mtu_bytes,
+            ..
+        } = &self.interface;
+        let ip_bytes = if self.config.over.is_udp() {
+            IP_UDP_BYTES
+        } else {
+            0
+        };
         if ip_bytes == 0 && state.mac != *mac {
-            return Err(DriveError::AddressChanged { interface: name.clone(), was: *mac, is: state.mac });
+            return Err(DriveError::AddressChanged {
+                interface: name.clone(),
+                was: *mac,
+                is: state.mac,
+            });
         }
         let is = state.mtu_bytes.saturating_sub(ip_bytes);
-        self.has_other_mtu.store(is != *mtu_bytes, Ordering::Relaxed);
+        self.has_other_mtu
+            .store(is != *mtu_bytes, Ordering::Relaxed);
         // A frame too large to send is an error of sending.
         if is < *mtu_bytes && self.largest_arrival_bytes > is + ETHERNET_BYTES {
-            return Err(DriveError::MtuLowered { interface: name.clone(), was: *mtu_bytes, is });
+            return Err(DriveError::MtuLowered {
+                interface: name.clone(),
+                was: *mtu_bytes,
+                is,
+            });
         }
         Ok(())
     }
@@ -386,7 +504,10 @@ impl Port {
     /// Binds to the interface that has replaced the old one; frames that the kernel held for the
     /// old one are lost, as on a cable. False if that is not possible yet.
     fn reopen(&mut self, index: u32) -> bool {
-        let interface = Interface { index, ..self.interface.clone() };
+        let interface = Interface {
+            index,
+            ..self.interface.clone()
+        };
         if let Arrivals::Datagrams(datagrams) = &self.arrivals {
             let joined = datagrams.join(&interface);
             if joined.is_ok() {
@@ -396,7 +517,9 @@ impl Port {
         }
         let reopened = Self::connect(&interface, &self.config).and_then(|(socket, ring, _)| {
             let replaced = syscall::replace(self.socket.as_fd(), socket.as_fd());
-            replaced.map(|()| ring).map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
+            replaced
+                .map(|()| ring)
+                .map_err(|errno| OpenError::new(&interface.name, "replace the socket", errno))
         });
         match reopened {
             Ok(ring) => (self.arrivals, self.interface) = (Arrivals::Frames(ring), interface),
@@ -411,9 +534,18 @@ impl Port {
 
 impl fmt::Debug for Port {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Port { interface, config, counters, .. } = self;
+        let Port {
+            interface,
+            config,
+            counters,
+            ..
+        } = self;
         let mut fields = formatter.debug_struct("Port");
-        fields.field("interface", interface).field("config", config).field("counters", counters).finish_non_exhaustive()
+        fields
+            .field("interface", interface)
+            .field("config", config)
+            .field("counters", counters)
+            .finish_non_exhaustive()
     }
 }
 
@@ -457,19 +589,31 @@ impl Link for Port {
         Port::receive(self, take)
     }
 
-    fn send(&mut self, now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+    fn send(
+        &mut self,
+        now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, DriveError> {
         if !self.is_there(now)? {
             return Ok(0);
         }
         // Frames left over have their payloads staged, and so have all frames written here.
         let left_over = self.flush(now, no_payload)?;
-        self.sender.fill(|buffer| write(buffer).map(SplitFrame::whole));
+        self.sender
+            .fill(|buffer| write(buffer).map(SplitFrame::whole));
         Ok(left_over + self.flush(now, no_payload)?)
     }
 
-    fn transmit<M: Machine>(&mut self, now: Instant, machine: &mut M) -> Result<Transmitted, DriveError> {
+    fn transmit<M: Machine>(
+        &mut self,
+        now: Instant,
+        machine: &mut M,
+    ) -> Result<Transmitted, DriveError> {
         if !self.is_there(now)? {
-            return Ok(Transmitted { frames: 0, exhausted: false });
+            return Ok(Transmitted {
+                frames: 0,
+                exhausted: false,
+            });
         }
         let left_over = self.flush(now, no_payload)?;
         let mut exhausted = false;
@@ -481,7 +625,10 @@ impl Link for Port {
         let sent = self.flush(now, |kept| machine.payload(kept));
         // Even for frames that failed: the machine lends no payload beyond this call.
         self.sender.join(|kept| machine.payload(kept));
-        Ok(Transmitted { frames: left_over + sent?, exhausted })
+        Ok(Transmitted {
+            frames: left_over + sent?,
+            exhausted,
+        })
     }
 
     fn has_arrival(&self) -> bool {
@@ -497,7 +644,9 @@ impl Link for Port {
 
     fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
         let name = self.interface.name.as_str();
-        let events = seen.events().map_err(|errno| DriveError::new(name, "wait", errno))?;
+        let events = seen
+            .events()
+            .map_err(|errno| DriveError::new(name, "wait", errno))?;
         self.counters.poll_wakeups += 1;
         if events.intersects(PollFlags::POLLERR | PollFlags::POLLHUP | PollFlags::POLLNVAL) {
             if self.config.over.is_udp() {

@@ -30,8 +30,9 @@ const MIN_BYTES: usize = 60;
 const MAC_BYTES: usize = 6;
 const VLAN_TAG_BYTES: usize = 4;
 
-/// Frames that leave a port, as `datagrams` or, without these, as they are. `first_hop` has the largest MTU that the
-/// first hop takes, in bytes, for threads without the sender; `usize::MAX` while all frames leave.
+/// Frames that leave a port, as `datagrams` or, without these, as they are. `first_hop` has the
+/// largest MTU that the first hop takes, in bytes, for threads without the sender; `usize::MAX`
+/// while all frames leave.
 pub(super) struct Sender {
     staging: Staging,
     datagrams: Option<DatagramSender>,
@@ -50,12 +51,25 @@ pub(super) struct Flushed {
 }
 
 impl Sender {
-    pub(super) fn new(mtu_bytes: usize, buffer_bytes: usize, datagrams: Option<DatagramSender>) -> Self {
+    pub(super) fn new(
+        mtu_bytes: usize,
+        buffer_bytes: usize,
+        datagrams: Option<DatagramSender>,
+    ) -> Self {
         let staging = Staging::new(mtu_bytes);
         let backlog = SendBuffer::new(staging.frame_bytes(), buffer_bytes);
         let refusals = Refusals::new();
         let first_hop = Arc::new(AtomicUsize::new(usize::MAX));
-        Sender { staging, datagrams, backlog, blocked: None, refusals, warned: false, passes: None, first_hop }
+        Sender {
+            staging,
+            datagrams,
+            backlog,
+            blocked: None,
+            refusals,
+            warned: false,
+            passes: None,
+            first_hop,
+        }
     }
 
     pub(super) fn frame_bytes(&self) -> usize {
@@ -72,7 +86,9 @@ impl Sender {
 
     /// Takes the size of the socket's buffer if it is smaller than it was to be.
     pub(super) fn limit_buffer(&mut self, limit: Option<usize>) {
-        self.datagrams.iter_mut().for_each(|datagrams| datagrams.limit_buffer(limit));
+        self.datagrams
+            .iter_mut()
+            .for_each(|datagrams| datagrams.limit_buffer(limit));
     }
 
     pub(super) fn blocked(&self) -> Option<Blocked> {
@@ -110,12 +126,17 @@ impl Sender {
                 self.give_up(counters);
                 continue;
             }
-            let Sender { staging, datagrams, .. } = self;
+            let Sender {
+                staging, datagrams, ..
+            } = self;
             let sent = staging.waiting(run, payload, |waiting| match datagrams {
                 Some(datagrams) => datagrams.send(socket, interface, waiting, now),
                 None => syscall::send_many(socket, waiting),
             });
-            self.backlog.held_bytes = self.datagrams.as_ref().map_or(0, |datagrams| datagrams.held_bytes(now));
+            self.backlog.held_bytes = self
+                .datagrams
+                .as_ref()
+                .map_or(0, |datagrams| datagrams.held_bytes(now));
             match sent {
                 Ok(sent) => {
                     frames += sent;
@@ -133,12 +154,20 @@ impl Sender {
                     self.refused(interface, now, counters);
                 }
                 Err(Errno::EMSGSIZE) => return Err(self.longer_than_mtu(interface)),
-                Err(errno) if is_away(errno) => return Ok(Flushed { frames, is_away: true }),
+                Err(errno) if is_away(errno) => {
+                    return Ok(Flushed {
+                        frames,
+                        is_away: true,
+                    });
+                }
                 Err(errno) => return Err(DriveError::new(interface, "send", errno)),
             }
         }
         self.look_for_length(socket, interface);
-        Ok(Flushed { frames, is_away: false })
+        Ok(Flushed {
+            frames,
+            is_away: false,
+        })
     }
 
     fn may_try(&self, now: Instant) -> bool {
@@ -150,18 +179,29 @@ impl Sender {
     }
 
     fn leading(&self, now: Instant) -> usize {
-        let Some(too_long) = self.refusals.too_long() else { return usize::MAX };
+        let Some(too_long) = self.refusals.too_long() else {
+            return usize::MAX;
+        };
         if self.refusals.spares(now, self.staging.oldest_bytes()) {
             return 0;
         }
-        1 + self.staging.lengths().skip(1).take_while(|&bytes| bytes < too_long.bytes).count()
+        1 + self
+            .staging
+            .lengths()
+            .skip(1)
+            .take_while(|&bytes| bytes < too_long.bytes)
+            .count()
     }
 
     fn took(&mut self, sent: usize, counters: &mut Counters) {
         counters.send_batches += 1;
         counters.frames_sent += sent as u64;
-        self.refusals.left(self.staging.lengths().take(sent).max().unwrap_or_default());
-        let (more, more_bytes) = self.datagrams.as_mut().map_or((0, 0), DatagramSender::take_copies);
+        self.refusals
+            .left(self.staging.lengths().take(sent).max().unwrap_or_default());
+        let (more, more_bytes) = self
+            .datagrams
+            .as_mut()
+            .map_or((0, 0), DatagramSender::take_copies);
         counters.frames_sent += more;
         let bytes = self.remove(sent) as u64 + more_bytes;
         counters.frames_given_up += self.datagrams.as_mut().map_or(0, DatagramSender::take_lost);
@@ -192,18 +232,24 @@ impl Sender {
     }
 
     fn remove(&mut self, count: usize) -> usize {
-        self.datagrams.iter_mut().for_each(|datagrams| datagrams.removed(count));
+        self.datagrams
+            .iter_mut()
+            .for_each(|datagrams| datagrams.removed(count));
         self.staging.remove(count)
     }
 
     fn look_for_length(&mut self, socket: BorrowedFd, interface: &str) {
-        let Some(too_long) = self.refusals.too_long() else { return self.note_passing(None) };
+        let Some(too_long) = self.refusals.too_long() else {
+            return self.note_passing(None);
+        };
         if self.passes.is_some() {
             return;
         }
         let header = self.staging.header();
         let passes = match &self.datagrams {
-            Some(datagrams) => largest_passing(too_long.bytes, |bytes| datagrams.leaves(socket, &header, bytes)),
+            Some(datagrams) => largest_passing(too_long.bytes, |bytes| {
+                datagrams.leaves(socket, &header, bytes)
+            }),
             None => largest_passing(too_long.bytes, to_itself(socket, &header, too_long.bytes)),
         };
         let Some(passes) = passes else {
@@ -216,7 +262,8 @@ impl Sender {
 
     fn note_passing(&mut self, passes: Option<usize>) {
         self.passes = passes;
-        self.first_hop.store(passes.map_or(usize::MAX, mtu_of), Ordering::Relaxed);
+        self.first_hop
+            .store(passes.map_or(usize::MAX, mtu_of), Ordering::Relaxed);
     }
 
     pub(super) fn first_hop_flag(&self) -> Arc<AtomicUsize> {
@@ -224,12 +271,16 @@ impl Sender {
     }
 
     pub(super) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
-        self.datagrams.iter_mut().for_each(|datagrams| datagrams.name_peers(peers));
+        self.datagrams
+            .iter_mut()
+            .for_each(|datagrams| datagrams.name_peers(peers));
     }
 
     pub(super) fn forget_refusals(&mut self) {
         self.refusals = Refusals::new();
-        self.datagrams.iter_mut().for_each(DatagramSender::forget_refusal);
+        self.datagrams
+            .iter_mut()
+            .for_each(DatagramSender::forget_refusal);
         self.note_passing(None);
     }
 
@@ -240,46 +291,84 @@ impl Sender {
         let refusal = self.datagrams.as_ref().and_then(DatagramSender::refusal);
         if let Some((errno, lasts)) = refusal.filter(|(_, lasts)| *lasts >= WARN_AFTER) {
             let (interface, errno) = (interface.to_owned(), super::error::Errno::new(errno));
-            return Some((DriveError::Refused { interface, errno, lasts }, lasts));
+            return Some((
+                DriveError::Refused {
+                    interface,
+                    errno,
+                    lasts,
+                },
+                lasts,
+            ));
         }
         let lasts = Some(self.refusals.lasts(now)).filter(|&lasts| lasts >= WARN_AFTER)?;
-        Some((DriveError::NothingLeaves { interface: interface.to_owned(), lasts }, lasts))
+        Some((
+            DriveError::NothingLeaves {
+                interface: interface.to_owned(),
+                lasts,
+            },
+            lasts,
+        ))
     }
 
     fn first_hop(&self, interface: &str, passes: usize) -> DriveError {
         let mtu_bytes = self.frame_bytes() - ETHERNET_BYTES;
-        DriveError::FirstHop { interface: interface.to_owned(), mtu_bytes, passes: mtu_of(passes) }
+        DriveError::FirstHop {
+            interface: interface.to_owned(),
+            mtu_bytes,
+            passes: mtu_of(passes),
+        }
     }
 
     fn longer_than_mtu(&self, interface: &str) -> DriveError {
-        DriveError::FrameTooLong { interface: interface.to_owned(), frame_bytes: self.staging.oldest_bytes() }
+        DriveError::FrameTooLong {
+            interface: interface.to_owned(),
+            frame_bytes: self.staging.oldest_bytes(),
+        }
     }
 }
 
-/// Returns the MTU, in bytes, of a path on which frames of `passes` bytes pass. A veth accepts frames that are longer
-/// than its MTU by a VLAN tag; the devices behind it do not.
+/// Returns the MTU, in bytes, of a path on which frames of `passes` bytes pass. A veth accepts
+/// frames that are longer than its MTU by a VLAN tag; the devices behind it do not.
 pub(super) fn mtu_of(passes: usize) -> usize {
     passes.saturating_sub(ETHERNET_BYTES + VLAN_TAG_BYTES)
 }
 
-/// Returns whether frames of a length leave. They are addressed to this host itself, so they go no further
-/// than the next switch.
-fn to_itself(socket: BorrowedFd<'_>, header: &[u8; ETHERNET_BYTES], most_bytes: usize) -> impl Fn(usize) -> bool {
+/// Returns whether frames of a length leave. They are addressed to this host itself, so they go no
+/// further than the next switch.
+fn to_itself(
+    socket: BorrowedFd<'_>,
+    header: &[u8; ETHERNET_BYTES],
+    most_bytes: usize,
+) -> impl Fn(usize) -> bool {
     let mut frame = vec![0; most_bytes.max(MIN_BYTES)];
     let (source, rest) = (&header[MAC_BYTES..2 * MAC_BYTES], &header[MAC_BYTES..]);
     frame[..MAC_BYTES].copy_from_slice(source);
     frame[MAC_BYTES..ETHERNET_BYTES].copy_from_slice(rest);
-    move |bytes| syscall::send_many(socket, &[[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]]).is_ok()
+    move |bytes| {
+        syscall::send_many(
+            socket,
+            &[[IoSlice::new(&frame[..bytes]), IoSlice::new(&[])]],
+        )
+        .is_ok()
+    }
 }
 
 /// Finds the longest frame in bytes that leaves if one of `refused_bytes` was refused, zero if none
 /// does; `None` if that length leaves now.
-pub(super) fn largest_passing(refused_bytes: usize, leaves: impl Fn(usize) -> bool) -> Option<usize> {
+pub(super) fn largest_passing(
+    refused_bytes: usize,
+    leaves: impl Fn(usize) -> bool,
+) -> Option<usize> {
     let (mut passes, mut fails, mut tried) = (0_usize, refused_bytes + 1, refused_bytes);
     while passes + 1 < fails && tried >= MIN_BYTES {
         // A full queue refuses short frames as well, so each length is tried several times.
-        *(if (0..TESTS).any(|_| leaves(tried)) { &mut passes } else { &mut fails }) = tried;
-        let usual = Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
+        *(if (0..TESTS).any(|_| leaves(tried)) {
+            &mut passes
+        } else {
+            &mut fails
+        }) = tried;
+        let usual =
+            Some(ETHERNET_BYTES + USUAL_MTU_BYTES).filter(|&bytes| passes == 0 && bytes < fails);
         tried = usual.unwrap_or(passes.midpoint(fails));
     }
     (passes < refused_bytes).then_some(passes)
@@ -325,9 +414,18 @@ impl Staging {
         }
         self.frames.clear();
         self.sent = 0;
-        for buffer in self.memory.chunks_exact_mut(self.frame_bytes).take(self.capacity) {
+        for buffer in self
+            .memory
+            .chunks_exact_mut(self.frame_bytes)
+            .take(self.capacity)
+        {
             let Some(frame) = write(buffer) else { break };
-            assert!(frame.bytes() <= buffer.len(), "a machine wrote {} bytes into {}", frame.bytes(), buffer.len());
+            assert!(
+                frame.bytes() <= buffer.len(),
+                "a machine wrote {} bytes into {}",
+                frame.bytes(),
+                buffer.len()
+            );
             self.frames.push(frame);
         }
     }
@@ -346,11 +444,19 @@ impl Staging {
         send: impl FnOnce(&[[IoSlice<'a>; 2]]) -> R,
     ) -> R {
         let mut slices = [[IoSlice::new(&[]); 2]; SEND_MANY_FRAMES];
-        let frames = self.memory.chunks_exact(self.frame_bytes).zip(&self.frames).skip(self.sent).take(most);
+        let frames = self
+            .memory
+            .chunks_exact(self.frame_bytes)
+            .zip(&self.frames)
+            .skip(self.sent)
+            .take(most);
         let mut count = 0;
         for (slot, (buffer, frame)) in slices.iter_mut().zip(frames) {
             let rest = frame.kept.map_or(&[][..], &payload);
-            *slot = [IoSlice::new(&buffer[..frame.written_bytes]), IoSlice::new(rest)];
+            *slot = [
+                IoSlice::new(&buffer[..frame.written_bytes]),
+                IoSlice::new(rest),
+            ];
             count += 1;
         }
         send(&slices[..count])
@@ -391,12 +497,21 @@ impl FrameSender {
     /// See [`OpenError`].
     pub fn open(interface: &Interface, over: Over) -> Result<FrameSender, OpenError> {
         if over.is_udp() {
-            return Ok(FrameSender { socket: None, interface: interface.clone(), peers: Vec::new() });
+            return Ok(FrameSender {
+                socket: None,
+                interface: interface.clone(),
+                peers: Vec::new(),
+            });
         }
         let failed = |step| move |errno| OpenError::new(&interface.name, step, errno);
         let socket = syscall::packet_socket().map_err(failed("open a packet socket"))?;
-        syscall::bind(socket.as_fd(), interface.index, None).map_err(failed("bind the packet socket"))?;
-        Ok(FrameSender { socket: Some(socket), interface: interface.clone(), peers: Vec::new() })
+        syscall::bind(socket.as_fd(), interface.index, None)
+            .map_err(failed("bind the packet socket"))?;
+        Ok(FrameSender {
+            socket: Some(socket),
+            interface: interface.clone(),
+            peers: Vec::new(),
+        })
     }
 
     /// Sends what is for all to each of these hosts, over UDP by unicast.
@@ -410,9 +525,9 @@ impl FrameSender {
         interface::has_link(self.interface.index)
     }
 
-    /// Returns the largest MTU, in bytes, of the first hop behind the interface, where that is not the interface's
-    /// own; nothing where all or no frames leave. The frames for it are to this host itself, and go no further than
-    /// the next switch.
+    /// Returns the largest MTU, in bytes, of the first hop behind the interface, where that is not
+    /// the interface's own; nothing where all or no frames leave. The frames for it are to this
+    /// host itself, and go no further than the next switch.
     pub fn first_hop(&self, ether_type: EtherType) -> Option<usize> {
         let mac = self.interface.mac.octets();
         let mut header = [0; ETHERNET_BYTES];
@@ -423,14 +538,17 @@ impl FrameSender {
         Some(mtu_of(passes)).filter(|&mtu_bytes| mtu_bytes > 0)
     }
 
-    /// Sends a frame, Ethernet header first, if the kernel has room for it. Over UDP its source, a process, must have
-    /// ended, and room is waited for.
+    /// Sends a frame, Ethernet header first, if the kernel has room for it. Over UDP its source, a
+    /// process, must have ended, and room is waited for.
     ///
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
         let sent = match &self.socket {
-            Some(socket) => syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]]).map(drop),
+            Some(socket) => {
+                syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]])
+                    .map(drop)
+            }
             None => send_once(frame, &self.peers),
         };
         sent.map_err(|errno| super::error::Errno::new(errno).into())

@@ -35,25 +35,29 @@ pub(super) fn filtered_socket(
     let failed = |step| move |errno| OpenError::new(name, step, errno);
     if let Some(number) = inherited {
         let interface_name = name.to_owned();
-        let socket = syscall::inherited_packet_socket(number).map_err(|errno| OpenError::Inherited {
-            number,
-            interface: interface_name,
-            errno: Errno::new(errno),
-        })?;
-        return lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno));
+        let socket =
+            syscall::inherited_packet_socket(number).map_err(|errno| OpenError::Inherited {
+                number,
+                interface: interface_name,
+                errno: Errno::new(errno),
+            })?;
+        return lock(socket, interface, ether_type, (group, also))
+            .map_err(|(step, errno)| failed(step)(errno));
     }
     match syscall::packet_socket() {
-        Ok(socket) => lock(socket, interface, ether_type, (group, also)).map_err(|(step, errno)| failed(step)(errno)),
-        Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
-            Some(path) => {
-                request_socket(Path::new(&path), interface, ether_type, group).map_err(|error| OpenError::Served {
-                    interface: name.to_owned(),
-                    path: path.to_string_lossy().into_owned(),
-                    text: error.to_string(),
-                })
+        Ok(socket) => lock(socket, interface, ether_type, (group, also))
+            .map_err(|(step, errno)| failed(step)(errno)),
+        Err(errno) => {
+            match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
+                Some(path) => request_socket(Path::new(&path), interface, ether_type, group)
+                    .map_err(|error| OpenError::Served {
+                        interface: name.to_owned(),
+                        path: path.to_string_lossy().into_owned(),
+                        text: error.to_string(),
+                    }),
+                None => Err(failed("open a packet socket")(errno)),
             }
-            None => Err(failed("open a packet socket")(errno)),
-        },
+        }
     }
 }
 
@@ -65,7 +69,8 @@ fn lock(
 ) -> Result<OwnedFd, (&'static str, SystemErrno)> {
     let groups: Vec<MacAddr> = group.into_iter().chain(also).collect();
     let program = filter::program(ether_type, interface, &groups);
-    syscall::attach_filter(socket.as_fd(), &program).map_err(|errno| ("attach the frame filter", errno))?;
+    syscall::attach_filter(socket.as_fd(), &program)
+        .map_err(|errno| ("attach the frame filter", errno))?;
     syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
     Ok(socket)
 }
@@ -87,11 +92,17 @@ fn request_socket(
     // The socket belongs to the server's network namespace, which must be this process's.
     match syscall::interface_state(socket.as_fd(), &interface.name) {
         Ok(state) if state.index == interface.index && state.mac == interface.mac => Ok(socket),
-        _ => Err(io::Error::other("the server runs in another network namespace: start one in this")),
+        _ => Err(io::Error::other(
+            "the server runs in another network namespace: start one in this",
+        )),
     }
 }
 
-fn request(name: &str, ether_type: EtherType, group: Option<MacAddr>) -> io::Result<[u8; REQUEST_BYTES]> {
+fn request(
+    name: &str,
+    ether_type: EtherType,
+    group: Option<MacAddr>,
+) -> io::Result<[u8; REQUEST_BYTES]> {
     let mut request = [0; REQUEST_BYTES];
     request[..8].copy_from_slice(&MAGIC);
     request[8..10].copy_from_slice(&ether_type.number().to_be_bytes());
@@ -99,8 +110,11 @@ fn request(name: &str, ether_type: EtherType, group: Option<MacAddr>) -> io::Res
         request[10] = 1;
         request[11..17].copy_from_slice(&group.octets());
     }
-    let room = request[17..].get_mut(..name.len()).filter(|room| room.len() < 16);
-    room.ok_or(ErrorKind::InvalidInput)?.copy_from_slice(name.as_bytes());
+    let room = request[17..]
+        .get_mut(..name.len())
+        .filter(|room| room.len() < 16);
+    room.ok_or(ErrorKind::InvalidInput)?
+        .copy_from_slice(name.as_bytes());
     Ok(request)
 }
 
@@ -118,7 +132,10 @@ impl PortServer {
     /// # Errors
     /// The kernel's, in binding.
     pub fn bind(path: &Path, ether_type: EtherType) -> io::Result<PortServer> {
-        Ok(PortServer { listener: UnixListener::bind(path)?, ether_type })
+        Ok(PortServer {
+            listener: UnixListener::bind(path)?,
+            ether_type,
+        })
     }
 
     /// Waits for a process that asks for a port.
@@ -127,7 +144,10 @@ impl PortServer {
     /// If no further one can be accepted.
     pub fn accept(&self) -> io::Result<PortClient> {
         let (stream, _) = self.listener.accept()?;
-        Ok(PortClient { stream, ether_type: self.ether_type })
+        Ok(PortClient {
+            stream,
+            ether_type: self.ether_type,
+        })
     }
 }
 
@@ -145,7 +165,9 @@ impl PortClient {
             Err(error) => {
                 // The process may be gone already.
                 let text = error.to_string();
-                let cut = (0..=text.len().min(REASON_BYTES)).rev().find(|&end| text.is_char_boundary(end));
+                let cut = (0..=text.len().min(REASON_BYTES))
+                    .rev()
+                    .find(|&end| text.is_char_boundary(end));
                 drop((&self.stream).write_all(&text.as_bytes()[..cut.unwrap_or(0)]));
                 format!("refused: {text}")
             }
@@ -164,12 +186,16 @@ impl PortClient {
             .ok_or_else(|| io::Error::other("that is no request for a port"))?;
         if ether_type != self.ether_type.number() {
             let own = self.ether_type;
-            return Err(io::Error::other(format!("only EtherType {own} is served: start a server for the other")));
+            return Err(io::Error::other(format!(
+                "only EtherType {own} is served: start a server for the other"
+            )));
         }
         let interface = Interface::find(Some(name)).map_err(io::Error::other)?;
         let socket = syscall::packet_socket().map_err(io::Error::from)?;
-        let socket = lock(socket, &interface, self.ether_type, (group, None))
-            .map_err(|(step, errno)| io::Error::other(format!("cannot {step}: {}", Errno::new(errno))))?;
+        let socket =
+            lock(socket, &interface, self.ether_type, (group, None)).map_err(|(step, errno)| {
+                io::Error::other(format!("cannot {step}: {}", Errno::new(errno)))
+            })?;
         syscall::send_descriptor(stream.as_fd(), socket.as_fd())?;
         Ok(interface.name)
     }
@@ -179,7 +205,9 @@ fn read(request: &[u8; REQUEST_BYTES]) -> Option<(&str, u16, Option<MacAddr>)> {
     let (magic, rest) = request.split_at(8);
     let (head, name) = rest.split_at(9);
     let length = name.iter().position(|&byte| byte == 0)?;
-    let name = std::str::from_utf8(&name[..length]).ok().filter(|name| !name.is_empty())?;
+    let name = std::str::from_utf8(&name[..length])
+        .ok()
+        .filter(|name| !name.is_empty())?;
     let octet = |at: usize| head[3 + at];
     let mac = MacAddr::new(octet(0), octet(1), octet(2), octet(3), octet(4), octet(5));
     let group = match head[2] {
@@ -208,7 +236,8 @@ mod tests {
             if let Some((name, _, group)) = read(&bytes) {
                 prop_assert!(name.len() < 16 && group.is_none_or(|group| group.is_multicast()));
                 let again = request(name, EtherType::DEFAULT, group).expect("the name fits");
-                // Behind its end the name may be followed by anything, as may a group that is not asked for.
+                // Behind its end the name may be followed by anything, as may a group that is not
+                // asked for.
                 prop_assert_eq!(&again[..8], &bytes[..8]);
                 prop_assert_eq!(&again[17..17 + name.len()], &bytes[17..17 + name.len()]);
                 prop_assert!(group.is_none() || again[10..17] == bytes[10..17]);
@@ -220,9 +249,15 @@ mod tests {
     fn a_request_is_read_as_it_was_written_and_nothing_else_is_one() {
         let group = MacAddr::new(3, 1, 2, 3, 4, 5);
         let asked = request("eth0", EtherType::DEFAULT, Some(group)).expect("the name fits");
-        assert_eq!(read(&asked), Some(("eth0", EtherType::DEFAULT.number(), Some(group))));
+        assert_eq!(
+            read(&asked),
+            Some(("eth0", EtherType::DEFAULT.number(), Some(group)))
+        );
         let alone = request("a-name-of-15-by", EtherType::DEFAULT, None).expect("the name fits");
-        assert_eq!(read(&alone), Some(("a-name-of-15-by", EtherType::DEFAULT.number(), None)));
+        assert_eq!(
+            read(&alone),
+            Some(("a-name-of-15-by", EtherType::DEFAULT.number(), None))
+        );
         assert!(request("a-name-of-16-byt", EtherType::DEFAULT, None).is_err());
         for (at, byte) in [(0, 0), (7, 9), (10, 7), (11, 2), (17, 0), (18, 255)] {
             let mut wrong = asked;

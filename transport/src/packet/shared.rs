@@ -1,9 +1,9 @@
 //! Use of one protocol state machine by blocking calls from several threads.
 //!
-//! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so that no frame passes
-//! from one thread to another. If several wait, one of them, the *leader*, watches the socket. The others, the
-//! *followers*, wait on a condition variable. A leader that leaves wakes a follower. While no caller waits, a
-//! *progress thread* drives.
+//! A waiting caller drives: it runs rounds in its own thread until it has what it waits for, so
+//! that no frame passes from one thread to another. If several wait, one of them, the *leader*,
+//! watches the socket. The others, the *followers*, wait on a condition variable. A leader that
+//! leaves wakes a follower. While no caller waits, a *progress thread* drives.
 //!
 //! The lock is held for a round, never during a sleep (EQA: medium-grained locking).
 //!
@@ -59,7 +59,12 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     /// # Errors
     ///
     /// The kernel's error if there is no thread left.
-    pub fn start_on(link: L, machine: M, clock: Clock, waiters: [L::Waiter; 2]) -> io::Result<Shared<M, L>>
+    pub fn start_on(
+        link: L,
+        machine: M,
+        clock: Clock,
+        waiters: [L::Waiter; 2],
+    ) -> io::Result<Shared<M, L>>
     where
         L: Link<Error: Send, Waiter: Send + Sync> + Send + 'static,
         M: Send + 'static,
@@ -82,10 +87,10 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     /// Calls `application` until it breaks, and returns the value it broke with; `None` if
     /// `deadline` has passed first.
     ///
-    /// The function is called once at the beginning, then after each event that may have changed the machine:
-    /// frames, timers, other threads' calls. The machine's output is sent after each call.
-    /// Meanwhile the calling thread drives the machine, or sleeps while another does; before it
-    /// sleeps it polls for frames for [`Link::busy_poll`]. `application` holds the lock: it must
+    /// The function is called once at the beginning, then after each event that may have changed
+    /// the machine: frames, timers, other threads' calls. The machine's output is sent after each
+    /// call. Meanwhile the calling thread drives the machine, or sleeps while another does; before
+    /// it sleeps it polls for frames for [`Link::busy_poll`]. `application` holds the lock: it must
     /// not block, nor call anything of this `Shared`.
     ///
     /// # Errors
@@ -101,7 +106,8 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
         loop {
             let now = self.core.now();
             if let ControlFlow::Break(value) =
-                self.core.round(&mut driven, now, newly, |machine| application(machine, now))?
+                self.core
+                    .round(&mut driven, now, newly, |machine| application(machine, now))?
             {
                 self.core.leave(&mut driven, now);
                 return Ok(Some(value));
@@ -124,12 +130,14 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     ///
     /// # Errors
     ///
-    /// The errors of [`wait`](Self::wait); an error of sending what `with` has caused is returned by the next
-    /// call.
+    /// The errors of [`wait`](Self::wait); an error of sending what `with` has caused is returned
+    /// by the next call.
     pub fn with<T>(&self, with: impl FnOnce(&mut M, Instant) -> T) -> Result<T, L::Error> {
         let mut driven = self.core.lock();
         let now = self.core.now();
-        let value = self.core.round(&mut driven, now, true, |machine| with(machine, now))?;
+        let value = self
+            .core
+            .round(&mut driven, now, true, |machine| with(machine, now))?;
         self.core.leave(&mut driven, now);
         Ok(value)
     }
@@ -138,7 +146,9 @@ impl<M: Machine, L: Link<Error: Clone>> Shared<M, L> {
     pub fn stop(self) -> M {
         let Shared { core, thread } = self;
         drop(thread);
-        Arc::into_inner(core).expect("the progress thread, which has ended, had the only other handle").into_machine()
+        Arc::into_inner(core)
+            .expect("the progress thread, which has ended, had the only other handle")
+            .into_machine()
     }
 }
 
@@ -152,9 +162,10 @@ const NAP: Duration = Duration::from_millis(5);
 const RECENTLY: Duration = Duration::from_millis(1);
 const THREAD_NAME: &str = "ethb-progress";
 
-/// Thread that drives the machine while no caller does. Naps of `NAP` are 200 wake-ups a second, 0.1 % of a core; a
-/// peer's wait for an answer is as long. A caller is expected back within `RECENTLY`, longer than any pause between
-/// calls that matters for latency. The thread's name in `ps` has at most 15 characters.
+/// Thread that drives the machine while no caller does. Naps of `NAP` are 200 wake-ups a second,
+/// 0.1 % of a core; a peer's wait for an answer is as long. A caller is expected back within
+/// `RECENTLY`, longer than any pause between calls that matters for latency. The thread's name in
+/// `ps` has at most 15 characters.
 struct ProgressThread<L: Link<Error: Clone>, M: Machine> {
     core: Arc<LeaderFollowers<L, M>>,
     thread: Option<JoinHandle<()>>,
@@ -167,15 +178,24 @@ impl<L: Link<Error: Clone>, M: Machine> ProgressThread<L, M> {
         M: Send + 'static,
     {
         let own = Arc::clone(&core);
-        let thread = Builder::new().name(THREAD_NAME.to_owned()).spawn(move || run(&own))?;
-        Ok(ProgressThread { core, thread: Some(thread) })
+        let thread = Builder::new()
+            .name(THREAD_NAME.to_owned())
+            .spawn(move || run(&own))?;
+        Ok(ProgressThread {
+            core,
+            thread: Some(thread),
+        })
     }
 }
 
 impl<L: Link<Error: Clone>, M: Machine> Drop for ProgressThread<L, M> {
     fn drop(&mut self) {
         self.core.stop();
-        if self.thread.take().is_some_and(|thread| thread.join().is_err()) {
+        if self
+            .thread
+            .take()
+            .is_some_and(|thread| thread.join().is_err())
+        {
             log::error!("the thread {THREAD_NAME} has panicked");
         }
         self.core.flush();
@@ -257,7 +277,10 @@ impl<L: Link, M> Driven<L, M> {
 
 impl<L: Link, M: Machine> Driven<L, M> {
     fn is_missed_by(&self, watch: Watch, now: Instant) -> bool {
-        let next = self.rounds.limit(&self.link, &self.machine, now).map(|limit| now + limit);
+        let next = self
+            .rounds
+            .limit(&self.link, &self.machine, now)
+            .map(|limit| now + limit);
         let late = next.is_some_and(|next| watch.wanted.until.is_none_or(|until| next < until));
         late || (self.link.blocked() == Some(Blocked::Room) && !watch.wanted.room)
     }
@@ -278,7 +301,13 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
             left_over: false,
             stopped: false,
         };
-        LeaderFollowers { clock, shared: Mutex::new(driven), followers: Condvar::new(), nap: Condvar::new(), waiters }
+        LeaderFollowers {
+            clock,
+            shared: Mutex::new(driven),
+            followers: Condvar::new(),
+            nap: Condvar::new(),
+            waiters,
+        }
     }
 
     fn now(&self) -> Instant {
@@ -309,7 +338,12 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
             return Err(failure.clone());
         }
         (driven.driven_at, driven.left_over) = (now, false);
-        let Driven { link, machine, rounds, .. } = driven;
+        let Driven {
+            link,
+            machine,
+            rounds,
+            ..
+        } = driven;
         let stirred = rounds.receive(link, machine, now);
         let result = application(machine);
         let sent = rounds.send(link, machine, now);
@@ -318,7 +352,12 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     }
 
     fn background_round(&self, driven: &mut Driven<L, M>, now: Instant) {
-        let Driven { link, machine, rounds, .. } = driven;
+        let Driven {
+            link,
+            machine,
+            rounds,
+            ..
+        } = driven;
         let stirred = rounds.receive(link, machine, now);
         let sent = rounds.send(link, machine, now);
         self.settle(driven, sent, stirred);
@@ -347,7 +386,9 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
 
     fn leave(&self, driven: &mut Driven<L, M>, now: Instant) {
         while driven.more_to_send {
-            let sent = driven.rounds.send(&mut driven.link, &mut driven.machine, now);
+            let sent = driven
+                .rounds
+                .send(&mut driven.link, &mut driven.machine, now);
             self.settle(driven, sent, false);
         }
         if driven.is_led() {
@@ -387,19 +428,28 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     fn follow(&self, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
         driven.following += 1;
         match deadline {
-            Some(deadline) => self.followers.wait_for(driven, deadline.since(self.clock.now())),
+            Some(deadline) => self
+                .followers
+                .wait_for(driven, deadline.since(self.clock.now())),
             None => self.followers.wait(driven),
         }
         driven.following -= 1;
     }
 
     fn rest(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, deadline: Option<Instant>) {
-        let Driven { link, machine, rounds, .. } = &mut **driven;
+        let Driven {
+            link,
+            machine,
+            rounds,
+            ..
+        } = &mut **driven;
         match rounds.rest(link, machine, &self.clock, who == Who::Caller) {
             Rest::None => driven.unlocked(std::thread::yield_now),
             Rest::BusyPoll(end) => self.busy_poll(driven, earliest(end, deadline)),
             Rest::Wait(now, wanted) => {
-                let until = wanted.until.map_or(deadline, |until| Some(earliest(until, deadline)));
+                let until = wanted
+                    .until
+                    .map_or(deadline, |until| Some(earliest(until, deadline)));
                 self.wait(who, driven, now, Interest { until, ..wanted });
             }
         }
@@ -407,8 +457,15 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
 
     fn busy_poll(&self, driven: &mut MutexGuard<Driven<L, M>>, end: Instant) {
         let news = driven.news;
-        let wanted = Interest { arrivals: true, room: false, until: Some(end) };
-        driven.watches[Who::Caller as usize] = Some(Watch { asleep: false, wanted });
+        let wanted = Interest {
+            arrivals: true,
+            room: false,
+            until: Some(end),
+        };
+        driven.watches[Who::Caller as usize] = Some(Watch {
+            asleep: false,
+            wanted,
+        });
         let (mut now, mut longest_pause) = (self.clock.now(), Duration::ZERO);
         while !driven.link.has_arrival() && driven.news == news && now < end {
             driven.unlocked(std::thread::yield_now);
@@ -420,8 +477,17 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
         driven.watches[Who::Caller as usize] = None;
     }
 
-    fn wait(&self, who: Who, driven: &mut MutexGuard<Driven<L, M>>, now: Instant, wanted: Interest) {
-        driven.watches[who as usize] = Some(Watch { asleep: true, wanted });
+    fn wait(
+        &self,
+        who: Who,
+        driven: &mut MutexGuard<Driven<L, M>>,
+        now: Instant,
+        wanted: Interest,
+    ) {
+        driven.watches[who as usize] = Some(Watch {
+            asleep: true,
+            wanted,
+        });
         let seen = driven.unlocked(|| self.waiters[who as usize].wait(now, wanted));
         driven.watches[who as usize] = None;
         let waited = driven.link.waited(seen).map(|()| false);
@@ -429,9 +495,19 @@ impl<L: Link<Error: Clone>, M: Machine> LeaderFollowers<L, M> {
     }
 
     fn flush(&self) {
-        let Driven { link, machine, failure, .. } = &mut *self.lock();
+        let Driven {
+            link,
+            machine,
+            failure,
+            ..
+        } = &mut *self.lock();
         if failure.is_none() {
-            flush(link, machine, &self.waiters[Who::ProgressThread as usize], &self.clock);
+            flush(
+                link,
+                machine,
+                &self.waiters[Who::ProgressThread as usize],
+                &self.clock,
+            );
         }
     }
 }

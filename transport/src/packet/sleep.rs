@@ -39,7 +39,12 @@ impl Waker {
     /// The kernel's error if the process or the system has no file descriptor left.
     pub fn new() -> io::Result<Self> {
         let event = EventFd::from_flags(EfdFlags::EFD_NONBLOCK | EfdFlags::EFD_CLOEXEC)?;
-        Ok(Waker { wake: Arc::new(Wake { event, pending: AtomicBool::new(false) }) })
+        Ok(Waker {
+            wake: Arc::new(Wake {
+                event,
+                pending: AtomicBool::new(false),
+            }),
+        })
     }
 
     /// Makes the loop call its application soon: at once if it waits, else after the present round;
@@ -67,13 +72,14 @@ impl Waker {
 
 /// A timer that is set less often than deadlines change.
 ///
-/// A wait with a time limit sets a hardware timer and cancels it, which a virtual machine leaves to its host: measured,
-/// 10 of the 26 µs of a blocking round trip, although the frame comes first and the timer is unused. So the limit of a
-/// wait is a `timerfd(2)` that stays set from one wait to the next. It is set again only for an earlier time; if it
-/// expires for a deadline that no longer matters, that is one needless wake-up in place of dozens of settings.
+/// A wait with a time limit sets a hardware timer and cancels it, which a virtual machine leaves to
+/// its host: measured, 10 of the 26 µs of a blocking round trip, although the frame comes first and
+/// the timer is unused. So the limit of a wait is a `timerfd(2)` that stays set from one wait to
+/// the next. It is set again only for an earlier time; if it expires for a deadline that no longer
+/// matters, that is one needless wake-up in place of dozens of settings.
 ///
-/// `set_for` is the expiry in nanoseconds: only the waiting thread changes it, and only one waits at a time. The
-/// shortest time is not zero, which would disable the timer.
+/// `set_for` is the expiry in nanoseconds: only the waiting thread changes it, and only one waits
+/// at a time. The shortest time is not zero, which would disable the timer.
 #[derive(Debug)]
 struct Alarm {
     timer: TimerFd,
@@ -82,14 +88,21 @@ struct Alarm {
 
 impl Alarm {
     fn new() -> nix::Result<Alarm> {
-        let timer = TimerFd::new(ClockId::CLOCK_MONOTONIC, TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC)?;
-        Ok(Alarm { timer, set_for: AtomicU64::new(UNSET) })
+        let timer = TimerFd::new(
+            ClockId::CLOCK_MONOTONIC,
+            TimerFlags::TFD_NONBLOCK | TimerFlags::TFD_CLOEXEC,
+        )?;
+        Ok(Alarm {
+            timer,
+            set_for: AtomicU64::new(UNSET),
+        })
     }
 
     fn set(&self, now: Instant, end: Instant) -> nix::Result<()> {
         if end.as_nanos() < self.set_for.load(Ordering::Relaxed) {
             let time = TimeSpec::from_duration(end.since(now).max(SHORTEST));
-            self.timer.set(Expiration::OneShot(time), TimerSetTimeFlags::empty())?;
+            self.timer
+                .set(Expiration::OneShot(time), TimerSetTimeFlags::empty())?;
             self.set_for.store(end.as_nanos(), Ordering::Relaxed);
         }
         Ok(())
@@ -98,7 +111,13 @@ impl Alarm {
     fn acknowledge(&self) -> nix::Result<()> {
         self.set_for.store(UNSET, Ordering::Relaxed);
         // EAGAIN: it was set again, and has not expired since.
-        self.timer.wait().or_else(|errno| if errno == Errno::EAGAIN { Ok(()) } else { Err(errno) })
+        self.timer.wait().or_else(|errno| {
+            if errno == Errno::EAGAIN {
+                Ok(())
+            } else {
+                Err(errno)
+            }
+        })
     }
 }
 
@@ -122,8 +141,17 @@ impl SocketEvents {
 }
 
 impl Sleeper {
-    pub(super) fn new(socket: Arc<OwnedFd>, also: Option<Arc<OwnedFd>>, waker: Waker) -> nix::Result<Sleeper> {
-        Ok(Sleeper { socket, also, waker, alarm: Alarm::new()? })
+    pub(super) fn new(
+        socket: Arc<OwnedFd>,
+        also: Option<Arc<OwnedFd>>,
+        waker: Waker,
+    ) -> nix::Result<Sleeper> {
+        Ok(Sleeper {
+            socket,
+            also,
+            waker,
+            alarm: Alarm::new()?,
+        })
     }
 
     fn sleep(
@@ -138,12 +166,24 @@ impl Sleeper {
         }
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
         // No port has both.
-        let also = self.also.as_ref().filter(|_| events.contains(PollFlags::POLLIN)).map(|also| also.as_fd());
-        let rung = bell.map(AsFd::as_fd).or(also).map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+        let also = self
+            .also
+            .as_ref()
+            .filter(|_| events.contains(PollFlags::POLLIN))
+            .map(|also| also.as_fd());
+        let rung = bell
+            .map(AsFd::as_fd)
+            .or(also)
+            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
         let count = if rung.is_some() { 4 } else { 3 };
         // Without it the alarm takes its place, and is not polled there.
         let rung = rung.unwrap_or_else(|| alarm.clone());
-        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events), alarm, rung];
+        let mut entries = [
+            self.waker_entry(),
+            PollFd::new(self.socket.as_fd(), events),
+            alarm,
+            rung,
+        ];
         let woken = poll(&mut entries[..count], None)?;
         let [waker, socket, alarm, rung] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
@@ -156,8 +196,17 @@ impl Sleeper {
         Ok(socket)
     }
 
-    pub(super) fn wait_or_ring(&self, now: Instant, wanted: Interest, bell: &WakeUpSocket) -> SocketEvents {
-        let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
+    pub(super) fn wait_or_ring(
+        &self,
+        now: Instant,
+        wanted: Interest,
+        bell: &WakeUpSocket,
+    ) -> SocketEvents {
+        let room = if wanted.room {
+            PollFlags::POLLOUT
+        } else {
+            PollFlags::empty()
+        };
         SocketEvents(self.sleep(room | PollFlags::POLLIN, now, wanted.until, Some(bell)))
     }
 
@@ -169,7 +218,11 @@ impl Sleeper {
         let woken = poll(&mut entries[..count], Some(time))?;
         let [waker, socket] = entries.map(|entry| revents(&entry, woken));
         self.acknowledge(waker);
-        Ok(if count == 2 { socket } else { PollFlags::empty() })
+        Ok(if count == 2 {
+            socket
+        } else {
+            PollFlags::empty()
+        })
     }
 
     fn look(&self, events: PollFlags) -> nix::Result<PollFlags> {
@@ -193,7 +246,11 @@ impl Waiter for Sleeper {
     type Seen = SocketEvents;
 
     fn wait(&self, now: Instant, wanted: Interest) -> SocketEvents {
-        let room = if wanted.room { PollFlags::POLLOUT } else { PollFlags::empty() };
+        let room = if wanted.room {
+            PollFlags::POLLOUT
+        } else {
+            PollFlags::empty()
+        };
         SocketEvents(match (wanted.arrivals, wanted.until) {
             (false, Some(until)) if until <= now => self.look(room),
             (false, Some(until)) => self.nap(room, until.since(now)),
@@ -228,7 +285,11 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
 }
 
 fn revents(entry: &PollFd, any: bool) -> PollFlags {
-    if any { entry.revents().unwrap_or(PollFlags::POLLERR) } else { PollFlags::empty() }
+    if any {
+        entry.revents().unwrap_or(PollFlags::POLLERR)
+    } else {
+        PollFlags::empty()
+    }
 }
 
 const MAX_RINGS: usize = 1024;
@@ -279,7 +340,17 @@ mod tests {
     fn slept(sleeper: &Sleeper, millis: u64, clock: &Clock) -> Duration {
         let begin = clock.now();
         let end = begin + Duration::from_millis(millis);
-        sleeper.wait(begin, Interest { arrivals: true, room: false, until: Some(end) }).0.expect("poll works");
+        sleeper
+            .wait(
+                begin,
+                Interest {
+                    arrivals: true,
+                    room: false,
+                    until: Some(end),
+                },
+            )
+            .0
+            .expect("poll works");
         clock.now().since(begin)
     }
 
@@ -287,7 +358,10 @@ mod tests {
     fn a_sleep_lasts_until_its_end_or_an_earlier_one_that_was_not_used_up() {
         let nothing = Arc::new(OwnedFd::from(EventFd::new().expect("a descriptor is free")));
         let waker = Waker::new().expect("a descriptor is free");
-        let (sleeper, clock) = (Sleeper::new(nothing, None, waker).expect("a timer"), Clock::start());
+        let (sleeper, clock) = (
+            Sleeper::new(nothing, None, waker).expect("a timer"),
+            Clock::start(),
+        );
         let millis = |time: Duration| time.as_secs_f64() * 1e3;
         // Upper bounds are seconds: a busy machine wakes late.
         let full = millis(slept(&sleeper, 20, &clock));
@@ -296,13 +370,23 @@ mod tests {
         let woken = millis(slept(&sleeper, 2000, &clock));
         assert!(woken < 1000.0, "{woken} ms");
         let early = millis(slept(&sleeper, 20_000, &clock));
-        assert!((1000.0..10_000.0).contains(&early), "the timer of the sleep before is still set: {early} ms");
+        assert!(
+            (1000.0..10_000.0).contains(&early),
+            "the timer of the sleep before is still set: {early} ms"
+        );
         let full = millis(slept(&sleeper, 40, &clock));
         assert!((40.0..2000.0).contains(&full), "{full} ms");
         sleeper.wake();
         slept(&sleeper, 10_000, &clock);
         let sooner = millis(slept(&sleeper, 20, &clock));
-        assert!((20.0..5000.0).contains(&sooner), "an earlier end is kept to: {sooner} ms");
-        assert_eq!(slept(&sleeper, 0, &clock).as_millis(), 0, "an end that has come ends the sleep");
+        assert!(
+            (20.0..5000.0).contains(&sooner),
+            "an earlier end is kept to: {sooner} ms"
+        );
+        assert_eq!(
+            slept(&sleeper, 0, &clock).as_millis(),
+            0,
+            "an end that has come ends the sleep"
+        );
     }
 }

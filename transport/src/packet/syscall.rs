@@ -7,8 +7,8 @@ use libc::{c_int, c_void, socklen_t};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr, recvmsg, sendmsg,
-    socket,
+    AddressFamily, ControlMessage, ControlMessageOwned, MsgFlags, SockFlag, SockType, UnixAddr,
+    recvmsg, sendmsg, socket,
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
@@ -21,7 +21,10 @@ pub(super) const SEND_MANY_FRAMES: usize = 64;
 /// default it keeps megabytes for each thread.
 pub fn keep_little_memory() {
     #[cfg(target_env = "gnu")]
-    for (parameter, bytes) in [(libc::M_MMAP_THRESHOLD, 256 << 10), (libc::M_TRIM_THRESHOLD, 128 << 10)] {
+    for (parameter, bytes) in [
+        (libc::M_MMAP_THRESHOLD, 256 << 10),
+        (libc::M_TRIM_THRESHOLD, 128 << 10),
+    ] {
         // SAFETY: mallopt(3) changes how memory is allocated from now on, and touches no existing
         // allocation.
         unsafe { libc::mallopt(parameter, bytes) };
@@ -31,13 +34,19 @@ pub fn keep_little_memory() {
 /// Fills `bytes` with random ones, by the system call itself; returns their number.
 pub(super) fn getrandom(bytes: &mut [u8], flags: u32) -> io::Result<usize> {
     // SAFETY: the kernel writes at most as many bytes as `bytes` has, which outlive the call.
-    let drawn = unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), flags) };
+    let drawn =
+        unsafe { libc::syscall(libc::SYS_getrandom, bytes.as_mut_ptr(), bytes.len(), flags) };
     Ok(Errno::result(drawn)? as usize)
 }
 
 /// Opens a packet socket of protocol 0, which receives nothing until it is bound.
 pub(super) fn packet_socket() -> nix::Result<OwnedFd> {
-    socket(AddressFamily::Packet, SockType::Raw, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None)
+    socket(
+        AddressFamily::Packet,
+        SockType::Raw,
+        SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
+        None,
+    )
 }
 
 /// Duplicates an inherited packet socket, whose descriptor is `number`.
@@ -61,14 +70,25 @@ fn socket_option(fd: BorrowedFd, option: c_int) -> nix::Result<c_int> {
     let mut value: c_int = 0;
     let mut length = size_of::<c_int>() as socklen_t;
     // SAFETY: `value` is as long as `length` says, and both outlive the call.
-    let result =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, option, (&raw mut value).cast(), &raw mut length) };
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            option,
+            (&raw mut value).cast(),
+            &raw mut length,
+        )
+    };
     Errno::result(result).map(|_| value)
 }
 
 /// Binds to the interface and begins receiving frames of `ether_type`; without one, the socket
 /// still receives nothing.
-pub(super) fn bind(fd: BorrowedFd, interface_index: u32, ether_type: Option<EtherType>) -> nix::Result<()> {
+pub(super) fn bind(
+    fd: BorrowedFd,
+    interface_index: u32,
+    ether_type: Option<EtherType>,
+) -> nix::Result<()> {
     bind_protocol(fd, interface_index, ether_type.map_or(0, EtherType::number))
 }
 
@@ -84,16 +104,20 @@ fn bind_protocol(fd: BorrowedFd, interface_index: u32, protocol: u16) -> nix::Re
     address.sll_ifindex = interface_index as c_int;
     let length = size_of::<libc::sockaddr_ll>() as socklen_t;
     // SAFETY: `address` is a whole `sockaddr_ll` of `length` bytes and outlives the call.
-    Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
+    Errno::result(unsafe { libc::bind(fd.as_raw_fd(), (&raw const address).cast(), length) })
+        .map(drop)
 }
 
-/// Returns the number of the interface that the socket is bound to; of one that was removed, `u32::MAX`.
+/// Returns the number of the interface that the socket is bound to; of one that was removed,
+/// `u32::MAX`.
 pub(super) fn bound_interface(fd: BorrowedFd) -> nix::Result<u32> {
     // SAFETY: all bytes zero is a valid `sockaddr_ll`.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     let mut length = size_of::<libc::sockaddr_ll>() as socklen_t;
     // SAFETY: `address` has `length` bytes, and both outlive the call.
-    Errno::result(unsafe { libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length) })?;
+    Errno::result(unsafe {
+        libc::getsockname(fd.as_raw_fd(), (&raw mut address).cast(), &raw mut length)
+    })?;
     Ok(address.sll_ifindex as u32)
 }
 
@@ -114,7 +138,11 @@ pub(super) fn bypass_qdisc(fd: BorrowedFd) -> nix::Result<()> {
     set_packet_option(fd, libc::PACKET_QDISC_BYPASS, &1)
 }
 
-pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAddr) -> nix::Result<()> {
+pub(super) fn join_multicast(
+    fd: BorrowedFd,
+    interface_index: u32,
+    group: MacAddr,
+) -> nix::Result<()> {
     let mut address = [0; 8];
     address[..6].copy_from_slice(&group.octets());
     let request = libc::packet_mreq {
@@ -126,18 +154,35 @@ pub(super) fn join_multicast(fd: BorrowedFd, interface_index: u32, group: MacAdd
     set_packet_option(fd, libc::PACKET_ADD_MEMBERSHIP, &request)
 }
 
-pub(super) fn join_ip_multicast(fd: BorrowedFd, interface_index: u32, group: Ipv4Addr) -> nix::Result<()> {
-    set_ip_option(fd, libc::IP_ADD_MEMBERSHIP, &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED))
+pub(super) fn join_ip_multicast(
+    fd: BorrowedFd,
+    interface_index: u32,
+    group: Ipv4Addr,
+) -> nix::Result<()> {
+    set_ip_option(
+        fd,
+        libc::IP_ADD_MEMBERSHIP,
+        &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED),
+    )
 }
 
 pub(super) fn multicast_by(fd: BorrowedFd, interface_index: u32, own: Ipv4Addr) -> nix::Result<()> {
-    set_ip_option(fd, libc::IP_MULTICAST_IF, &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own))
+    set_ip_option(
+        fd,
+        libc::IP_MULTICAST_IF,
+        &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own),
+    )
 }
 
 fn ip_membership(interface_index: u32, group: Ipv4Addr, own: Ipv4Addr) -> libc::ip_mreqn {
-    let [imr_multiaddr, imr_address] =
-        [group, own].map(|address| libc::in_addr { s_addr: u32::from_ne_bytes(address.octets()) });
-    libc::ip_mreqn { imr_multiaddr, imr_address, imr_ifindex: interface_index as c_int }
+    let [imr_multiaddr, imr_address] = [group, own].map(|address| libc::in_addr {
+        s_addr: u32::from_ne_bytes(address.octets()),
+    });
+    libc::ip_mreqn {
+        imr_multiaddr,
+        imr_address,
+        imr_ifindex: interface_index as c_int,
+    }
 }
 
 pub(super) fn take_own_groups_only(fd: BorrowedFd) -> nix::Result<()> {
@@ -155,25 +200,47 @@ pub(super) fn receive_drops(fd: BorrowedFd) -> nix::Result<u32> {
     let mut length = size_of_val(&memory) as socklen_t;
     let value = memory.as_mut_ptr().cast::<c_void>();
     // SAFETY: `value` points to `length` writable bytes, and any bytes make valid integers.
-    let result =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_SOCKET, libc::SO_MEMINFO, value, &raw mut length) };
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_SOCKET,
+            libc::SO_MEMINFO,
+            value,
+            &raw mut length,
+        )
+    };
     Errno::result(result).map(|_| memory[DROPS])
 }
 
 pub(super) fn packet_statistics(fd: BorrowedFd) -> nix::Result<libc::tpacket_stats> {
-    let mut stats = libc::tpacket_stats { tp_packets: 0, tp_drops: 0 };
+    let mut stats = libc::tpacket_stats {
+        tp_packets: 0,
+        tp_drops: 0,
+    };
     let mut length = size_of::<libc::tpacket_stats>() as socklen_t;
     let value = (&raw mut stats).cast::<c_void>();
-    // SAFETY: `value` points to `length` writable bytes, and any bytes make a valid `tpacket_stats`.
-    let result =
-        unsafe { libc::getsockopt(fd.as_raw_fd(), libc::SOL_PACKET, libc::PACKET_STATISTICS, value, &mut length) };
+    // SAFETY: `value` points to `length` writable bytes, and any bytes make a valid
+    // `tpacket_stats`.
+    let result = unsafe {
+        libc::getsockopt(
+            fd.as_raw_fd(),
+            libc::SOL_PACKET,
+            libc::PACKET_STATISTICS,
+            value,
+            &mut length,
+        )
+    };
     Errno::result(result).map(|_| stats)
 }
 
 pub(super) fn attach_filter(fd: BorrowedFd, program: &[libc::sock_filter]) -> nix::Result<()> {
     let len = u16::try_from(program.len()).map_err(|_| Errno::EINVAL)?;
-    let descriptor = libc::sock_fprog { len, filter: program.as_ptr().cast_mut() };
-    // SAFETY: `descriptor` points to `len` instructions that live through the call, and the kernel only reads them.
+    let descriptor = libc::sock_fprog {
+        len,
+        filter: program.as_ptr().cast_mut(),
+    };
+    // SAFETY: `descriptor` points to `len` instructions that live through the call, and the kernel
+    // only reads them.
     unsafe { set_option(fd, libc::SOL_SOCKET, libc::SO_ATTACH_FILTER, &descriptor) }
 }
 
@@ -187,10 +254,20 @@ pub(super) fn send_descriptor(stream: BorrowedFd, descriptor: BorrowedFd) -> nix
     let rights = [descriptor.as_raw_fd()];
     let word = [IoSlice::new(&[1])];
     let message = [ControlMessage::ScmRights(&rights)];
-    sendmsg::<UnixAddr>(stream.as_raw_fd(), &word, &message, MsgFlags::MSG_NOSIGNAL, None).map(drop)
+    sendmsg::<UnixAddr>(
+        stream.as_raw_fd(),
+        &word,
+        &message,
+        MsgFlags::MSG_NOSIGNAL,
+        None,
+    )
+    .map(drop)
 }
 
-pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::Result<(usize, Option<OwnedFd>)> {
+pub(super) fn receive_descriptor(
+    stream: BorrowedFd,
+    buffer: &mut [u8],
+) -> nix::Result<(usize, Option<OwnedFd>)> {
     let mut space = nix::cmsg_space!([RawFd; 1]);
     let mut word = [IoSliceMut::new(buffer)];
     let flags = MsgFlags::MSG_CMSG_CLOEXEC;
@@ -200,7 +277,11 @@ pub(super) fn receive_descriptor(stream: BorrowedFd, buffer: &mut [u8]) -> nix::
         if let ControlMessageOwned::ScmRights(rights) = message {
             // SAFETY: the kernel has just made each of them for this process, and nothing else
             // knows of it.
-            descriptors.extend(rights.into_iter().map(|own| unsafe { OwnedFd::from_raw_fd(own) }));
+            descriptors.extend(
+                rights
+                    .into_iter()
+                    .map(|own| unsafe { OwnedFd::from_raw_fd(own) }),
+            );
         }
     }
     Ok((received.bytes, descriptors.pop()))
@@ -219,21 +300,27 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
         message.msg_hdr.msg_iov = frame.as_ptr().cast_mut().cast();
         message.msg_hdr.msg_iovlen = if frame[1].is_empty() { 1 } else { 2 };
     }
-    // SAFETY: the first `count` headers point to one or two `IoSlice`s each, which have the layout of an `iovec` (as
-    // their documentation promises) and borrow the frame; the kernel only reads them and writes `msg_len` of the
-    // headers. The call itself, because musl makes one call of it for each frame; what pads its headers is zero, as it
-    // must be.
+    // SAFETY: the first `count` headers point to one or two `IoSlice`s each, which have the layout
+    // of an `iovec` (as their documentation promises) and borrow the frame; the kernel only reads
+    // them and writes `msg_len` of the headers. The call itself, because musl makes one call of it
+    // for each frame; what pads its headers is zero, as it must be.
     let sent = unsafe {
         let messages = messages.as_mut_ptr();
-        libc::syscall(libc::SYS_sendmmsg, fd.as_raw_fd(), messages, count as libc::c_uint, libc::MSG_DONTWAIT)
+        libc::syscall(
+            libc::SYS_sendmmsg,
+            fd.as_raw_fd(),
+            messages,
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT,
+        )
     };
     Errno::result(sent).map(|sent| sent as usize)
 }
 
 pub(super) const RECEIVE_MANY: usize = 16;
 
-/// A received datagram, or several joined ones of `each_bytes`; the last of these may be shorter. Its destination is
-/// known on sockets with IP_PKTINFO.
+/// A received datagram, or several joined ones of `each_bytes`; the last of these may be shorter.
+/// Its destination is known on sockets with IP_PKTINFO.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub bytes: usize,
@@ -246,7 +333,8 @@ pub(super) struct Arrival {
 /// Room for control data: the address it was sent to, and the length of joined datagrams.
 type Control = [u64; 12];
 
-/// Receives up to [`RECEIVE_MANY`] datagrams of IPv4 into `buffers`, without waiting, and describes them.
+/// Receives up to [`RECEIVE_MANY`] datagrams of IPv4 into `buffers`, without waiting, and describes
+/// them.
 pub(super) fn receive_many<'a>(
     fd: BorrowedFd,
     buffers: impl Iterator<Item = &'a mut [u8]>,
@@ -254,12 +342,18 @@ pub(super) fn receive_many<'a>(
 ) -> nix::Result<()> {
     const MANY: usize = RECEIVE_MANY;
     // SAFETY: all bytes zero are valid for each of these structs of integers and pointers.
-    let (mut messages, mut names, mut pieces): ([libc::mmsghdr; MANY], [libc::sockaddr_in; MANY], [libc::iovec; MANY]) =
-        unsafe { (zeroed(), zeroed(), zeroed()) };
+    let (mut messages, mut names, mut pieces): (
+        [libc::mmsghdr; MANY],
+        [libc::sockaddr_in; MANY],
+        [libc::iovec; MANY],
+    ) = unsafe { (zeroed(), zeroed(), zeroed()) };
     let mut controls: [Control; MANY] = [[0; 12]; MANY];
     let mut count = 0;
     for (at, buffer) in buffers.take(MANY).enumerate() {
-        pieces[at] = libc::iovec { iov_base: buffer.as_mut_ptr().cast(), iov_len: buffer.len() };
+        pieces[at] = libc::iovec {
+            iov_base: buffer.as_mut_ptr().cast(),
+            iov_len: buffer.len(),
+        };
         let header = &mut messages[at].msg_hdr;
         header.msg_name = (&raw mut names[at]).cast();
         header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
@@ -269,21 +363,45 @@ pub(super) fn receive_many<'a>(
         count = at + 1;
     }
     let (messages_at, none) = (messages.as_mut_ptr(), std::ptr::null_mut());
-    // SAFETY: the first `count` headers point to a name, a buffer and control data each, which are as long as they
-    // say and outlive the call; the buffers are borrowed for writing.
-    let received =
-        unsafe { libc::recvmmsg(fd.as_raw_fd(), messages_at, count as libc::c_uint, libc::MSG_DONTWAIT as _, none) };
+    // SAFETY: the first `count` headers point to a name, a buffer and control data each, which are
+    // as long as they say and outlive the call; the buffers are borrowed for writing.
+    let received = unsafe {
+        libc::recvmmsg(
+            fd.as_raw_fd(),
+            messages_at,
+            count as libc::c_uint,
+            libc::MSG_DONTWAIT as _,
+            none,
+        )
+    };
     let received = Errno::result(received)? as usize;
-    arrivals.extend(messages.iter().zip(&names).take(received).map(|(message, name)| {
-        let bytes = message.msg_len as usize;
-        let [a, b, c, d] = name.sin_addr.s_addr.to_ne_bytes();
-        let source = SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be(name.sin_port));
-        let is_truncated = message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
-        // SAFETY: the kernel has filled this header and the control data it points to, which still live.
-        let (destination, joined) = unsafe { control_of(&message.msg_hdr) };
-        let each_bytes = joined.filter(|joined| (1..bytes).contains(joined)).unwrap_or(bytes);
-        Arrival { bytes, each_bytes, source, destination, is_truncated }
-    }));
+    arrivals.extend(
+        messages
+            .iter()
+            .zip(&names)
+            .take(received)
+            .map(|(message, name)| {
+                let bytes = message.msg_len as usize;
+                let [a, b, c, d] = name.sin_addr.s_addr.to_ne_bytes();
+                let source =
+                    SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be(name.sin_port));
+                let is_truncated =
+                    message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
+                // SAFETY: the kernel has filled this header and the control data it points to,
+                // which still live.
+                let (destination, joined) = unsafe { control_of(&message.msg_hdr) };
+                let each_bytes = joined
+                    .filter(|joined| (1..bytes).contains(joined))
+                    .unwrap_or(bytes);
+                Arrival {
+                    bytes,
+                    each_bytes,
+                    source,
+                    destination,
+                    is_truncated,
+                }
+            }),
+    );
     Ok(())
 }
 
@@ -293,8 +411,8 @@ pub(super) fn receive_many<'a>(
 /// The header is one that the kernel has filled, and its control data live.
 unsafe fn control_of(header: &libc::msghdr) -> (Ipv4Addr, Option<usize>) {
     let (mut destination, mut joined) = (Ipv4Addr::UNSPECIFIED, None);
-    // SAFETY: the caller's promise; each entry is followed from one that the kernel has written, and is read without
-    // regard to alignment only as far as its kind says.
+    // SAFETY: the caller's promise; each entry is followed from one that the kernel has written,
+    // and is read without regard to alignment only as far as its kind says.
     unsafe {
         let mut entry = libc::CMSG_FIRSTHDR(header);
         while !entry.is_null() {
@@ -304,7 +422,9 @@ unsafe fn control_of(header: &libc::msghdr) -> (Ipv4Addr, Option<usize>) {
                     let info: libc::in_pktinfo = data.cast::<libc::in_pktinfo>().read_unaligned();
                     destination = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes());
                 }
-                (libc::SOL_UDP, libc::UDP_GRO) => joined = usize::try_from(data.cast::<c_int>().read_unaligned()).ok(),
+                (libc::SOL_UDP, libc::UDP_GRO) => {
+                    joined = usize::try_from(data.cast::<c_int>().read_unaligned()).ok()
+                }
                 _ => {}
             }
             entry = libc::CMSG_NXTHDR(header, entry);
@@ -329,10 +449,19 @@ pub(super) struct InterfaceState {
 
 pub(super) fn interface_state(fd: BorrowedFd, name: &str) -> nix::Result<InterfaceState> {
     let ask = |code| query_interface(fd, name, code).map(|request| request.ifr_ifru);
-    // SAFETY: each request has filled the member that is read, and any bytes make a valid integer or `sockaddr`.
+    // SAFETY: each request has filled the member that is read, and any bytes make a valid integer
+    // or `sockaddr`.
     let (index, flags, address, mtu) = unsafe {
-        let (index, flags) = (ask(libc::SIOCGIFINDEX)?.ifru_ifindex, ask(libc::SIOCGIFFLAGS)?.ifru_flags);
-        (index, flags, ask(libc::SIOCGIFHWADDR)?.ifru_hwaddr, ask(libc::SIOCGIFMTU)?.ifru_mtu)
+        let (index, flags) = (
+            ask(libc::SIOCGIFINDEX)?.ifru_ifindex,
+            ask(libc::SIOCGIFFLAGS)?.ifru_flags,
+        );
+        (
+            index,
+            flags,
+            ask(libc::SIOCGIFHWADDR)?.ifru_hwaddr,
+            ask(libc::SIOCGIFMTU)?.ifru_mtu,
+        )
     };
     Ok(InterfaceState {
         index: u32::try_from(index).map_err(|_| Errno::EINVAL)?,
@@ -350,17 +479,22 @@ pub(super) fn interface_name(fd: BorrowedFd, index: u32) -> nix::Result<String> 
     let code = libc::SIOCGIFNAME as libc::Ioctl;
     // SAFETY: SIOCGIFNAME reads and writes one `ifreq`, which outlives the call.
     Errno::result(unsafe { libc::ioctl(fd.as_raw_fd(), code, &raw mut request) })?;
-    let name = request.ifr_name.iter().map(|&byte| byte as u8).take_while(|&byte| byte != 0);
+    let name = request
+        .ifr_name
+        .iter()
+        .map(|&byte| byte as u8)
+        .take_while(|&byte| byte != 0);
     Ok(String::from_utf8_lossy(&name.collect::<Vec<u8>>()).into_owned())
 }
 
 pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
     // SAFETY: both are open; `fd` stays open, as another file, and keeps its owner.
-    Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) }).map(drop)
+    Errno::result(unsafe { libc::dup3(other.as_raw_fd(), fd.as_raw_fd(), libc::O_CLOEXEC) })
+        .map(drop)
 }
 
-/// Whether the kernel does not know the Ethernet address of a host on the interface's network, and so keeps what is
-/// sent there; for hosts elsewhere it is not.
+/// Whether the kernel does not know the Ethernet address of a host on the interface's network, and
+/// so keeps what is sent there; for hosts elsewhere it is not.
 pub(super) fn is_unresolved(fd: BorrowedFd, interface: &str, ip: Ipv4Addr) -> bool {
     /// From `linux/sockios.h`.
     const SIOCGARP: libc::Ioctl = 0x8954;
@@ -414,6 +548,14 @@ fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Re
 unsafe fn set_option<T>(fd: BorrowedFd, level: c_int, name: c_int, value: &T) -> nix::Result<()> {
     let length = size_of::<T>() as socklen_t;
     // SAFETY: `value` is `length` readable bytes; the caller answers for pointers inside.
-    Errno::result(unsafe { libc::setsockopt(fd.as_raw_fd(), level, name, std::ptr::from_ref(value).cast(), length) })
-        .map(drop)
+    Errno::result(unsafe {
+        libc::setsockopt(
+            fd.as_raw_fd(),
+            level,
+            name,
+            std::ptr::from_ref(value).cast(),
+            length,
+        )
+    })
+    .map(drop)
 }

@@ -6,10 +6,11 @@
 //! x its place in the block and y = 128 + `index`, and times 128 + x, which makes parity frame 0
 //! the plain exclusive or. All frames of a block have one length.
 //!
-//! Frames are multiplied and added one stripe at a time. If the machine looks up many bytes at once, products are
-//! added directly (`products`). Otherwise a sum is kept as eight planes, one for each power of x below eight. A frame
-//! is added, by exclusive or, to the planes of the powers in its factor. The planes are combined once. So no table is
-//! looked up for each byte, and the compiler vectorises it on every machine.
+//! Frames are multiplied and added one stripe at a time. If the machine looks up many bytes at
+//! once, products are added directly (`products`). Otherwise a sum is kept as eight planes, one for
+//! each power of x below eight. A frame is added, by exclusive or, to the planes of the powers in
+//! its factor. The planes are combined once. So no table is looked up for each byte, and the
+//! compiler vectorises it on every machine.
 
 mod products;
 
@@ -34,13 +35,21 @@ fn factor(index: u8, place: u8) -> u8 {
 }
 
 fn stripes(bytes: usize) -> impl Iterator<Item = std::ops::Range<usize>> {
-    (0..bytes).step_by(STRIPE_BYTES).map(move |from| from..bytes.min(from + STRIPE_BYTES))
+    (0..bytes)
+        .step_by(STRIPE_BYTES)
+        .map(move |from| from..bytes.min(from + STRIPE_BYTES))
 }
 
-pub(crate) fn write<'a>(index: u8, frames: usize, payload: impl Fn(usize) -> &'a [u8], parity: &mut [u8]) {
+pub(crate) fn write<'a>(
+    index: u8,
+    frames: usize,
+    payload: impl Fn(usize) -> &'a [u8],
+    parity: &mut [u8],
+) {
     let mut sum = Sum::new();
     for stripe in stripes(parity.len()) {
-        (0..frames).for_each(|place| sum.add(factor(index, place as u8), &payload(place)[stripe.clone()]));
+        (0..frames)
+            .for_each(|place| sum.add(factor(index, place as u8), &payload(place)[stripe.clone()]));
         sum.take(&mut parity[stripe]);
     }
 }
@@ -53,19 +62,28 @@ pub(crate) fn recover(bytes: &mut [u8], starts: &[usize], length: usize, held: &
     }
     let inverse = inverse(held);
     let is_missing = |place: usize| held.iter().any(|held| usize::from(held.place) == place);
-    let present: Vec<u8> = (0..starts.len()).filter(|&place| !is_missing(place)).map(|place| place as u8).collect();
+    let present: Vec<u8> = (0..starts.len())
+        .filter(|&place| !is_missing(place))
+        .map(|place| place as u8)
+        .collect();
     let mut sum = Sum::new();
     let mut syndromes = vec![0; held.len() * STRIPE_BYTES];
     for stripe in stripes(length) {
-        let at = |place: u8| starts[usize::from(place)] + stripe.start..starts[usize::from(place)] + stripe.end;
+        let at = |place: u8| {
+            starts[usize::from(place)] + stripe.start..starts[usize::from(place)] + stripe.end
+        };
         for (held, syndrome) in held.iter().zip(syndromes.chunks_exact_mut(STRIPE_BYTES)) {
             sum.add(1, &bytes[at(held.place)]);
-            present.iter().for_each(|&place| sum.add(factor(held.index, place), &bytes[at(place)]));
+            present
+                .iter()
+                .for_each(|&place| sum.add(factor(held.index, place), &bytes[at(place)]));
             sum.take(&mut syndrome[..stripe.len()]);
         }
         for (row, missing) in inverse.chunks_exact(held.len()).zip(held) {
             let syndromes = syndromes.chunks_exact(STRIPE_BYTES);
-            row.iter().zip(syndromes).for_each(|(&factor, syndrome)| sum.add(factor, &syndrome[..stripe.len()]));
+            row.iter()
+                .zip(syndromes)
+                .for_each(|(&factor, syndrome)| sum.add(factor, &syndrome[..stripe.len()]));
             sum.take(&mut bytes[at(missing.place)]);
         }
     }
@@ -77,21 +95,29 @@ fn inverse(held: &[Held]) -> Vec<u8> {
     // Products become sums of logarithms. No two frames or parity frames have one element, so no
     // factor is zero.
     let product = |element: u8, others: &dyn Fn(&Held) -> u8| -> usize {
-        let differences = held.iter().map(|held| element ^ others(held)).filter(|&difference| difference != 0);
+        let differences = held
+            .iter()
+            .map(|held| element ^ others(held))
+            .filter(|&difference| difference != 0);
         differences.map(logarithm).sum()
     };
     let (xs, ys) = (|held: &Held| held.place, |held: &Held| y(held.index));
     let of = |element: u8, crossed: &dyn Fn(&Held) -> u8, own: &dyn Fn(&Held) -> u8| {
         product(element, crossed) % ORDER + ORDER - product(element, own) % ORDER
     };
-    let rows: Vec<usize> =
-        held.iter().map(|held| of(xs(held), &ys, &xs) + ORDER - logarithm(y(0) ^ held.place)).collect();
+    let rows: Vec<usize> = held
+        .iter()
+        .map(|held| of(xs(held), &ys, &xs) + ORDER - logarithm(y(0) ^ held.place))
+        .collect();
     let columns: Vec<usize> = held.iter().map(|held| of(ys(held), &xs, &ys)).collect();
     let entry = |row: usize, column: usize| {
         power(rows[row] + columns[column] + ORDER - logarithm(xs(&held[row]) ^ ys(&held[column])))
     };
     let each = |row: usize| (0..held.len()).map(move |column| (row, column));
-    (0..held.len()).flat_map(each).map(|(row, column)| entry(row, column)).collect()
+    (0..held.len())
+        .flat_map(each)
+        .map(|(row, column)| entry(row, column))
+        .collect()
 }
 
 /// Lower terms of the polynomial: x⁸ modulo the polynomial.
@@ -145,7 +171,11 @@ struct Sum {
 
 impl Sum {
     fn new() -> Sum {
-        Sum { planes: [[0; STRIPE_BYTES]; 8], used: 0, by_products: products::are_fast() }
+        Sum {
+            planes: [[0; STRIPE_BYTES]; 8],
+            used: 0,
+            by_products: products::are_fast(),
+        }
     }
 
     fn add(&mut self, factor: u8, stripe: &[u8]) {
@@ -177,7 +207,9 @@ impl Sum {
 }
 
 fn add(sum: &mut [u8], stripe: &[u8]) {
-    sum.iter_mut().zip(stripe).for_each(|(byte, added)| *byte ^= added);
+    sum.iter_mut()
+        .zip(stripe)
+        .for_each(|(byte, added)| *byte ^= added);
 }
 
 #[cfg(test)]
@@ -186,21 +218,35 @@ mod tests {
     use proptest::prelude::*;
 
     fn block(frames: usize, length: usize, seed: u8) -> Vec<u8> {
-        (0..frames * length).map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed).collect()
+        (0..frames * length)
+            .map(|at| (at as u8).wrapping_mul(31) ^ (at >> 8) as u8 ^ seed)
+            .collect()
     }
 
     fn parity(block: &[u8], length: usize, index: u8) -> Vec<u8> {
         let mut parity = vec![0xAA; length];
-        write(index, block.len() / length, |place| &block[place * length..][..length], &mut parity);
+        write(
+            index,
+            block.len() / length,
+            |place| &block[place * length..][..length],
+            &mut parity,
+        );
         parity
     }
 
     fn comes_back(block: &[u8], length: usize, places: &[u8], indices: &[u8]) {
-        let starts: Vec<usize> = (0..block.len() / length).map(|place| place * length).collect();
-        let held: Vec<Held> = places.iter().zip(indices).map(|(&place, &index)| Held { place, index }).collect();
+        let starts: Vec<usize> = (0..block.len() / length)
+            .map(|place| place * length)
+            .collect();
+        let held: Vec<Held> = places
+            .iter()
+            .zip(indices)
+            .map(|(&place, &index)| Held { place, index })
+            .collect();
         let mut bytes = block.to_vec();
         for held in &held {
-            bytes[starts[usize::from(held.place)]..][..length].copy_from_slice(&parity(block, length, held.index));
+            bytes[starts[usize::from(held.place)]..][..length]
+                .copy_from_slice(&parity(block, length, held.index));
         }
         recover(&mut bytes, &starts, length, &held);
         assert!(bytes == block, "{held:?}");
@@ -210,13 +256,22 @@ mod tests {
     fn any_losses_of_eight_frames_are_recovered_from_any_eight_of_their_parity_frames() {
         let (length, indices) = (5, 0..8_u8);
         let block = block(8, length, 3);
-        let subsets = |mask: u32| (0..8_u8).filter(move |bit| mask >> bit & 1 == 1).collect::<Vec<u8>>();
+        let subsets = |mask: u32| {
+            (0..8_u8)
+                .filter(move |bit| mask >> bit & 1 == 1)
+                .collect::<Vec<u8>>()
+        };
         for lost in 0..256_u32 {
             let with = (0..256_u32).filter(|mask| mask.count_ones() == lost.count_ones());
             with.for_each(|with| comes_back(&block, length, &subsets(lost), &subsets(with)));
         }
-        let orders = [indices.clone().collect::<Vec<u8>>(), indices.rev().collect()];
-        orders.iter().for_each(|order| comes_back(&block, length, &[0, 1, 2, 3, 4, 5, 6, 7], order));
+        let orders = [
+            indices.clone().collect::<Vec<u8>>(),
+            indices.rev().collect(),
+        ];
+        orders
+            .iter()
+            .for_each(|order| comes_back(&block, length, &[0, 1, 2, 3, 4, 5, 6, 7], order));
     }
 
     #[test]
@@ -224,14 +279,31 @@ mod tests {
         let (frames, length) = (64, 300);
         let block = block(frames, length, 9);
         let plain = |at: usize| (0..frames).fold(0, |sum, place| sum ^ block[place * length + at]);
-        assert_eq!(parity(&block, length, 0), (0..length).map(plain).collect::<Vec<u8>>());
+        assert_eq!(
+            parity(&block, length, 0),
+            (0..length).map(plain).collect::<Vec<u8>>()
+        );
     }
 
     #[test]
     fn the_worked_example_of_the_protocol_comes_out() {
-        let block = [[1_u8, 0x80], [2, 0x40], [3, 0x20], [4, 0x10], [5, 8], [6, 4], [7, 2], [8, 1]].concat();
+        let block = [
+            [1_u8, 0x80],
+            [2, 0x40],
+            [3, 0x20],
+            [4, 0x10],
+            [5, 8],
+            [6, 4],
+            [7, 2],
+            [8, 1],
+        ]
+        .concat();
         let parities = [0, 1, 2].map(|index| parity(&block, 2, index));
-        assert_eq!(parities, [[0x08, 0xff], [0x79, 0x3b], [0xd8, 0xde]], "docs/protocol/cast.md §7.14");
+        assert_eq!(
+            parities,
+            [[0x08, 0xff], [0x79, 0x3b], [0xd8, 0xde]],
+            "docs/protocol/cast.md §7.14"
+        );
     }
 
     proptest! {
@@ -252,24 +324,37 @@ mod tests {
     #[test]
     fn powers_and_logarithms_undo_each_other_and_reach_every_element_but_zero() {
         assert!((1..=255).all(|element| power(logarithm(element)) == element));
-        assert_eq!((power(0), power(1), power(8), power(ORDER)), (1, 2, REDUCED, 1));
+        assert_eq!(
+            (power(0), power(1), power(8), power(ORDER)),
+            (1, 2, REDUCED, 1)
+        );
     }
 
     #[test]
     fn a_product_by_logarithms_is_the_product_of_polynomials() {
         let product = |a: u8, b: u8| {
             let shifted = std::iter::successors(Some(a), |&element| Some(doubled(element)));
-            shifted.take(8).enumerate().filter(|(bit, _)| b >> bit & 1 == 1).fold(0, |sum, (_, term)| sum ^ term)
+            shifted
+                .take(8)
+                .enumerate()
+                .filter(|(bit, _)| b >> bit & 1 == 1)
+                .fold(0, |sum, (_, term)| sum ^ term)
         };
         for a in 1..=255 {
-            assert!((1..=255).all(|b| power(logarithm(a) + logarithm(b)) == product(a, b)), "{a}");
+            assert!(
+                (1..=255).all(|b| power(logarithm(a) + logarithm(b)) == product(a, b)),
+                "{a}"
+            );
         }
     }
 
     #[test]
     fn a_sum_is_that_of_the_products_and_the_next_begins_at_zero() {
         for by_products in [false, true] {
-            check(Sum { by_products, ..Sum::new() });
+            check(Sum {
+                by_products,
+                ..Sum::new()
+            });
         }
     }
 
@@ -282,9 +367,20 @@ mod tests {
             sum.add(factor, &stripe);
             sum.add(1, &stripe[..100]);
             sum.take(&mut taken);
-            let product = |byte: u8| if byte == 0 { 0 } else { power(logarithm(factor) + logarithm(byte)) };
+            let product = |byte: u8| {
+                if byte == 0 {
+                    0
+                } else {
+                    power(logarithm(factor) + logarithm(byte))
+                }
+            };
             let expected = |byte: u8| product(byte) ^ if byte < 100 { byte } else { 0 };
-            assert!(stripe.iter().all(|&byte| taken[usize::from(byte)] == expected(byte)), "{factor}");
+            assert!(
+                stripe
+                    .iter()
+                    .all(|&byte| taken[usize::from(byte)] == expected(byte)),
+                "{factor}"
+            );
         }
     }
 }

@@ -12,11 +12,18 @@ struct Products {
 
 impl Products {
     const fn of(factor: u8) -> Products {
-        let mut products = Products { low: [0; 16], high: [0; 16] };
+        let mut products = Products {
+            low: [0; 16],
+            high: [0; 16],
+        };
         let mut bit = 0;
         let mut power = factor;
         while bit < 8 {
-            let table = if bit < 4 { &mut products.low } else { &mut products.high };
+            let table = if bit < 4 {
+                &mut products.low
+            } else {
+                &mut products.high
+            };
             let mut entry = 0;
             while entry < 16 {
                 if entry >> (bit % 4) & 1 == 1 {
@@ -63,15 +70,17 @@ pub(super) fn add(sum: &mut [u8], factor: u8, stripe: &[u8]) {
             return avx2::add(sum, products, stripe);
         }
     }
-    sum.iter_mut().zip(stripe).for_each(|(sum, &byte)| *sum ^= products.of_byte(byte));
+    sum.iter_mut()
+        .zip(stripe)
+        .for_each(|(sum, &byte)| *sum ^= products.of_byte(byte));
 }
 
 #[cfg(target_arch = "x86_64")]
 mod avx2 {
     use super::Products;
     use std::arch::x86_64::{
-        __m128i, __m256i, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_set1_epi8, _mm256_shuffle_epi8,
-        _mm256_srli_epi16, _mm256_xor_si256,
+        __m128i, __m256i, _mm256_and_si256, _mm256_broadcastsi128_si256, _mm256_set1_epi8,
+        _mm256_shuffle_epi8, _mm256_srli_epi16, _mm256_xor_si256,
     };
     use zerocopy::transmute;
 
@@ -88,7 +97,8 @@ mod avx2 {
         for (sum, stripe) in sums[..whole].iter_mut().zip(&stripes[..whole]) {
             let (before, bytes): (__m256i, __m256i) = (transmute!(*sum), transmute!(*stripe));
             let of_low = _mm256_shuffle_epi8(low, _mm256_and_si256(bytes, half));
-            let of_high = _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half));
+            let of_high =
+                _mm256_shuffle_epi8(high, _mm256_and_si256(_mm256_srli_epi16::<4>(bytes), half));
             *sum = transmute!(_mm256_xor_si256(before, _mm256_xor_si256(of_low, of_high)));
         }
         let (sum, stripe) = match (sums.get_mut(whole), stripes.get(whole)) {
@@ -96,6 +106,8 @@ mod avx2 {
             (None, Some(stripe)) => (rest, &stripe[..]),
             _ => (rest, left),
         };
-        sum.iter_mut().zip(stripe).for_each(|(sum, &byte)| *sum ^= products.of_byte(byte));
+        sum.iter_mut()
+            .zip(stripe)
+            .for_each(|(sum, &byte)| *sum ^= products.of_byte(byte));
     }
 }

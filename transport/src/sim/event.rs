@@ -1,9 +1,10 @@
 //! Event queue of the network simulator, ordered by time.
 //!
-//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last taken. Events are
-//! therefore sorted only as far as needed, by the highest bit in which their time differs from that one's.
-//! Simultaneous events always share a bucket and keep their order there, which makes runs repeatable without a
-//! sequence number. It is cheaper than a binary heap once a flood puts thousands of events into one microsecond.
+//! A radix heap (Ahuja, Mehlhorn, Orlin, Tarjan 1990): no event is scheduled before the one last
+//! taken. Events are therefore sorted only as far as needed, by the highest bit in which their time
+//! differs from that one's. Simultaneous events always share a bucket and keep their order there,
+//! which makes runs repeatable without a sequence number. It is cheaper than a binary heap once a
+//! flood puts thousands of events into one microsecond.
 
 use super::network::{CableId, StormControl, SwitchId};
 
@@ -34,8 +35,9 @@ pub(super) enum Control {
 
 type Scheduled = (u64, Event);
 
-/// Events in the order of their times. Bucket 0 has the time last taken; bucket n the events whose highest bit
-/// differing from it is bit n − 1. The `certain` events are those except timers, which may have been cancelled.
+/// Events in the order of their times. Bucket 0 has the time last taken; bucket n the events whose
+/// highest bit differing from it is bit n − 1. The `certain` events are those except timers, which
+/// may have been cancelled.
 #[derive(Debug)]
 pub(super) struct EventQueue {
     buckets: [Vec<Scheduled>; 65],
@@ -47,7 +49,13 @@ pub(super) struct EventQueue {
 
 impl EventQueue {
     pub(super) fn new() -> Self {
-        EventQueue { buckets: std::array::from_fn(|_| Vec::new()), taken: 0, occupied: 0, last: 0, certain: 0 }
+        EventQueue {
+            buckets: std::array::from_fn(|_| Vec::new()),
+            taken: 0,
+            occupied: 0,
+            last: 0,
+            certain: 0,
+        }
     }
 
     pub(super) fn push(&mut self, at: u64, event: Event) {

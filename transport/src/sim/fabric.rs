@@ -29,11 +29,19 @@ impl Fabric {
         let mut switches: Vec<Switch> = network.switch_settings().map(Switch::new).collect();
         let mut wires = Vec::with_capacity(network.connections().len() * 2);
         for &([one, other], cable) in network.connections() {
-            for ([from, to], rate) in [[one, other], [other, one]].into_iter().zip(cable.rates_bits_per_second()) {
+            for ([from, to], rate) in [[one, other], [other, one]]
+                .into_iter()
+                .zip(cable.rates_bits_per_second())
+            {
                 if let Node::Switch(switch) = from {
                     switches[switch as usize].add_port(wires.len() as u32);
                 }
-                wires.push(Wire::new((cable, rate), [from, to], network.queue_limit(from), network.overhead_bytes()));
+                wires.push(Wire::new(
+                    (cable, rate),
+                    [from, to],
+                    network.queue_limit(from),
+                    network.overhead_bytes(),
+                ));
             }
         }
         Fabric {
@@ -76,7 +84,11 @@ impl Fabric {
         self.pool.give_back(frame);
     }
 
-    pub(super) fn changed(&mut self, frame: Rc<SharedFrame>, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
+    pub(super) fn changed(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Rc<SharedFrame> {
         let changed = self.pool.changed(&frame, change);
         self.pool.give_back(frame);
         changed
@@ -111,12 +123,15 @@ impl Fabric {
     }
 
     pub(super) fn restore_cable(&mut self, cable: CableId) {
-        self.directions(cable).for_each(|(now, wire)| wire.restore(now));
+        self.directions(cable)
+            .for_each(|(now, wire)| wire.restore(now));
     }
 
     fn directions(&mut self, cable: CableId) -> impl Iterator<Item = (u64, &mut Wire)> {
         let now = self.now;
-        self.wires[cable.index() * 2..][..2].iter_mut().map(move |wire| (now, wire))
+        self.wires[cable.index() * 2..][..2]
+            .iter_mut()
+            .map(move |wire| (now, wire))
     }
 
     pub(super) fn send(&mut self, wire: u32, frame: Rc<SharedFrame>) {
@@ -129,7 +144,11 @@ impl Fabric {
 
     fn offer(&mut self, wire: u32, frame: Rc<SharedFrame>, has_room: bool, flooded: bool) {
         let port = &mut self.wires[wire as usize];
-        match if has_room { port.offer(self.now, frame, flooded) } else { Offered::Full(frame) } {
+        match if has_room {
+            port.offer(self.now, frame, flooded)
+        } else {
+            Offered::Full(frame)
+        } {
             Offered::Queued => {}
             Offered::First(arrives) => self.events.push(arrives, Event::Arrival(wire)),
             Offered::Full(frame) => {
@@ -141,7 +160,12 @@ impl Fabric {
 
     fn books(&mut self, switch: u32, bytes: u64) -> bool {
         let (now, wires) = (self.now, &mut self.wires);
-        let used = |ports: &[u32]| ports.iter().map(|&port| wires[port as usize].queue(now).0).sum();
+        let used = |ports: &[u32]| {
+            ports
+                .iter()
+                .map(|&port| wires[port as usize].queue(now).0)
+                .sum()
+        };
         self.switches[switch as usize].book(now, bytes, used)
     }
 
@@ -188,7 +212,10 @@ impl Fabric {
     }
 
     pub(super) fn stats(&self) -> Vec<CableStats> {
-        let both = |wires: &[Wire]| CableStats { forward: wires[0].stats(), backward: wires[1].stats() };
+        let both = |wires: &[Wire]| CableStats {
+            forward: wires[0].stats(),
+            backward: wires[1].stats(),
+        };
         self.wires.chunks_exact(2).map(both).collect()
     }
 
@@ -201,7 +228,9 @@ impl Fabric {
                 return self.pause(switch, from, port);
             }
             Forwarding::Back => self.wires[from as usize].drops_mut().filter += 1,
-            Forwarding::Flood if decider.may_flood(self.now, ingress) => self.flood(switch, ingress, &frame),
+            Forwarding::Flood if decider.may_flood(self.now, ingress) => {
+                self.flood(switch, ingress, &frame)
+            }
             Forwarding::Flood => self.wires[from as usize].drops_mut().storm_control += 1,
         }
         self.pool.give_back(frame);
@@ -224,8 +253,8 @@ impl Fabric {
     }
 }
 
-/// A store-and-forward switch. A port is named by the wire that leaves through it. `flooded` frames count once each,
-/// whatever the number of ports: time until they have left, and bytes.
+/// A store-and-forward switch. A port is named by the wire that leaves through it. `flooded` frames
+/// count once each, whatever the number of ports: time until they have left, and bytes.
 #[derive(Debug)]
 pub(super) struct Switch {
     ports: Vec<u32>,
@@ -301,7 +330,12 @@ impl Switch {
         self.ports.get(index).copied()
     }
 
-    pub(super) fn route(&mut self, ingress: u32, source: MacAddr, destination: MacAddr) -> Forwarding {
+    pub(super) fn route(
+        &mut self,
+        ingress: u32,
+        source: MacAddr,
+        destination: MacAddr,
+    ) -> Forwarding {
         self.learn(key(source), ingress);
         if destination.is_multicast() {
             return Forwarding::Flood;
@@ -318,7 +352,9 @@ impl Switch {
             return true;
         };
         let bucket = self.buckets.entry(u64::from(ingress));
-        bucket.or_insert(Bucket::full(now, control)).take_one(now, control)
+        bucket
+            .or_insert(Bucket::full(now, control))
+            .take_one(now, control)
     }
 
     fn learn(&mut self, source: u64, ingress: u32) {
@@ -340,7 +376,10 @@ impl Bucket {
     const UNITS_PER_FRAME: u64 = 1_000_000_000;
 
     fn full(now: u64, control: StormControl) -> Self {
-        Bucket { units: control.burst_frames.saturating_mul(Self::UNITS_PER_FRAME), filled_at: now }
+        Bucket {
+            units: control.burst_frames.saturating_mul(Self::UNITS_PER_FRAME),
+            filled_at: now,
+        }
     }
 
     fn take_one(&mut self, now: u64, control: StormControl) -> bool {

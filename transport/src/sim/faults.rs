@@ -118,7 +118,10 @@ with_defaults! {
 impl RandomFaults {
     /// Creates faultless delivery; `seed` determines all later faults.
     pub fn new(seed: u64) -> Self {
-        RandomFaults { random: Random::new(seed), ..RandomFaults::default() }
+        RandomFaults {
+            random: Random::new(seed),
+            ..RandomFaults::default()
+        }
     }
 
     /// Loses deliveries with this probability.
@@ -170,12 +173,16 @@ impl Faults for RandomFaults {
         if hit(loss) {
             Fate::Drop
         } else if hit(self.duplicate) {
-            Fate::Duplicate { after: self.delay() }
+            Fate::Duplicate {
+                after: self.delay(),
+            }
         } else if hit(self.reorder) {
             Fate::Delay(self.delay())
         } else if hit(self.corrupt) {
             let bits = delivery.frame.len() as u64 * 8;
-            Fate::Corrupt { bit: self.random.below(bits) as usize }
+            Fate::Corrupt {
+                bit: self.random.below(bits) as usize,
+            }
         } else {
             Fate::Deliver
         }
@@ -198,8 +205,8 @@ pub fn script(mut pattern: u64, mut matches: impl FnMut(&Delivery<'_>) -> bool) 
     }
 }
 
-/// A small, fast, seeded generator with equal numbers on every platform: xoshiro256++ (Blackman and Vigna 2021),
-/// seeded through splitmix64. Not for secrets.
+/// A small, fast, seeded generator with equal numbers on every platform: xoshiro256++ (Blackman and
+/// Vigna 2021), seeded through splitmix64. Not for secrets.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: [u64; 4],
@@ -209,7 +216,9 @@ impl Random {
     /// Creates a generator; equal seeds give equal numbers.
     pub fn new(seed: u64) -> Self {
         let mut mixer = seed;
-        Random { state: std::array::from_fn(|_| splitmix(&mut mixer)) }
+        Random {
+            state: std::array::from_fn(|_| splitmix(&mut mixer)),
+        }
     }
 
     /// Returns the next 64 random bits.
@@ -226,7 +235,10 @@ impl Random {
     /// # Panics
     /// If `bound` is zero.
     pub fn below(&mut self, bound: u64) -> u64 {
-        assert!(bound > 0, "there is no number below zero: ask for a bound of at least 1");
+        assert!(
+            bound > 0,
+            "there is no number below zero: ask for a bound of at least 1"
+        );
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }
 
@@ -267,7 +279,9 @@ mod tests {
 
     #[test]
     fn xoshiro_gives_the_published_first_numbers_of_state_1_2_3_4() {
-        let mut random = Random { state: [1, 2, 3, 4] };
+        let mut random = Random {
+            state: [1, 2, 3, 4],
+        };
         let first: Vec<u64> = (0..3).map(|_| random.next_u64()).collect();
         assert_eq!(first, [41_943_041, 58_720_359, 3_588_806_011_781_223]);
     }
@@ -279,7 +293,10 @@ mod tests {
         for _ in 0..100_000 {
             counts[random.below(10) as usize] += 1;
         }
-        assert!(counts.iter().all(|count| (9_500..10_500).contains(count)), "{counts:?}");
+        assert!(
+            counts.iter().all(|count| (9_500..10_500).contains(count)),
+            "{counts:?}"
+        );
     }
 
     #[test]

@@ -48,7 +48,8 @@ impl SharedFrame {
     /// Declares the first `length` bytes to be the frame and pads them.
     ///
     /// # Panics
-    /// If there is no whole header or the frame is longer than the link allows: the machine has broken its contract.
+    /// If there is no whole header or the frame is longer than the link allows: the machine has
+    /// broken its contract.
     pub(super) fn finish(&mut self, length: usize, origin: Option<u32>) {
         let longest = self.buffer.len();
         assert!(
@@ -70,16 +71,27 @@ pub(super) struct FramePool {
 
 impl FramePool {
     pub(super) fn new(frame_bytes: usize) -> Self {
-        FramePool { unused: Vec::new(), frame_bytes }
+        FramePool {
+            unused: Vec::new(),
+            frame_bytes,
+        }
     }
 
     pub(super) fn take(&mut self) -> Rc<SharedFrame> {
         self.unused.pop().unwrap_or_else(|| {
-            Rc::new(SharedFrame { buffer: vec![0; self.frame_bytes].into_boxed_slice(), length: 0, origin: None })
+            Rc::new(SharedFrame {
+                buffer: vec![0; self.frame_bytes].into_boxed_slice(),
+                length: 0,
+                origin: None,
+            })
         })
     }
 
-    pub(super) fn changed(&mut self, frame: &SharedFrame, change: impl FnOnce(&mut [u8])) -> Rc<SharedFrame> {
+    pub(super) fn changed(
+        &mut self,
+        frame: &SharedFrame,
+        change: impl FnOnce(&mut [u8]),
+    ) -> Rc<SharedFrame> {
         let mut copy = self.take();
         let changed = unshared(&mut copy);
         changed.buffer[..frame.length].copy_from_slice(frame.bytes());

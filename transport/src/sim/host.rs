@@ -31,7 +31,10 @@ struct Cost {
 
 impl Cost {
     fn new(frame: Duration, byte_picos: u64) -> Self {
-        Cost { frame_nanos: frame.as_nanos() as u64, byte_picos }
+        Cost {
+            frame_nanos: frame.as_nanos() as u64,
+            byte_picos,
+        }
     }
 
     fn is_nothing(self) -> bool {
@@ -39,7 +42,8 @@ impl Cost {
     }
 
     fn of(self, frame: &SharedFrame) -> u64 {
-        self.frame_nanos.saturating_add((frame.length() as u64).saturating_mul(self.byte_picos) / 1000)
+        self.frame_nanos
+            .saturating_add((frame.length() as u64).saturating_mul(self.byte_picos) / 1000)
     }
 }
 
@@ -87,7 +91,10 @@ impl Host {
             ring: VecDeque::new(),
             ring_frames: settings.nic_receive_frames,
             receiving: Cost::new(settings.per_frame_cost, settings.per_byte_cost_picos),
-            sending: Cost::new(settings.per_sent_frame_cost, settings.per_sent_byte_cost_picos),
+            sending: Cost::new(
+                settings.per_sent_frame_cost,
+                settings.per_sent_byte_cost_picos,
+            ),
             busy_until: 0,
             wake_up_nanos: settings.wake_up.as_nanos() as u64,
             busy: false,
@@ -126,7 +133,11 @@ impl Host {
         self.groups.retain(|&member| member != group);
     }
 
-    pub(super) fn filter(&mut self, frame: Rc<SharedFrame>, fabric: &mut Fabric) -> Option<Rc<SharedFrame>> {
+    pub(super) fn filter(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        fabric: &mut Fabric,
+    ) -> Option<Rc<SharedFrame>> {
         let destination = frame.destination();
         if self.condition == Condition::Crashed {
             self.stats.drops.dead += 1;
@@ -144,9 +155,14 @@ impl Host {
         fabric.give_back(frame);
     }
 
-    pub(super) fn receive<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
+    pub(super) fn receive<M: Machine, A: Application<M>>(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        call: &mut Call<M, A>,
+    ) {
         let running = self.condition == Condition::Running;
-        let instant = self.receiving.is_nothing() && self.sending.is_nothing() && self.wake_up_nanos == 0;
+        let instant =
+            self.receiving.is_nothing() && self.sending.is_nothing() && self.wake_up_nanos == 0;
         if running && instant && self.ring.is_empty() {
             return self.hand_over(frame, call);
         }
@@ -155,7 +171,10 @@ impl Host {
             return call.fabric.give_back(frame);
         }
         self.ring.push_back(frame);
-        if let Some(pause) = self.pause.filter(|pause| self.ring.len() >= pause.high_frames) {
+        if let Some(pause) = self
+            .pause
+            .filter(|pause| self.ring.len() >= pause.high_frames)
+        {
             call.fabric.hold(self.wire ^ 1, pause.lasts);
         }
         if running {
@@ -209,10 +228,15 @@ impl Host {
         done
     }
 
-    fn hand_over<M: Machine, A: Application<M>>(&mut self, frame: Rc<SharedFrame>, call: &mut Call<M, A>) {
+    fn hand_over<M: Machine, A: Application<M>>(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        call: &mut Call<M, A>,
+    ) {
         self.stats.received_frames += 1;
         self.stats.received_bytes += frame.length() as u64;
-        call.machine.handle_frame(call.fabric.instant(), frame.bytes());
+        call.machine
+            .handle_frame(call.fabric.instant(), frame.bytes());
         call.fabric.give_back(frame);
         self.serve(call);
     }
@@ -231,7 +255,8 @@ impl Host {
         let now = call.fabric.instant();
         let appointment = (call.application)(self.number as usize, call.machine, now);
         self.fill_ring(call);
-        self.pending_timers.set(call.machine.poll_timeout(now), appointment);
+        self.pending_timers
+            .set(call.machine.poll_timeout(now), appointment);
         self.set_alarm(call.fabric);
     }
 
@@ -241,12 +266,18 @@ impl Host {
         }
         while call.fabric.has_room(self.wire) {
             let mut frame = call.fabric.take_frame();
-            let Some(length) = call.machine.poll_transmit(call.fabric.instant(), unshared(&mut frame).buffer_mut())
+            let Some(length) = call
+                .machine
+                .poll_transmit(call.fabric.instant(), unshared(&mut frame).buffer_mut())
             else {
                 return call.fabric.give_back(frame);
             };
             unshared(&mut frame).finish(length, Some(self.number));
-            let departure = Departure { from: self.number as usize, at: call.fabric.instant(), frame: frame.bytes() };
+            let departure = Departure {
+                from: self.number as usize,
+                at: call.fabric.instant(),
+                frame: frame.bytes(),
+            };
             if let Sending::NoRoom(lasts) = call.faults.sending(&departure) {
                 let until = (call.fabric.instant() + lasts).as_nanos();
                 self.refused = Some((frame, until));
@@ -269,12 +300,16 @@ impl Host {
 
     fn retry(&mut self, fabric: &mut Fabric) -> bool {
         let now = fabric.now();
-        let Some((_, until)) = &mut self.refused else { return true };
+        let Some((_, until)) = &mut self.refused else {
+            return true;
+        };
         if now < *until {
             return false;
         }
         if !fabric.has_room(self.wire) {
-            *until = fabric.next_departure(self.wire).map_or(now + 1, |at| at.max(now + 1));
+            *until = fabric
+                .next_departure(self.wire)
+                .map_or(now + 1, |at| at.max(now + 1));
             fabric.schedule(*until, Event::Room(self.number));
             return false;
         }
@@ -298,22 +333,35 @@ impl Host {
     /// Calls the machine if its timer is due; if the request has changed since the event was
     /// scheduled, sets the alarm anew. Returns an outcome if timers fire endlessly without time
     /// passing.
-    pub(super) fn look_at_timers<M: Machine, A: Application<M>>(&mut self, call: &mut Call<M, A>) -> Option<Outcome> {
+    pub(super) fn look_at_timers<M: Machine, A: Application<M>>(
+        &mut self,
+        call: &mut Call<M, A>,
+    ) -> Option<Outcome> {
         let (now, at) = (call.fabric.now(), call.fabric.instant());
         if !self.pending_timers.alarm_rang(now) {
             self.set_alarm(call.fabric);
             return None;
         }
-        let (why, too_often) = (self.pending_timers.due_timer(now), self.pending_timers.called_too_often(now));
+        let (why, too_often) = (
+            self.pending_timers.due_timer(now),
+            self.pending_timers.called_too_often(now),
+        );
         if why.is_some() {
             call.machine.handle_timeout(at);
         }
         self.serve(call);
-        too_often.then_some(Outcome::LiveLock { at, host: self.number as usize, why })
+        too_often.then_some(Outcome::LiveLock {
+            at,
+            host: self.number as usize,
+            why,
+        })
     }
 
     fn set_alarm(&mut self, fabric: &mut Fabric) {
-        if let Some(at) = self.pending_timers.missing_alarm(fabric.now(), self.timer_slack_nanos) {
+        if let Some(at) = self
+            .pending_timers
+            .missing_alarm(fabric.now(), self.timer_slack_nanos)
+        {
             fabric.schedule(at, Event::Timer(self.number));
         }
     }
@@ -451,7 +499,9 @@ impl LastHop {
                 None
             }
             Fate::Corrupt { bit } => {
-                let changed = fabric.changed(frame, |frame| frame[bit / 8 % frame.len()] ^= 1 << (bit % 8));
+                let changed = fabric.changed(frame, |frame| {
+                    frame[bit / 8 % frame.len()] ^= 1 << (bit % 8)
+                });
                 host.filter(changed, fabric)
             }
             Fate::Damage { byte } => Some(fabric.changed(frame, |frame| wire::damage(frame, byte))),
@@ -459,7 +509,10 @@ impl LastHop {
     }
 
     pub(super) fn host_of(&self, number: u32) -> u32 {
-        self.late[number as usize].as_ref().expect("a late frame is kept until its event happens").host
+        self.late[number as usize]
+            .as_ref()
+            .expect("a late frame is kept until its event happens")
+            .host
     }
 
     pub(super) fn pass_late(
@@ -469,16 +522,42 @@ impl LastHop {
         fabric: &mut Fabric,
         faults: &mut dyn Faults,
     ) -> Option<Rc<SharedFrame>> {
-        let late = self.late[number as usize].take().expect("a late frame is kept until its event happens");
+        let late = self.late[number as usize]
+            .take()
+            .expect("a late frame is kept until its event happens");
         self.unused.push(number);
-        if late.undecided { self.pass(late.frame, host, fabric, faults) } else { host.filter(late.frame, fabric) }
+        if late.undecided {
+            self.pass(late.frame, host, fabric, faults)
+        } else {
+            host.filter(late.frame, fabric)
+        }
     }
 
-    pub(super) fn inject(&mut self, frame: Rc<SharedFrame>, host: u32, at: u64, fabric: &mut Fabric) {
-        self.hold_back(Late { host, frame, undecided: true }, at, fabric);
+    pub(super) fn inject(
+        &mut self,
+        frame: Rc<SharedFrame>,
+        host: u32,
+        at: u64,
+        fabric: &mut Fabric,
+    ) {
+        self.hold_back(
+            Late {
+                host,
+                frame,
+                undecided: true,
+            },
+            at,
+            fabric,
+        );
     }
 
-    fn fate(&mut self, frame: &SharedFrame, host: &Host, fabric: &Fabric, faults: &mut dyn Faults) -> Fate {
+    fn fate(
+        &mut self,
+        frame: &SharedFrame,
+        host: &Host,
+        fabric: &Fabric,
+        faults: &mut dyn Faults,
+    ) -> Fate {
         let delivery = Delivery {
             from: frame.origin().map(|origin| origin as usize),
             to: host.number() as usize,
@@ -492,7 +571,15 @@ impl LastHop {
 
     fn postpone(&mut self, frame: Rc<SharedFrame>, host: &Host, by: Duration, fabric: &mut Fabric) {
         let at = (fabric.instant() + by).as_nanos();
-        self.hold_back(Late { host: host.number(), frame, undecided: false }, at, fabric);
+        self.hold_back(
+            Late {
+                host: host.number(),
+                frame,
+                undecided: false,
+            },
+            at,
+            fabric,
+        );
     }
 
     fn hold_back(&mut self, late: Late, at: u64, fabric: &mut Fabric) {

@@ -1,15 +1,16 @@
 //! Network simulator: a switched Ethernet under a virtual clock, with seeded faults.
 //!
-//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each host and runs until
-//! nothing is left to do. A run is reproduced by its seed, byte for byte.
+//! A [`Network`] describes switches, hosts and cables; a [`Simulation`] puts one machine on each
+//! host and runs until nothing is left to do. A run is reproduced by its seed, byte for byte.
 //!
-//! **Modelled:** cables with rate and delay (or token buckets), full duplex; store-and-forward switches with
-//! finite port queues or a shared buffer, MAC learning, flooding, storm control and pause frames; network cards with a
-//! finite transmit ring (the machines' back-pressure) and a finite receive ring, drained by a process that takes time
-//! to wake up and for each frame; kernels that have no room at times; padding of short frames to 60 bytes; hosts
-//! that pause, crash and come back, timers with slack, cables that are cut. **Not modelled:** the time a switch
-//! needs to decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on the wire (a
-//! corrupted frame is delivered).
+//! **Modelled:** cables with rate and delay (or token buckets), full duplex; store-and-forward
+//! switches with finite port queues or a shared buffer, MAC learning, flooding, storm control and
+//! pause frames; network cards with a finite transmit ring (the machines' back-pressure) and a
+//! finite receive ring, drained by a process that takes time to wake up and for each frame; kernels
+//! that have no room at times; padding of short frames to 60 bytes; hosts that pause, crash and
+//! come back, timers with slack, cables that are cut. **Not modelled:** the time a switch needs to
+//! decide, ageing of learnt addresses, spanning tree (the switches must form a tree), checksums on
+//! the wire (a corrupted frame is delivered).
 //!
 //! A custom machine, which replies to every frame of its kind, on two hosts:
 //!
@@ -74,8 +75,8 @@ mod tests;
 pub use faults::Random;
 pub use faults::{Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, script};
 pub use network::{
-    Cable, CableId, HostSettings, Network, NetworkError, PauseFrames, QueueLimit, StormControl, SwitchId,
-    SwitchSettings, host_mac,
+    Cable, CableId, HostSettings, Network, NetworkError, PauseFrames, QueueLimit, StormControl,
+    SwitchId, SwitchSettings, host_mac,
 };
 pub use run::Simulation;
 pub use stats::{CableStats, DirectionStats, Drops, HostStats, Outcome, Stats};

@@ -88,7 +88,9 @@ impl Network {
         for _ in 0..switches {
             let switch = network.add_switch(SwitchSettings::default());
             if let Some(previous) = previous {
-                network.connect(previous, switch, cable).expect("a new switch is not connected to anything");
+                network
+                    .connect(previous, switch, cable)
+                    .expect("a new switch is not connected to anything");
             }
             for _ in 0..hosts_each {
                 network.add_host(switch, cable, settings.clone());
@@ -159,10 +161,18 @@ impl Network {
     ///
     /// # Panics
     /// If one belongs to another network.
-    pub fn connect(&mut self, first: SwitchId, second: SwitchId, cable: Cable) -> Result<CableId, NetworkError> {
+    pub fn connect(
+        &mut self,
+        first: SwitchId,
+        second: SwitchId,
+        cable: Cable,
+    ) -> Result<CableId, NetworkError> {
         let (first_root, second_root) = (self.tree_of(first.0), self.tree_of(second.0));
         if first_root == second_root {
-            return Err(NetworkError::Loop { first: first.index(), second: second.index() });
+            return Err(NetworkError::Loop {
+                first: first.index(),
+                second: second.index(),
+            });
         }
         self.joined[first_root as usize] = second_root;
         Ok(self.add_cable(Node::Switch(first.0), Node::Switch(second.0), cable))
@@ -180,7 +190,10 @@ impl Network {
 
     /// Returns the address of a host.
     pub fn mac_of(&self, host: usize) -> MacAddr {
-        self.hosts[host].settings.mac.unwrap_or_else(|| host_mac(host))
+        self.hosts[host]
+            .settings
+            .mac
+            .unwrap_or_else(|| host_mac(host))
     }
 
     /// Returns the settings of a host for modification.
@@ -208,7 +221,9 @@ impl Network {
     pub(super) fn queue_limit(&self, from: Node) -> QueueLimit {
         match from {
             Node::Switch(switch) => self.switches[switch as usize].port_queue,
-            Node::Host(host) => QueueLimit::Frames(self.settings_of(host as usize).nic_transmit_frames),
+            Node::Host(host) => {
+                QueueLimit::Frames(self.settings_of(host as usize).nic_transmit_frames)
+            }
         }
     }
 
@@ -259,8 +274,16 @@ impl Cable {
     /// # Panics
     /// If the rate is zero: nothing would ever arrive.
     pub fn new(rate_bits_per_second: u64, delay: Duration) -> Self {
-        assert!(rate_bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
-        Cable { rate_bits_per_second, backward_bits_per_second: rate_bits_per_second, delay, burst_bytes: 0 }
+        assert!(
+            rate_bits_per_second > 0,
+            "a cable of 0 bit/s carries nothing: give it a rate, or cut it"
+        );
+        Cable {
+            rate_bits_per_second,
+            backward_bits_per_second: rate_bits_per_second,
+            delay,
+            burst_bytes: 0,
+        }
     }
 
     /// Sets another rate for the backward direction, which leads to a host, or to the first of two
@@ -269,7 +292,10 @@ impl Cable {
     /// # Panics
     /// If the rate is zero: nothing would ever arrive.
     pub fn with_backward_rate(mut self, bits_per_second: u64) -> Self {
-        assert!(bits_per_second > 0, "a cable of 0 bit/s carries nothing: give it a rate, or cut it");
+        assert!(
+            bits_per_second > 0,
+            "a cable of 0 bit/s carries nothing: give it a rate, or cut it"
+        );
         self.backward_bits_per_second = bits_per_second;
         self
     }
@@ -332,7 +358,8 @@ with_defaults! {
     #[derive(Clone, Copy, Debug, PartialEq, Eq)]
     pub struct SwitchSettings {
         /// Queue in front of each output port; tail drop.
-        // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one congested port.
+        // 512 frames of 1500 bytes: the 0.75 MB that a small store-and-forward switch can give one
+        // congested port.
         pub port_queue: QueueLimit = QueueLimit::Frames(512),
         /// Policer behind each input port; none by default.
         pub storm_control: Option<StormControl> = None,
@@ -365,8 +392,8 @@ with_defaults! {
         /// Time that the process needs for each byte sent, in picoseconds.
         pub per_sent_byte_cost_picos: u64 = 0,
         /// Delay after a frame before an idle process notices it; later arrivals wait in the ring.
-        /// The delay models an interrupt and a context switch, interrupt moderation, or a driver that
-        /// sleeps through arrivals.
+        /// The delay models an interrupt and a context switch, interrupt moderation, or a driver
+        /// that sleeps through arrivals.
         pub wake_up: Duration = Duration::ZERO,
         /// Granularity of timers: they fire only at multiples of it, as with the kernel's timer
         /// slack and a busy scheduler.

@@ -14,8 +14,8 @@ use std::fmt;
 ///
 /// **The order of calls** at a host: the input (a frame or the time), then the application, then
 /// [`poll_transmit`](Machine::poll_transmit) as long as the transmit ring has room, then
-/// [`poll_timeout`](Machine::poll_timeout). At the start every host is called with [`Instant::START`], in order, unless
-/// [`begin_at`](Simulation::begin_at) says otherwise.
+/// [`poll_timeout`](Machine::poll_timeout). At the start every host is called with
+/// [`Instant::START`], in order, unless [`begin_at`](Simulation::begin_at) says otherwise.
 pub struct Simulation<M, F> {
     machines: Vec<M>,
     hosts: Vec<Host>,
@@ -41,7 +41,9 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
             "every host needs one machine: pass as many machines as the network has hosts"
         );
         Simulation {
-            hosts: (0..machines.len()).map(|host| Host::new(network, host)).collect(),
+            hosts: (0..machines.len())
+                .map(|host| Host::new(network, host))
+                .collect(),
             machines,
             fabric: Fabric::new(network),
             last_hop: LastHop::default(),
@@ -112,23 +114,38 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
                     }
                 });
             }
-            Event::Late(number) => self.at(self.last_hop.host_of(number), application, |host, call, last_hop| {
-                if let Some(frame) = last_hop.pass_late(number, host, call.fabric, call.faults) {
-                    host.receive(frame, call);
-                }
-            }),
-            Event::Process(host) => self.at(host, application, |host, call, _| host.process_first(call)),
+            Event::Late(number) => self.at(
+                self.last_hop.host_of(number),
+                application,
+                |host, call, last_hop| {
+                    if let Some(frame) = last_hop.pass_late(number, host, call.fabric, call.faults)
+                    {
+                        host.receive(frame, call);
+                    }
+                },
+            ),
+            Event::Process(host) => {
+                self.at(host, application, |host, call, _| host.process_first(call))
+            }
             Event::Room(host) => self.at(host, application, |host, call, _| host.use_room(call)),
             Event::Start(host) => self.at(host, application, |host, call, _| host.switch_on(call)),
             Event::Wake(host) => self.at(host, application, |host, call, _| host.serve(call)),
-            Event::Timer(host) => return self.at(host, application, |host, call, _| host.look_at_timers(call)),
+            Event::Timer(host) => {
+                return self.at(host, application, |host, call, _| host.look_at_timers(call));
+            }
             Event::Control(number) => match self.controls[number as usize] {
-                Control::Crash(host) => self.at(host, application, |host, call, _| host.crash(call.fabric)),
+                Control::Crash(host) => {
+                    self.at(host, application, |host, call, _| host.crash(call.fabric))
+                }
                 Control::Pause(host) => self.at(host, application, |host, _, _| host.pause()),
-                Control::Resume(host) => self.at(host, application, |host, call, _| host.resume(call)),
+                Control::Resume(host) => {
+                    self.at(host, application, |host, call, _| host.resume(call))
+                }
                 Control::Cut(cable) => self.fabric.cut_cable(cable),
                 Control::Restore(cable) => self.fabric.restore_cable(cable),
-                Control::Restart(host) => self.at(host, application, |host, call, _| host.restart(call)),
+                Control::Restart(host) => {
+                    self.at(host, application, |host, call, _| host.restart(call))
+                }
                 Control::Police(switch, control) => self.fabric.police(switch, control),
             },
         }
@@ -141,11 +158,20 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         application: &mut A,
         happening: impl FnOnce(&mut Host, &mut Call<M, A>, &mut LastHop) -> R,
     ) -> R {
-        let (host, machine) = (&mut self.hosts[host as usize], &mut self.machines[host as usize]);
+        let (host, machine) = (
+            &mut self.hosts[host as usize],
+            &mut self.machines[host as usize],
+        );
         let before = host.wants_call();
-        let mut call = Call { machine, application, fabric: &mut self.fabric, faults: &mut self.faults };
+        let mut call = Call {
+            machine,
+            application,
+            fabric: &mut self.fabric,
+            faults: &mut self.faults,
+        };
         let result = happening(host, &mut call, &mut self.last_hop);
-        self.pending_calls = self.pending_calls + usize::from(host.wants_call()) - usize::from(before);
+        self.pending_calls =
+            self.pending_calls + usize::from(host.wants_call()) - usize::from(before);
         result
     }
 
@@ -195,13 +221,17 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// # Panics
     /// If the run has begun.
     pub fn begin_at(&mut self, at: Instant) {
-        assert!(!self.started && self.events == 0, "the run has begun: say before when its clock begins");
+        assert!(
+            !self.started && self.events == 0,
+            "the run has begun: say before when its clock begins"
+        );
         self.fabric.begin_at(at);
     }
 
     /// Calls a host's application at `at`.
     pub fn wake(&mut self, host: usize, at: Instant) {
-        self.fabric.schedule(at.as_nanos(), Event::Wake(host as u32));
+        self.fabric
+            .schedule(at.as_nanos(), Event::Wake(host as u32));
     }
 
     /// Schedules a frame without a sender: it reaches the card of host `to` at `at`, or now if that
@@ -220,7 +250,8 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
         );
         buffer[..frame.len()].copy_from_slice(frame);
         writable.finish(frame.len(), None);
-        self.last_hop.inject(copy, to as u32, at.as_nanos(), &mut self.fabric);
+        self.last_hop
+            .inject(copy, to as u32, at.as_nanos(), &mut self.fabric);
     }
 
     fn schedule(&mut self, at: Instant, control: Control) {
@@ -273,13 +304,20 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
     /// Returns the machine with the earliest deadline, to diagnose a run that has not quiesced.
     pub fn next_deadline(&self) -> Option<(usize, Deadline)> {
         let deadlines = self.hosts.iter().enumerate();
-        deadlines.filter_map(|(host, state)| Some((host, state.deadline()?))).min_by_key(|(_, deadline)| *deadline)
+        deadlines
+            .filter_map(|(host, state)| Some((host, state.deadline()?)))
+            .min_by_key(|(_, deadline)| *deadline)
     }
 
     /// Returns a copy of all counters.
     pub fn stats(&self) -> Stats {
         let hosts = self.hosts.iter().map(Host::stats).collect();
-        Stats::sum(self.fabric.stats(), hosts, self.fabric.pauses(), self.events)
+        Stats::sum(
+            self.fabric.stats(),
+            hosts,
+            self.fabric.pauses(),
+            self.events,
+        )
     }
 
     /// Returns the number of events so far.
@@ -291,7 +329,10 @@ impl<M: Machine, F: Faults> Simulation<M, F> {
 impl<M, F> fmt::Debug for Simulation<M, F> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut fields = formatter.debug_struct("Simulation");
-        fields.field("now", &self.fabric.instant()).field("hosts", &self.hosts.len()).field("events", &self.events);
+        fields
+            .field("now", &self.fabric.instant())
+            .field("hosts", &self.hosts.len())
+            .field("events", &self.events);
         fields.finish_non_exhaustive()
     }
 }

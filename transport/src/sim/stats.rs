@@ -1,4 +1,5 @@
-//! Results of a simulation run: why it ended, counts of frames and bytes, and lost frames by reason.
+//! Results of a simulation run: why it ended, counts of frames and bytes, and lost frames by
+//! reason.
 
 use crate::{Instant, Timer};
 
@@ -113,11 +114,35 @@ pub struct Stats {
 }
 
 impl Stats {
-    pub(super) fn sum(cables: Vec<CableStats>, hosts: Vec<HostStats>, pauses: u64, events: u64) -> Stats {
-        let HostStats { sent_frames, sent_bytes, received_frames, received_bytes, drops } =
-            hosts.iter().fold(HostStats::default(), |sum, &host| sum + host);
-        let drops = cables.iter().fold(drops, |sum, cable| sum + cable.forward.drops + cable.backward.drops);
-        Stats { cables, hosts, drops, sent_frames, sent_bytes, received_frames, received_bytes, pauses, events }
+    pub(super) fn sum(
+        cables: Vec<CableStats>,
+        hosts: Vec<HostStats>,
+        pauses: u64,
+        events: u64,
+    ) -> Stats {
+        let HostStats {
+            sent_frames,
+            sent_bytes,
+            received_frames,
+            received_bytes,
+            drops,
+        } = hosts
+            .iter()
+            .fold(HostStats::default(), |sum, &host| sum + host);
+        let drops = cables.iter().fold(drops, |sum, cable| {
+            sum + cable.forward.drops + cable.backward.drops
+        });
+        Stats {
+            cables,
+            hosts,
+            drops,
+            sent_frames,
+            sent_bytes,
+            received_frames,
+            received_bytes,
+            pauses,
+            events,
+        }
     }
 }
 

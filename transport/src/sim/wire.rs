@@ -18,11 +18,13 @@ struct InFlight {
     flooded: bool,
 }
 
-/// One direction of a cable. Frames `in_flight` wait, are being sent or are in flight, in this order from the back. At
-/// `free_at` the transmitter has sent, or with a token bucket paid for, everything queued; `fraction` is the rounding
-/// remainder of that time, in units of 1 / rate nanoseconds, so that rounding does not change the rate.
+/// One direction of a cable. Frames `in_flight` wait, are being sent or are in flight, in this
+/// order from the back. At `free_at` the transmitter has sent, or with a token bucket paid for,
+/// everything queued; `fraction` is the rounding remainder of that time, in units of 1 / rate
+/// nanoseconds, so that rounding does not change the rate.
 ///
-/// Frames whose last bit leaves after the first and not after the second time of the `outage` are lost.
+/// Frames whose last bit leaves after the first and not after the second time of the `outage` are
+/// lost.
 #[derive(Debug)]
 pub(super) struct Wire {
     from: Node,
@@ -61,7 +63,8 @@ impl Wire {
             stats: DirectionStats::default(),
             rate_bits_per_second,
             delay_nanos: cable.delay().as_nanos() as u64,
-            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000 / u128::from(rate_bits_per_second)) as u64,
+            burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000
+                / u128::from(rate_bits_per_second)) as u64,
             overhead_bytes,
             limit,
             in_flight: VecDeque::new(),
@@ -100,7 +103,12 @@ impl Wire {
         self.own_bytes += if flooded { 0 } else { frame.length() as u64 };
         self.stats.frames += 1;
         self.stats.bytes += frame.length() as u64;
-        self.in_flight.push_back(InFlight { begins, arrives, frame, flooded });
+        self.in_flight.push_back(InFlight {
+            begins,
+            arrives,
+            frame,
+            flooded,
+        });
         self.stats.queue_peak_frames = self.stats.queue_peak_frames.max(self.queued_frames());
         match self.in_flight.len() {
             1 => Offered::First(arrives),
@@ -109,12 +117,22 @@ impl Wire {
     }
 
     pub(super) fn held_up(&self, now: u64) -> Option<u64> {
-        self.in_flight.front().map(|first| first.arrives).filter(|&arrives| arrives > now)
+        self.in_flight
+            .front()
+            .map(|first| first.arrives)
+            .filter(|&arrives| arrives > now)
     }
 
     pub(super) fn hold(&mut self, now: u64, until: u64) {
-        let waiting = self.in_flight.iter().position(|one| one.begins >= now).unwrap_or(self.in_flight.len());
-        let begins = self.in_flight.get(waiting).map_or(self.free_at, |one| one.begins);
+        let waiting = self
+            .in_flight
+            .iter()
+            .position(|one| one.begins >= now)
+            .unwrap_or(self.in_flight.len());
+        let begins = self
+            .in_flight
+            .get(waiting)
+            .map_or(self.free_at, |one| one.begins);
         let by = until.saturating_sub(begins);
         self.free_at = (self.free_at + by).max(until);
         for held in self.in_flight.range_mut(waiting..) {
@@ -128,12 +146,17 @@ impl Wire {
     }
 
     pub(super) fn last_departure(&self) -> Option<u64> {
-        self.in_flight.back().map(|last| last.arrives - self.delay_nanos)
+        self.in_flight
+            .back()
+            .map(|last| last.arrives - self.delay_nanos)
     }
 
     pub(super) fn arrive(&mut self, now: u64) -> (Rc<SharedFrame>, Option<u64>) {
         self.settle(now);
-        let first = self.in_flight.pop_front().expect("an arrival is scheduled only for a wire that carries a frame");
+        let first = self
+            .in_flight
+            .pop_front()
+            .expect("an arrival is scheduled only for a wire that carries a frame");
         self.left -= 1;
         (first.frame, self.in_flight.front().map(|next| next.arrives))
     }
@@ -142,7 +165,9 @@ impl Wire {
         self.settle(now);
         match self.limit {
             QueueLimit::Frames(limit) => self.queued_frames() < limit,
-            QueueLimit::Bytes(limit) => self.queued_frames() == 0 || self.queued_bytes + frame_bytes as u64 <= limit,
+            QueueLimit::Bytes(limit) => {
+                self.queued_frames() == 0 || self.queued_bytes + frame_bytes as u64 <= limit
+            }
         }
     }
 
@@ -187,7 +212,10 @@ impl Wire {
         self.free_at += numerator / self.rate_bits_per_second;
         self.fraction = numerator % self.rate_bits_per_second;
         // A full bucket pays in advance.
-        (begins, self.free_at.saturating_sub(self.burst_nanos).max(now))
+        (
+            begins,
+            self.free_at.saturating_sub(self.burst_nanos).max(now),
+        )
     }
 
     fn settle(&mut self, now: u64) {
@@ -195,7 +223,11 @@ impl Wire {
             && first.arrives - self.delay_nanos <= now
         {
             self.queued_bytes -= first.frame.length() as u64;
-            self.own_bytes -= if first.flooded { 0 } else { first.frame.length() as u64 };
+            self.own_bytes -= if first.flooded {
+                0
+            } else {
+                first.frame.length() as u64
+            };
             self.left += 1;
         }
     }

@@ -4,8 +4,8 @@ use super::Stream;
 use super::terms::Ending;
 use crate::time::Instant;
 
-/// Most frames per run. An application's credit lags by a run: of a feed of 512 frames, runs of 64 would hide for
-/// seconds how slow it is.
+/// Most frames per run. An application's credit lags by a run: of a feed of 512 frames, runs of 64
+/// would hide for seconds how slow it is.
 const MAX_FRAMES: u64 = 16;
 const MAX_BYTES: usize = 128 << 10;
 
@@ -39,7 +39,8 @@ impl Stream {
     /// Returns the number of the frame that the local application reads next; without a local
     /// reader, the end of what has been pushed.
     pub fn position(&self) -> u64 {
-        self.local.map_or(self.feed.head(), |reader| self.feed.position(reader))
+        self.local
+            .map_or(self.feed.head(), |reader| self.feed.position(reader))
     }
 
     /// Returns the next frame for the local application and the boundary after it; `None` if it has
@@ -54,12 +55,28 @@ impl Stream {
         let (from, head) = (self.feed.position(self.local?), self.feed.head());
         let ending = (from < head).then(|| self.ending(from))?;
         if ending != Ending::None || most == 1 || from + 1 == head {
-            return Some(Run { bytes: self.feed.payload(from), frames: 1, ending });
+            return Some(Run {
+                bytes: self.feed.payload(from),
+                frames: 1,
+                ending,
+            });
         }
-        let most = most.min(MAX_FRAMES).min((MAX_BYTES / self.payload_bytes().max(1)) as u64).max(1);
-        let end = self.feed.last().into_iter().chain(self.boundaries.next(from)).fold(head, u64::min);
+        let most = most
+            .min(MAX_FRAMES)
+            .min((MAX_BYTES / self.payload_bytes().max(1)) as u64)
+            .max(1);
+        let end = self
+            .feed
+            .last()
+            .into_iter()
+            .chain(self.boundaries.next(from))
+            .fold(head, u64::min);
         let (bytes, frames) = self.feed.run(from, (end - from).min(most));
-        Some(Run { bytes, frames, ending })
+        Some(Run {
+            bytes,
+            frames,
+            ending,
+        })
     }
 
     /// Announces that the message being read ends before frame `sequence`, if the application knows
@@ -92,6 +109,7 @@ impl Stream {
 
     /// Returns the number of frames that have arrived and wait for the local application.
     pub fn backlog_frames(&self) -> u64 {
-        self.local.map_or(0, |reader| self.feed.head() - self.feed.position(reader))
+        self.local
+            .map_or(0, |reader| self.feed.head() - self.feed.position(reader))
     }
 }

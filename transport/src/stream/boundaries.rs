@@ -10,9 +10,10 @@ use crate::feed::Feed;
 use std::collections::BTreeMap;
 use std::ops::Range;
 
-/// Ends of messages. `frames` has their last frames that are still in the feed, each with whether its consumption is
-/// reported, and the newest one already freed: segments are counted from there. `reported` is the end of the newest
-/// freed message whose consumption is reported: a freed frame may not be consumed yet.
+/// Ends of messages. `frames` has their last frames that are still in the feed, each with whether
+/// its consumption is reported, and the newest one already freed: segments are counted from there.
+/// `reported` is the end of the newest freed message whose consumption is reported: a freed frame
+/// may not be consumed yet.
 #[derive(Clone, Debug)]
 pub(super) struct Boundaries {
     segment_frames: u64,
@@ -26,7 +27,12 @@ impl Boundaries {
     /// If `segment_frames` is zero.
     pub(super) fn new(segment_frames: u64) -> Boundaries {
         assert!(segment_frames > 0, "a segment has at least one frame");
-        Boundaries { segment_frames, frames: BTreeMap::new(), reported: 0, added: 0 }
+        Boundaries {
+            segment_frames,
+            frames: BTreeMap::new(),
+            reported: 0,
+            added: 0,
+        }
     }
 
     /// # Panics
@@ -87,8 +93,17 @@ impl Boundaries {
         if self.frames.is_empty() && self.reported == 0 {
             return 0;
         }
-        let kept = self.frames.range(..position).rev().find(|(_, report)| **report).map(|(last, _)| last + 1);
-        kept.unwrap_or(if self.reported <= position { self.reported } else { 0 })
+        let kept = self
+            .frames
+            .range(..position)
+            .rev()
+            .find(|(_, report)| **report)
+            .map(|(last, _)| last + 1);
+        kept.unwrap_or(if self.reported <= position {
+            self.reported
+        } else {
+            0
+        })
     }
 
     #[inline]
@@ -96,7 +111,10 @@ impl Boundaries {
         if self.frames.is_empty() {
             return 0;
         }
-        self.frames.range(..position).next_back().map_or(0, |(last, _)| last + 1)
+        self.frames
+            .range(..position)
+            .next_back()
+            .map_or(0, |(last, _)| last + 1)
     }
 
     pub(super) fn expect_more(&self, feed: &Feed) -> bool {
@@ -110,18 +128,25 @@ impl Boundaries {
             return head;
         }
         let start = self.before(head);
-        start + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early"))) * self.segment_frames
+        start
+            + ((head - start) / self.segment_frames + u64::from(planted!("segment-too-early")))
+                * self.segment_frames
     }
 
     /// Returns the end of what may be sent to a reader that takes frames in any order: everything
     /// received if each frame is a segment, whole segments otherwise.
     #[inline]
     pub(super) fn sendable(&self, feed: &Feed) -> u64 {
-        if self.segment_frames == 1 { feed.highest() } else { self.whole_segments(feed.head(), feed.is_complete()) }
+        if self.segment_frames == 1 {
+            feed.highest()
+        } else {
+            self.whole_segments(feed.head(), feed.is_complete())
+        }
     }
 
     pub(super) fn ends_at(&self, position: u64) -> bool {
-        self.segment_frames == 1 || (position - self.before(position)).is_multiple_of(self.segment_frames)
+        self.segment_frames == 1
+            || (position - self.before(position)).is_multiple_of(self.segment_frames)
     }
 }
 
@@ -132,10 +157,21 @@ mod tests {
     #[test]
     fn segments_are_counted_from_the_end_of_the_last_message() {
         let mut boundaries = Boundaries::new(4);
-        assert_eq!([3, 4, 9].map(|head| boundaries.whole_segments(head, false)), [0, 4, 8]);
+        assert_eq!(
+            [3, 4, 9].map(|head| boundaries.whole_segments(head, false)),
+            [0, 4, 8]
+        );
         boundaries.add(5, true);
-        assert_eq!([5, 6, 9, 10, 11].map(|head| boundaries.whole_segments(head, false)), [4, 6, 6, 10, 10]);
-        assert_eq!((0..12).filter(|&at| boundaries.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 6, 10]);
+        assert_eq!(
+            [5, 6, 9, 10, 11].map(|head| boundaries.whole_segments(head, false)),
+            [4, 6, 6, 10, 10]
+        );
+        assert_eq!(
+            (0..12)
+                .filter(|&at| boundaries.ends_at(at))
+                .collect::<Vec<u64>>(),
+            [0, 4, 6, 10]
+        );
         assert_eq!(boundaries.whole_segments(9, true), 9);
     }
 
@@ -143,18 +179,28 @@ mod tests {
     fn an_end_is_as_many_frames_after_a_message_as_it_would_be_after_the_beginning() {
         let mut boundaries = Boundaries::new(4);
         boundaries.add(4, true);
-        assert_eq!((0..15).filter(|&at| boundaries.ends_at(at)).collect::<Vec<u64>>(), [0, 4, 5, 9, 13]);
+        assert_eq!(
+            (0..15)
+                .filter(|&at| boundaries.ends_at(at))
+                .collect::<Vec<u64>>(),
+            [0, 4, 5, 9, 13]
+        );
     }
 
     #[test]
     fn a_forgotten_boundary_still_counts_as_a_beginning() {
         let mut boundaries = Boundaries::new(4);
-        [5, 7, 20].into_iter().for_each(|last| boundaries.add(last, last != 20));
+        [5, 7, 20]
+            .into_iter()
+            .for_each(|last| boundaries.add(last, last != 20));
         boundaries.forget_below(15);
         let ends = [5, 7, 20].map(|sequence| boundaries.ending(sequence) != Ending::None);
         assert_eq!(ends, [false, true, true]);
         assert_eq!(boundaries.whole_segments(17, false), 16);
         assert_eq!(boundaries.before(15), 8);
-        assert_eq!((boundaries.before(30), boundaries.reported_before(30)), (21, 8));
+        assert_eq!(
+            (boundaries.before(30), boundaries.reported_before(30)),
+            (21, 8)
+        );
     }
 }

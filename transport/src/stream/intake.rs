@@ -18,9 +18,9 @@ fn remind_after(tries: u32) -> Duration {
     REMIND_AFTER * (1 << tries.min(MAX_DOUBLINGS))
 }
 
-/// Hosts that may send a receiver frames of its stream: the `parent`, to which it acknowledges and whose stamps it
-/// echoes (none at the origin), and the `origin`, which sends a cast's new frames to every receiver, and frames that no
-/// other host has any more.
+/// Hosts that may send a receiver frames of its stream: the `parent`, to which it acknowledges and
+/// whose stamps it echoes (none at the origin), and the `origin`, which sends a cast's new frames
+/// to every receiver, and frames that no other host has any more.
 #[derive(Clone, Debug)]
 pub(super) struct Upstream {
     pub(super) parent: Option<Peer>,
@@ -29,7 +29,10 @@ pub(super) struct Upstream {
 
 impl Upstream {
     pub(super) fn new(parent: Option<Peer>) -> Upstream {
-        Upstream { parent, origin: parent }
+        Upstream {
+            parent,
+            origin: parent,
+        }
     }
 
     pub(super) fn set_parent(&mut self, parent: Peer) -> bool {
@@ -69,11 +72,13 @@ pub(super) struct Received<'a> {
     pub pushed: bool,
 }
 
-/// Receiving end of a stream. An update is sent when one of `parts` equal parts of the feed has been freed; the next
-/// acknowledgement leaves before `half_credit`, half of the credit granted last, is used up.
+/// Receiving end of a stream. An update is sent when one of `parts` equal parts of the feed has
+/// been freed; the next acknowledgement leaves before `half_credit`, half of the credit granted
+/// last, is used up.
 ///
-/// After `REMIND_AFTER` of silence a receiver that expects more reports its state without a request: a forged
-/// acknowledgement in its name may have convinced its parent that it lacks nothing.
+/// After `REMIND_AFTER` of silence a receiver that expects more reports its state without a
+/// request: a forged acknowledgement in its name may have convinced its parent that it lacks
+/// nothing.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
@@ -113,7 +118,14 @@ impl Intake {
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
-        [self.receipt.due(), self.gap.map(|gap| gap.due), self.reminder.due()].into_iter().flatten().min()
+        [
+            self.receipt.due(),
+            self.gap.map(|gap| gap.due),
+            self.reminder.due(),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
@@ -136,7 +148,9 @@ impl Intake {
         feed: &mut Feed,
         stats: &mut StreamStats,
     ) -> bool {
-        let Received { header, payload, .. } = received;
+        let Received {
+            header, payload, ..
+        } = received;
         self.note_received();
         if received.from_parent {
             self.receipt.note_stamp(now, header.stamp);
@@ -181,7 +195,9 @@ impl Intake {
         feed: &mut Feed,
         stats: &mut StreamStats,
     ) -> bool {
-        let Received { header, payload, .. } = received;
+        let Received {
+            header, payload, ..
+        } = received;
         self.note_received();
         if received.from_parent {
             self.receipt.note_stamp(now, header.stamp);
@@ -193,14 +209,28 @@ impl Intake {
         match inserted {
             Inserted::New | Inserted::Duplicate => {
                 // Even if the frame is not kept, because the sender counts on the report.
-                if header.flags.has(Flags::ACK_NOW) && parity.frames().any(|sequence| !feed.has(sequence)) {
+                if header.flags.has(Flags::ACK_NOW)
+                    && parity.frames().any(|sequence| !feed.has(sequence))
+                {
                     let Range { start, end } = parity.frames();
-                    self.gap = Some(Gap::new(start, end, now + self.backoff.wait(header.sequence)).and(self.gap));
+                    self.gap = Some(
+                        Gap::new(start, end, now + self.backoff.wait(header.sequence))
+                            .and(self.gap),
+                    );
                 }
                 if inserted == Inserted::New {
                     stats.parity_received += 1;
-                    let unflagged = Header { flags: Flags::default(), ..*header };
-                    self.count(now, Received { header: &unflagged, ..received });
+                    let unflagged = Header {
+                        flags: Flags::default(),
+                        ..*header
+                    };
+                    self.count(
+                        now,
+                        Received {
+                            header: &unflagged,
+                            ..received
+                        },
+                    );
                 } else {
                     stats.duplicates += 1;
                 }
@@ -229,7 +259,13 @@ impl Intake {
     /// it may free.
     ///
     /// `flushed` is the end of the newest consumed message, which its sender waits for.
-    pub(super) fn on_progress(&mut self, now: Instant, feed: &Feed, standing: AckState, flushed: u64) {
+    pub(super) fn on_progress(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        standing: AckState,
+        flushed: u64,
+    ) {
         if !self.heard {
             return;
         }
@@ -237,7 +273,8 @@ impl Intake {
             self.receipt.hasten(now);
         }
         let room = standing.limit;
-        let exhausted = feed.highest() >= self.advertised && room > self.advertised && !feed.is_complete();
+        let exhausted =
+            feed.highest() >= self.advertised && room > self.advertised && !feed.is_complete();
         let much = feed.slots() / self.parts;
         let more_room = room >= self.advertised + much && !feed.is_complete();
         let released = standing.below >= self.below + much;
@@ -251,7 +288,13 @@ impl Intake {
         self.heard = false;
     }
 
-    pub(super) fn is_ready(&mut self, now: Instant, feed: &Feed, more: bool, stats: &mut StreamStats) -> bool {
+    pub(super) fn is_ready(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        more: bool,
+        stats: &mut StreamStats,
+    ) -> bool {
         self.on_timeout(now, feed, stats);
         if !more {
             self.reminder = ProbeTimer::default();
@@ -269,7 +312,11 @@ impl Intake {
         body: &mut [u8],
     ) -> (usize, Stamp) {
         self.gap = None;
-        let AckState { below, consumed, limit } = standing;
+        let AckState {
+            below,
+            consumed,
+            limit,
+        } = standing;
         (self.advertised, self.below, self.consumed) = (limit, below, consumed);
         self.half_credit = ((limit - feed.head()) / 2).max(1);
         let (echo, held_us) = self.receipt.settle(now);
@@ -279,7 +326,16 @@ impl Intake {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),
             Policy::InOrderOnly => 0,
         };
-        (AckBody { limit, below, consumed, held_us }.write(feed.head(), body, bitmap_bytes), echo)
+        (
+            AckBody {
+                limit,
+                below,
+                consumed,
+                held_us,
+            }
+            .write(feed.head(), body, bitmap_bytes),
+            echo,
+        )
     }
 
     fn report_gap(&mut self, now: Instant, from: u64, to: u64, at: u64) {
@@ -295,10 +351,14 @@ impl Intake {
         // A repeat was meant for this receiver.
         let used_up = sequence >= self.advertised.saturating_sub(1);
         let asked = flags.has(Flags::ACK_NOW)
-            && (flags.has(Flags::RESENT) || self.schedule.must_acknowledge(used_up, unacknowledged));
+            && (flags.has(Flags::RESENT)
+                || self.schedule.must_acknowledge(used_up, unacknowledged));
         if asked || flags.has(Flags::LAST) {
             self.receipt.hasten(now + self.stagger);
-        } else if self.schedule.is_due(sequence, unacknowledged, received.pushed, self.half_credit) {
+        } else if self
+            .schedule
+            .is_due(sequence, unacknowledged, received.pushed, self.half_credit)
+        {
             self.receipt.hasten(now);
         } else if let Some(delay) = self.schedule.delay(received.pushed) {
             self.receipt.hasten(now + delay);
@@ -306,8 +366,8 @@ impl Intake {
     }
 }
 
-/// Times of a receiver's acknowledgements. Each receiver has its `turn`, so that not all acknowledge at the same time.
-/// Under strict go-back-n it must acknowledge within the `window`.
+/// Times of a receiver's acknowledgements. Each receiver has its `turn`, so that not all
+/// acknowledge at the same time. Under strict go-back-n it must acknowledge within the `window`.
 #[derive(Clone, Debug)]
 struct AckSchedule {
     rank: Rank,
@@ -325,10 +385,16 @@ impl AckSchedule {
             rank,
             every: tuning.ack.every_frames,
             // The last receiver of a round waits up to twice as long.
-            delay: tuning.ack.delay + tuning.ack.delay * tuning.ack.turn_permille.unwrap_or(0) as u32 / 1000,
-            designated: tuning.designates().then_some((tuning.designated.every_frames, tuning.designated.delay)),
+            delay: tuning.ack.delay
+                + tuning.ack.delay * tuning.ack.turn_permille.unwrap_or(0) as u32 / 1000,
+            designated: tuning
+                .designates()
+                .then_some((tuning.designated.every_frames, tuning.designated.delay)),
             is_designated: tuning.designated.first,
-            turn: tuning.ack.turn_permille.map(|permille| tuning.ack.every_frames * permille / 1000),
+            turn: tuning
+                .ack
+                .turn_permille
+                .map(|permille| tuning.ack.every_frames * permille / 1000),
             window: tuning.strict_window(),
         }
     }
@@ -344,7 +410,10 @@ impl AckSchedule {
     /// Whether this receiver must reply to a frame whose sender is stuck: it is the acker, there is
     /// none, or its credit or window is used up.
     fn must_acknowledge(&self, credit_is_used_up: bool, unacknowledged: u64) -> bool {
-        self.designated.is_none() || self.is_designated || credit_is_used_up || unacknowledged >= self.window
+        self.designated.is_none()
+            || self.is_designated
+            || credit_is_used_up
+            || unacknowledged >= self.window
     }
 
     /// Whether frame `sequence` is acknowledged, with `unacknowledged` frames before it; `most` is
@@ -355,7 +424,9 @@ impl AckSchedule {
             None if self.is_silent(pushed) => return unacknowledged >= self.window,
             None => self.every,
         };
-        let in_turn = self.turn.is_some_and(|turn| sequence % self.every == turn && unacknowledged >= self.every / 2);
+        let in_turn = self
+            .turn
+            .is_some_and(|turn| sequence % self.every == turn && unacknowledged >= self.every / 2);
         in_turn || unacknowledged >= every.min(most)
     }
 
@@ -377,9 +448,10 @@ struct ReportBackoff {
     random: Option<RandomBackoff>,
 }
 
-/// RFC 5401's truncated exponential distribution: most wait long, so that the first report serves the others. With
-/// `lambda`, ln(group size) + 1, fewer report early in a larger group. `seed` is a hash of the receiver: there is no
-/// random source here, and a number that differs between receivers and losses will do.
+/// RFC 5401's truncated exponential distribution: most wait long, so that the first report serves
+/// the others. With `lambda`, ln(group size) + 1, fewer report early in a larger group. `seed` is a
+/// hash of the receiver: there is no random source here, and a number that differs between
+/// receivers and losses will do.
 #[derive(Clone, Debug)]
 struct RandomBackoff {
     longest: Duration,
@@ -389,17 +461,27 @@ struct RandomBackoff {
 
 impl ReportBackoff {
     fn new(identity: &Identity, tuning: &Tuning) -> ReportBackoff {
-        let Identity { session, stream, rank, .. } = *identity;
+        let Identity {
+            session,
+            stream,
+            rank,
+            ..
+        } = *identity;
         let random = |group: u32| RandomBackoff {
             longest: tuning.ack.group_round_trip * tuning.ack.backoff_round_trips,
             lambda: f64::from(group.max(1)).ln() + 1.0,
             seed: u64::from(session) << 32 | u64::from(stream.0) << 16 | u64::from(rank.0),
         };
-        ReportBackoff { stagger: tuning.ack.gap_delay, random: tuning.ack.backoff_group.map(random) }
+        ReportBackoff {
+            stagger: tuning.ack.gap_delay,
+            random: tuning.ack.backoff_group.map(random),
+        }
     }
 
     fn wait(&self, sequence: u64) -> Duration {
-        self.random.as_ref().map_or(self.stagger, |random| random.wait(sequence))
+        self.random
+            .as_ref()
+            .map_or(self.stagger, |random| random.wait(sequence))
     }
 }
 
@@ -452,9 +534,14 @@ mod tests {
 
     #[test]
     fn a_parent_is_another_once() {
-        let [one, other] = [1, 2].map(|last| Peer { rank: Rank(7), mac: MacAddr::new(2, 0, 0, 0, 0, last) });
+        let [one, other] = [1, 2].map(|last| Peer {
+            rank: Rank(7),
+            mac: MacAddr::new(2, 0, 0, 0, 0, last),
+        });
         let mut upstream = Upstream::new(Some(one));
-        assert!(!upstream.set_parent(one) && upstream.set_parent(other) && !upstream.set_parent(other));
+        assert!(
+            !upstream.set_parent(one) && upstream.set_parent(other) && !upstream.set_parent(other)
+        );
         assert_eq!(upstream.parent, Some(other));
     }
 
@@ -463,7 +550,10 @@ mod tests {
         let tuning = Tuning::default().for_cast(100, 0);
         let mut schedule = AckSchedule::new(Rank(1), &tuning);
         let often = tuning.designated.every_frames;
-        assert!(!schedule.is_due(500, often - 1, false, 5000) && schedule.is_due(500, often, false, 5000));
+        assert!(
+            !schedule.is_due(500, often - 1, false, 5000)
+                && schedule.is_due(500, often, false, 5000)
+        );
         assert!(schedule.must_acknowledge(false, 1));
         schedule.designate(Rank(7));
         assert!(!schedule.is_due(500, often, false, 5000) && schedule.is_due(500, 16, false, 16));
@@ -471,7 +561,10 @@ mod tests {
             !schedule.is_due(2048, 1000, false, 5000) && schedule.is_due(2048, 1024, false, 5000),
             "its turn is the first of 2048"
         );
-        assert!(schedule.is_due(2050, 2048, false, 5000), "if that was lost, the next will do");
+        assert!(
+            schedule.is_due(2050, 2048, false, 5000),
+            "if that was lost, the next will do"
+        );
         assert!(!schedule.must_acknowledge(false, 1) && schedule.must_acknowledge(true, 1));
         schedule.designate(Rank(1));
         assert!(schedule.is_due(500, often, false, 5000));
@@ -482,7 +575,10 @@ mod tests {
         let tuning = Tuning::push_pull().for_cast(4, 2);
         let schedule = AckSchedule::new(Rank(3), &tuning);
         assert!(!schedule.is_due(8, 9, true, 8) && schedule.is_due(8, 16, true, 8));
-        assert_eq!((schedule.delay(true), schedule.delay(false)), (None, Some(tuning.ack.delay)));
+        assert_eq!(
+            (schedule.delay(true), schedule.delay(false)),
+            (None, Some(tuning.ack.delay))
+        );
         assert!(schedule.is_due(12, tuning.ack.every_frames, false, 8));
         assert!(!schedule.must_acknowledge(false, 9) && schedule.must_acknowledge(false, 16));
     }
@@ -507,10 +603,15 @@ mod tests {
         let mut group = tuning.clone();
         group.ack.backoff_group = Some(1000);
         let spoken = |sequence: u64| {
-            let mut waits: Vec<Duration> = (1..=1000).map(|rank| backoff_of(rank, &group).wait(sequence)).collect();
+            let mut waits: Vec<Duration> = (1..=1000)
+                .map(|rank| backoff_of(rank, &group).wait(sequence))
+                .collect();
             waits.sort_unstable();
             assert!(waits[999] <= tuning.ack.group_round_trip * tuning.ack.backoff_round_trips);
-            waits.iter().filter(|&&wait| wait < waits[0] + tuning.ack.group_round_trip).count()
+            waits
+                .iter()
+                .filter(|&&wait| wait < waits[0] + tuning.ack.group_round_trip)
+                .count()
         };
         let counts: Vec<usize> = (0..200).map(spoken).collect();
         assert!(counts.iter().sum::<usize>() < 200 * 12, "{counts:?}");
@@ -528,9 +629,12 @@ mod tests {
     fn a_gap_that_was_filled_needs_no_report() {
         let mut feed = Feed::new(16, 1);
         feed.add_reader(0);
-        [0, 3, 5]
-            .into_iter()
-            .for_each(|sequence| assert_ne!(feed.insert(sequence, &[], false), crate::feed::Inserted::Beyond));
+        [0, 3, 5].into_iter().for_each(|sequence| {
+            assert_ne!(
+                feed.insert(sequence, &[], false),
+                crate::feed::Inserted::Beyond
+            )
+        });
         let gap = Gap::new(1, 3, Instant::START);
         assert!(gap.is_open(&feed));
         feed.insert(1, &[], false);

@@ -33,8 +33,8 @@ const MUTE_TRIES: u8 = 3;
 /// of 1500.
 const MAX_FRAMES: u64 = 1 << 40;
 
-/// Sources that may have sent frames to a child: this host alone; a former parent, too, which had its frames from here;
-/// or any, as another stream served the child until now.
+/// Sources that may have sent frames to a child: this host alone; a former parent, too, which had
+/// its frames from here; or any, as another stream served the child until now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Origins {
     Here,
@@ -46,15 +46,18 @@ impl Origins {
     fn may_have(self, highest: u64, feed: &Feed) -> u64 {
         match self {
             Origins::Here => highest,
-            Origins::Elsewhere => feed.head().max(feed.expected_last().map_or(MAX_FRAMES, |last| last + 1)),
+            Origins::Elsewhere => feed
+                .head()
+                .max(feed.expected_last().map_or(MAX_FRAMES, |last| last + 1)),
             Origins::Former => feed.highest(),
         }
     }
 }
 
-/// A child that is served by unicast. After a graft it is not `synced` until its first acknowledgement has reported its
-/// cursor. It counts as mute after `MUTE_AFTER` of silence and `MUTE_TRIES` unanswered probes: with a third of all
-/// frames lost each way one in a thousand would seem to be.
+/// A child that is served by unicast. After a graft it is not `synced` until its first
+/// acknowledgement has reported its cursor. It counts as mute after `MUTE_AFTER` of silence and
+/// `MUTE_TRIES` unanswered probes: with a third of all frames lost each way one in a thousand would
+/// seem to be.
 #[derive(Clone, Debug)]
 pub(super) struct Lane {
     pub(super) peer: Peer,
@@ -82,7 +85,11 @@ pub(super) struct Lane {
 
 impl Lane {
     pub(super) fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let tail = if planted!("bridge-keeps-nothing") { feed.head() } else { feed.tail() };
+        let tail = if planted!("bridge-keeps-nothing") {
+            feed.head()
+        } else {
+            feed.tail()
+        };
         let reader = feed.add_reader(tail).expect("the tail can always be read");
         Lane {
             peer,
@@ -112,14 +119,22 @@ impl Lane {
     /// Creates a lane to a child that another host served until now. Everything still here is kept
     /// until it reports its cursor.
     pub(super) fn graft(now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let mut lane = Lane { synced: false, origins: Origins::Former, ..Lane::new(peer, feed, tuning) };
+        let mut lane = Lane {
+            synced: false,
+            origins: Origins::Former,
+            ..Lane::new(peer, feed, tuning)
+        };
         lane.question.on_probe();
         lane.arm(now);
         lane
     }
 
     pub(super) fn alone(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> Lane {
-        let mut lane = Lane { synced: false, origins: Origins::Elsewhere, ..Lane::new(peer, feed, tuning) };
+        let mut lane = Lane {
+            synced: false,
+            origins: Origins::Elsewhere,
+            ..Lane::new(peer, feed, tuning)
+        };
         lane.question.on_probe();
         lane
     }
@@ -129,10 +144,27 @@ impl Lane {
     }
 
     pub(super) fn state(&self, feed: &Feed) -> ReaderState {
-        let Lane { peer, cursor, next, in_flight, .. } = *self;
-        let flight = Some(Flight { rank: peer.rank, next, in_flight, window: self.window.frames() });
+        let Lane {
+            peer,
+            cursor,
+            next,
+            in_flight,
+            ..
+        } = *self;
+        let flight = Some(Flight {
+            rank: peer.rank,
+            next,
+            in_flight,
+            window: self.window.frames(),
+        });
         let turn = self.waiting_since(feed).is_none().then_some(next);
-        ReaderState { rank: peer.rank, cursor, flight, turn, lost: None }
+        ReaderState {
+            rank: peer.rank,
+            cursor,
+            flight,
+            turn,
+            lost: None,
+        }
     }
 
     pub(super) fn due(&self) -> Option<Instant> {
@@ -143,15 +175,30 @@ impl Lane {
         self.heard = true;
         self.end(context.feed);
         let (ack, forged) = context.believe(self.origins.may_have(self.highest, context.feed));
-        self.on_believed(AckContext { ack: &ack, ..context }).forged_if(forged)
+        self.on_believed(AckContext {
+            ack: &ack,
+            ..context
+        })
+        .forged_if(forged)
     }
 
-    fn on_believed(&mut self, AckContext { now, ack, newest, feed, .. }: AckContext<'_>) -> AckFrom {
+    fn on_believed(
+        &mut self,
+        AckContext {
+            now,
+            ack,
+            newest,
+            feed,
+            ..
+        }: AckContext<'_>,
+    ) -> AckFrom {
         let behind = self.synced && ack.cursor < self.cursor;
         if behind && !self.is_contradicted(now, ack, feed) {
             return self.known(feed);
         }
-        let further = self.cursor < ack.cursor || self.limit < ack.body.limit || self.consumed < ack.body.consumed;
+        let further = self.cursor < ack.cursor
+            || self.limit < ack.body.limit
+            || self.consumed < ack.body.consumed;
         let more = further || !self.synced;
         if !self.synced {
             self.sync(ack, feed);
@@ -167,15 +214,23 @@ impl Lane {
             self.moved_at = now;
         }
         (self.cursor, self.next) = (ack.cursor, self.next.max(ack.cursor));
-        self.limit = self.limit.max(ack.body.limit + u64::from(planted!("credit-off-by-one")));
+        self.limit = self
+            .limit
+            .max(ack.body.limit + u64::from(planted!("credit-off-by-one")));
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
         self.sent.settle(ack, from);
         let fresh = self.echo.take(now, ack).is_some();
-        let lost = if fresh { self.find_lost(ack, from, feed) } else { 0 };
+        let lost = if fresh {
+            self.find_lost(ack, from, feed)
+        } else {
+            0
+        };
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
-            self.in_flight = self.in_flight.saturating_sub(ack.arrived_from(from) + self.sent.queued());
+            self.in_flight = self
+                .in_flight
+                .saturating_sub(ack.arrived_from(from) + self.sent.queued());
         }
         let arrived = from + ack.arrived_from(from);
         let newly = arrived.saturating_sub(self.arrived);
@@ -188,13 +243,19 @@ impl Lane {
         }
         let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
         let waiting = self.is_waiting(feed);
-        self.question.on_ack(now, news, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
+        self.question.on_ack(now, news, waiting, |tries| {
+            self.echo.rtt().emptied_timeout(tries)
+        });
         self.known(feed).forged_if(behind)
     }
 
     /// Drops state beyond the stream's end, which may become known only with the last frame.
     fn end(&mut self, feed: &Feed) {
-        if let Some(end) = feed.last().map(|last| last + 1).filter(|&end| end < self.next) {
+        if let Some(end) = feed
+            .last()
+            .map(|last| last + 1)
+            .filter(|&end| end < self.next)
+        {
             (self.next, self.highest) = (end, end);
             self.sent.end_at(end);
         }
@@ -221,7 +282,8 @@ impl Lane {
                 self.origins = Origins::Former;
             }
         } else {
-            self.question.doubt(now, judged, |tries| self.echo.rtt().emptied_timeout(tries));
+            self.question
+                .doubt(now, judged, |tries| self.echo.rtt().emptied_timeout(tries));
         }
         contradicted
     }
@@ -239,7 +301,12 @@ impl Lane {
     }
 
     fn known(&self, feed: &Feed) -> AckFrom {
-        AckFrom::known(self.peer.rank, self.cursor, self.limit, feed.position(self.reader))
+        AckFrom::known(
+            self.peer.rank,
+            self.cursor,
+            self.limit,
+            feed.position(self.reader),
+        )
     }
 
     fn sync(&mut self, ack: &Ack<'_>, feed: &mut Feed) {
@@ -251,7 +318,8 @@ impl Lane {
         let from = self.from(feed);
         (self.next, self.highest, self.arrived) = (from, from, from + ack.arrived_from(from));
         let lacking = (from..ack.covered()).filter(|&sequence| !ack.has(sequence));
-        self.sent.replace_queued(lacking, |sequence| is_to_come(sequence, feed));
+        self.sent
+            .replace_queued(lacking, |sequence| is_to_come(sequence, feed));
     }
 
     /// Records that the child has frames of others up to `covered`; no other frame here was sent
@@ -267,7 +335,10 @@ impl Lane {
     /// Measures reordering if the frame at the cursor has arrived. Under strict go-back-n there is
     /// nothing to measure: the frames that overtook it were dropped.
     fn note_arrival(&mut self, ack: &Ack<'_>) {
-        if self.policy == Policy::HolesAllowed && self.cursor < self.next && ack.cursor > self.cursor {
+        if self.policy == Policy::HolesAllowed
+            && self.cursor < self.next
+            && ack.cursor > self.cursor
+        {
             let (before, last) = self.sent.before_and_last(self.cursor);
             if self.echo.on_arrival(before, last, ack) {
                 self.window.undo_cut();
@@ -281,21 +352,35 @@ impl Lane {
         if self.origins == Origins::Elsewhere && ack.cursor > feed.head() {
             feed.skip_to(ack.cursor);
         }
-        let below = if planted!("ack-frees-for-grandchildren") { ack.cursor } else { ack.body.below };
-        assert!(ack.cursor <= feed.highest(), "nobody has what has never been here");
+        let below = if planted!("ack-frees-for-grandchildren") {
+            ack.cursor
+        } else {
+            ack.body.below
+        };
+        assert!(
+            ack.cursor <= feed.highest(),
+            "nobody has what has never been here"
+        );
         // The child may have received from others what this lane would send next.
-        feed.advance(self.reader, below.min(feed.head()).max(feed.position(self.reader)));
+        feed.advance(
+            self.reader,
+            below.min(feed.head()).max(feed.position(self.reader)),
+        );
         ack.cursor.saturating_sub(before)
     }
 
     fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
-        let evidence =
-            LossDetection { echo: self.echo.newest(), tolerance: self.echo.tolerance(), covered: ack.covered() };
+        let evidence = LossDetection {
+            echo: self.echo.newest(),
+            tolerance: self.echo.tolerance(),
+            covered: ack.covered(),
+        };
         let mut found = evidence.missing(ack, from..self.next, |sequence| self.sent.last(sequence));
         match self.policy {
             Policy::HolesAllowed => {
                 let found: Vec<u64> = found.collect();
-                self.sent.add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
+                self.sent
+                    .add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
             }
             // Only the cursor itself is judged: the receiver dropped what follows it, and all of
             // that goes out again.
@@ -310,12 +395,17 @@ impl Lane {
     }
 
     pub(super) fn on_timeout(&mut self, now: Instant) {
-        self.question.on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
+        self.question
+            .on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
     }
 
     pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
         let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
-        self.synced && more && self.question.tries == 0 && self.cursor < self.next && !boundaries.ends_at(self.next)
+        self.synced
+            && more
+            && self.question.tries == 0
+            && self.cursor < self.next
+            && !boundaries.ends_at(self.next)
     }
 
     pub(super) fn poll_transmit(
@@ -329,13 +419,22 @@ impl Lane {
         if self.question.take() {
             self.asked = self.asked.saturating_add(1);
             self.arm(now);
-            let outgoing = Outgoing::Heartbeat { highest: self.highest, designated: None };
-            return Some(Departure { outgoing, to: self.peer.mac, stamp: stamps.draw(now) });
+            let outgoing = Outgoing::Heartbeat {
+                highest: self.highest,
+                designated: None,
+            };
+            return Some(Departure {
+                outgoing,
+                to: self.peer.mac,
+                stamp: stamps.draw(now),
+            });
         }
         if !self.synced || self.in_flight >= self.window.frames() {
             return None;
         }
-        let next = self.next_queued(feed).or_else(|| turn.then(|| self.next_in_order(feed, boundaries))?);
+        let next = self
+            .next_queued(feed)
+            .or_else(|| turn.then(|| self.next_in_order(feed, boundaries))?);
         let Some((sequence, again)) = next else {
             if self.question.due().is_none() {
                 self.rearm(now, feed);
@@ -351,13 +450,28 @@ impl Lane {
         self.in_flight += 1;
         let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
         self.arm(now);
-        let outgoing = Outgoing::Data { sequence, again, urgent: blocked && self.next_queued(feed).is_none() };
-        Some(Departure { outgoing, to: self.peer.mac, stamp })
+        let outgoing = Outgoing::Data {
+            sequence,
+            again,
+            urgent: blocked && self.next_queued(feed).is_none(),
+        };
+        Some(Departure {
+            outgoing,
+            to: self.peer.mac,
+            stamp,
+        })
     }
 
     fn next_queued(&self, feed: &Feed) -> Option<(u64, bool)> {
-        let again = self.sent.next_repair(|sequence| feed.has(sequence)).map(|sequence| (sequence, true));
-        again.or_else(|| self.sent.next_late(|sequence| feed.has(sequence)).map(|sequence| (sequence, false)))
+        let again = self
+            .sent
+            .next_repair(|sequence| feed.has(sequence))
+            .map(|sequence| (sequence, true));
+        again.or_else(|| {
+            self.sent
+                .next_late(|sequence| feed.has(sequence))
+                .map(|sequence| (sequence, false))
+        })
     }
 
     fn next_in_order(&mut self, feed: &Feed, boundaries: &Boundaries) -> Option<(u64, bool)> {
@@ -365,7 +479,11 @@ impl Lane {
             Policy::HolesAllowed => boundaries.sendable(feed),
             Policy::InOrderOnly => boundaries.whole_segments(feed.head(), feed.is_complete()),
         };
-        let end = if self.is_of_use(feed) { end.min(self.limit) } else { self.next };
+        let end = if self.is_of_use(feed) {
+            end.min(self.limit)
+        } else {
+            self.next
+        };
         let sequence = (self.next..end).find(|&sequence| feed.has(sequence))?;
         self.sent.pass_over(self.next..sequence);
         self.next = sequence + 1;
@@ -379,7 +497,8 @@ impl Lane {
         let starved = self.next >= self.limit && feed.highest() > self.next;
         let retained = feed.position(self.reader) < self.cursor && feed.head() == feed.limit();
         // Then this host itself lacks what the child lacks, and cannot give credit without it.
-        let lacking_here = self.in_flight == 0 && self.sent.has_passed_over() && !self.is_orphaned(feed);
+        let lacking_here =
+            self.in_flight == 0 && self.sent.has_passed_over() && !self.is_orphaned(feed);
         let owes = (self.cursor < self.highest || starved) && !lacking_here;
         // A child cannot consume a message that has not all arrived.
         owes || retained || self.consumed < self.awaited.min(self.cursor)
@@ -390,19 +509,25 @@ impl Lane {
     }
 
     pub(super) fn is_mute(&self, now: Instant, feed: &Feed) -> bool {
-        let waits_for_long = self.waiting_since(feed).is_some_and(|since| now.since(since) >= MUTE_AFTER);
+        let waits_for_long = self
+            .waiting_since(feed)
+            .is_some_and(|since| now.since(since) >= MUTE_AFTER);
         !self.heard && waits_for_long && self.asked >= MUTE_TRIES
     }
 
     fn arm(&mut self, now: Instant) {
-        if self.question.arm(now, |tries| self.echo.rtt().emptied_timeout(tries)) {
+        if self
+            .question
+            .arm(now, |tries| self.echo.rtt().emptied_timeout(tries))
+        {
             self.moved_at = now;
         }
     }
 
     fn rearm(&mut self, now: Instant, feed: &Feed) {
         let waiting = self.is_waiting(feed);
-        self.question.rearm(now, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
+        self.question
+            .rearm(now, waiting, |tries| self.echo.rtt().emptied_timeout(tries));
     }
 }
 
@@ -434,7 +559,11 @@ impl Transmissions {
         let before_bytes = tree_bytes(self.before.len(), size_of::<(u64, Stamp)>());
         let queued = self.repairs.len() + self.passed_over.len() + self.late.len();
         let repairs_bytes = tree_bytes(queued, size_of::<u64>()) + before_bytes;
-        Memory { readers_bytes: self.last.bytes(), repairs_bytes, ..Memory::default() }
+        Memory {
+            readers_bytes: self.last.bytes(),
+            repairs_bytes,
+            ..Memory::default()
+        }
     }
 
     pub(super) fn last(&self, sequence: u64) -> Stamp {
@@ -473,27 +602,42 @@ impl Transmissions {
     }
 
     pub(super) fn forget(&mut self, frames: Range<u64>) {
-        frames.take(self.last.slots()).for_each(|sequence| self.last.set(sequence, Stamp::NONE));
+        frames
+            .take(self.last.slots())
+            .for_each(|sequence| self.last.set(sequence, Stamp::NONE));
     }
 
     pub(super) fn settle(&mut self, ack: &Ack<'_>, from: u64) {
         let is_lacking = |&sequence: &u64| sequence >= from && !ack.has(sequence);
-        self.repairs.retain(|sequence| is_lacking(sequence) || planted!("freed-slot-sent-again"));
+        self.repairs
+            .retain(|sequence| is_lacking(sequence) || planted!("freed-slot-sent-again"));
         self.passed_over.retain(is_lacking);
         self.late.retain(is_lacking);
-        if self.before.first_key_value().is_some_and(|(&first, _)| first < from) {
+        if self
+            .before
+            .first_key_value()
+            .is_some_and(|(&first, _)| first < from)
+        {
             self.before = self.before.split_off(&from);
         }
     }
 
-    pub(super) fn replace_queued(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) {
+    pub(super) fn replace_queued(
+        &mut self,
+        frames: impl Iterator<Item = u64>,
+        to_come: impl Fn(u64) -> bool,
+    ) {
         (self.passed_over, self.repairs) = frames.partition(|&sequence| to_come(sequence));
         self.late.clear();
     }
 
     /// Adds `frames` to the queue of repeats; returns how many are new. A frame never sent from
     /// here is not lost, nor is one that is `to_come`: it is sent when it arrives.
-    pub(super) fn add_repairs(&mut self, frames: impl Iterator<Item = u64>, to_come: impl Fn(u64) -> bool) -> u64 {
+    pub(super) fn add_repairs(
+        &mut self,
+        frames: impl Iterator<Item = u64>,
+        to_come: impl Fn(u64) -> bool,
+    ) -> u64 {
         let before = self.repairs.len();
         for sequence in frames {
             if to_come(sequence) {
@@ -515,12 +659,18 @@ impl Transmissions {
 
     #[inline]
     pub(super) fn next_late(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
-        self.late.iter().copied().find(|&sequence| is_here(sequence))
+        self.late
+            .iter()
+            .copied()
+            .find(|&sequence| is_here(sequence))
     }
 
     #[inline]
     pub(super) fn next_repair(&self, is_here: impl Fn(u64) -> bool) -> Option<u64> {
-        self.repairs.iter().copied().find(|&sequence| is_here(sequence))
+        self.repairs
+            .iter()
+            .copied()
+            .find(|&sequence| is_here(sequence))
     }
 }
 
@@ -534,18 +684,48 @@ mod tests {
         let mut sent = Transmissions::new(16);
         (3..9).for_each(|sequence| sent.sent(sequence, Stamp(sequence as u32)));
         assert_eq!(
-            (sent.add_repairs([5, 7].into_iter(), |_| false), sent.add_repairs([5].into_iter(), |_| false)),
+            (
+                sent.add_repairs([5, 7].into_iter(), |_| false),
+                sent.add_repairs([5].into_iter(), |_| false)
+            ),
             (2, 0)
         );
-        assert_eq!((sent.next_repair(|_| true), sent.next_repair(|at| at > 5), sent.queued()), (Some(5), Some(7), 2));
+        assert_eq!(
+            (
+                sent.next_repair(|_| true),
+                sent.next_repair(|at| at > 5),
+                sent.queued()
+            ),
+            (Some(5), Some(7), 2)
+        );
         sent.sent(5, Stamp(20));
-        assert_eq!((sent.before_and_last(5), sent.before_and_last(7)), ((Stamp(5), Stamp(20)), (Stamp(7), Stamp(7))));
+        assert_eq!(
+            (sent.before_and_last(5), sent.before_and_last(7)),
+            ((Stamp(5), Stamp(20)), (Stamp(7), Stamp(7)))
+        );
         sent.add_repairs([5].into_iter(), |_| false);
         sent.sent(5, Stamp(30));
         assert_eq!(sent.before_and_last(5), (Stamp(20), Stamp(30)));
-        let body = AckBody { limit: 20, below: 6, consumed: 6, held_us: 0 };
-        sent.settle(&Ack { cursor: 6, echo: 30, body, bitmap: &[0b1], end: u64::MAX }, 6);
-        assert_eq!((sent.queued(), sent.before_and_last(5)), (0, (Stamp(30), Stamp(30))));
+        let body = AckBody {
+            limit: 20,
+            below: 6,
+            consumed: 6,
+            held_us: 0,
+        };
+        sent.settle(
+            &Ack {
+                cursor: 6,
+                echo: 30,
+                body,
+                bitmap: &[0b1],
+                end: u64::MAX,
+            },
+            6,
+        );
+        assert_eq!(
+            (sent.queued(), sent.before_and_last(5)),
+            (0, (Stamp(30), Stamp(30)))
+        );
         sent.forget(8..1 << 40);
         assert_eq!(sent.last(8), Stamp::NONE);
     }
@@ -557,21 +737,59 @@ mod tests {
         sent.pass_over(3..6);
         sent.sent(6, Stamp(6));
         assert_eq!(
-            (sent.add_repairs(2..6, |sequence| sequence > 2), sent.queued(), sent.has_passed_over()),
+            (
+                sent.add_repairs(2..6, |sequence| sequence > 2),
+                sent.queued(),
+                sent.has_passed_over()
+            ),
             (1, 4, true),
             "2 alone was sent"
         );
         assert_eq!(sent.next_late(|_| true), None);
-        [9, 4, 3].into_iter().for_each(|sequence| sent.on_arrival(sequence));
-        assert_eq!((sent.next_late(|_| true), sent.queued()), (Some(3), 4), "9 is behind all that was sent");
+        [9, 4, 3]
+            .into_iter()
+            .for_each(|sequence| sent.on_arrival(sequence));
+        assert_eq!(
+            (sent.next_late(|_| true), sent.queued()),
+            (Some(3), 4),
+            "9 is behind all that was sent"
+        );
         sent.sent(3, Stamp(20));
-        assert_eq!((sent.next_late(|_| true), sent.before_and_last(3)), (Some(4), (Stamp(20), Stamp(20))));
-        let body = AckBody { limit: 20, below: 2, consumed: 2, held_us: 0 };
-        sent.settle(&Ack { cursor: 2, echo: 20, body, bitmap: &[0b10], end: u64::MAX }, 2);
-        assert_eq!((sent.next_late(|_| true), sent.queued()), (None, 2), "the child has 4 from somebody else");
+        assert_eq!(
+            (sent.next_late(|_| true), sent.before_and_last(3)),
+            (Some(4), (Stamp(20), Stamp(20)))
+        );
+        let body = AckBody {
+            limit: 20,
+            below: 2,
+            consumed: 2,
+            held_us: 0,
+        };
+        sent.settle(
+            &Ack {
+                cursor: 2,
+                echo: 20,
+                body,
+                bitmap: &[0b10],
+                end: u64::MAX,
+            },
+            2,
+        );
+        assert_eq!(
+            (sent.next_late(|_| true), sent.queued()),
+            (None, 2),
+            "the child has 4 from somebody else"
+        );
         sent.end_at(5);
         assert_eq!((sent.queued(), sent.has_passed_over()), (1, false));
         sent.replace_queued([7, 8].into_iter(), |sequence| sequence == 7);
-        assert_eq!((sent.next_repair(|_| true), sent.queued(), sent.has_passed_over()), (Some(8), 2, true));
+        assert_eq!(
+            (
+                sent.next_repair(|_| true),
+                sent.queued(),
+                sent.has_passed_over()
+            ),
+            (Some(8), 2, true)
+        );
     }
 }

@@ -2,7 +2,9 @@
 
 use super::boundaries::Boundaries;
 use super::lane::Lane;
-use super::readers::{AckContext, AckFrom, Departure, Frontier, ReaderState, Readers, Sending, Trouble};
+use super::readers::{
+    AckContext, AckFrom, Departure, Frontier, ReaderState, Readers, Sending, Trouble,
+};
 use super::terms::Memory;
 use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
@@ -11,9 +13,9 @@ use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Peer, Rank};
 
-/// Lanes of all children. `turns` has them in the order of service: first the child in the middle of a segment, because
-/// sharing the link would only delay both; then the one furthest behind, in sending order. The turns are in order for
-/// `sorted` boundaries.
+/// Lanes of all children. `turns` has them in the order of service: first the child in the middle
+/// of a segment, because sharing the link would only delay both; then the one furthest behind, in
+/// sending order. The turns are in order for `sorted` boundaries.
 #[derive(Clone, Debug)]
 pub(super) struct Lanes {
     lanes: Vec<Lane>,
@@ -23,12 +25,23 @@ pub(super) struct Lanes {
 
 impl Lanes {
     pub(super) fn new(children: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Lanes {
-        let lanes: Vec<Lane> = children.iter().map(|&child| Lane::new(child, feed, tuning)).collect();
-        Lanes { turns: (0..lanes.len()).collect(), lanes, sorted: None }
+        let lanes: Vec<Lane> = children
+            .iter()
+            .map(|&child| Lane::new(child, feed, tuning))
+            .collect();
+        Lanes {
+            turns: (0..lanes.len()).collect(),
+            lanes,
+            sorted: None,
+        }
     }
 
     pub(super) fn alone(child: Peer, feed: &mut Feed, tuning: &Tuning) -> Lanes {
-        Lanes { lanes: vec![Lane::alone(child, feed, tuning)], turns: vec![0], sorted: None }
+        Lanes {
+            lanes: vec![Lane::alone(child, feed, tuning)],
+            turns: vec![0],
+            sorted: None,
+        }
     }
 
     fn key(&self, at: usize, boundaries: &Boundaries) -> (bool, u64, usize) {
@@ -48,7 +61,9 @@ impl Lanes {
         if self.turns.len() > 1 {
             let at = self.turns.remove(place);
             let key = self.key(at, boundaries);
-            let place = self.turns.partition_point(|&other| self.key(other, boundaries) < key);
+            let place = self
+                .turns
+                .partition_point(|&other| self.key(other, boundaries) < key);
             self.turns.insert(place, at);
         }
     }
@@ -57,15 +72,22 @@ impl Lanes {
         let full = feed.head() == feed.limit();
         let holds_up = |lane: &&Lane| !full || feed.position(lane.reader) == feed.tail();
         let waiting = |lane: &Lane| Some((lane.waiting_since(feed)?, lane.peer.rank));
-        self.lanes.iter().filter(holds_up).filter_map(waiting).min().map(|(_, rank)| rank)
+        self.lanes
+            .iter()
+            .filter(holds_up)
+            .filter_map(waiting)
+            .min()
+            .map(|(_, rank)| rank)
     }
 
     /// Returns the last child if it is well behind the others. If all are alike, the link from here
     /// is the limit.
     fn blocking_child(&self, feed: &Feed) -> Option<Rank> {
         let position = |lane: &&Lane| feed.position(lane.reader);
-        let (last, first) =
-            (self.lanes.iter().min_by_key(position)?, self.lanes.iter().map(|lane| position(&lane)).max()?);
+        let (last, first) = (
+            self.lanes.iter().min_by_key(position)?,
+            self.lanes.iter().map(|lane| position(&lane)).max()?,
+        );
         let behind = self.lanes.len() == 1 || position(&last) + feed.slots() / 4 <= first;
         behind.then_some(last.peer.rank)
     }
@@ -86,17 +108,34 @@ impl Readers for Lanes {
         heard
     }
 
-    fn on_data(&mut self, _now: Instant, sequence: u64, late: bool, feed: &mut Feed, _boundaries: &Boundaries) {
-        self.lanes.iter_mut().for_each(|lane| lane.on_data(sequence, late, feed));
+    fn on_data(
+        &mut self,
+        _now: Instant,
+        sequence: u64,
+        late: bool,
+        feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) {
+        self.lanes
+            .iter_mut()
+            .for_each(|lane| lane.on_data(sequence, late, feed));
     }
 
     fn on_timeout(&mut self, now: Instant, _feed: &Feed) {
         self.lanes.iter_mut().for_each(|lane| lane.on_timeout(now));
     }
 
-    fn poll_timeout(&self, _now: Instant, _feed: &Feed, _boundaries: &Boundaries) -> Option<Deadline> {
+    fn poll_timeout(
+        &self,
+        _now: Instant,
+        _feed: &Feed,
+        _boundaries: &Boundaries,
+    ) -> Option<Deadline> {
         let due = self.lanes.iter().filter_map(Lane::due).min();
-        due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        due.map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        })
     }
 
     fn poll_transmit(
@@ -146,28 +185,51 @@ impl Readers for Lanes {
         let least = |of: fn(&Lane) -> u64| self.lanes.iter().map(of).min().unwrap_or(u64::MAX);
         // A lane speaks for its child alone: this host can adopt the child's children as long as
         // it keeps what they need.
-        Frontier { below: least(|lane| lane.cursor), consumed: least(|lane| lane.consumed), limit: u64::MAX }
+        Frontier {
+            below: least(|lane| lane.cursor),
+            consumed: least(|lane| lane.consumed),
+            limit: u64::MAX,
+        }
     }
 
     fn blamed(&self, now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank> {
         match trouble {
             Trouble::HeldUp => self.held_up_by(feed),
             Trouble::Crowded => self.blocking_child(feed),
-            Trouble::Mute => self.lanes.iter().find(|lane| lane.is_mute(now, feed)).map(|lane| lane.peer.rank),
+            Trouble::Mute => self
+                .lanes
+                .iter()
+                .find(|lane| lane.is_mute(now, feed))
+                .map(|lane| lane.peer.rank),
         }
     }
 
     fn sending(&self, feed: &Feed, boundaries: &Boundaries) -> Sending {
         Sending {
             halfway: self.lanes.iter().any(|lane| !boundaries.ends_at(lane.next)),
-            next: self.lanes.iter().map(|lane| lane.next).min().unwrap_or(u64::MAX),
-            pausing: self.lanes.iter().any(|lane| lane.is_pausing(feed, boundaries)),
+            next: self
+                .lanes
+                .iter()
+                .map(|lane| lane.next)
+                .min()
+                .unwrap_or(u64::MAX),
+            pausing: self
+                .lanes
+                .iter()
+                .any(|lane| lane.is_pausing(feed, boundaries)),
         }
     }
 
     fn memory(&self) -> Memory {
-        let places = self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
-        let own = Memory { readers_bytes: places, ..Memory::default() };
-        self.lanes.iter().map(Lane::memory).fold(own, |sum, one| sum + one)
+        let places =
+            self.lanes.capacity() * size_of::<Lane>() + self.turns.capacity() * size_of::<usize>();
+        let own = Memory {
+            readers_bytes: places,
+            ..Memory::default()
+        };
+        self.lanes
+            .iter()
+            .map(Lane::memory)
+            .fold(own, |sum, one| sum + one)
     }
 }

@@ -23,12 +23,16 @@ use crate::feed::{Feed, ReaderId};
 use crate::machine::{AuditError, Deadline, Kept, Part, SplitFrame, Timer};
 use crate::time::Instant;
 use crate::tuning::Tuning;
-use crate::wire::{Ack, Flags, Frame, Header, Identity, Kind, MacAddr, Parity, Peer, Rank, Reject, StreamId};
+use crate::wire::{
+    Ack, Flags, Frame, Header, Identity, Kind, MacAddr, Parity, Peer, Rank, Reject, StreamId,
+};
 use boundaries::Boundaries;
 use cast::{Cast, RepairChildren};
 use intake::{AckState, Intake, Received, Upstream};
 use lanes::Lanes;
-use readers::{AckContext, BackPressure, Departure, LostRanges, Outgoing, ReaderState, Readers, Trouble};
+use readers::{
+    AckContext, BackPressure, Departure, LostRanges, Outgoing, ReaderState, Readers, Trouble,
+};
 
 /// Length from which a message is bulk: the number of frames per wake-up matters more than the
 /// latency of each.
@@ -67,7 +71,12 @@ impl Stream {
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
-    pub fn origin(identity: Identity, payload_bytes: usize, outlet: &Outlet, tuning: Tuning) -> Stream {
+    pub fn origin(
+        identity: Identity,
+        payload_bytes: usize,
+        outlet: &Outlet,
+        tuning: Tuning,
+    ) -> Stream {
         Stream::new(identity, payload_bytes, None, outlet, tuning)
     }
 
@@ -77,8 +86,20 @@ impl Stream {
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
-    pub fn origin_at(identity: Identity, payload_bytes: usize, first: u64, child: Peer, tuning: Tuning) -> Stream {
-        let mut stream = Stream::new(identity, payload_bytes, None, &Outlet::Lanes(Vec::new()), tuning);
+    pub fn origin_at(
+        identity: Identity,
+        payload_bytes: usize,
+        first: u64,
+        child: Peer,
+        tuning: Tuning,
+    ) -> Stream {
+        let mut stream = Stream::new(
+            identity,
+            payload_bytes,
+            None,
+            &Outlet::Lanes(Vec::new()),
+            tuning,
+        );
         stream.feed.skip_to(first);
         stream.readers = Box::new(Lanes::alone(child, &mut stream.feed, &stream.tuning));
         stream
@@ -88,14 +109,26 @@ impl Stream {
     ///
     /// # Panics
     /// If [`Tuning::check`] finds a wrong number.
-    pub fn receiver(identity: Identity, payload_bytes: usize, parent: Peer, outlet: &Outlet, tuning: Tuning) -> Stream {
+    pub fn receiver(
+        identity: Identity,
+        payload_bytes: usize,
+        parent: Peer,
+        outlet: &Outlet,
+        tuning: Tuning,
+    ) -> Stream {
         let mut stream = Stream::new(identity, payload_bytes, Some(parent), outlet, tuning);
         stream.intake = Some(Intake::new(&stream.identity, &stream.tuning));
         stream.local = stream.feed.add_reader(0);
         stream
     }
 
-    fn new(identity: Identity, payload_bytes: usize, parent: Option<Peer>, outlet: &Outlet, tuning: Tuning) -> Stream {
+    fn new(
+        identity: Identity,
+        payload_bytes: usize,
+        parent: Option<Peer>,
+        outlet: &Outlet,
+        tuning: Tuning,
+    ) -> Stream {
         tuning.assert_valid();
         let mut feed = Feed::new(tuning.feed_frames_for(payload_bytes), payload_bytes);
         let readers = readers_of(outlet, &mut feed, &tuning);
@@ -152,14 +185,23 @@ impl Stream {
     }
 
     fn ending(&self, sequence: u64) -> Ending {
-        if self.feed.last() == Some(sequence) { Ending::Stream } else { self.boundaries.ending(sequence) }
+        if self.feed.last() == Some(sequence) {
+            Ending::Stream
+        } else {
+            self.boundaries.ending(sequence)
+        }
     }
 
     /// Handles a reader that moved, or a stream whose turn may be nearer: the parent may have to be
     /// notified of new room.
     pub fn on_progress(&mut self, now: Instant) {
-        self.consumed = self.consumed.max(self.readers.frontier().consumed.min(self.position()));
-        let (standing, flushed) = (self.standing(), self.boundaries.reported_before(self.consumed));
+        self.consumed = self
+            .consumed
+            .max(self.readers.frontier().consumed.min(self.position()));
+        let (standing, flushed) = (
+            self.standing(),
+            self.boundaries.reported_before(self.consumed),
+        );
         if let Some(intake) = &mut self.intake {
             intake.on_progress(now, &self.feed, standing, flushed);
         }
@@ -174,12 +216,20 @@ impl Stream {
     fn standing(&self) -> AckState {
         let (head, frontier) = (self.feed.head(), self.readers.frontier());
         let limit = self.feed.limit().min(frontier.limit).max(head);
-        AckState { below: frontier.below.min(head), consumed: self.consumed.min(head), limit }
+        AckState {
+            below: frontier.below.min(head),
+            consumed: self.consumed.min(head),
+            limit,
+        }
     }
 
     /// Whether every remote reader has acknowledged everything pushed or received.
     pub fn is_settled(&self) -> bool {
-        self.feed.is_complete() && self.cursors().iter().all(|&(_, cursor)| cursor == self.feed.head())
+        self.feed.is_complete()
+            && self
+                .cursors()
+                .iter()
+                .all(|&(_, cursor)| cursor == self.feed.head())
     }
 
     fn states(&self) -> impl Iterator<Item = ReaderState> {
@@ -188,7 +238,9 @@ impl Stream {
 
     /// Returns every remote reader's rank and cursor.
     pub fn cursors(&self) -> Vec<(Rank, u64)> {
-        self.states().map(|reader| (reader.rank, reader.cursor)).collect()
+        self.states()
+            .map(|reader| (reader.rank, reader.cursor))
+            .collect()
     }
 
     #[doc(hidden)]
@@ -220,7 +272,8 @@ impl Stream {
     /// one whose reply has been due longest (meaningful only after a while without progress).
     pub fn held_up_by(&self) -> Option<Rank> {
         // The time of the blame does not matter.
-        self.readers.blamed(Instant::START, &self.feed, Trouble::HeldUp)
+        self.readers
+            .blamed(Instant::START, &self.feed, Trouble::HeldUp)
     }
 
     /// Returns a child that has been probed repeatedly and from which no frame was ever received;
@@ -292,7 +345,9 @@ impl Stream {
 
     /// Returns the number of lost frames of a cast on the way to each listener, as far as known.
     pub fn lost(&self) -> Vec<(Rank, u64)> {
-        self.states().filter_map(|reader| Some((reader.rank, reader.lost?))).collect()
+        self.states()
+            .filter_map(|reader| Some((reader.rank, reader.lost?)))
+            .collect()
     }
 
     /// Continues with the readers of `outlet` and other tuning. Everything in the feed is kept
@@ -303,12 +358,18 @@ impl Stream {
     /// If [`Tuning::check`] finds a wrong number.
     pub fn reroute(&mut self, now: Instant, outlet: &Outlet, tuning: Tuning) {
         tuning.assert_valid();
-        self.boundaries.set_segment(tuning.feed.segment_frames.min(self.feed.slots() / 4));
+        self.boundaries
+            .set_segment(tuning.feed.segment_frames.min(self.feed.slots() / 4));
         self.tuning = tuning;
         let tail = self.feed.tail();
         // Until the new readers stand here nothing is freed.
-        let held = self.feed.add_reader(tail).expect("the tail can always be read");
-        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        let held = self
+            .feed
+            .add_reader(tail)
+            .expect("the tail can always be read");
+        self.cursors()
+            .into_iter()
+            .for_each(|(rank, _)| self.remove_reader(now, rank));
         self.readers = readers_of(&outlet.without_peers(), &mut self.feed, &self.tuning);
         for &peer in outlet.peers() {
             self.graft_child(now, peer);
@@ -324,7 +385,9 @@ impl Stream {
     /// readers are removed.
     pub fn set_number(&mut self, now: Instant, number: StreamId) {
         self.identity.stream = number;
-        self.cursors().into_iter().for_each(|(rank, _)| self.remove_reader(now, rank));
+        self.cursors()
+            .into_iter()
+            .for_each(|(rank, _)| self.remove_reader(now, rank));
         self.tuning = self.tuning.alone();
         if let Some(intake) = &mut self.intake {
             *intake = Intake::new(&self.identity, &self.tuning);
@@ -333,76 +396,178 @@ impl Stream {
 
     /// Writes an acknowledgement into `buffer` if one is due.
     pub fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let to = if planted!("reply-to-the-wrong-address") { self.identity.mac } else { self.upstream.parent?.mac };
+        let to = if planted!("reply-to-the-wrong-address") {
+            self.identity.mac
+        } else {
+            self.upstream.parent?.mac
+        };
         let more = self.boundaries.expect_more(&self.feed);
-        let ready = self.intake.as_mut()?.is_ready(now, &self.feed, more, &mut self.stats);
+        let ready = self
+            .intake
+            .as_mut()?
+            .is_ready(now, &self.feed, more, &mut self.stats);
         let standing = ready.then(|| self.standing())?;
         let body = self.identity.payload_of(buffer);
-        let (length, echo) = self.intake.as_mut()?.acknowledge(now, &self.feed, standing, body);
+        let (length, echo) = self
+            .intake
+            .as_mut()?
+            .acknowledge(now, &self.feed, standing, body);
         self.stats.acks_sent += 1;
-        Some(self.identity.seal(buffer, to, &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo), length))
+        Some(self.identity.seal(
+            buffer,
+            to,
+            &self.header(Kind::ACK, Flags::default(), self.feed.head(), echo),
+            length,
+        ))
     }
 
-    fn write(&mut self, buffer: &mut [u8], Departure { outgoing, to, stamp }: Departure) -> SplitFrame {
+    fn write(
+        &mut self,
+        buffer: &mut [u8],
+        Departure {
+            outgoing,
+            to,
+            stamp,
+        }: Departure,
+    ) -> SplitFrame {
         SplitFrame::whole(match outgoing {
-            Outgoing::Heartbeat { highest, designated } => {
+            Outgoing::Heartbeat {
+                highest,
+                designated,
+            } => {
                 self.stats.heartbeats_sent += 1;
                 let header = self.header(Kind::HEARTBEAT, Flags::default(), highest, stamp);
                 let rank = designated.map(|rank| rank.0.to_be_bytes());
-                self.identity.write(buffer, to, &header, rank.as_ref().map_or(&[][..], |rank| &rank[..]))
+                self.identity.write(
+                    buffer,
+                    to,
+                    &header,
+                    rank.as_ref().map_or(&[][..], |rank| &rank[..]),
+                )
             }
-            Outgoing::Data { sequence, again, urgent } => {
-                *(if again { &mut self.stats.data_resent } else { &mut self.stats.data_sent }) += 1;
+            Outgoing::Data {
+                sequence,
+                again,
+                urgent,
+            } => {
+                *(if again {
+                    &mut self.stats.data_resent
+                } else {
+                    &mut self.stats.data_sent
+                }) += 1;
                 let flags = Outgoing::flags(sequence, again, urgent, &self.feed, &self.boundaries);
                 let header = self.header(Kind::DATA, flags, sequence, stamp);
                 let content = self.feed.content(&header, &self.identity.guard);
-                let kept = Kept { stream: header.stream.0, sequence, bytes: self.feed.payload(sequence).len() };
-                let written_bytes = self.identity.seal_around(buffer, to, &header, kept.bytes, content) - kept.bytes;
-                return SplitFrame { written_bytes, kept: Some(kept) };
+                let kept = Kept {
+                    stream: header.stream.0,
+                    sequence,
+                    bytes: self.feed.payload(sequence).len(),
+                };
+                let written_bytes = self
+                    .identity
+                    .seal_around(buffer, to, &header, kept.bytes, content)
+                    - kept.bytes;
+                return SplitFrame {
+                    written_bytes,
+                    kept: Some(kept),
+                };
             }
-            Outgoing::Parity { parity, urgent } => self.write_parity(buffer, to, parity, urgent, stamp),
+            Outgoing::Parity { parity, urgent } => {
+                self.write_parity(buffer, to, parity, urgent, stamp)
+            }
         })
     }
 
-    fn write_parity(&mut self, buffer: &mut [u8], to: MacAddr, parity: Parity, urgent: bool, stamp: Stamp) -> usize {
+    fn write_parity(
+        &mut self,
+        buffer: &mut [u8],
+        to: MacAddr,
+        parity: Parity,
+        urgent: bool,
+        stamp: Stamp,
+    ) -> usize {
         self.stats.data_resent += 1;
         self.stats.parity_sent += 1;
-        let flags = if urgent { parity.flags().with(Flags::ACK_NOW) } else { parity.flags() };
-        let (header, bytes) = (self.header(Kind::PARITY, flags, parity.sequence(), stamp), self.payload_bytes());
-        self.feed.write_parity(&parity.frames(), parity.index(), &mut self.identity.payload_of(buffer)[..bytes]);
+        let flags = if urgent {
+            parity.flags().with(Flags::ACK_NOW)
+        } else {
+            parity.flags()
+        };
+        let (header, bytes) = (
+            self.header(Kind::PARITY, flags, parity.sequence(), stamp),
+            self.payload_bytes(),
+        );
+        self.feed.write_parity(
+            &parity.frames(),
+            parity.index(),
+            &mut self.identity.payload_of(buffer)[..bytes],
+        );
         self.identity.seal(buffer, to, &header, bytes)
     }
 
     /// Writes a frame (number, payload, boundary) for `to`, which lacks it, whether the feed has it
     /// or not; returns its length.
     #[doc(hidden)]
-    pub fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: (u64, &[u8], Ending)) -> usize {
+    pub fn write_again(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        to: MacAddr,
+        frame: (u64, &[u8], Ending),
+    ) -> usize {
         let (sequence, payload, ending) = frame;
         self.stats.data_resent += 1;
         let stamp = self.stamps.draw(now);
-        let header = self.header(Kind::DATA, ending.flags().with(Flags::RESENT), sequence, stamp);
+        let header = self.header(
+            Kind::DATA,
+            ending.flags().with(Flags::RESENT),
+            sequence,
+            stamp,
+        );
         self.identity.write(buffer, to, &header, payload)
     }
 
     fn header(&self, kind: Kind, flags: Flags, sequence: u64, stamp: Stamp) -> Header {
-        Header { epoch: self.epoch, flags, sequence, stamp: stamp.0, ..self.identity.header(kind) }
+        Header {
+            epoch: self.epoch,
+            flags,
+            sequence,
+            stamp: stamp.0,
+            ..self.identity.header(kind)
+        }
     }
 
     fn on_data(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
-        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.non_members += 1 };
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else {
+            return self.stats.non_members += 1;
+        };
         let (header, payload) = (&frame.header, frame.payload);
-        let offset = || header.sequence.saturating_sub(self.boundaries.before(header.sequence));
-        let pushed = self.tuning.cast.push_frames.is_some_and(|frames| offset() < frames);
-        let received = Received { header, payload, from_parent, pushed };
+        let offset = || {
+            header
+                .sequence
+                .saturating_sub(self.boundaries.before(header.sequence))
+        };
+        let pushed = self
+            .tuning
+            .cast
+            .push_frames
+            .is_some_and(|frames| offset() < frames);
+        let received = Received {
+            header,
+            payload,
+            from_parent,
+            pushed,
+        };
         let late = header.sequence < self.feed.highest();
         if intake.on_data(now, received, &mut self.feed, &mut self.stats) {
             self.feed.keep_content(header, frame.content);
             if header.flags.has(Flags::FLUSH) {
                 self.add_boundary(header.sequence, header.flags.has(Flags::REPORT));
             }
-            self.readers.on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
+            self.readers
+                .on_data(now, header.sequence, late, &mut self.feed, &self.boundaries);
             self.recover(now, header.sequence);
         }
     }
@@ -410,10 +575,20 @@ impl Stream {
     fn on_parity(&mut self, now: Instant, frame: &Frame<'_>) {
         let from_parent = self.upstream.is_parent(frame);
         let known = from_parent || self.upstream.is_origin(frame);
-        let Some(intake) = self.intake.as_mut().filter(|_| known) else { return self.stats.non_members += 1 };
-        let parity = Parity::of(&frame.header).filter(|parity| self.boundaries.has_none(parity.frames()));
-        let Some(parity) = parity else { return self.stats.malformed += 1 };
-        let received = Received { header: &frame.header, payload: frame.payload, from_parent, pushed: false };
+        let Some(intake) = self.intake.as_mut().filter(|_| known) else {
+            return self.stats.non_members += 1;
+        };
+        let parity =
+            Parity::of(&frame.header).filter(|parity| self.boundaries.has_none(parity.frames()));
+        let Some(parity) = parity else {
+            return self.stats.malformed += 1;
+        };
+        let received = Received {
+            header: &frame.header,
+            payload: frame.payload,
+            from_parent,
+            pushed: false,
+        };
         if intake.on_parity(now, received, parity, &mut self.feed, &mut self.stats) {
             self.recover(now, parity.frames().start);
         }
@@ -424,7 +599,8 @@ impl Stream {
             self.stats.data_received += 1;
             self.stats.data_repaired += 1;
             self.stats.data_recovered += 1;
-            self.readers.on_data(now, recovered, true, &mut self.feed, &self.boundaries);
+            self.readers
+                .on_data(now, recovered, true, &mut self.feed, &self.boundaries);
         }
     }
 
@@ -442,10 +618,22 @@ impl Stream {
     }
 
     fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(ack) = Ack::parse(frame) else { return self.stats.malformed += 1 };
-        let from = Peer { rank: frame.header.rank, mac: frame.source };
+        let Some(ack) = Ack::parse(frame) else {
+            return self.stats.malformed += 1;
+        };
+        let from = Peer {
+            rank: frame.header.rank,
+            mac: frame.source,
+        };
         let (newest, feed, boundaries) = (self.stamps.newest(), &mut self.feed, &self.boundaries);
-        let found = self.readers.on_ack(AckContext { now, from, ack: &ack, newest, feed, boundaries });
+        let found = self.readers.on_ack(AckContext {
+            now,
+            from,
+            ack: &ack,
+            newest,
+            feed,
+            boundaries,
+        });
         if let Some(gap) = found.gap().filter(|_| !planted!("orphan-not-told")) {
             self.orphans.note(from.rank, gap);
         }
@@ -456,7 +644,10 @@ impl Stream {
     #[doc(hidden)]
     pub fn memory(&self) -> Memory {
         let stream_bytes = size_of::<Stream>() + self.boundaries.bytes() + self.orphans.bytes();
-        Memory { stream_bytes, ..Memory::of_feed(&self.feed) } + self.readers.memory()
+        Memory {
+            stream_bytes,
+            ..Memory::of_feed(&self.feed)
+        } + self.readers.memory()
     }
 
     /// Recomputes the feed's counts.
@@ -487,7 +678,11 @@ impl Part for Stream {
     }
 
     fn handle_reject(&mut self, reject: Reject) {
-        *(if reject.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
+        *(if reject.is_non_member() {
+            &mut self.stats.non_members
+        } else {
+            &mut self.stats.malformed
+        }) += 1;
     }
 
     fn handle_timeout(&mut self, now: Instant) {
@@ -501,7 +696,9 @@ impl Part for Stream {
         if let Some(length) = self.poll_ack(now, buffer) {
             return Some(SplitFrame::whole(length));
         }
-        let departure = self.readers.poll_transmit(now, &self.feed, &self.boundaries, &mut self.stamps);
+        let departure =
+            self.readers
+                .poll_transmit(now, &self.feed, &self.boundaries, &mut self.stamps);
         if departure.is_none() {
             self.crowding.spent(now);
         }
@@ -513,8 +710,21 @@ impl Part for Stream {
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let ack = self.intake.as_ref().and_then(Intake::due).map(|at| Deadline { at, why: Timer::ACK });
-        [ack, self.readers.poll_timeout(now, &self.feed, &self.boundaries)].into_iter().flatten().min()
+        let ack = self
+            .intake
+            .as_ref()
+            .and_then(Intake::due)
+            .map(|at| Deadline {
+                at,
+                why: Timer::ACK,
+            });
+        [
+            ack,
+            self.readers.poll_timeout(now, &self.feed, &self.boundaries),
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
     fn is_urgent(&self) -> bool {

@@ -20,7 +20,15 @@ pub(super) trait Readers: Debug + Send + Sync {
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom;
 
-    fn on_data(&mut self, _now: Instant, _sequence: u64, _late: bool, _feed: &mut Feed, _boundaries: &Boundaries) {}
+    fn on_data(
+        &mut self,
+        _now: Instant,
+        _sequence: u64,
+        _late: bool,
+        _feed: &mut Feed,
+        _boundaries: &Boundaries,
+    ) {
+    }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed);
 
@@ -49,7 +57,11 @@ pub(super) trait Readers: Debug + Send + Sync {
     fn blamed(&self, now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank>;
 
     fn sending(&self, _feed: &Feed, _boundaries: &Boundaries) -> Sending {
-        Sending { halfway: false, next: u64::MAX, pausing: false }
+        Sending {
+            halfway: false,
+            next: u64::MAX,
+            pausing: false,
+        }
     }
 
     fn retire(&mut self) {}
@@ -77,7 +89,12 @@ impl<'a> AckContext<'a> {
     /// Returns the possible part of the acknowledgement of a reader that can have no frame from
     /// `below` on, and whether anything in it is impossible.
     pub(super) fn believe(&self, below: u64) -> (Ack<'a>, bool) {
-        Sent { below, newest: self.newest, credit: self.feed.slots() }.believe(self.ack)
+        Sent {
+            below,
+            newest: self.newest,
+            credit: self.feed.slots(),
+        }
+        .believe(self.ack)
     }
 }
 
@@ -93,7 +110,15 @@ pub(super) enum AckFrom {
 impl AckFrom {
     pub(super) fn known(rank: Rank, cursor: u64, limit: u64, base: u64) -> AckFrom {
         let to = base.min(limit);
-        if cursor < to { AckFrom::LostRange(LostRange { rank, from: cursor, to }) } else { AckFrom::Known }
+        if cursor < to {
+            AckFrom::LostRange(LostRange {
+                rank,
+                from: cursor,
+                to,
+            })
+        } else {
+            AckFrom::Known
+        }
     }
 
     /// Returns the gap shown, `Some(None)` if there is none; `None` if the acknowledgement gives no
@@ -107,7 +132,11 @@ impl AckFrom {
     }
 
     pub(super) fn forged_if(self, forged: bool) -> AckFrom {
-        if forged && self == AckFrom::Known { AckFrom::Forged } else { self }
+        if forged && self == AckFrom::Known {
+            AckFrom::Forged
+        } else {
+            self
+        }
     }
 
     pub(super) fn counter(self, stats: &mut StreamStats) -> &mut u64 {
@@ -119,8 +148,8 @@ impl AckFrom {
     }
 }
 
-/// State of a reader. It has no `flight` if another host sends it new frames; `lost` counts a cast's frames lost on
-/// their way to it.
+/// State of a reader. It has no `flight` if another host sends it new frames; `lost` counts a
+/// cast's frames lost on their way to it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct ReaderState {
     pub rank: Rank,
@@ -130,9 +159,9 @@ pub(super) struct ReaderState {
     pub lost: Option<u64>,
 }
 
-/// Lowest positions of all readers; `u64::MAX` where none binds. `below` is the lowest cursor of the readers and of the
-/// hosts behind them that they acknowledge for. `limit` is the smallest credit of those that acknowledge to this host
-/// but are sent new frames by another.
+/// Lowest positions of all readers; `u64::MAX` where none binds. `below` is the lowest cursor of
+/// the readers and of the hosts behind them that they acknowledge for. `limit` is the smallest
+/// credit of those that acknowledge to this host but are sent new frames by another.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Frontier {
     pub below: u64,
@@ -140,8 +169,8 @@ pub(super) struct Frontier {
     pub limit: u64,
 }
 
-/// Sending state of all readers: whether one is in the middle of a segment (`halfway`) and has to acknowledge before it
-/// goes on (`pausing`), and the lowest frame not yet sent to all.
+/// Sending state of all readers: whether one is in the middle of a segment (`halfway`) and has to
+/// acknowledge before it goes on (`pausing`), and the lowest frame not yet sent to all.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sending {
     pub halfway: bool,
@@ -158,13 +187,29 @@ pub(super) enum Trouble {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Outgoing {
-    Data { sequence: u64, again: bool, urgent: bool },
-    Parity { parity: Parity, urgent: bool },
-    Heartbeat { highest: u64, designated: Option<Rank> },
+    Data {
+        sequence: u64,
+        again: bool,
+        urgent: bool,
+    },
+    Parity {
+        parity: Parity,
+        urgent: bool,
+    },
+    Heartbeat {
+        highest: u64,
+        designated: Option<Rank>,
+    },
 }
 
 impl Outgoing {
-    pub(super) fn flags(sequence: u64, again: bool, urgent: bool, feed: &Feed, boundaries: &Boundaries) -> Flags {
+    pub(super) fn flags(
+        sequence: u64,
+        again: bool,
+        urgent: bool,
+        feed: &Feed,
+        boundaries: &Boundaries,
+    ) -> Flags {
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
         let ending = if again && planted!("flags-lost-when-sent-again") {
             Ending::None
@@ -173,7 +218,9 @@ impl Outgoing {
         } else {
             boundaries.ending(sequence)
         };
-        bits.iter().filter(|(set, _)| *set).fold(ending.flags(), |flags, (_, bit)| flags.with(*bit))
+        bits.iter()
+            .filter(|(set, _)| *set)
+            .fold(ending.flags(), |flags, (_, bit)| flags.with(*bit))
     }
 }
 
@@ -184,8 +231,8 @@ pub(super) struct Departure {
     pub stamp: Stamp,
 }
 
-/// A child that lacks frames below those its parent keeps: another host must send `from..to`, as far as the child's
-/// credit goes; the parent serves it from there on.
+/// A child that lacks frames below those its parent keeps: another host must send `from..to`, as
+/// far as the child's credit goes; the parent serves it from there on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct LostRange {
@@ -215,8 +262,9 @@ impl LostRanges {
     }
 }
 
-/// Back-pressure attribution: whether the readers or the host's own link hold up a stream. `A_MOMENT` is longer than
-/// the interval between a slow child's acknowledgements, so that it does not seem fast in between.
+/// Back-pressure attribution: whether the readers or the host's own link hold up a stream.
+/// `A_MOMENT` is longer than the interval between a slow child's acknowledgements, so that it does
+/// not seem fast in between.
 #[derive(Clone, Debug, Default)]
 pub(super) struct BackPressure {
     spent_at: Option<Instant>,
@@ -230,7 +278,11 @@ impl BackPressure {
     pub(super) fn by(&self, now: Instant, feed: &Feed, readers: &dyn Readers) -> Option<Rank> {
         let crowded = feed.head() - feed.tail() >= feed.slots() / 4 * 3;
         let spent = self.spent_at.is_some_and(|at| now.since(at) < A_MOMENT);
-        if crowded && spent { readers.blamed(now, feed, Trouble::Crowded) } else { None }
+        if crowded && spent {
+            readers.blamed(now, feed, Trouble::Crowded)
+        } else {
+            None
+        }
     }
 }
 
@@ -240,9 +292,15 @@ mod tests {
 
     #[test]
     fn the_newest_gap_of_each_child_is_reported() {
-        let gap = |rank, from| LostRange { rank: Rank(rank), from, to: 9 };
+        let gap = |rank, from| LostRange {
+            rank: Rank(rank),
+            from,
+            to: 9,
+        };
         let mut orphans = LostRanges::default();
-        [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)].into_iter().for_each(|gap| orphans.note(gap.rank, Some(gap)));
+        [gap(1, 3), gap(2, 4), gap(3, 5), gap(2, 6)]
+            .into_iter()
+            .for_each(|gap| orphans.note(gap.rank, Some(gap)));
         orphans.note(Rank(3), None);
         assert_eq!(orphans.take(), [gap(1, 3), gap(2, 6)]);
     }

@@ -23,14 +23,21 @@ pub enum Outlet {
 
 impl Outlet {
     pub(super) fn peers(&self) -> &[Peer] {
-        let (Outlet::Lanes(peers) | Outlet::Cast { listeners: peers, .. } | Outlet::RepairChildren(peers)) = self;
+        let (Outlet::Lanes(peers)
+        | Outlet::Cast {
+            listeners: peers, ..
+        }
+        | Outlet::RepairChildren(peers)) = self;
         peers
     }
 
     pub(super) fn without_peers(&self) -> Outlet {
         match self {
             Outlet::Lanes(_) => Outlet::Lanes(Vec::new()),
-            Outlet::Cast { group, .. } => Outlet::Cast { group: *group, listeners: Vec::new() },
+            Outlet::Cast { group, .. } => Outlet::Cast {
+                group: *group,
+                listeners: Vec::new(),
+            },
             Outlet::RepairChildren(_) => Outlet::RepairChildren(Vec::new()),
         }
     }
@@ -63,10 +70,11 @@ impl Ending {
     }
 }
 
-/// Frames sent to a remote reader for the first time, all below `next`, and those in flight, as far as is known here.
+/// Frames sent to a remote reader for the first time, all below `next`, and those in flight, as far
+/// as is known here.
 ///
-/// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be smaller. `window`
-/// is `u64::MAX` if only the reader's credit bounds the flight.
+/// Whenever a frame leaves, `in_flight` is at most `window`; a window that has just been cut may be
+/// smaller. `window` is `u64::MAX` if only the reader's credit bounds the flight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[doc(hidden)]
 pub struct Flight {
@@ -124,11 +132,12 @@ summed! {
 summed! {
     /// Bytes of one stream's structures at this moment.
     ///
-    /// The feed has payload slots (the retransmission buffer) and bookkeeping per slot: lengths, arrivals, readers at
-    /// each position. The stamps are those of a cast's transmissions, with its queue of repairs, or arrival stamps
-    /// where a receiver repairs for others. A reader has position, cursor, credit and round trip, and a lane also a
-    /// window and stamps. The repairs are the queued ones, holes reported by receivers and stamps of repairs by
-    /// unicast; the stream includes its message ends.
+    /// The feed has payload slots (the retransmission buffer) and bookkeeping per slot: lengths,
+    /// arrivals, readers at each position. The stamps are those of a cast's transmissions, with its
+    /// queue of repairs, or arrival stamps where a receiver repairs for others. A reader has
+    /// position, cursor, credit and round trip, and a lane also a window and stamps. The repairs
+    /// are the queued ones, holes reported by receivers and stamps of repairs by unicast; the
+    /// stream includes its message ends.
     ///
     /// Trees of the standard library do not report their size: for those it is an upper bound.
     #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -178,7 +187,11 @@ pub(super) fn tree_bytes(entries: usize, entry_bytes: usize) -> usize {
         return 0;
     }
     let nodes = entries.div_ceil(5);
-    let inner = if nodes == 1 && entries <= 11 { 0 } else { nodes.div_ceil(6) };
+    let inner = if nodes == 1 && entries <= 11 {
+        0
+    } else {
+        nodes.div_ceil(6)
+    };
     nodes * (11 * entry_bytes + 16) + inner * 12 * size_of::<usize>()
 }
 
@@ -194,7 +207,10 @@ mod tests {
     const PAYLOAD_BYTES: usize = 1468;
 
     fn peer(host: usize) -> Peer {
-        Peer { rank: Rank(host as u16), mac: host_mac(host) }
+        Peer {
+            rank: Rank(host as u16),
+            mac: host_mac(host),
+        }
     }
 
     fn identity(host: usize) -> Identity {
@@ -209,40 +225,69 @@ mod tests {
     }
 
     fn cast(receivers: usize, payload_bytes: usize) -> Stream {
-        let outlet = Outlet::Cast { group: group_mac("memory"), listeners: (1..=receivers).map(peer).collect() };
+        let outlet = Outlet::Cast {
+            group: group_mac("memory"),
+            listeners: (1..=receivers).map(peer).collect(),
+        };
         Stream::origin(identity(0), payload_bytes, &outlet, Tuning::default())
     }
 
     fn channel(receiver: usize) -> Stream {
-        Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(receiver)]), Tuning::default())
+        Stream::origin(
+            identity(0),
+            PAYLOAD_BYTES,
+            &Outlet::Lanes(vec![peer(receiver)]),
+            Tuning::default(),
+        )
     }
 
     fn peak_added_bytes(receivers: usize, frames: u64, faults: RandomFaults) -> usize {
         let short_payload_bytes = 64;
-        let settings = HostSettings { groups: vec![group_mac("memory")], ..HostSettings::default() };
+        let settings = HostSettings {
+            groups: vec![group_mac("memory")],
+            ..HostSettings::default()
+        };
         let network = Network::star(receivers + 1, Cable::GIGABIT, &settings);
         let receiver = |host| {
             let leaf = Outlet::Lanes(Vec::new());
-            Stream::receiver(identity(host), short_payload_bytes, peer(0), &leaf, Tuning::default())
+            Stream::receiver(
+                identity(host),
+                short_payload_bytes,
+                peer(0),
+                &leaf,
+                Tuning::default(),
+            )
         };
         let root = std::iter::once(cast(receivers, short_payload_bytes));
-        let machines = root.chain((1..=receivers).map(receiver)).map(Alone::new).collect();
+        let machines = root
+            .chain((1..=receivers).map(receiver))
+            .map(Alone::new)
+            .collect();
         let mut simulation = Simulation::new(&network, machines, faults);
         let (mut pushed, mut peak) = (0, 0);
-        let outcome = simulation.run(Instant::START + Duration::from_secs(60), |host, machine, now| {
-            let stream = &mut machine.part;
-            if host == 0 {
-                let ending = |pushed| if pushed + 1 == frames { Ending::Stream } else { Ending::None };
-                while pushed < frames && stream.push(b"frame", ending(pushed)) {
-                    pushed += 1;
+        let outcome = simulation.run(
+            Instant::START + Duration::from_secs(60),
+            |host, machine, now| {
+                let stream = &mut machine.part;
+                if host == 0 {
+                    let ending = |pushed| {
+                        if pushed + 1 == frames {
+                            Ending::Stream
+                        } else {
+                            Ending::None
+                        }
+                    };
+                    while pushed < frames && stream.push(b"frame", ending(pushed)) {
+                        pushed += 1;
+                    }
+                    peak = peak.max(stream.memory().added_bytes());
                 }
-                peak = peak.max(stream.memory().added_bytes());
-            }
-            while stream.peek().is_some() {
-                stream.consume(now);
-            }
-            None
-        });
+                while stream.peek().is_some() {
+                    stream.consume(now);
+                }
+                None
+            },
+        );
         assert!(outcome.is_quiet(), "{outcome:?}");
         peak
     }
@@ -252,8 +297,14 @@ mod tests {
         for receivers in [1, 7, 127, 1023] {
             let memory = cast(receivers, PAYLOAD_BYTES).memory();
             assert_eq!(memory.payload_bytes, 4096 * PAYLOAD_BYTES);
-            assert!(memory.added_bytes() <= receivers * 4096, "{receivers}: {memory:?}");
-            assert!(memory.added_bytes() >= receivers * 100, "{receivers}: {memory:?}");
+            assert!(
+                memory.added_bytes() <= receivers * 4096,
+                "{receivers}: {memory:?}"
+            );
+            assert!(
+                memory.added_bytes() >= receivers * 100,
+                "{receivers}: {memory:?}"
+            );
         }
     }
 
@@ -261,15 +312,25 @@ mod tests {
     fn a_receiver_costs_no_more_memory_at_one_percent_loss_everywhere() {
         for (receivers, frames) in [(1, 20_000), (16, 10_000), (127, 5000)] {
             let peak = peak_added_bytes(receivers, frames, RandomFaults::new(3).loss(0.01));
-            assert!(peak <= receivers * 4096, "{receivers} receivers: {peak} bytes");
+            assert!(
+                peak <= receivers * 4096,
+                "{receivers} receivers: {peak} bytes"
+            );
         }
     }
 
     #[test]
     fn a_receiver_costs_no_more_memory_behind_a_cable_that_loses_a_third() {
         for (receivers, frames) in [(1, 20_000), (16, 10_000)] {
-            let peak = peak_added_bytes(receivers, frames, RandomFaults::new(3).loss(0.01).loss_at(1, 0.3));
-            assert!(peak <= receivers * 4096, "{receivers} receivers: {peak} bytes");
+            let peak = peak_added_bytes(
+                receivers,
+                frames,
+                RandomFaults::new(3).loss(0.01).loss_at(1, 0.3),
+            );
+            assert!(
+                peak <= receivers * 4096,
+                "{receivers} receivers: {peak} bytes"
+            );
         }
     }
 
@@ -277,7 +338,14 @@ mod tests {
     fn a_repair_child_costs_as_much_as_a_listener_and_the_moments_of_arrival_once() {
         let repairs = |count: usize| {
             let outlet = Outlet::RepairChildren((2..2 + count).map(peer).collect());
-            Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &outlet, Tuning::default()).memory()
+            Stream::receiver(
+                identity(1),
+                PAYLOAD_BYTES,
+                peer(0),
+                &outlet,
+                Tuning::default(),
+            )
+            .memory()
         };
         assert!(repairs(16).added_bytes() <= 16 * 4096, "{:?}", repairs(16));
         assert_eq!(repairs(16).stamps_bytes, 4096 * 4);
@@ -288,7 +356,9 @@ mod tests {
     fn a_cast_to_128_hosts_saves_98_percent_of_one_buffer_per_channel() {
         let shared = cast(127, PAYLOAD_BYTES).memory().total_bytes();
         // One at a time: together they would take three quarters of a gigabyte.
-        let channels: usize = (1..=127).map(|receiver| channel(receiver).memory().total_bytes()).sum();
+        let channels: usize = (1..=127)
+            .map(|receiver| channel(receiver).memory().total_bytes())
+            .sum();
         assert!(shared * 100 <= channels * 2, "{shared} of {channels} bytes");
     }
 
@@ -296,15 +366,27 @@ mod tests {
     fn each_slot_and_each_child_takes_the_same_and_nothing_else_does() {
         let lanes = |slots: u64, children: usize| {
             let outlet = Outlet::Lanes((1..=children).map(peer).collect());
-            Stream::origin(identity(0), 64, &outlet, Tuning::default().with_feed_frames(slots)).memory()
+            Stream::origin(
+                identity(0),
+                64,
+                &outlet,
+                Tuning::default().with_feed_frames(slots),
+            )
+            .memory()
         };
         let [four, eight, sixteen] = [4, 8, 16].map(|children| lanes(64, children).added_bytes());
         assert_eq!((eight, sixteen), (2 * four, 4 * four));
         assert_eq!(lanes(128, 4).slots_bytes, 2 * lanes(64, 4).slots_bytes);
         assert_eq!(lanes(128, 4).payload_bytes, 2 * 64 * 64);
         let messages = |count: usize| {
-            let mut stream = Stream::origin(identity(0), 64, &Outlet::Lanes(vec![peer(1)]), Tuning::default());
-            (0..count).for_each(|_| assert!(stream.push(b"message", Ending::Message), "there is room"));
+            let mut stream = Stream::origin(
+                identity(0),
+                64,
+                &Outlet::Lanes(vec![peer(1)]),
+                Tuning::default(),
+            );
+            (0..count)
+                .for_each(|_| assert!(stream.push(b"message", Ending::Message), "there is room"));
             stream.memory().stream_bytes
         };
         assert_eq!(messages(0), size_of::<Stream>());
@@ -321,16 +403,29 @@ mod tests {
             repairs_bytes: 11,
             stream_bytes: 13,
         };
-        assert_eq!((memory.buffer_bytes(), memory.added_bytes(), memory.total_bytes()), (23, 18, 41));
+        assert_eq!(
+            (
+                memory.buffer_bytes(),
+                memory.added_bytes(),
+                memory.total_bytes()
+            ),
+            (23, 18, 41)
+        );
     }
 
     #[test]
     fn a_tree_of_many_entries_takes_at_least_its_entries_and_at_most_a_few_times_that() {
         assert_eq!((tree_bytes(0, 12), tree_bytes(1, 12)), (0, 148));
-        assert_eq!([5, 11, 31].map(|entries| tree_bytes(entries, 8)), [104, 3 * 104 + 96, 7 * 104 + 2 * 96]);
+        assert_eq!(
+            [5, 11, 31].map(|entries| tree_bytes(entries, 8)),
+            [104, 3 * 104 + 96, 7 * 104 + 2 * 96]
+        );
         for entries in [12, 100, 4096] {
             let bytes = tree_bytes(entries, 12);
-            assert!((entries * 12..entries * 60).contains(&bytes), "{entries} entries: {bytes} bytes");
+            assert!(
+                (entries * 12..entries * 60).contains(&bytes),
+                "{entries} entries: {bytes} bytes"
+            );
         }
     }
 }

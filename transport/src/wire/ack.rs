@@ -21,10 +21,11 @@ struct RawAck {
 
 /// Fixed part of an acknowledgement's body.
 ///
-/// `limit` is one past the highest sequence number the receiver has room for (its credit). `below` is the lowest cursor
-/// among the receiver and the hosts it forwards to: its parent must keep frames from there on, in case the receiver
-/// dies. Every application at the receiver and behind it has `consumed` the frames below that number. The
-/// acknowledgement left `held_us` after the arrival of the newest frame.
+/// `limit` is one past the highest sequence number the receiver has room for (its credit). `below`
+/// is the lowest cursor among the receiver and the hosts it forwards to: its parent must keep
+/// frames from there on, in case the receiver dies. Every application at the receiver and behind it
+/// has `consumed` the frames below that number. The acknowledgement left `held_us` after the
+/// arrival of the newest frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AckBody {
     pub limit: u64,
@@ -33,10 +34,12 @@ pub struct AckBody {
     pub held_us: u32,
 }
 
-/// An acknowledgement: frames below `cursor` have arrived, and `echo` is the newest transmission stamp received.
+/// An acknowledgement: frames below `cursor` have arrived, and `echo` is the newest transmission
+/// stamp received.
 ///
-/// Bit `i` of the arrival bitmap (least significant first) means that frame `cursor + 1 + i` has arrived. Bits for
-/// frames from `end` on are ignored, because they are impossible. `covered` is one past the highest frame of all.
+/// Bit `i` of the arrival bitmap (least significant first) means that frame `cursor + 1 + i` has
+/// arrived. Bits for frames from `end` on are ignored, because they are impossible. `covered` is
+/// one past the highest frame of all.
 #[derive(Clone, Copy, Debug)]
 pub struct Ack<'a> {
     pub cursor: u64,
@@ -66,7 +69,9 @@ impl AckBody {
             below_behind: distance(cursor - self.below),
             consumed_behind: distance(cursor - self.consumed),
             held_us: U32::new(self.held_us),
-            bitmap_bytes: U16::new(u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes")),
+            bitmap_bytes: U16::new(
+                u16::try_from(bitmap_bytes).expect("a bitmap has at most 1024 bytes"),
+            ),
             reserved: U16::new(0),
         };
         payload[..Self::BYTES].copy_from_slice(raw.as_bytes());
@@ -95,9 +100,19 @@ impl<'a> Ack<'a> {
     }
 
     pub fn fields(&self) -> Fields {
-        let AckBody { limit, below, consumed, held_us } = self.body;
-        let fields = Fields::default().number("limit", limit).number("below", below).number("consumed", consumed);
-        fields.number("held_us", held_us).number("arrived_beyond", self.arrived_beyond())
+        let AckBody {
+            limit,
+            below,
+            consumed,
+            held_us,
+        } = self.body;
+        let fields = Fields::default()
+            .number("limit", limit)
+            .number("below", below)
+            .number("consumed", consumed);
+        fields
+            .number("held_us", held_us)
+            .number("arrived_beyond", self.arrived_beyond())
     }
 
     pub fn covered(&self) -> u64 {
@@ -105,21 +120,31 @@ impl<'a> Ack<'a> {
             .bitmap
             .iter()
             .rposition(|&byte| byte != 0)
-            .map_or(0, |at| 1 + at as u64 * 8 + (8 - u64::from(self.bitmap[at].leading_zeros())));
+            .map_or(0, |at| {
+                1 + at as u64 * 8 + (8 - u64::from(self.bitmap[at].leading_zeros()))
+            });
         self.cursor.saturating_add(highest).min(self.end)
     }
 
     pub fn arrived_beyond(&self) -> u64 {
         if self.end == u64::MAX {
-            return self.bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
+            return self
+                .bitmap
+                .iter()
+                .map(|byte| u64::from(byte.count_ones()))
+                .sum();
         }
-        (self.cursor..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64
+        (self.cursor..self.covered())
+            .filter(|&sequence| self.has(sequence))
+            .count() as u64
     }
 
     pub(crate) fn arrived_from(&self, from: u64) -> u64 {
         match from <= self.cursor {
             true => self.arrived_beyond(),
-            false => (from..self.covered()).filter(|&sequence| self.has(sequence)).count() as u64,
+            false => (from..self.covered())
+                .filter(|&sequence| self.has(sequence))
+                .count() as u64,
         }
     }
 
@@ -141,14 +166,41 @@ mod tests {
 
     #[test]
     fn a_bitmap_names_what_arrived_beyond_the_cursor() {
-        let body = AckBody { limit: 40, below: 10, consumed: 0, held_us: 0 };
-        let ack = Ack { cursor: 10, echo: 0, body, bitmap: &[0b0000_0101, 0b1000_0000], end: u64::MAX };
+        let body = AckBody {
+            limit: 40,
+            below: 10,
+            consumed: 0,
+            held_us: 0,
+        };
+        let ack = Ack {
+            cursor: 10,
+            echo: 0,
+            body,
+            bitmap: &[0b0000_0101, 0b1000_0000],
+            end: u64::MAX,
+        };
         let arrived: Vec<u64> = (0..40).filter(|&sequence| ack.has(sequence)).collect();
         assert_eq!(arrived, (0..10).chain([11, 13, 26]).collect::<Vec<_>>());
         assert_eq!(ack.covered(), 27);
         assert_eq!(ack.arrived_beyond(), 3);
         let ends = Ack { end: 26, ..ack };
-        assert_eq!((ends.covered(), ends.arrived_beyond(), ends.has(13), ends.has(26)), (26, 2, true, false));
-        assert_eq!(Ack { cursor: u64::MAX, ..ack }.covered(), u64::MAX, "whatever it says, it can be asked");
+        assert_eq!(
+            (
+                ends.covered(),
+                ends.arrived_beyond(),
+                ends.has(13),
+                ends.has(26)
+            ),
+            (26, 2, true, false)
+        );
+        assert_eq!(
+            Ack {
+                cursor: u64::MAX,
+                ..ack
+            }
+            .covered(),
+            u64::MAX,
+            "whatever it says, it can be asked"
+        );
     }
 }

@@ -7,8 +7,8 @@ use super::MAX_SEQUENCE;
 /// others.
 pub const FINAL_NUMBER: u64 = MAX_SEQUENCE;
 
-/// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on, all below [`FINAL_NUMBER`],
-/// which counting never reaches.
+/// Numbers that one sender gives its control frames under one secret: 1, 2, 3 and so on, all below
+/// [`FINAL_NUMBER`], which counting never reaches.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Counter(u64);
 
@@ -19,8 +19,8 @@ impl Counter {
     }
 }
 
-/// Numbers that have come from one sender under one secret: the highest, and a bitmap of the 64 below it (as in RFC
-/// 4303 §3.4.3), in which bit `i` is number `highest - 1 - i`.
+/// Numbers that have come from one sender under one secret: the highest, and a bitmap of the 64
+/// below it (as in RFC 4303 §3.4.3), in which bit `i` is number `highest - 1 - i`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct CounterWindow {
     highest: u64,
@@ -44,7 +44,11 @@ impl CounterWindow {
             // The former highest number is now one of those below; 0 then seems to have come, which
             // has no effect.
             let shifted = u128::from(self.below) << 1 | 1;
-            self.below = if ahead <= 64 { (shifted << (ahead - 1)) as u64 } else { 0 };
+            self.below = if ahead <= 64 {
+                (shifted << (ahead - 1)) as u64
+            } else {
+                0
+            };
             self.highest = number;
         } else {
             self.below |= 1 << (self.highest - number - 1);
@@ -71,7 +75,13 @@ mod tests {
     fn numbers_begin_at_one_and_last_words_end_them() {
         let (mut counter, mut window) = (Counter::default(), CounterWindow::default());
         assert_eq!([counter.draw(), counter.draw(), counter.draw()], [1, 2, 3]);
-        assert!(!window.take(0) && window.take(2) && window.take(1) && !window.take(1) && !window.take(2));
+        assert!(
+            !window.take(0)
+                && window.take(2)
+                && window.take(1)
+                && !window.take(1)
+                && !window.take(2)
+        );
         assert!(window.take(FINAL_NUMBER) && !window.take(FINAL_NUMBER) && !window.take(3));
         assert!(!CounterWindow::default().take(FINAL_NUMBER + 1));
         counter.0 = FINAL_NUMBER - 2;

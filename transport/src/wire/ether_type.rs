@@ -54,7 +54,10 @@ impl EtherType {
     /// # Panics
     /// If it is below 0x0600, which is a length.
     pub const fn new(number: u16) -> EtherType {
-        assert!(number >= Self::LOWEST, "values below 0x0600 are lengths, not EtherTypes");
+        assert!(
+            number >= Self::LOWEST,
+            "values below 0x0600 are lengths, not EtherTypes"
+        );
         EtherType(number)
     }
 
@@ -92,10 +95,12 @@ impl FromStr for EtherType {
 
     fn from_str(text: &str) -> Result<EtherType, ParseEtherTypeError> {
         match u16::from_str_radix(text.trim_start_matches("0x"), 16) {
-            Ok(number) if number >= Self::LOWEST => match TAKEN.iter().find(|(taken, _)| *taken == number) {
-                Some((_, protocol)) => Err(ParseEtherTypeError::Taken(protocol)),
-                None => Ok(EtherType(number)),
-            },
+            Ok(number) if number >= Self::LOWEST => {
+                match TAKEN.iter().find(|(taken, _)| *taken == number) {
+                    Some((_, protocol)) => Err(ParseEtherTypeError::Taken(protocol)),
+                    None => Ok(EtherType(number)),
+                }
+            }
             Ok(_) => Err(ParseEtherTypeError::Length),
             Err(_) => Err(ParseEtherTypeError::NoNumber),
         }
@@ -109,17 +114,30 @@ mod tests {
     #[test]
     fn an_ether_type_is_hexadecimal_and_not_a_length() {
         assert_eq!(EtherType::DEFAULT.to_string(), "0x88B5");
-        assert_eq!((EtherType::DEFAULT.number(), EtherType::DEFAULT.octets()), (0x88B5, [0x88, 0xB5]));
+        assert_eq!(
+            (EtherType::DEFAULT.number(), EtherType::DEFAULT.octets()),
+            (0x88B5, [0x88, 0xB5])
+        );
         assert_eq!(format!("{:?}", EtherType::DEFAULT), "0x88B5");
         for text in ["88b5", "88B5", "0x88B5"] {
             assert_eq!(text.parse(), Ok(EtherType::DEFAULT), "{text}");
         }
         assert_eq!("0x9000".parse(), Ok(EtherType::new(0x9000)));
         assert_eq!("600".parse(), Ok(EtherType::new(0x0600)));
-        assert_eq!("0800".parse::<EtherType>(), Err(ParseEtherTypeError::Taken("IPv4")));
-        assert_eq!("05ff".parse::<EtherType>(), Err(ParseEtherTypeError::Length));
+        assert_eq!(
+            "0800".parse::<EtherType>(),
+            Err(ParseEtherTypeError::Taken("IPv4"))
+        );
+        assert_eq!(
+            "05ff".parse::<EtherType>(),
+            Err(ParseEtherTypeError::Length)
+        );
         for text in ["", "xyz", "18b5f"] {
-            assert_eq!(text.parse::<EtherType>(), Err(ParseEtherTypeError::NoNumber), "{text}");
+            assert_eq!(
+                text.parse::<EtherType>(),
+                Err(ParseEtherTypeError::NoNumber),
+                "{text}"
+            );
         }
     }
 }

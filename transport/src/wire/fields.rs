@@ -1,7 +1,7 @@
 //! Fields of a decoded frame as names and values, for diagnostic tools.
 
-/// Value of a field: a number, in the unit at the end of the field's name, if there is one; or a name, or a digest in
-/// hexadecimal.
+/// Value of a field: a number, in the unit at the end of the field's name, if there is one; or a
+/// name, or a digest in hexadecimal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum FieldValue {
     Number(u64),
@@ -14,8 +14,8 @@ pub struct Fields {
     list: Vec<(&'static str, FieldValue)>,
 }
 
-/// A decoded frame: its kind as named in `docs/protocol/frames.md`, and the fields of its body; `None` if that is
-/// malformed.
+/// A decoded frame: its kind as named in `docs/protocol/frames.md`, and the fields of its body;
+/// `None` if that is malformed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Spelled {
     pub kind: &'static str,
@@ -63,7 +63,10 @@ mod tests {
     fn fields_are_listed_in_the_order_in_which_they_were_named() {
         let behind = Fields::default().hex("digest", &[0, 0xAB]);
         let nothing: Option<u64> = None;
-        let fields = Fields::default().number("frames", 7_u64).perhaps("absent", nothing).perhaps("rank", Some(3_u16));
+        let fields = Fields::default()
+            .number("frames", 7_u64)
+            .perhaps("absent", nothing)
+            .perhaps("rank", Some(3_u16));
         let fields = fields.text("name", "blue").and(behind);
         let text = |text: &str| FieldValue::Text(text.into());
         let told = [

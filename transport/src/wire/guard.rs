@@ -1,19 +1,21 @@
 //! Integrity of frames: a checksum (protocol version 6), or an authentication tag made with a key
 //! (version 7). The checksum finds damage. Only hosts that have the secret can make a tag.
 //!
-//! A tag is made in two steps, as the checksum is. The payload is hashed once to 16 bytes, *U*, which are never sent:
-//! by its origin and by each receiver. Each hop then makes its own tag from U and both headers, one block of
-//! BLAKE3. This is Carter's and Wegman's composition (a universal hash, then a pseudo-random function), which GMAC,
-//! RFC 8452 and UMAC rest on. The function gets the whole header, so there is no nonce to be used twice.
+//! A tag is made in two steps, as the checksum is. The payload is hashed once to 16 bytes, *U*,
+//! which are never sent: by its origin and by each receiver. Each hop then makes its own tag from U
+//! and both headers, one block of BLAKE3. This is Carter's and Wegman's composition (a universal
+//! hash, then a pseudo-random function), which GMAC, RFC 8452 and UMAC rest on. The function gets
+//! the whole header, so there is no nonce to be used twice.
 //!
-//! **Bound.** A try at a forgery succeeds with less than 2⁻⁹⁵, beside what breaks BLAKE3: 2⁻⁹⁶ that a tag of 12 bytes
-//! is guessed, ⌈n/16⌉ · 2⁻¹²⁸ that another payload of n bytes has the same U (POLYVAL; with Poly1305
-//! 8⌈n/16⌉ · 2⁻¹⁰⁶). Lengths are in the header. Two payloads under one header would show by equal tags whether
-//! their U are equal, and nothing else.
+//! **Bound.** A try at a forgery succeeds with less than 2⁻⁹⁵, beside what breaks BLAKE3: 2⁻⁹⁶ that
+//! a tag of 12 bytes is guessed, ⌈n/16⌉ · 2⁻¹²⁸ that another payload of n bytes has the same U
+//! (POLYVAL; with Poly1305 8⌈n/16⌉ · 2⁻¹⁰⁶). Lengths are in the header. Two payloads under one
+//! header would show by equal tags whether their U are equal, and nothing else.
 //!
-//! **POLYVAL or Poly1305** costs 276 ns or 1290 ns for 1456 bytes with carry-less products, 6300 ns or 1290 ns
-//! without: hence two suites. BLAKE3 over each whole frame would cost 1600 ns at each hop. Control frames are few and
-//! their secrets many: these are hashed by BLAKE3 too, which needs no state for each key.
+//! **POLYVAL or Poly1305** costs 276 ns or 1290 ns for 1456 bytes with carry-less products, 6300 ns
+//! or 1290 ns without: hence two suites. BLAKE3 over each whole frame would cost 1600 ns at each
+//! hop. Control frames are few and their secrets many: these are hashed by BLAKE3 too, which needs
+//! no state for each key.
 
 use crc32fast::Hasher;
 use poly1305::Poly1305;
@@ -72,7 +74,10 @@ impl Guard {
             PayloadHash::Poly1305 => KeyedHash::Poly1305(Box::new(Poly1305::new(hash_key.into()))),
             PayloadHash::Blake3 => KeyedHash::Blake3(Zeroizing::new(*hash_key)),
         };
-        Guard::Keyed(Arc::new(Secret { tag_key: Zeroizing::new(*tag_key), hash }))
+        Guard::Keyed(Arc::new(Secret {
+            tag_key: Zeroizing::new(*tag_key),
+            hash,
+        }))
     }
 
     /// Whether frames have a tag.
@@ -84,7 +89,11 @@ impl Guard {
 impl Secret {
     #[inline]
     pub(super) fn content(&self, payload: &[u8]) -> ContentChecksum {
-        let payload = if planted!("half-of-a-payload-in-its-tag") { &payload[..payload.len() / 2] } else { payload };
+        let payload = if planted!("half-of-a-payload-in-its-tag") {
+            &payload[..payload.len() / 2]
+        } else {
+            payload
+        };
         ContentChecksum::from(match &self.hash {
             KeyedHash::Polyval(keyed) => {
                 let mut hash = Polyval::clone(keyed);
@@ -99,8 +108,18 @@ impl Secret {
     /// Returns the tag of a frame over the header of its link, both parts of its own header, and
     /// its payload's hash.
     #[inline]
-    pub(super) fn tag(&self, link: &[u8], hop: &[u8], sealed: &[u8], content: ContentChecksum) -> [u8; TAG_BYTES] {
-        let link = if planted!("addresses-not-in-the-tag") { &[] } else { link };
+    pub(super) fn tag(
+        &self,
+        link: &[u8],
+        hop: &[u8],
+        sealed: &[u8],
+        content: ContentChecksum,
+    ) -> [u8; TAG_BYTES] {
+        let link = if planted!("addresses-not-in-the-tag") {
+            &[]
+        } else {
+            link
+        };
         let mut input = [0; MAX_LINK_BYTES + 14 + 14 + 16];
         let mut end = 0;
         for part in [link, hop, sealed, content.bytes()] {
@@ -197,8 +216,8 @@ impl fmt::Debug for ContentChecksum {
 mod tests {
     use super::*;
     use crate::wire::{
-        EtherType, EthernetHeader, Flags, Header, KEYED_VERSION, Kind, MacAddr, OtherVersion, Rank, Reject, StreamId,
-        UnprovenFrame, VERSION, parse, parse_headers, parse_keyed,
+        EtherType, EthernetHeader, Flags, Header, KEYED_VERSION, Kind, MacAddr, OtherVersion, Rank,
+        Reject, StreamId, UnprovenFrame, VERSION, parse, parse_headers, parse_keyed,
     };
     use proptest::prelude::*;
 
@@ -209,7 +228,11 @@ mod tests {
     }
 
     fn link(from: u8, to: u8) -> EthernetHeader {
-        EthernetHeader { source: host(from), destination: host(to), ether_type: EtherType::DEFAULT }
+        EthernetHeader {
+            source: host(from),
+            destination: host(to),
+            ether_type: EtherType::DEFAULT,
+        }
     }
 
     fn guard(secret: u8, hash: PayloadHash) -> Guard {
@@ -219,8 +242,12 @@ mod tests {
     }
 
     fn any_guard() -> impl Strategy<Value = Guard> {
-        prop::sample::select(vec![PayloadHash::Polyval, PayloadHash::Poly1305, PayloadHash::Blake3])
-            .prop_map(|hash| guard(0, hash))
+        prop::sample::select(vec![
+            PayloadHash::Polyval,
+            PayloadHash::Poly1305,
+            PayloadHash::Blake3,
+        ])
+        .prop_map(|hash| guard(0, hash))
     }
 
     fn header() -> Header {
@@ -238,7 +265,10 @@ mod tests {
 
     fn sealed(guard: &Guard, header: &Header, payload: &[u8]) -> Vec<u8> {
         let mut frame = [&[0; OVERHEAD], payload].concat();
-        assert_eq!(guard.seal(&mut frame, link(1, 2), header, payload.len()), frame.len());
+        assert_eq!(
+            guard.seal(&mut frame, link(1, 2), header, payload.len()),
+            frame.len()
+        );
         frame
     }
 
@@ -259,10 +289,20 @@ mod tests {
         let content = guard.parse(&frame).expect("it was sealed").content;
         assert_eq!(hex(content.bytes()), "d68b4fe30eff5aab2ebcf8f1b58e9bf5");
 
-        let passed_on = Header { rank: Rank(1), stamp: 2000, ..header() };
+        let passed_on = Header {
+            rank: Rank(1),
+            stamp: 2000,
+            ..header()
+        };
         guard.seal_again(&mut frame, link(2, 3), &passed_on, payload.len(), content);
         assert_eq!(hex(&frame[28..40]), "d2ffd90edec7bc7ca9dc9920");
-        assert_eq!((&frame[54..], guard.parse(&frame).expect("sealed").content == content), (&payload[..], true));
+        assert_eq!(
+            (
+                &frame[54..],
+                guard.parse(&frame).expect("sealed").content == content
+            ),
+            (&payload[..], true)
+        );
     }
 
     #[test]
@@ -273,10 +313,24 @@ mod tests {
             Guard::Plain.seal(&mut frame, link(1, 2), &header(), 4);
             frame
         });
-        let other = |version| OtherVersion { version, kind: Kind::DATA, source: host(1) };
-        assert_eq!(parse(&tagged).err(), Some(Reject::Tagged(other(KEYED_VERSION))));
-        assert_eq!(keyed.parse(&plain).err(), Some(Reject::Untagged(other(VERSION))));
-        assert_eq!(guard(1, PayloadHash::Polyval).parse(&tagged).err(), Some(Reject::Damaged), "another secret");
+        let other = |version| OtherVersion {
+            version,
+            kind: Kind::DATA,
+            source: host(1),
+        };
+        assert_eq!(
+            parse(&tagged).err(),
+            Some(Reject::Tagged(other(KEYED_VERSION)))
+        );
+        assert_eq!(
+            keyed.parse(&plain).err(),
+            Some(Reject::Untagged(other(VERSION)))
+        );
+        assert_eq!(
+            guard(1, PayloadHash::Polyval).parse(&tagged).err(),
+            Some(Reject::Damaged),
+            "another secret"
+        );
         assert!(parse(&plain).is_ok() && keyed.parse(&tagged).is_ok());
         assert!(
             Reject::Tagged(other(7)).is_non_member()
@@ -287,11 +341,19 @@ mod tests {
 
     #[test]
     fn a_secret_is_found_by_what_the_frame_says_before_anything_is_hashed() {
-        let secrets = [guard(0, PayloadHash::Polyval), guard(9, PayloadHash::Blake3)];
+        let secrets = [
+            guard(0, PayloadHash::Polyval),
+            guard(9, PayloadHash::Blake3),
+        ];
         let frame = sealed(&secrets[1], &header(), b"text");
         let mut seen = None;
         let found = parse_keyed(&frame, |unproven| {
-            let UnprovenFrame { source, destination, header, payload } = *unproven;
+            let UnprovenFrame {
+                source,
+                destination,
+                header,
+                payload,
+            } = *unproven;
             seen = Some((source, destination, header, payload.to_vec()));
             Some(&secrets[1])
         });
@@ -300,7 +362,10 @@ mod tests {
         for none in [None, Some(&Guard::Plain)] {
             assert_eq!(parse_keyed(&frame, |_| none).err(), Some(Reject::NonMember));
         }
-        assert_eq!(parse_keyed(&frame[..OVERHEAD + 3], |_| unreachable!("it is cut")).err(), Some(Reject::Short));
+        assert_eq!(
+            parse_keyed(&frame[..OVERHEAD + 3], |_| unreachable!("it is cut")).err(),
+            Some(Reject::Short)
+        );
     }
 
     #[test]
@@ -316,16 +381,35 @@ mod tests {
 
     #[test]
     fn a_tag_covers_the_header_of_any_link_and_guards_show_nothing() {
-        let Guard::Keyed(secret) = guard(0, PayloadHash::Blake3) else { unreachable!("it is keyed") };
-        let tag = |link: &[u8]| secret.tag(link, &[1; 14], &[2; 14], ContentChecksum::from([3; 16]));
+        let Guard::Keyed(secret) = guard(0, PayloadHash::Blake3) else {
+            unreachable!("it is keyed")
+        };
+        let tag =
+            |link: &[u8]| secret.tag(link, &[1; 14], &[2; 14], ContentChecksum::from([3; 16]));
         let tags = [tag(&[4; 36]), tag(&[4; 14]), tag(&[4; 12]), tag(&[5; 12])];
         assert!((0..4).all(|at| !tags[..at].contains(&tags[at])), "{tags:?}");
-        let guards = [guard(0, PayloadHash::Blake3), guard(1, PayloadHash::Blake3), Guard::Plain];
-        assert_eq!(format!("{guards:?}"), "[Keyed(Secret), Keyed(Secret), Plain]");
-        assert!((0..3).all(|at| (0..3).all(|other| (guards[at] == guards[other]) == (at == other))));
-        assert_eq!((guards[0].header_bytes(), guards[2].header_bytes()), (40, 32));
+        let guards = [
+            guard(0, PayloadHash::Blake3),
+            guard(1, PayloadHash::Blake3),
+            Guard::Plain,
+        ];
         assert_eq!(
-            (guards[0].payload_bytes(1500), guards[2].payload_bytes(1500), guards[0].payload_bytes(9)),
+            format!("{guards:?}"),
+            "[Keyed(Secret), Keyed(Secret), Plain]"
+        );
+        assert!(
+            (0..3).all(|at| (0..3).all(|other| (guards[at] == guards[other]) == (at == other)))
+        );
+        assert_eq!(
+            (guards[0].header_bytes(), guards[2].header_bytes()),
+            (40, 32)
+        );
+        assert_eq!(
+            (
+                guards[0].payload_bytes(1500),
+                guards[2].payload_bytes(1500),
+                guards[0].payload_bytes(9)
+            ),
             (1460, 1468, 0)
         );
     }

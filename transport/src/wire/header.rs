@@ -5,8 +5,9 @@
 //! anew by each host and lies in front of checksum or tag. The part sealed by the origin (session,
 //! stream, length, number, payload) lies behind it in one piece, and no host on the way changes it.
 //!
-//! The Ethernet header is also the *header of the link* that a tag covers. Over another link these 14 bytes need not
-//! travel: the link puts there the addresses from which and to which a frame has come.
+//! The Ethernet header is also the *header of the link* that a tag covers. Over another link these
+//! 14 bytes need not travel: the link puts there the addresses from which and to which a frame has
+//! come.
 
 use super::guard::{ContentChecksum, Guard, TAG_BYTES};
 use super::{EtherType, MacAddr, Rank, StreamId};
@@ -22,8 +23,9 @@ pub const HEADER_BYTES: usize = 32;
 pub const OVERHEAD_BYTES: usize = ETHERNET_BYTES + HEADER_BYTES;
 
 const MAGIC: u16 = 0x4542;
-/// Protocol version of this build's frames without a key, incremented with every change of a layout. Magic, version
-/// and kind keep their places in the header, so that different builds recognise each other.
+/// Protocol version of this build's frames without a key, incremented with every change of a
+/// layout. Magic, version and kind keep their places in the header, so that different builds
+/// recognise each other.
 pub const VERSION: u8 = 6;
 /// Protocol version of frames with a tag.
 pub const KEYED_VERSION: u8 = 7;
@@ -82,7 +84,8 @@ pub struct Header {
 }
 
 impl Header {
-    /// Returns the checksum of the sealed part of a frame of version 6 with this header and payload.
+    /// Returns the checksum of the sealed part of a frame of version 6 with this header and
+    /// payload.
     ///
     /// # Panics
     /// If the payload is longer than 65 535 bytes.
@@ -94,7 +97,10 @@ impl Header {
         let [g, h] = payload_bytes.to_be_bytes();
         let [_, _, i, j, k, l, m, n] = self.sequence.to_be_bytes();
         let flags = self.flags.sealed().0;
-        ContentChecksum::of(&[self.kind.0, flags, a, b, c, d, e, f, g, h, i, j, k, l, m, n], payload)
+        ContentChecksum::of(
+            &[self.kind.0, flags, a, b, c, d, e, f, g, h, i, j, k, l, m, n],
+            payload,
+        )
     }
 }
 
@@ -123,8 +129,8 @@ pub struct Frame<'a> {
     pub content: ContentChecksum,
 }
 
-/// A frame as received, before its tag is compared: enough to find the secret that its sender must have. It only claims
-/// its source; its payload is without Ethernet padding.
+/// A frame as received, before its tag is compared: enough to find the secret that its sender must
+/// have. It only claims its source; its payload is without Ethernet padding.
 #[derive(Clone, Copy, Debug)]
 #[doc(hidden)]
 pub struct UnprovenFrame<'a> {
@@ -157,7 +163,10 @@ pub enum Reject {
 impl Reject {
     /// Whether the frame is not meant for this host, rather than malformed.
     pub const fn is_non_member(self) -> bool {
-        matches!(self, Reject::Untagged(_) | Reject::Tagged(_) | Reject::NonMember)
+        matches!(
+            self,
+            Reject::Untagged(_) | Reject::Tagged(_) | Reject::NonMember
+        )
     }
 }
 
@@ -173,12 +182,17 @@ pub struct OtherVersion {
     pub source: MacAddr,
 }
 
-/// Completes the frame of version 6 in `buffer`, whose payload of `payload_bytes` is already in place at
-/// [`OVERHEAD_BYTES`]; returns its length.
+/// Completes the frame of version 6 in `buffer`, whose payload of `payload_bytes` is already in
+/// place at [`OVERHEAD_BYTES`]; returns its length.
 ///
 /// # Panics
 /// If `buffer` is shorter than the frame or the payload longer than 65 535 bytes.
-pub fn seal(buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
+pub fn seal(
+    buffer: &mut [u8],
+    ethernet: EthernetHeader,
+    header: &Header,
+    payload_bytes: usize,
+) -> usize {
     Guard::Plain.seal(buffer, ethernet, header, payload_bytes)
 }
 
@@ -192,7 +206,13 @@ impl Guard {
     /// Returns the bytes of a frame in front of its payload.
     #[inline]
     pub const fn overhead_bytes(&self) -> usize {
-        HOP_BYTES + SEALED_BYTES + if self.is_keyed() { TAG_BYTES } else { CHECKSUM_BYTES }
+        HOP_BYTES
+            + SEALED_BYTES
+            + if self.is_keyed() {
+                TAG_BYTES
+            } else {
+                CHECKSUM_BYTES
+            }
     }
 
     /// Returns the longest payload of a frame on a link with this MTU, in bytes.
@@ -218,12 +238,19 @@ impl Guard {
     /// # Panics
     /// The panics of [`seal`].
     #[inline]
-    pub fn seal(&self, buffer: &mut [u8], ethernet: EthernetHeader, header: &Header, payload_bytes: usize) -> usize {
+    pub fn seal(
+        &self,
+        buffer: &mut [u8],
+        ethernet: EthernetHeader,
+        header: &Header,
+        payload_bytes: usize,
+    ) -> usize {
         let content = self.content(header, &buffer[self.overhead_bytes()..][..payload_bytes]);
         self.seal_again(buffer, ethernet, header, payload_bytes, content)
     }
 
-    /// Completes a frame whose payload has this `content`, so that only headers are read; returns its length.
+    /// Completes a frame whose payload has this `content`, so that only headers are read; returns
+    /// its length.
     ///
     /// # Panics
     /// The panics of [`seal`].
@@ -242,7 +269,8 @@ impl Guard {
                 *checked.check = content.on_this_hop(checked.hop).to_be_bytes();
             }
             Guard::Keyed(secret) => {
-                let tagged = HeaderBytes::write(buffer, KEYED_VERSION, ethernet, header, payload_bytes);
+                let tagged =
+                    HeaderBytes::write(buffer, KEYED_VERSION, ethernet, header, payload_bytes);
                 let (link, hop) = tagged.hop.split_at(ETHERNET_BYTES);
                 *tagged.check = secret.tag(link, hop, tagged.sealed, content);
             }
@@ -296,12 +324,16 @@ impl<'a, const CHECK: usize> HeaderBytes<'a, CHECK> {
         let raw_sealed = RawSealed {
             session: U32::new(header.session),
             stream: U16::new(header.stream.0),
-            payload_bytes: U16::new(u16::try_from(payload_bytes).expect("a payload fits in 16 bits")),
+            payload_bytes: U16::new(
+                u16::try_from(payload_bytes).expect("a payload fits in 16 bits"),
+            ),
             sequence,
         };
         let headers = &mut buffer[..HOP_BYTES + CHECK + SEALED_BYTES + payload_bytes];
         let (hop, rest) = headers.split_at_mut(HOP_BYTES);
-        let (check, rest) = rest.split_first_chunk_mut().expect("the check lies in front of what is sealed");
+        let (check, rest) = rest
+            .split_first_chunk_mut()
+            .expect("the check lies in front of what is sealed");
         let sealed = &mut rest[..SEALED_BYTES];
         hop.copy_from_slice(raw.as_bytes());
         sealed.copy_from_slice(raw_sealed.as_bytes());
@@ -310,14 +342,25 @@ impl<'a, const CHECK: usize> HeaderBytes<'a, CHECK> {
 }
 
 /// Changes a byte of the payload (`byte` modulo its length) and corrects the checksum, as memory or
-/// hardware errors before checksumming do. A tag cannot be corrected. Leaves frames without payload or of other
-/// protocols alone.
+/// hardware errors before checksumming do. A tag cannot be corrected. Leaves frames without payload
+/// or of other protocols alone.
 pub(crate) fn damage(frame: &mut [u8], byte: usize) {
-    let Ok((Frame { header, .. }, payload_bytes)) = parse_headers(frame) else { return };
+    let Ok((Frame { header, .. }, payload_bytes)) = parse_headers(frame) else {
+        return;
+    };
     let (is_keyed, is_sound) = (frame[VERSION_AT] == KEYED_VERSION, parse(frame).is_ok());
-    let start = OVERHEAD_BYTES + if is_keyed { TAG_BYTES - CHECKSUM_BYTES } else { 0 };
-    let payload = frame[start..].get_mut(..payload_bytes).filter(|payload| !payload.is_empty());
-    let Some(payload) = payload.filter(|_| is_keyed || is_sound) else { return };
+    let start = OVERHEAD_BYTES
+        + if is_keyed {
+            TAG_BYTES - CHECKSUM_BYTES
+        } else {
+            0
+        };
+    let payload = frame[start..]
+        .get_mut(..payload_bytes)
+        .filter(|payload| !payload.is_empty());
+    let Some(payload) = payload.filter(|_| is_keyed || is_sound) else {
+        return;
+    };
     payload[byte % payload_bytes] ^= 0x55;
     if is_sound {
         let content = header.content(payload);
@@ -335,7 +378,8 @@ pub fn destination(frame: &[u8]) -> Option<MacAddr> {
     Some(MacAddr::new(a, b, c, d, e, f).with_port_id(headers[PORT_IDS.start]))
 }
 
-/// Parses a frame of version 6 and verifies its checksum, which covers all of it: `docs/protocol/frames.md` §3.
+/// Parses a frame of version 6 and verifies its checksum, which covers all of it:
+/// `docs/protocol/frames.md` §3.
 #[inline]
 pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     let raw = RawFrame::<CHECKSUM_BYTES>::of(frame)?;
@@ -347,11 +391,17 @@ pub fn parse(frame: &[u8]) -> Result<Frame<'_>, Reject> {
     if content.on_this_hop(raw.hop.as_bytes()) != checksum && !planted!("checksum-not-compared") {
         return Err(Reject::Damaged);
     }
-    Ok(Frame { source: raw.source(), header, payload, content })
+    Ok(Frame {
+        source: raw.source(),
+        header,
+        payload,
+        content,
+    })
 }
 
-/// Parses a frame of version 7 and verifies its tag, which covers all of it, under the secret of the guard that `find`
-/// names; `None`, or a guard without a secret, rejects the frame before anything is hashed.
+/// Parses a frame of version 7 and verifies its tag, which covers all of it, under the secret of
+/// the guard that `find` names; `None`, or a guard without a secret, rejects the frame before
+/// anything is hashed.
 ///
 /// # Errors
 /// The reason why it is rejected.
@@ -364,24 +414,45 @@ pub fn parse_keyed<'a, 'k>(
     raw.expect(KEYED_VERSION)?;
     let payload = raw.payload()?;
     let (source, header) = (raw.source(), raw.header());
-    let unproven = UnprovenFrame { source, destination: raw.destination(), header, payload };
-    let Some(Guard::Keyed(secret)) = find(&unproven) else { return Err(Reject::NonMember) };
+    let unproven = UnprovenFrame {
+        source,
+        destination: raw.destination(),
+        header,
+        payload,
+    };
+    let Some(Guard::Keyed(secret)) = find(&unproven) else {
+        return Err(Reject::NonMember);
+    };
     let content = secret.content(payload);
     let (link, hop) = raw.hop.as_bytes().split_at(ETHERNET_BYTES);
     let tag = secret.tag(link, hop, raw.sealed.as_bytes(), content);
     if !constant_time_eq::constant_time_eq_n(&tag, raw.check) {
         return Err(Reject::Damaged);
     }
-    Ok(Frame { source, header, payload, content })
+    Ok(Frame {
+        source,
+        header,
+        payload,
+        content,
+    })
 }
 
-/// Parses the headers of a truncated frame of either version, with as much of its payload as there is; returns also
-/// the full length of the payload. Nothing is verified: this is for diagnostic tools only.
+/// Parses the headers of a truncated frame of either version, with as much of its payload as there
+/// is; returns also the full length of the payload. Nothing is verified: this is for diagnostic
+/// tools only.
 pub fn parse_headers(frame: &[u8]) -> Result<(Frame<'_>, usize), Reject> {
     fn read<'a, const CHECK: usize>(raw: &RawFrame<'a, CHECK>) -> (Frame<'a>, usize) {
         let payload_bytes = usize::from(raw.sealed.payload_bytes.get());
         let payload = &raw.rest[..raw.rest.len().min(payload_bytes)];
-        (Frame { source: raw.source(), header: raw.header(), payload, content: Default::default() }, payload_bytes)
+        (
+            Frame {
+                source: raw.source(),
+                header: raw.header(),
+                payload,
+                content: Default::default(),
+            },
+            payload_bytes,
+        )
     }
     let raw = RawFrame::<CHECKSUM_BYTES>::of(frame)?;
     match raw.expect(VERSION) {
@@ -400,22 +471,40 @@ struct RawFrame<'a, const CHECK: usize> {
 impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
     #[inline]
     fn of(frame: &'a [u8]) -> Result<RawFrame<'a, CHECK>, Reject> {
-        let (hop, rest) = frame.split_first_chunk::<HOP_BYTES>().ok_or(Reject::Short)?;
+        let (hop, rest) = frame
+            .split_first_chunk::<HOP_BYTES>()
+            .ok_or(Reject::Short)?;
         let (check, rest) = rest.split_first_chunk::<CHECK>().ok_or(Reject::Short)?;
-        let (sealed, rest) = rest.split_first_chunk::<SEALED_BYTES>().ok_or(Reject::Short)?;
-        Ok(RawFrame { hop: transmute_ref!(hop), check, sealed: transmute_ref!(sealed), rest })
+        let (sealed, rest) = rest
+            .split_first_chunk::<SEALED_BYTES>()
+            .ok_or(Reject::Short)?;
+        Ok(RawFrame {
+            hop: transmute_ref!(hop),
+            check,
+            sealed: transmute_ref!(sealed),
+            rest,
+        })
     }
 
     #[inline]
     fn expect(&self, version: u8) -> Result<(), Reject> {
-        let RawHop { magic, version: own, kind, .. } = *self.hop;
+        let RawHop {
+            magic,
+            version: own,
+            kind,
+            ..
+        } = *self.hop;
         if magic.get() != MAGIC {
             return Err(Reject::Foreign);
         }
         if own == version {
             return Ok(());
         }
-        let other = OtherVersion { version: own, kind: Kind(kind), source: MacAddr::from(self.hop.source) };
+        let other = OtherVersion {
+            version: own,
+            kind: Kind(kind),
+            source: MacAddr::from(self.hop.source),
+        };
         Err(match own {
             VERSION => Reject::Untagged(other),
             KEYED_VERSION => Reject::Tagged(other),
@@ -425,13 +514,27 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
 
     #[inline]
     fn payload(&self) -> Result<&'a [u8], Reject> {
-        self.rest.get(..usize::from(self.sealed.payload_bytes.get())).ok_or(Reject::Short)
+        self.rest
+            .get(..usize::from(self.sealed.payload_bytes.get()))
+            .ok_or(Reject::Short)
     }
 
     #[inline]
     fn header(&self) -> Header {
-        let RawSealed { session, stream, sequence, .. } = self.sealed;
-        let RawHop { kind, rank, epoch, flags, stamp, .. } = *self.hop;
+        let RawSealed {
+            session,
+            stream,
+            sequence,
+            ..
+        } = self.sealed;
+        let RawHop {
+            kind,
+            rank,
+            epoch,
+            flags,
+            stamp,
+            ..
+        } = *self.hop;
         Header {
             kind: Kind(kind),
             session: session.get(),
@@ -439,7 +542,9 @@ impl<'a, const CHECK: usize> RawFrame<'a, CHECK> {
             rank: Rank(rank.get()),
             epoch,
             flags: Flags(flags),
-            sequence: sequence.iter().fold(0, |number, &byte| number << 8 | u64::from(byte)),
+            sequence: sequence
+                .iter()
+                .fold(0, |number, &byte| number << 8 | u64::from(byte)),
             stamp: stamp.get(),
         }
     }
@@ -531,11 +636,15 @@ impl Kind {
 
     /// Whether frames of this kind belong to a stream.
     pub const fn is_of_stream(self) -> bool {
-        matches!(self, Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT)
+        matches!(
+            self,
+            Kind::DATA | Kind::PARITY | Kind::ACK | Kind::HEARTBEAT
+        )
     }
 }
 
-/// Last of the older protocol versions, of which frames are parsed just enough to name the hosts that send them.
+/// Last of the older protocol versions, of which frames are parsed just enough to name the hosts
+/// that send them.
 const LAST_OLDER_VERSION: u8 = 5;
 const OLDER_VERSION_AT: usize = ETHERNET_BYTES + 2;
 const OLDER_PAYLOAD_BYTES: Range<usize> = ETHERNET_BYTES + 14..ETHERNET_BYTES + 16;
@@ -546,11 +655,15 @@ const OLDER_CHECKSUM: Range<usize> = OVERHEAD_BYTES - 4..OVERHEAD_BYTES;
 pub fn older_payload(frame: &[u8]) -> Option<&[u8]> {
     let (headers, rest) = frame.split_first_chunk::<OVERHEAD_BYTES>()?;
     let known = (1..=LAST_OLDER_VERSION).contains(&headers[OLDER_VERSION_AT]);
-    let payload_bytes =
-        u16::from_be_bytes([headers[OLDER_PAYLOAD_BYTES.start], headers[OLDER_PAYLOAD_BYTES.start + 1]]);
+    let payload_bytes = u16::from_be_bytes([
+        headers[OLDER_PAYLOAD_BYTES.start],
+        headers[OLDER_PAYLOAD_BYTES.start + 1],
+    ]);
     let payload = rest.get(..payload_bytes.into()).filter(|_| known)?;
     let mut hasher = crc32fast::Hasher::new();
-    [&headers[..OLDER_CHECKSUM.start], &[0; 4], payload].into_iter().for_each(|part| hasher.update(part));
+    [&headers[..OLDER_CHECKSUM.start], &[0; 4], payload]
+        .into_iter()
+        .for_each(|part| hasher.update(part));
     (headers[OLDER_CHECKSUM] == hasher.finalize().to_be_bytes()).then_some(payload)
 }
 

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// A 48-bit MAC address (IEEE Std 802 §8) in wire order, with the local port id: the number of a process
-/// behind that interface, 0 if there is only one.
+/// A 48-bit MAC address (IEEE Std 802 §8) in wire order, with the local port id: the number of a
+/// process behind that interface, 0 if there is only one.
 #[derive(Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct MacAddr {
     octets: [u8; 6],
@@ -18,13 +18,22 @@ pub struct ParseMacError;
 
 impl MacAddr {
     /// Unspecified address.
-    pub const ZERO: MacAddr = MacAddr { octets: [0; 6], port_id: 0 };
+    pub const ZERO: MacAddr = MacAddr {
+        octets: [0; 6],
+        port_id: 0,
+    };
     /// Broadcast address.
-    pub const BROADCAST: MacAddr = MacAddr { octets: [0xff; 6], port_id: 0 };
+    pub const BROADCAST: MacAddr = MacAddr {
+        octets: [0xff; 6],
+        port_id: 0,
+    };
 
     /// Creates an address from its six bytes.
     pub const fn new(a: u8, b: u8, c: u8, d: u8, e: u8, f: u8) -> MacAddr {
-        MacAddr { octets: [a, b, c, d, e, f], port_id: 0 }
+        MacAddr {
+            octets: [a, b, c, d, e, f],
+            port_id: 0,
+        }
     }
 
     /// Returns this interface's address with another local port id.
@@ -68,7 +77,11 @@ impl fmt::Display for MacAddr {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let [a, b, c, d, e, f] = self.octets;
         write!(formatter, "{a:02x}:{b:02x}:{c:02x}:{d:02x}:{e:02x}:{f:02x}")?;
-        if self.port_id == 0 { Ok(()) } else { write!(formatter, "/{}", self.port_id) }
+        if self.port_id == 0 {
+            Ok(())
+        } else {
+            write!(formatter, "/{}", self.port_id)
+        }
     }
 }
 
@@ -85,10 +98,17 @@ impl FromStr for MacAddr {
         let mut octets = [0; 6];
         let mut pairs = text.split(':');
         for octet in &mut octets {
-            let pair = pairs.next().filter(|pair| pair.len() == 2 && !pair.starts_with('+')).ok_or(ParseMacError)?;
+            let pair = pairs
+                .next()
+                .filter(|pair| pair.len() == 2 && !pair.starts_with('+'))
+                .ok_or(ParseMacError)?;
             *octet = u8::from_str_radix(pair, 16).map_err(|_| ParseMacError)?;
         }
-        if pairs.next().is_some() { Err(ParseMacError) } else { Ok(MacAddr::from(octets)) }
+        if pairs.next().is_some() {
+            Err(ParseMacError)
+        } else {
+            Ok(MacAddr::from(octets))
+        }
     }
 }
 
@@ -155,11 +175,19 @@ mod tests {
     #[test]
     fn an_address_is_read_as_it_is_written() {
         let address = MacAddr::new(2, 0, 0xab, 0, 0, 0x1f);
-        assert_eq!((address.to_string(), format!("{address:?}")), (format!("{address:?}"), "02:00:ab:00:00:1f".into()));
+        assert_eq!(
+            (address.to_string(), format!("{address:?}")),
+            (format!("{address:?}"), "02:00:ab:00:00:1f".into())
+        );
         assert_eq!("02:00:AB:00:00:1f".parse(), Ok(address));
-        for wrong in
-            ["", "02:00:ab:00:00", "02:00:ab:00:00:1f:00", "02:00:ab:00:00:1g", "2:0:ab:0:0:1f", "+2:00:ab:00:00:1f"]
-        {
+        for wrong in [
+            "",
+            "02:00:ab:00:00",
+            "02:00:ab:00:00:1f:00",
+            "02:00:ab:00:00:1g",
+            "2:0:ab:0:0:1f",
+            "+2:00:ab:00:00:1f",
+        ] {
             assert_eq!(wrong.parse::<MacAddr>(), Err(ParseMacError), "{wrong:?}");
         }
     }
@@ -169,20 +197,32 @@ mod tests {
         let first = MacAddr::new(2, 0, 0, 0, 0, 1);
         let (second, other) = (first.with_port_id(1), MacAddr::new(2, 0, 0, 0, 0, 2));
         assert!(first < second && second < other && first.shares_interface_with(second));
-        assert_eq!((first.to_string(), second.to_string()), ("02:00:00:00:00:01".into(), "02:00:00:00:00:01/1".into()));
+        assert_eq!(
+            (first.to_string(), second.to_string()),
+            ("02:00:00:00:00:01".into(), "02:00:00:00:00:01/1".into())
+        );
         assert!(!first.shares_interface_with(other) && first.octets() == second.octets());
     }
 
     #[test]
     fn the_first_byte_says_group_and_local() {
         assert!(MacAddr::BROADCAST.is_multicast() && MacAddr::BROADCAST.is_local());
-        assert!(!MacAddr::new(2, 0, 0, 0, 0, 1).is_multicast() && MacAddr::new(2, 0, 0, 0, 0, 1).is_local());
-        assert!(MacAddr::new(1, 0, 0, 0, 0, 1).is_multicast() && !MacAddr::new(1, 0, 0, 0, 0, 1).is_local());
+        assert!(
+            !MacAddr::new(2, 0, 0, 0, 0, 1).is_multicast()
+                && MacAddr::new(2, 0, 0, 0, 0, 1).is_local()
+        );
+        assert!(
+            MacAddr::new(1, 0, 0, 0, 0, 1).is_multicast()
+                && !MacAddr::new(1, 0, 0, 0, 0, 1).is_local()
+        );
     }
 
     #[test]
     fn ranks_are_counted_around_the_ring_and_numbers_are_places() {
-        assert_eq!([0, 1, 2, 4].map(|steps| Rank(3).ahead(steps, 5)), [3, 4, 0, 2].map(Rank));
+        assert_eq!(
+            [0, 1, 2, 4].map(|steps| Rank(3).ahead(steps, 5)),
+            [3, 4, 0, 2].map(Rank)
+        );
         assert_eq!((Rank(7).index(), StreamId(9).index()), (7, 9));
         assert_eq!((Rank::from(7), StreamId::from(9)), (Rank(7), StreamId(9)));
         assert_eq!(format!("{} {}", Rank(7), StreamId(9)), "7 9");

@@ -1,8 +1,8 @@
 //! Wire formats: Ethernet header, ethbcast header and acknowledgement, specified in
 //! `docs/protocol/README.md`.
 //!
-//! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the caller's buffer is
-//! shorter than the frame.
+//! Parsing never panics: an invalid frame is a [`Reject`] to be counted. Writing panics only if the
+//! caller's buffer is shorter than the frame.
 //!
 //! Other protocols can use this frame format: kinds from 128 are free for them.
 //!
@@ -50,8 +50,9 @@ pub(crate) use header::damage;
 #[doc(hidden)]
 pub use header::older_payload;
 pub use header::{
-    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, KEYED_VERSION, Kind, MAX_SEQUENCE,
-    OVERHEAD_BYTES, OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse, parse_headers, parse_keyed, seal,
+    ETHERNET_BYTES, EthernetHeader, Flags, Frame, HEADER_BYTES, Header, KEYED_VERSION, Kind,
+    MAX_SEQUENCE, OVERHEAD_BYTES, OtherVersion, Reject, UnprovenFrame, VERSION, destination, parse,
+    parse_headers, parse_keyed, seal,
 };
 pub use mac::{MacAddr, ParseMacError, Rank, StreamId};
 #[doc(hidden)]
@@ -61,10 +62,11 @@ pub use parity::Parity;
 /// receivers can filter on it in the kernel before they have received anything (two names collide
 /// with probability 2⁻⁴⁰; the session number then distinguishes them).
 pub fn group_mac(group: &str) -> MacAddr {
-    // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not promise.
-    let hash = group
-        .bytes()
-        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    // FNV-1a: stable across versions and platforms, which a hasher of the standard library does not
+    // promise.
+    let hash = group.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+    });
     let [_, _, _, a, b, c, d, e] = hash.to_be_bytes();
     MacAddr::new(0x03, a, b, c, d, e)
 }
@@ -98,8 +100,22 @@ pub struct Identity {
 impl Identity {
     /// Returns a header of this sender with only its kind: no view, flags, number or stamp.
     pub const fn header(&self, kind: Kind) -> Header {
-        let Identity { session, stream, rank, .. } = *self;
-        Header { kind, session, stream, rank, epoch: 0, flags: Flags(0), sequence: 0, stamp: 0 }
+        let Identity {
+            session,
+            stream,
+            rank,
+            ..
+        } = *self;
+        Header {
+            kind,
+            session,
+            stream,
+            rank,
+            epoch: 0,
+            flags: Flags(0),
+            sequence: 0,
+            stamp: 0,
+        }
     }
 
     /// Returns the place of the payload in a buffer for one frame.
@@ -115,21 +131,34 @@ impl Identity {
     ///
     /// # Panics
     /// The panics of [`seal`].
-    pub fn seal(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload_bytes: usize) -> usize {
-        self.guard.seal(buffer, self.link(destination), header, payload_bytes)
+    pub fn seal(
+        &self,
+        buffer: &mut [u8],
+        destination: MacAddr,
+        header: &Header,
+        payload_bytes: usize,
+    ) -> usize {
+        self.guard
+            .seal(buffer, self.link(destination), header, payload_bytes)
     }
 
     /// Writes a whole frame from this sender to `destination` into `buffer`; returns its length.
     ///
     /// # Panics
     /// The panics of [`seal`].
-    pub fn write(&self, buffer: &mut [u8], destination: MacAddr, header: &Header, payload: &[u8]) -> usize {
+    pub fn write(
+        &self,
+        buffer: &mut [u8],
+        destination: MacAddr,
+        header: &Header,
+        payload: &[u8],
+    ) -> usize {
         self.payload_of(buffer)[..payload.len()].copy_from_slice(payload);
         self.seal(buffer, destination, header, payload.len())
     }
 
-    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) does, from the `content` kept beside its payload,
-    /// which need not be in the buffer.
+    /// Completes the frame in `buffer`, as [`seal`](Identity::seal) does, from the `content` kept
+    /// beside its payload, which need not be in the buffer.
     ///
     /// # Panics
     /// The panics of [`seal`].
@@ -141,11 +170,21 @@ impl Identity {
         payload_bytes: usize,
         content: ContentChecksum,
     ) -> usize {
-        self.guard.seal_again(buffer, self.link(destination), header, payload_bytes, content)
+        self.guard.seal_again(
+            buffer,
+            self.link(destination),
+            header,
+            payload_bytes,
+            content,
+        )
     }
 
     fn link(&self, destination: MacAddr) -> EthernetHeader {
-        EthernetHeader { source: self.mac, destination, ether_type: self.ether_type }
+        EthernetHeader {
+            source: self.mac,
+            destination,
+            ether_type: self.ether_type,
+        }
     }
 }
 

@@ -6,9 +6,10 @@ use std::ops::Range;
 
 const LENGTH_BIT: u32 = 5;
 
-/// Block and number of a parity frame. A header encodes them in its sequence number, the first frame of the block plus
-/// the number of the parity frame (its `index`, from 0), and in its flags: from bit `LENGTH_BIT` on they have the
-/// binary logarithm of the block's length, 0 in other frames.
+/// Block and number of a parity frame. A header encodes them in its sequence number, the first
+/// frame of the block plus the number of the parity frame (its `index`, from 0), and in its flags:
+/// from bit `LENGTH_BIT` on they have the binary logarithm of the block's length, 0 in other
+/// frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Parity {
     block_frames: u64,
@@ -24,12 +25,18 @@ impl Parity {
     pub fn new(first: u64, block_frames: u64, index: u8) -> Parity {
         let is_length = block_frames.is_power_of_two() && (2..=128).contains(&block_frames);
         assert!(is_length && first.is_multiple_of(block_frames) && u64::from(index) < block_frames);
-        Parity { block_frames, sequence: first + u64::from(index) }
+        Parity {
+            block_frames,
+            sequence: first + u64::from(index),
+        }
     }
 
     pub fn of(header: &Header) -> Option<Parity> {
         let logarithm = header.flags.0 >> LENGTH_BIT;
-        (logarithm > 0).then_some(Parity { block_frames: 1 << logarithm, sequence: header.sequence })
+        (logarithm > 0).then_some(Parity {
+            block_frames: 1 << logarithm,
+            sequence: header.sequence,
+        })
     }
 
     pub fn frames(&self) -> Range<u64> {
@@ -51,7 +58,10 @@ impl Parity {
 
     pub fn fields(&self) -> Fields {
         let Range { start, end } = self.frames();
-        Fields::default().number("from", start).number("to", end).number("parity", self.index())
+        Fields::default()
+            .number("from", start)
+            .number("to", end)
+            .number("parity", self.index())
     }
 }
 
@@ -70,12 +80,21 @@ mod tests {
             ether_type: EtherType::DEFAULT,
             guard: Guard::Plain,
         };
-        let header = |flags, sequence| Header { flags, sequence, ..identity.header(Kind::PARITY) };
-        for (first, block_frames, index) in [(0, 2, 1), (256, 64, 63), (1 << 40, 128, 127), (384, 128, 0)] {
+        let header = |flags, sequence| Header {
+            flags,
+            sequence,
+            ..identity.header(Kind::PARITY)
+        };
+        for (first, block_frames, index) in
+            [(0, 2, 1), (256, 64, 63), (1 << 40, 128, 127), (384, 128, 0)]
+        {
             let parity = Parity::new(first, block_frames, index);
             let flags = parity.flags().with(Flags::ACK_NOW);
             assert_eq!(Parity::of(&header(flags, parity.sequence())), Some(parity));
-            assert_eq!((parity.frames(), parity.index()), (first..first + block_frames, index));
+            assert_eq!(
+                (parity.frames(), parity.index()),
+                (first..first + block_frames, index)
+            );
         }
         assert_eq!(Parity::of(&header(Flags::ACK_NOW, 7)), None);
     }

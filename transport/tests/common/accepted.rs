@@ -1,4 +1,5 @@
-//! Test helper: compares a computed text with a reviewed file (snapshot test). Test programs of all crates include it.
+//! Test helper: compares a computed text with a reviewed file (snapshot test). Test programs of all
+//! crates include it.
 
 use std::fs;
 use std::path::Path;
@@ -12,7 +13,9 @@ pub fn is_accepting() -> bool {
 /// `cargo test` with the arguments `test` does so.
 pub fn compare(path: &Path, text: &str, test: &str) {
     if is_accepting() {
-        path.parent().map_or(Ok(()), fs::create_dir_all).expect("the snapshot's folder can be made");
+        path.parent()
+            .map_or(Ok(()), fs::create_dir_all)
+            .expect("the snapshot's folder can be made");
         fs::write(path, text).expect("the snapshot can be written");
         return;
     }
@@ -31,7 +34,10 @@ fn changes(accepted: &str, text: &str) -> String {
     const SHOWN: usize = 12;
     let (mut heading, mut told, mut count) = ("", "", 0);
     let mut changes = String::new();
-    for (new, old) in text.lines().zip(accepted.lines().chain(std::iter::repeat(""))) {
+    for (new, old) in text
+        .lines()
+        .zip(accepted.lines().chain(std::iter::repeat("")))
+    {
         heading = if new.starts_with('#') { new } else { heading };
         if old == new {
             continue;

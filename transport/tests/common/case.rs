@@ -40,16 +40,31 @@ pub const PAYLOAD_BYTES: usize = 100;
 
 pub fn payload(sequence: u64) -> Vec<u8> {
     let length = 8 + (sequence * 13 % (PAYLOAD_BYTES as u64 - 8)) as usize;
-    sequence.to_be_bytes().iter().copied().chain((8..length).map(|at| (at as u64 ^ sequence) as u8)).collect()
+    sequence
+        .to_be_bytes()
+        .iter()
+        .copied()
+        .chain((8..length).map(|at| (at as u64 ^ sequence) as u8))
+        .collect()
 }
 
 pub fn peer(host: usize) -> Peer {
-    Peer { rank: Rank(host as u16), mac: host_mac(host) }
+    Peer {
+        rank: Rank(host as u16),
+        mac: host_mac(host),
+    }
 }
 
 pub fn identity(host: usize) -> Identity {
     let Peer { rank, mac } = peer(host);
-    Identity { session: 77, stream: StreamId(1), rank, mac, ether_type: EtherType::DEFAULT, guard: guard() }
+    Identity {
+        session: 77,
+        stream: StreamId(1),
+        rank,
+        mac,
+        ether_type: EtherType::DEFAULT,
+        guard: guard(),
+    }
 }
 
 impl Case {
@@ -63,7 +78,9 @@ impl Case {
     }
 
     fn children(&self, host: usize) -> Vec<usize> {
-        let mut children: Vec<usize> = (1..self.hosts).filter(|&child| self.parent(child) == host).collect();
+        let mut children: Vec<usize> = (1..self.hosts)
+            .filter(|&child| self.parent(child) == host)
+            .collect();
         if self.path == Path::Binomial {
             children.reverse();
         }
@@ -74,7 +91,8 @@ impl Case {
         match self.path {
             Path::TunedCast => self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1)),
             Path::AckTree(fan_out) => {
-                self.tuning.for_ack_tree(self.hosts - 1, fan_out, host.saturating_sub(1) % fan_out)
+                self.tuning
+                    .for_ack_tree(self.hosts - 1, fan_out, host.saturating_sub(1) % fan_out)
             }
             _ => self.tuning.clone(),
         }
@@ -83,17 +101,23 @@ impl Case {
     pub fn stream(&self, host: usize) -> Stream {
         let children: Vec<Peer> = self.children(host).into_iter().map(peer).collect();
         let outlet = match (self.path, host) {
-            (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => {
-                Outlet::Cast { group: group_mac("test"), listeners: children }
-            }
+            (Path::Cast | Path::TunedCast | Path::AckTree(_), 0) => Outlet::Cast {
+                group: group_mac("test"),
+                listeners: children,
+            },
             (Path::AckTree(_), _) => Outlet::RepairChildren(children),
             _ => Outlet::Lanes(children),
         };
         if host == 0 {
             return Stream::origin(identity(host), PAYLOAD_BYTES, &outlet, self.tuning(host));
         }
-        let mut stream =
-            Stream::receiver(identity(host), PAYLOAD_BYTES, peer(self.parent(host)), &outlet, self.tuning(host));
+        let mut stream = Stream::receiver(
+            identity(host),
+            PAYLOAD_BYTES,
+            peer(self.parent(host)),
+            &outlet,
+            self.tuning(host),
+        );
         stream.set_origin(peer(0));
         stream
     }

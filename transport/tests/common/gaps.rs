@@ -29,17 +29,33 @@ impl Gaps {
 
     pub fn report(&mut self, orphans: Vec<LostRange>) {
         self.reported += orphans.len() as u64;
-        self.reports.extend(orphans.into_iter().map(|orphan| (orphan.rank.index(), orphan)));
+        self.reports.extend(
+            orphans
+                .into_iter()
+                .map(|orphan| (orphan.rank.index(), orphan)),
+        );
     }
 
     pub fn fill(&mut self, now: Instant, mut write: impl FnMut(usize, u64)) {
         for (child, orphan) in std::mem::take(&mut self.reports) {
-            let fresh = Filling { from: orphan.from, next: orphan.from, since: now };
+            let fresh = Filling {
+                from: orphan.from,
+                next: orphan.from,
+                since: now,
+            };
             let filling = self.fillings.entry(child).or_insert(fresh);
             if orphan.from > filling.from {
-                *filling = Filling { from: orphan.from, next: filling.next.max(orphan.from), since: now };
+                *filling = Filling {
+                    from: orphan.from,
+                    next: filling.next.max(orphan.from),
+                    since: now,
+                };
             } else if now.since(filling.since) > PATIENCE {
-                *filling = Filling { from: orphan.from, next: orphan.from, since: now };
+                *filling = Filling {
+                    from: orphan.from,
+                    next: orphan.from,
+                    since: now,
+                };
             }
             let end = orphan.to.min(filling.next + TURN_FRAMES);
             while filling.next < end {

@@ -1,5 +1,5 @@
-//! Test helper: makes and parses frames with a valid checksum or authentication tag ([`guard`](super::guard)). It also
-//! starts the run with a key.
+//! Test helper: makes and parses frames with a valid checksum or authentication tag
+//! ([`guard`](super::guard)). It also starts the run with a key.
 
 use super::guard::{KEYED, guard};
 use ethbcast_transport::wire::{EthernetHeader, Frame, Header, Reject};
@@ -27,8 +27,19 @@ pub fn run_again(test: &str) {
         return;
     }
     let program = std::env::current_exe().expect("this program is a file");
-    let output = Command::new(program).args(["--skip", test]).env(KEYED, "1").output().expect("it runs once more");
+    let output = Command::new(program)
+        .args(["--skip", test])
+        .env(KEYED, "1")
+        .output()
+        .expect("it runs once more");
     let said = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success(), "with {KEYED}=1:\n{said}\n{}", String::from_utf8_lossy(&output.stderr));
-    assert!(said.contains("test result: ok") && !said.contains(" 0 passed"), "{said}");
+    assert!(
+        output.status.success(),
+        "with {KEYED}=1:\n{said}\n{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    assert!(
+        said.contains("test result: ok") && !said.contains(" 0 passed"),
+        "{said}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Helper of the cost tests: counts a test's instructions by callgrind, and compares them with the accepted counts.
+//! Helper of the cost tests: counts a test's instructions by callgrind, and compares them with the
+//! accepted counts.
 
 use crate::accepted::is_accepting;
 use std::collections::BTreeMap;
@@ -50,7 +51,8 @@ impl Counts {
 
     fn read(text: &str, program: &str) -> Counts {
         let mut counts = Counts::default();
-        let (mut object, mut home, mut file, mut callee, mut is_inclusive) = ("", "", "", "", false);
+        let (mut object, mut home, mut file, mut callee, mut is_inclusive) =
+            ("", "", "", "", false);
         for line in text.lines() {
             match line.split_once('=') {
                 Some(("ob", name)) => object = name,
@@ -59,7 +61,11 @@ impl Counts {
                 Some(("fn", _)) => home = file,
                 Some(("cfn", name)) => callee = name,
                 Some(("calls", call)) => {
-                    let times = call.split(' ').next().and_then(|times| times.parse().ok()).unwrap_or(0);
+                    let times = call
+                        .split(' ')
+                        .next()
+                        .and_then(|times| times.parse().ok())
+                        .unwrap_or(0);
                     counts.allocations += if is_allocation(callee) { times } else { 0 };
                     is_inclusive = true;
                 }
@@ -68,7 +74,10 @@ impl Counts {
                 None if std::mem::take(&mut is_inclusive) => {}
                 // A source line and its cost, but not `totals: 922136`.
                 None if line.starts_with(|first: char| first.is_ascii_digit()) => {
-                    let cost = line.split_once(' ').and_then(|(_, cost)| cost.parse().ok()).unwrap_or(0);
+                    let cost = line
+                        .split_once(' ')
+                        .and_then(|(_, cost)| cost.parse().ok())
+                        .unwrap_or(0);
                     if let Some(part) = part(file, home).filter(|_| object == program) {
                         *counts.instructions.entry(part).or_default() += cost;
                     }
@@ -81,13 +90,23 @@ impl Counts {
 }
 
 fn is_allocation(function: &str) -> bool {
-    ["malloc", "calloc", "realloc", "aligned_alloc", "posix_memalign"].contains(&function)
+    [
+        "malloc",
+        "calloc",
+        "realloc",
+        "aligned_alloc",
+        "posix_memalign",
+    ]
+    .contains(&function)
 }
 
 fn part(file: &str, home: &str) -> Option<&'static str> {
     let own = |path: &str| {
         let path = &path[path.find("transport/src/")? + "transport/".len()..];
-        PARTS.iter().find(|(_, places)| places.iter().any(|place| path.contains(place))).map(|&(part, _)| part)
+        PARTS
+            .iter()
+            .find(|(_, places)| places.iter().any(|place| path.contains(place)))
+            .map(|&(part, _)| part)
     };
     let foreign = |path: &str| path.contains("transport/tests/") || path.contains("crc32fast");
     if foreign(file) || foreign(home) {
@@ -97,25 +116,49 @@ fn part(file: &str, home: &str) -> Option<&'static str> {
 }
 
 pub fn count(test: &str) -> Vec<Counts> {
-    let program = std::env::current_exe().expect("the test has a path").display().to_string();
+    let program = std::env::current_exe()
+        .expect("the test has a path")
+        .display()
+        .to_string();
     // Process ids are unique only within a namespace; two runs that begin at once are in one
     // namespace.
-    let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos());
-    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("costs-{}-{now}", std::process::id()));
+    let now = SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| since.as_nanos());
+    let folder =
+        Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("costs-{}-{now}", std::process::id()));
     fs::create_dir_all(&folder).expect("the folder of the target can be written");
     let mut command = Command::new("valgrind");
-    command.args(["--tool=callgrind", "--compress-strings=no", "--compress-pos=no"]);
-    command.args([format!("--dump-before={MARK}"), format!("--callgrind-out-file={}", folder.join("out").display())]);
-    command.args([program.as_str(), "--exact", test, "--test-threads=1"]).env_remove("ETHBCAST_ACCEPT");
+    command.args([
+        "--tool=callgrind",
+        "--compress-strings=no",
+        "--compress-pos=no",
+    ]);
+    command.args([
+        format!("--dump-before={MARK}"),
+        format!("--callgrind-out-file={}", folder.join("out").display()),
+    ]);
+    command
+        .args([program.as_str(), "--exact", test, "--test-threads=1"])
+        .env_remove("ETHBCAST_ACCEPT");
     let log = folder.join("said");
     let file = fs::File::create(&log).expect("room");
-    let child = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(file).spawn();
+    let child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(file)
+        .spawn();
     let ended = end(child.expect("valgrind is missing: ./test installs it"));
     let said = fs::read_to_string(log).unwrap_or_default();
-    assert!(ended.is_some_and(|status| status.success()), "{test} under valgrind: {ended:?}\n{said}");
+    assert!(
+        ended.is_some_and(|status| status.success()),
+        "{test} under valgrind: {ended:?}\n{said}"
+    );
     // Every second file is for the time between two marks.
     let files = (1..).map(|number| folder.join(format!("out.{}", 2 * number)));
-    let counts = files.map_while(|path| Some(Counts::read(&fs::read_to_string(path).ok()?, &program))).collect();
+    let counts = files
+        .map_while(|path| Some(Counts::read(&fs::read_to_string(path).ok()?, &program)))
+        .collect();
     fs::remove_dir_all(&folder).expect("the folder can be removed");
     counts
 }
@@ -151,18 +194,39 @@ const BUILD: &str = "build: ";
 const TOLERANCE: (u64, u64) = (5, 4);
 /// Factor that another build may exceed a figure by.
 const OTHER_BUILD: u64 = 2;
-const ACCEPT: &str = "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs";
+const ACCEPT: &str =
+    "CARGO_INCREMENTAL=0 ETHBCAST_ACCEPT=1 cargo test --workspace --test lab_costs";
 
 fn build() -> String {
     let compiler = std::env::var("RUSTC").unwrap_or_else(|_| "rustc".into());
-    let output = Command::new(compiler).arg("-vV").output().expect("the compiler that has made this is still there");
+    let output = Command::new(compiler)
+        .arg("-vV")
+        .output()
+        .expect("the compiler that has made this is still there");
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
-    let word = |key: &str| said.lines().find_map(|line| line.strip_prefix(key)).unwrap_or("?").trim();
+    let word = |key: &str| {
+        said.lines()
+            .find_map(|line| line.strip_prefix(key))
+            .unwrap_or("?")
+            .trim()
+    };
     let rustc = said.lines().next().unwrap_or("?");
-    let assertions = if cfg!(debug_assertions) { "with" } else { "without" };
-    let wide = if cfg!(target_feature = "avx") { ", for this processor" } else { "" };
+    let assertions = if cfg!(debug_assertions) {
+        "with"
+    } else {
+        "without"
+    };
+    let wide = if cfg!(target_feature = "avx") {
+        ", for this processor"
+    } else {
+        ""
+    };
     // Incremental compilation splits code into more units and inlines less of it.
-    let units = if option_env!("CARGO_INCREMENTAL") == Some("0") { "at once" } else { "by increments" };
+    let units = if option_env!("CARGO_INCREMENTAL") == Some("0") {
+        "at once"
+    } else {
+        "by increments"
+    };
     let (llvm, counter) = (word("LLVM version:"), version());
     let arch = std::env::consts::ARCH;
     format!("{rustc}, LLVM {llvm}, {arch}, {units}, {assertions} debug assertions{wide}, {counter}")
@@ -173,35 +237,58 @@ type Rows = BTreeMap<String, Vec<u64>>;
 fn figures(counts: &Counts, frames: u64) -> Vec<u64> {
     let parts: Vec<u64> = parts().map(|part| counts.instructions(part)).collect();
     let all = parts.iter().sum();
-    let each = [all].into_iter().chain(parts).map(|count: u64| (count + frames / 2) / frames);
+    let each = [all]
+        .into_iter()
+        .chain(parts)
+        .map(|count: u64| (count + frames / 2) / frames);
     each.chain([counts.allocations()]).collect()
 }
 
 fn columns() -> Vec<&'static str> {
-    ["all"].into_iter().chain(parts()).chain(["allocations"]).collect()
+    ["all"]
+        .into_iter()
+        .chain(parts())
+        .chain(["allocations"])
+        .collect()
 }
 
 fn text(build: &str, rows: &[(String, Vec<u64>)]) -> String {
     let mut text = format!("{HEADING}\n{BUILD}{build}\n\n{:<48}", "");
-    columns().iter().for_each(|column| write!(text, " {column:>7}").expect("text"));
+    columns()
+        .iter()
+        .for_each(|column| write!(text, " {column:>7}").expect("text"));
     for (name, figures) in rows {
         write!(text, "\n{name:<48}").expect("text");
-        figures.iter().for_each(|figure| write!(text, " {figure:>7}").expect("text"));
+        figures
+            .iter()
+            .for_each(|figure| write!(text, " {figure:>7}").expect("text"));
     }
     text + "\n"
 }
 
 fn rows(text: &str) -> Rows {
-    let table = text.lines().skip_while(|line| !line.starts_with(BUILD)).skip(3);
+    let table = text
+        .lines()
+        .skip_while(|line| !line.starts_with(BUILD))
+        .skip(3);
     let row = |line: &str| {
         let (name, figures) = line.split_at_checked(48)?;
-        Some((name.trim().to_string(), figures.split_whitespace().map_while(|figure| figure.parse().ok()).collect()))
+        Some((
+            name.trim().to_string(),
+            figures
+                .split_whitespace()
+                .map_while(|figure| figure.parse().ok())
+                .collect(),
+        ))
     };
     table.filter_map(row).collect()
 }
 
 pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
-    let now: Vec<_> = counted.iter().map(|(name, counts)| (name.clone(), figures(counts, frames))).collect();
+    let now: Vec<_> = counted
+        .iter()
+        .map(|(name, counts)| (name.clone(), figures(counts, frames)))
+        .collect();
     let (build, allocations) = (build(), columns().len() - 1);
     let now_text = text(&build, &now);
     if is_accepting() {
@@ -209,7 +296,9 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
         return;
     }
     let accepted = fs::read_to_string(path).unwrap_or_default();
-    let is_same = accepted.lines().any(|line| line.strip_prefix(BUILD) == Some(&build));
+    let is_same = accepted
+        .lines()
+        .any(|line| line.strip_prefix(BUILD) == Some(&build));
     if !is_same {
         // Not by a macro, whose output the test harness captures.
         let said = format!(
@@ -218,10 +307,17 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
             TOLERANCE.0,
             path.display()
         );
-        std::io::stderr().write_all(said.as_bytes()).expect("somebody hears it");
+        std::io::stderr()
+            .write_all(said.as_bytes())
+            .expect("somebody hears it");
     }
     let kept = rows(&accepted);
-    assert_eq!(kept.len(), now.len(), "{} has other rows. If that is right, accept it: {ACCEPT}", path.display());
+    assert_eq!(
+        kept.len(),
+        now.len(),
+        "{} has other rows. If that is right, accept it: {ACCEPT}",
+        path.display()
+    );
     let mut wrong = String::new();
     for (name, figures) in &now {
         let none = Vec::new();
@@ -230,7 +326,9 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
             let (figure, kept) = (figures[at], kept.get(at).copied());
             let fits = kept.is_some_and(|kept| match at {
                 _ if at == allocations => figure == kept,
-                _ if is_same => figure.abs_diff(kept) <= (kept * TOLERANCE.0 / 100).max(TOLERANCE.1),
+                _ if is_same => {
+                    figure.abs_diff(kept) <= (kept * TOLERANCE.0 / 100).max(TOLERANCE.1)
+                }
                 0 => figure <= OTHER_BUILD * kept,
                 _ => true,
             });
@@ -239,5 +337,9 @@ pub fn compare(path: &Path, counted: &[(String, Counts)], frames: u64) {
             }
         }
     }
-    assert!(wrong.is_empty(), "{}:\n{wrong}If that is right, accept it: {ACCEPT}", path.display());
+    assert!(
+        wrong.is_empty(),
+        "{}:\n{wrong}If that is right, accept it: {ACCEPT}",
+        path.display()
+    );
 }

@@ -47,9 +47,20 @@ impl End {
         let children = Outlet::Lanes((host + 1..3).take(1).map(peer).collect());
         let stream = match host {
             0 => Stream::origin(identity(0), PAYLOAD_BYTES, &children, tuning),
-            _ => Stream::receiver(identity(host), PAYLOAD_BYTES, peer(host - 1), &children, tuning),
+            _ => Stream::receiver(
+                identity(host),
+                PAYLOAD_BYTES,
+                peer(host - 1),
+                &children,
+                tuning,
+            ),
         };
-        End { machine: Alone::new(stream), host, arrivals: VecDeque::new(), cable_free: Instant::START }
+        End {
+            machine: Alone::new(stream),
+            host,
+            arrivals: VecDeque::new(),
+            cable_free: Instant::START,
+        }
     }
 
     fn turn(host: usize, stream: &mut Stream, now: Instant) -> bool {
@@ -59,14 +70,30 @@ impl End {
             }
             return stream.consumed() == FRAMES && stream.is_settled();
         }
-        let ending = |sequence: u64| if sequence + 1 == FRAMES { Ending::Stream } else { Ending::None };
-        while stream.feed().head() < FRAMES && stream.push(&[7; PAYLOAD_BYTES], ending(stream.feed().head())) {}
+        let ending = |sequence: u64| {
+            if sequence + 1 == FRAMES {
+                Ending::Stream
+            } else {
+                Ending::None
+            }
+        };
+        while stream.feed().head() < FRAMES
+            && stream.push(&[7; PAYLOAD_BYTES], ending(stream.feed().head()))
+        {}
         stream.feed().head() == FRAMES && stream.is_settled()
     }
 
     fn next(&self) -> Option<Instant> {
-        let deadline = self.machine.poll_timeout(self.cable_free).map(|deadline| deadline.at);
-        self.arrivals.front().map(|&(at, _)| at).into_iter().chain(deadline).min()
+        let deadline = self
+            .machine
+            .poll_timeout(self.cable_free)
+            .map(|deadline| deadline.at);
+        self.arrivals
+            .front()
+            .map(|&(at, _)| at)
+            .into_iter()
+            .chain(deadline)
+            .min()
     }
 
     fn act(&mut self, now: Instant) -> Vec<Vec<u8>> {
@@ -104,11 +131,15 @@ struct World {
 
 impl World {
     fn carry(&mut self, from: usize, now: Instant, frame: Vec<u8>) {
-        let takes = Duration::from_nanos((frame.len() as u64 + 24) * 8 * 1_000_000_000 / self.bits_per_second);
+        let takes = Duration::from_nanos(
+            (frame.len() as u64 + 24) * 8 * 1_000_000_000 / self.bits_per_second,
+        );
         let free = self.ends[from].cable_free.max(now) + takes;
         self.ends[from].cable_free = free;
         let to = (0..self.ends.len()).find(|&host| frame.starts_with(&host_mac(host).octets()));
-        self.ends[to.expect("it is for one of them")].arrivals.push_back((free + CABLE_TAKES, frame));
+        self.ends[to.expect("it is for one of them")]
+            .arrivals
+            .push_back((free + CABLE_TAKES, frame));
     }
 
     fn next(&self) -> Option<(Instant, usize)> {
@@ -124,10 +155,16 @@ impl World {
 
     fn pass(&mut self, until: Option<Instant>, arrivals: bool) {
         loop {
-            let arrival = self.ends[self.own].arrivals.front().map(|&(at, _)| at).filter(|_| arrivals);
+            let arrival = self.ends[self.own]
+                .arrivals
+                .front()
+                .map(|&(at, _)| at)
+                .filter(|_| arrivals);
             let end = until.into_iter().chain(arrival).min();
             match self.next() {
-                Some((at, host)) if end.is_none_or(|end| at < end) => self.act(host, at.max(self.now)),
+                Some((at, host)) if end.is_none_or(|end| at < end) => {
+                    self.act(host, at.max(self.now))
+                }
                 _ => {
                     let end = end.expect("something ends every wait");
                     self.now = self.now.max(end);
@@ -182,14 +219,22 @@ impl Link for Here {
         world.asked.rounds += 1;
         let (now, own) = (world.now, world.own);
         let arrivals = &mut world.ends[own].arrivals;
-        let due = arrivals.iter().take(BATCH_FRAMES).take_while(|&&(at, _)| at <= now).count();
+        let due = arrivals
+            .iter()
+            .take(BATCH_FRAMES)
+            .take_while(|&&(at, _)| at <= now)
+            .count();
         let frames: Vec<_> = arrivals.drain(..due).collect();
         frames.iter().for_each(|(_, frame)| take(frame));
         world.work(FRAME_COSTS * due as u32);
         due
     }
 
-    fn send(&mut self, now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, Infallible> {
+    fn send(
+        &mut self,
+        now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, Infallible> {
         let mut world = self.0.borrow_mut();
         let (mut buffer, mut sent, own) = (vec![0; FRAME_BYTES], 0, world.own);
         while sent < BATCH_FRAMES
@@ -206,7 +251,10 @@ impl Link for Here {
 
     fn has_arrival(&self) -> bool {
         let world = self.0.borrow();
-        world.ends[world.own].arrivals.front().is_some_and(|&(at, _)| at <= world.now)
+        world.ends[world.own]
+            .arrivals
+            .front()
+            .is_some_and(|&(at, _)| at <= world.now)
     }
 
     fn blocked(&self) -> Option<Blocked> {
@@ -224,14 +272,29 @@ impl Link for Here {
 
 fn play(own: usize, bits_per_second: u64) -> CallCounts {
     let ends = (0..3).map(End::new).collect();
-    let mut world = World { now: Instant::START, bits_per_second, own, ends, asked: CallCounts::default() };
-    (0..3).filter(|&host| host != own).for_each(|host| world.act(host, Instant::START));
+    let mut world = World {
+        now: Instant::START,
+        bits_per_second,
+        own,
+        ends,
+        asked: CallCounts::default(),
+    };
+    (0..3)
+        .filter(|&host| host != own)
+        .for_each(|host| world.act(host, Instant::START));
     let world = Rc::new(RefCell::new(world));
     let [mut link, waiter, clock] = [(); 3].map(|()| Here(Rc::clone(&world)));
     let mut machine = End::new(own).machine;
     let Ok(()) = drive(&mut link, &mut machine, &waiter, &clock, |machine, now| {
-        assert!(now < Instant::START + Duration::from_secs(60), "host {own} gets no further");
-        if End::turn(own, &mut machine.part, now) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+        assert!(
+            now < Instant::START + Duration::from_secs(60),
+            "host {own} gets no further"
+        );
+        if End::turn(own, &mut machine.part, now) {
+            ControlFlow::Break(())
+        } else {
+            ControlFlow::Continue(())
+        }
     });
     std::mem::take(&mut world.borrow_mut().asked)
 }
@@ -240,8 +303,14 @@ pub fn text() -> String {
     let mut text = HEADING.to_string();
     for mbits in [100, 1_000, 10_000] {
         for (own, name) in ["root", "relay", "leaf"].into_iter().enumerate() {
-            let CallCounts { rounds, waits, batches, frames } = play(own, mbits * 1_000_000);
-            let [waits, batches, frames, rounds] = [waits, batches, frames, rounds].map(|all| all as f64 / MIBS as f64);
+            let CallCounts {
+                rounds,
+                waits,
+                batches,
+                frames,
+            } = play(own, mbits * 1_000_000);
+            let [waits, batches, frames, rounds] =
+                [waits, batches, frames, rounds].map(|all| all as f64 / MIBS as f64);
             writeln!(
                 text,
                 "{mbits:>5} Mbit/s, {name:<5}: {waits:>7.1} waits, {batches:>7.1} batches, {frames:>7.1} frames, \

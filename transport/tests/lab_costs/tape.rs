@@ -63,7 +63,11 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
     let (stream, calls) = (&mut taped.machine.part, taped.calls.get_mut());
     let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
     if host > 0 {
-        while let Some(frames) = stream.peek_run(u64::MAX).map(|run| run.frames).filter(|_| !lazy) {
+        while let Some(frames) = stream
+            .peek_run(u64::MAX)
+            .map(|run| run.frames)
+            .filter(|_| !lazy)
+        {
             calls.push(Call::Take(now, frames));
             stream.consume_run(now, frames);
         }
@@ -81,19 +85,39 @@ fn turn(case: &Case, host: usize, taped: &mut Taped, now: Instant) {
 /// If an application of the case takes frames at intervals: applications are not called again here.
 pub fn record(case: &Case, faults: impl Faults) -> Vec<Tape> {
     assert_eq!(case.last_takes, None, "{case:?}");
-    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-    let network = Network::star(case.hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings);
-    let taped = |host| Taped { machine: Alone::new(case.stream(host)), calls: RefCell::default() };
+    let settings = HostSettings {
+        groups: vec![group_mac("test")],
+        ..HostSettings::default()
+    };
+    let network = Network::star(
+        case.hosts,
+        Cable::new(100_000_000, Duration::from_micros(5)),
+        &settings,
+    );
+    let taped = |host| Taped {
+        machine: Alone::new(case.stream(host)),
+        calls: RefCell::default(),
+    };
     let mut simulation = Simulation::new(&network, (0..case.hosts).map(taped).collect(), faults);
     simulation.set_event_limit(1_000_000);
     let outcome = simulation.run(Instant::from_nanos(60_000_000_000), |host, taped, now| {
         turn(case, host, taped, now);
         None
     });
-    assert!(matches!(outcome, Outcome::Quiet { .. }), "{case:?}: {outcome:?}");
+    assert!(
+        matches!(outcome, Outcome::Quiet { .. }),
+        "{case:?}: {outcome:?}"
+    );
     let tape = |(host, taped): (usize, &Taped)| {
-        assert!(host == 0 || taped.machine.part.consumed() == case.frames, "{case:?}: host {host} has everything");
-        Tape { case: case.clone(), host, calls: taped.calls.take() }
+        assert!(
+            host == 0 || taped.machine.part.consumed() == case.frames,
+            "{case:?}: host {host} has everything"
+        );
+        Tape {
+            case: case.clone(),
+            host,
+            calls: taped.calls.take(),
+        }
     };
     simulation.machines().iter().enumerate().map(tape).collect()
 }
@@ -126,7 +150,10 @@ impl Tape {
             left = left.saturating_sub(frames);
             is_rest
         };
-        self.calls.iter().position(is_rest).expect("every frame passed")
+        self.calls
+            .iter()
+            .position(is_rest)
+            .expect("every frame passed")
     }
 }
 
@@ -152,7 +179,11 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
             Call::Transmit(now, length) => {
                 let frame = machine.poll_transmit_split(*now, buffer);
                 same &= frame.map(|frame| frame.bytes()) == *length;
-                black_box(frame.and_then(|frame| frame.kept).map(|kept| machine.payload(kept)));
+                black_box(
+                    frame
+                        .and_then(|frame| frame.kept)
+                        .map(|kept| machine.payload(kept)),
+                );
             }
             Call::Deadline(now) => {
                 black_box(machine.poll_timeout(*now));
@@ -162,7 +193,10 @@ fn play(machine: &mut Alone<Stream>, calls: &[Call], buffer: &mut [u8]) -> bool 
             }
             Call::Push(payload, ending) => same &= machine.part.push(payload, *ending),
             Call::Take(now, frames) => {
-                same &= machine.part.peek_run(u64::MAX).is_some_and(|run| black_box(run).frames == *frames);
+                same &= machine
+                    .part
+                    .peek_run(u64::MAX)
+                    .is_some_and(|run| black_box(run).frames == *frames);
                 machine.part.consume_run(*now, *frames);
             }
         }

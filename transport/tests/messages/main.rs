@@ -19,7 +19,10 @@ const LOSABLE: u32 = 12;
 const LATE: Duration = Duration::from_millis(3);
 
 fn presets() -> [(&'static str, Settings); 2] {
-    [("default", Settings::default()), ("paper", Settings::paper())]
+    [
+        ("default", Settings::default()),
+        ("paper", Settings::paper()),
+    ]
 }
 
 const FULL: usize = 1436;
@@ -42,8 +45,16 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
             for received_at in [Duration::ZERO, LATE] {
                 let message = [Message::new(0, 1, 7, length, received_at)];
                 let run = |pattern: u64| {
-                    let replay = format!("{preset} length={length} received_at={received_at:?} pattern={pattern:#x}");
-                    let price = play(2, &settings, &message, script(pattern, |_: &Delivery<'_>| true), &replay);
+                    let replay = format!(
+                        "{preset} length={length} received_at={received_at:?} pattern={pattern:#x}"
+                    );
+                    let price = play(
+                        2,
+                        &settings,
+                        &message,
+                        script(pattern, |_: &Delivery<'_>| true),
+                        &replay,
+                    );
                     assert_delivered(&price, &message, &replay);
                     (price, replay)
                 };
@@ -61,7 +72,9 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
                     );
                     worst = worst.max(price.frames);
                 }
-                println!("{preset} {length} bytes, received at {received_at:?}: {free} frames, worst {worst}");
+                println!(
+                    "{preset} {length} bytes, received at {received_at:?}: {free} frames, worst {worst}"
+                );
             }
         }
     }
@@ -70,9 +83,13 @@ fn every_way_to_lose_some_of_the_first_twelve_frames_is_survived_within_the_budg
 /// A push that uses half of the announced room makes the receiver announce more.
 #[test]
 fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
-    for (length, pushes, pulls, notes) in
-        [(0, 1, 0, 0), (64, 1, 0, 0), (FULL, 1, 0, 0), (18_668, 13, 0, 1), (18_669, 13, 1, 1)]
-    {
+    for (length, pushes, pulls, notes) in [
+        (0, 1, 0, 0),
+        (64, 1, 0, 0),
+        (FULL, 1, 0, 0),
+        (18_668, 13, 0, 1),
+        (18_669, 13, 1, 1),
+    ] {
         let message = [Message::new(0, 1, 7, length, Duration::ZERO)];
         let price = play(2, &Settings::default(), &message, NoFaults, "no faults");
         assert_delivered(&price, &message, "no faults");
@@ -84,11 +101,19 @@ fn a_short_message_costs_one_frame_and_a_long_one_a_grant_more() {
         );
         assert_eq!((totals.resent, totals.asks_sent), (0, 0), "{length} bytes");
         let receipts = if notes == 0 { 1 } else { 3 };
-        assert!(price.frames <= pushes + pulls + notes + receipts, "{length} bytes: {} frames", price.frames);
+        assert!(
+            price.frames <= pushes + pulls + notes + receipts,
+            "{length} bytes: {} frames",
+            price.frames
+        );
     }
     let message = [Message::new(0, 1, 7, 3000, LATE)];
     let totals = play(2, &Settings::paper(), &message, NoFaults, "no faults").totals;
-    assert_eq!((totals.pushes_sent, totals.pulls_sent, totals.notes_sent), (2, 2, 1), "80 and 780 bytes, then 2140");
+    assert_eq!(
+        (totals.pushes_sent, totals.pulls_sent, totals.notes_sent),
+        (2, 2, 1),
+        "80 and 780 bytes, then 2140"
+    );
 }
 
 #[test]
@@ -103,9 +128,19 @@ fn messages_of_one_tag_arrive_in_order_whatever_gets_lost_and_tags_do_not_wait_f
             message(2, 500, 0),
             message(2, 900, 400),
         ];
-        let settings = Settings { btp1_bytes: 80, btp2_bytes: 780, ..Settings::default() };
+        let settings = Settings {
+            btp1_bytes: 80,
+            btp2_bytes: 780,
+            ..Settings::default()
+        };
         let replay = format!("pattern={pattern:#x}");
-        let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
+        let price = play(
+            2,
+            &settings,
+            &messages,
+            script(pattern, |_: &Delivery<'_>| true),
+            &replay,
+        );
         assert_delivered(&price, &messages, &replay);
     }
 }
@@ -115,16 +150,48 @@ fn a_receive_that_is_too_short_ends_with_the_length_and_its_sender_goes_on() {
     for (preset, settings) in presets() {
         for pattern in 0..1_u64 << LOSABLE {
             for received_at in [Duration::ZERO, LATE] {
-                let long = Message { max_bytes: 99, ..Message::new(0, 1, 7, 20_000, received_at) };
-                let short = Message { max_bytes: 99, ..Message::new(0, 1, 7, 100, received_at) };
+                let long = Message {
+                    max_bytes: 99,
+                    ..Message::new(0, 1, 7, 20_000, received_at)
+                };
+                let short = Message {
+                    max_bytes: 99,
+                    ..Message::new(0, 1, 7, 100, received_at)
+                };
                 let messages = [long, short, Message::new(0, 1, 7, 50, received_at)];
                 let replay = format!("{preset} received_at={received_at:?} pattern={pattern:#x}");
-                let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
+                let price = play(
+                    2,
+                    &settings,
+                    &messages,
+                    script(pattern, |_: &Delivery<'_>| true),
+                    &replay,
+                );
                 let ends: Vec<_> = price.sends.values().copied().collect();
-                assert_eq!(ends, [SendOutcome::Refused, SendOutcome::Sent, SendOutcome::Sent], "{replay}");
-                assert_eq!(price.receives[&0], RecvOutcome::TooShort { message_bytes: 20_000 }, "{replay}");
-                assert_eq!(price.receives[&1], RecvOutcome::TooShort { message_bytes: 100 }, "{replay}");
-                assert_eq!(price.receives[&2], RecvOutcome::Received { bytes: content(2, 50) }, "{replay}");
+                assert_eq!(
+                    ends,
+                    [SendOutcome::Refused, SendOutcome::Sent, SendOutcome::Sent],
+                    "{replay}"
+                );
+                assert_eq!(
+                    price.receives[&0],
+                    RecvOutcome::TooShort {
+                        message_bytes: 20_000
+                    },
+                    "{replay}"
+                );
+                assert_eq!(
+                    price.receives[&1],
+                    RecvOutcome::TooShort { message_bytes: 100 },
+                    "{replay}"
+                );
+                assert_eq!(
+                    price.receives[&2],
+                    RecvOutcome::Received {
+                        bytes: content(2, 50)
+                    },
+                    "{replay}"
+                );
             }
         }
     }
@@ -136,14 +203,33 @@ fn a_message_whose_deadline_passes_is_withdrawn_and_the_next_one_of_its_tag_take
         for pattern in 0..1_u64 << LOSABLE {
             let late = Duration::from_secs(2);
             let patience = Some(Duration::from_millis(1));
-            let given_up = Message { received_at: None, patience, ..Message::new(0, 1, 7, 20_000, late) };
-            let next = Message { sent_at: Duration::from_millis(1), ..Message::new(0, 1, 7, 2000, late) };
+            let given_up = Message {
+                received_at: None,
+                patience,
+                ..Message::new(0, 1, 7, 20_000, late)
+            };
+            let next = Message {
+                sent_at: Duration::from_millis(1),
+                ..Message::new(0, 1, 7, 2000, late)
+            };
             let messages = [given_up, next];
             let replay = format!("{preset} pattern={pattern:#x}");
-            let price = play(2, &settings, &messages, script(pattern, |_: &Delivery<'_>| true), &replay);
+            let price = play(
+                2,
+                &settings,
+                &messages,
+                script(pattern, |_: &Delivery<'_>| true),
+                &replay,
+            );
             assert_eq!(price.sends[&0], SendOutcome::TimedOut, "{replay}");
             assert_eq!(price.sends[&1], SendOutcome::Sent, "{replay}");
-            assert_eq!(price.receives[&1], RecvOutcome::Received { bytes: content(1, 2000) }, "{replay}");
+            assert_eq!(
+                price.receives[&1],
+                RecvOutcome::Received {
+                    bytes: content(1, 2000)
+                },
+                "{replay}"
+            );
         }
     }
 }
@@ -175,15 +261,19 @@ fn frames_that_overtake_each_other_by_far_are_hardly_sent_twice() {
 /// sends.
 fn all_to_all(hosts: u16, random: &mut Random) -> Vec<Message> {
     let mut messages = Vec::new();
-    let pairs: Vec<(u16, u16)> = (0..hosts).flat_map(|from| (0..hosts).map(move |to| (from, to))).collect();
+    let pairs: Vec<(u16, u16)> = (0..hosts)
+        .flat_map(|from| (0..hosts).map(move |to| (from, to)))
+        .collect();
     for (from, to) in pairs {
         for at in 0..1 + random.below(4) {
             let tag = random.below(2) as u32;
             let longest = [1, 100, 1500, 15_000, 60_000][random.below(5) as usize];
             let received_at = Duration::from_micros(at * 1000 + random.below(1000));
             let sent_at = Duration::from_micros(at * 700);
-            messages
-                .push(Message { sent_at, ..Message::new(from, to, tag, random.below(longest) as usize, received_at) });
+            messages.push(Message {
+                sent_at,
+                ..Message::new(from, to, tag, random.below(longest) as usize, received_at)
+            });
         }
     }
     messages
@@ -197,8 +287,11 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
         let (preset, settings) = &presets()[(seed % 2) as usize];
         let messages = all_to_all(hosts, &mut random);
         let loss = [0.0, 0.01, 0.1, 0.3][random.below(4) as usize];
-        let faults =
-            RandomFaults::new(seed).loss(loss).duplicate(0.02).reorder(0.02, Duration::from_micros(400)).corrupt(0.01);
+        let faults = RandomFaults::new(seed)
+            .loss(loss)
+            .duplicate(0.02)
+            .reorder(0.02, Duration::from_micros(400))
+            .corrupt(0.01);
         let replay = format!("seed={seed} {preset} hosts={hosts} loss={loss}");
         let price = play(hosts.into(), settings, &messages, faults, &replay);
         assert_delivered(&price, &messages, &replay);
@@ -208,11 +301,18 @@ fn two_thousand_seeded_exchanges_all_to_all_are_survived_within_a_frame_budget()
         // to its window of 16 for one.
         let (q, back) = (loss + 0.01, if *preset == "paper" { 16.0 } else { 1.5 });
         let budget = first as f64 * (q / (1.0 - q) + 0.06) * back + 40.0;
-        assert!((totals.resent as f64) < budget, "{replay}: {} of {first} resent, budget {budget:.0}", totals.resent);
+        assert!(
+            (totals.resent as f64) < budget,
+            "{replay}: {} of {first} resent, budget {budget:.0}",
+            totals.resent
+        );
         let pairs = f64::from(hosts) * f64::from(hosts - 1);
         let other = (totals.receipts_sent + totals.asks_sent) as f64;
         let control = (first + totals.resent) as f64 * 1.2 + pairs * 20.0;
-        assert!(other < control, "{replay}: {other} receipts and questions, budget {control:.0}");
+        assert!(
+            other < control,
+            "{replay}: {other} receipts and questions, budget {control:.0}"
+        );
     }
 }
 
@@ -242,8 +342,13 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
     let mut now = Instant::from_nanos(1_000_000);
     assert!(!a.is_urgent() && !b.is_urgent(), "nothing is asked for");
     b.part.recv(Rank(0), 7, 100).expect("there is room");
-    assert!(b.is_urgent(), "a message is waited for, and short until it is known to be long");
-    a.part.send(Rank(1), 7, content(0, 100)).expect("there is room");
+    assert!(
+        b.is_urgent(),
+        "a message is waited for, and short until it is known to be long"
+    );
+    a.part
+        .send(Rank(1), 7, content(0, 100))
+        .expect("there is room");
     pass(&mut a, &mut b, now, usize::MAX);
     assert_eq!((collect(&mut b), b.is_urgent()), (1, false), "it is there");
     assert!(a.is_urgent(), "its end is not known");
@@ -254,7 +359,9 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
 
     b.part.recv(Rank(0), 7, LONG_BYTES).expect("there is room");
     b.part.recv(Rank(0), 7, LONG_BYTES).expect("there is room");
-    a.part.send(Rank(1), 7, content(1, LONG_BYTES)).expect("there is room");
+    a.part
+        .send(Rank(1), 7, content(1, LONG_BYTES))
+        .expect("there is room");
     let (mut bulk, mut frames) = (0, 0);
     while collect(&mut b) == 0 {
         // Acknowledgements come late, so that the window has time to grow.
@@ -263,10 +370,20 @@ fn each_frame_of_a_short_message_is_waited_for_and_those_in_the_middle_of_a_long
         if consumed == 0 {
             pass(&mut b, &mut a, now, usize::MAX);
         }
-        assert!(there || frames >= 9, "waiting for the grant after {frames} frames");
-        assert!(back || (frames + 64) * PAYLOAD_BYTES <= LONG_BYTES, "the last of {frames} frames");
+        assert!(
+            there || frames >= 9,
+            "waiting for the grant after {frames} frames"
+        );
+        assert!(
+            back || (frames + 64) * PAYLOAD_BYTES <= LONG_BYTES,
+            "the last of {frames} frames"
+        );
         bulk += usize::from(!there && !back);
         frames += consumed;
     }
-    assert!(bulk * 8 > LONG_BYTES / PAYLOAD_BYTES / 2, "{bulk} of {} times", frames / 8);
+    assert!(
+        bulk * 8 > LONG_BYTES / PAYLOAD_BYTES / 2,
+        "{bulk} of {} times",
+        frames / 8
+    );
 }

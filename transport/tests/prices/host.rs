@@ -18,12 +18,16 @@ pub struct Clock {
 impl Clock {
     pub fn local(self, at: Instant) -> Instant {
         let nanos = i128::from(at.as_nanos());
-        Instant::from_nanos(self.ahead_nanos + (nanos + nanos * i128::from(self.faster_ppm) / 1_000_000) as u64)
+        Instant::from_nanos(
+            self.ahead_nanos + (nanos + nanos * i128::from(self.faster_ppm) / 1_000_000) as u64,
+        )
     }
 
     fn global(self, local: Instant) -> Instant {
         let nanos = i128::from(local.as_nanos().saturating_sub(self.ahead_nanos));
-        let mut at = Instant::from_nanos((nanos * 1_000_000 / i128::from(1_000_000 + self.faster_ppm)) as u64);
+        let mut at = Instant::from_nanos(
+            (nanos * 1_000_000 / i128::from(1_000_000 + self.faster_ppm)) as u64,
+        );
         while self.local(at) < local {
             at = Instant::from_nanos(at.as_nanos() + 1);
         }
@@ -61,8 +65,26 @@ impl Sent {
     }
 
     pub fn figures(&self) -> [u64; 8] {
-        let Sent { new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent } = *self;
-        [new_to_one, new_to_all, again_to_one, again_to_all, acks, asked_one, asked_all, urgent]
+        let Sent {
+            new_to_one,
+            new_to_all,
+            again_to_one,
+            again_to_all,
+            acks,
+            asked_one,
+            asked_all,
+            urgent,
+        } = *self;
+        [
+            new_to_one,
+            new_to_all,
+            again_to_one,
+            again_to_all,
+            acks,
+            asked_one,
+            asked_all,
+            urgent,
+        ]
     }
 }
 
@@ -75,13 +97,25 @@ pub struct Host {
 
 impl Host {
     pub fn new(stream: Stream, clock: Clock) -> Host {
-        Host { streams: vec![stream], clock, sent: Sent::default(), outbox: VecDeque::new() }
+        Host {
+            streams: vec![stream],
+            clock,
+            sent: Sent::default(),
+            outbox: VecDeque::new(),
+        }
     }
 
-    pub fn write_again(&mut self, now: Instant, to: usize, (sequence, payload): (u64, &[u8]), ending: Ending) {
+    pub fn write_again(
+        &mut self,
+        now: Instant,
+        to: usize,
+        (sequence, payload): (u64, &[u8]),
+        ending: Ending,
+    ) {
         let mut buffer = vec![0; 2000];
         let stream = self.streams.last_mut().expect("a host has a stream");
-        let length = stream.write_again(now, &mut buffer, host_mac(to), (sequence, payload, ending));
+        let length =
+            stream.write_again(now, &mut buffer, host_mac(to), (sequence, payload, ending));
         buffer.truncate(length);
         self.outbox.push_back(buffer);
     }
@@ -91,14 +125,19 @@ impl Machine for Host {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         let now = self.clock.local(now);
         match wire::parse(frame) {
-            Ok(frame) => self.streams.iter_mut().for_each(|stream| stream.handle_frame(now, &frame)),
+            Ok(frame) => self
+                .streams
+                .iter_mut()
+                .for_each(|stream| stream.handle_frame(now, &frame)),
             Err(reject) => self.streams[0].handle_reject(reject),
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
         let now = self.clock.local(now);
-        self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.handle_timeout(now));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -108,7 +147,10 @@ impl Machine for Host {
                 buffer[..frame.len()].copy_from_slice(&frame);
                 frame.len()
             }
-            None => self.streams.iter_mut().find_map(|stream| stream.poll_transmit(now, buffer))?,
+            None => self
+                .streams
+                .iter_mut()
+                .find_map(|stream| stream.poll_transmit(now, buffer))?,
         };
         self.sent.count(&buffer[..length]);
         Some(length)
@@ -116,8 +158,15 @@ impl Machine for Host {
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let local = self.clock.local(now);
-        let deadline = self.streams.iter().filter_map(|stream| stream.poll_timeout(local)).min()?;
-        Some(Deadline { at: self.clock.global(deadline.at), ..deadline })
+        let deadline = self
+            .streams
+            .iter()
+            .filter_map(|stream| stream.poll_timeout(local))
+            .min()?;
+        Some(Deadline {
+            at: self.clock.global(deadline.at),
+            ..deadline
+        })
     }
 }
 
@@ -137,14 +186,20 @@ pub struct Seen {
 impl Seen {
     pub fn look(&mut self, now: Instant, stream: &Stream) {
         let count = |condition| u64::from(condition);
-        let named = |rank: Option<ethbcast_transport::wire::Rank>| rank.map_or(0, |rank| rank.index() as u64 + 1);
+        let named = |rank: Option<ethbcast_transport::wire::Rank>| {
+            rank.map_or(0, |rank| rank.index() as u64 + 1)
+        };
         self.turns += 1;
         self.urgent += count(stream.is_urgent());
         self.level += count(stream.is_level());
         self.settled += count(stream.is_settled());
         self.halfway += count(stream.sending().0);
         self.pausing += count(stream.is_pausing());
-        self.next += stream.cursors().iter().filter_map(|&(rank, _)| stream.turn_of(rank)).sum::<u64>();
+        self.next += stream
+            .cursors()
+            .iter()
+            .filter_map(|&(rank, _)| stream.turn_of(rank))
+            .sum::<u64>();
         self.held += named(stream.held_up_by());
         self.crowded += named(stream.blocked_by(now));
     }
@@ -164,11 +219,24 @@ impl Peaks {
     pub fn look(&mut self, stream: &Stream) {
         for flight in stream.flights() {
             self.in_flight = self.in_flight.max(flight.in_flight);
-            self.window = self.window.max(if flight.window == u64::MAX { 0 } else { flight.window });
+            self.window = self.window.max(if flight.window == u64::MAX {
+                0
+            } else {
+                flight.window
+            });
         }
-        let Memory { payload_bytes, slots_bytes, stamps_bytes, readers_bytes, repairs_bytes, stream_bytes, .. } =
-            stream.memory();
-        self.kept_bytes = self.kept_bytes.max(payload_bytes + slots_bytes + stamps_bytes);
+        let Memory {
+            payload_bytes,
+            slots_bytes,
+            stamps_bytes,
+            readers_bytes,
+            repairs_bytes,
+            stream_bytes,
+            ..
+        } = stream.memory();
+        self.kept_bytes = self
+            .kept_bytes
+            .max(payload_bytes + slots_bytes + stamps_bytes);
         self.readers_bytes = self.readers_bytes.max(readers_bytes);
         self.repairs_bytes = self.repairs_bytes.max(repairs_bytes);
         self.words_bytes = self.words_bytes.max(stream_bytes - size_of::<Stream>());
@@ -186,8 +254,14 @@ pub struct Role {
 impl Role {
     pub fn add(&mut self, host: &Host, peaks: &Peaks) {
         self.hosts += 1;
-        self.sent.iter_mut().zip(Sent::figures(&host.sent)).for_each(|(sum, one)| *sum += one);
-        self.stats = host.streams.iter().fold(self.stats, |sum, stream| sum + stream.stats());
+        self.sent
+            .iter_mut()
+            .zip(Sent::figures(&host.sent))
+            .for_each(|(sum, one)| *sum += one);
+        self.stats = host
+            .streams
+            .iter()
+            .fold(self.stats, |sum, stream| sum + stream.stats());
         let most = |a: usize, b: usize| a.max(b);
         self.peaks = Peaks {
             in_flight: self.peaks.in_flight.max(peaks.in_flight),
@@ -200,7 +274,12 @@ impl Role {
     }
 
     fn write(&self, name: &str, text: &mut String) {
-        let Role { hosts, sent, stats, peaks } = self;
+        let Role {
+            hosts,
+            sent,
+            stats,
+            peaks,
+        } = self;
         if *hosts == 0 {
             return;
         }
@@ -215,13 +294,21 @@ impl Role {
             stats.non_members,
             stats.malformed + stats.forged_acks,
         ];
-        let kept = [peaks.kept_bytes, peaks.readers_bytes, peaks.repairs_bytes, peaks.words_bytes];
+        let kept = [
+            peaks.kept_bytes,
+            peaks.readers_bytes,
+            peaks.repairs_bytes,
+            peaks.words_bytes,
+        ];
         write!(text, "{name:<6}{hosts:>3} |").expect("text");
-        sent.iter().for_each(|figure| write!(text, " {figure:>5}").expect("text"));
+        sent.iter()
+            .for_each(|figure| write!(text, " {figure:>5}").expect("text"));
         write!(text, " |").expect("text");
-        got.iter().for_each(|figure| write!(text, " {figure:>5}").expect("text"));
+        got.iter()
+            .for_each(|figure| write!(text, " {figure:>5}").expect("text"));
         write!(text, " | {:>4} {:>4} |", peaks.in_flight, peaks.window).expect("text");
-        kept.iter().for_each(|figure| write!(text, " {figure:>6}").expect("text"));
+        kept.iter()
+            .for_each(|figure| write!(text, " {figure:>6}").expect("text"));
         text.push('\n');
     }
 }
@@ -245,21 +332,50 @@ pub struct Price {
 
 impl Price {
     pub fn again(&self) -> u64 {
-        [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_resent).sum()
+        [&self.root, &self.relays, &self.leaves]
+            .iter()
+            .map(|role| role.stats.data_resent)
+            .sum()
     }
 
     pub fn new_frames(&self) -> u64 {
-        [&self.root, &self.relays, &self.leaves].iter().map(|role| role.stats.data_sent).sum()
+        [&self.root, &self.relays, &self.leaves]
+            .iter()
+            .map(|role| role.stats.data_sent)
+            .sum()
     }
 
     pub fn suspected(&self) -> u64 {
         let suspected = |role: &&Role| role.stats.forged_acks + role.stats.non_members;
-        [&self.root, &self.relays, &self.leaves].iter().map(suspected).sum()
+        [&self.root, &self.relays, &self.leaves]
+            .iter()
+            .map(suspected)
+            .sum()
     }
 
     pub fn text(&self, name: &str) -> String {
-        let Price { done, quiet, delays, frames, bytes, lost, orphans, seen, .. } = self;
-        let Seen { turns, urgent, level, settled, halfway, pausing, next, held, crowded } = seen;
+        let Price {
+            done,
+            quiet,
+            delays,
+            frames,
+            bytes,
+            lost,
+            orphans,
+            seen,
+            ..
+        } = self;
+        let Seen {
+            turns,
+            urgent,
+            level,
+            settled,
+            halfway,
+            pausing,
+            next,
+            held,
+            crowded,
+        } = seen;
         let mean_nanos = delays.0.as_nanos() as u64 / delays.1.max(1);
         let mut text = format!(
             "\n# {name}\ndone {} quiet {} mean {}.{} us, {frames} frames, {bytes} bytes, {lost} lost of the cast, \

@@ -80,15 +80,31 @@ fn every_broadcast_costs_what_was_accepted() {
     let accepted = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots/prices.txt");
     let (mut text, mut changed) = (HEADING.to_string(), 0);
     for scenario in groups.into_iter().flatten() {
-        let (name, clean, steady) = (scenario.name.clone(), scenario.clean, scenario.steps.is_empty());
+        let (name, clean, steady) = (
+            scenario.name.clone(),
+            scenario.clean,
+            scenario.steps.is_empty(),
+        );
         let new_frames = copies(&scenario) * scenario.case.frames;
         let price = world::play(scenario);
         if clean {
-            assert_eq!(price.again(), 0, "{name}: nothing was lost, and nothing is to be sent again");
+            assert_eq!(
+                price.again(),
+                0,
+                "{name}: nothing was lost, and nothing is to be sent again"
+            );
         }
         if steady {
-            assert_eq!(price.new_frames(), new_frames, "{name}: what is new is sent once");
-            assert_eq!(price.suspected(), 0, "{name}: everybody is known and says what is true");
+            assert_eq!(
+                price.new_frames(),
+                new_frames,
+                "{name}: what is new is sent once"
+            );
+            assert_eq!(
+                price.suspected(),
+                0,
+                "{name}: everybody is known and says what is true"
+            );
         }
         text += &price.text(&name);
         changed += u32::from(!begins_with(&accepted, &text));
@@ -121,20 +137,47 @@ use ViewChange::{Adopt, Drop, Parent};
 
 /// Applies a view at one host after the other, 300 us apart.
 fn view(scenario: Scenario, micros: u64, words: &[(usize, ViewChange)]) -> Scenario {
-    words.iter().enumerate().fold(scenario, |scenario, (place, &(host, word))| {
-        scenario.then(micros + 300 * place as u64, host, move |host, now| word.act(host, now))
-    })
+    words
+        .iter()
+        .enumerate()
+        .fold(scenario, |scenario, (place, &(host, word))| {
+            scenario.then(micros + 300 * place as u64, host, move |host, now| {
+                word.act(host, now)
+            })
+        })
 }
 
 fn deaths() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.03);
     let bridge = [(1, Adopt(3)), (1, Drop(2)), (3, Parent(1))];
     let two = [(1, Drop(2)), (1, Drop(3)), (1, Adopt(4)), (4, Parent(1))];
-    let level = [(0, Adopt(3)), (0, Adopt(4)), (0, Drop(1)), (3, Parent(0)), (4, Parent(0))];
+    let level = [
+        (0, Adopt(3)),
+        (0, Adopt(4)),
+        (0, Drop(1)),
+        (3, Parent(0)),
+        (4, Parent(0)),
+    ];
     vec![
-        view(lossy("host 2 dies", Path::Chain, 5, 300).crash(3_000, 2), 9_000, &bridge),
-        view(lossy("host 2 dies, strict", Path::Chain, 5, 200).by(Tuning::paper(), 64).crash(3_000, 2), 9_000, &bridge),
-        view(lossy("hosts 2 and 3 die", Path::Chain, 6, 300).crash(3_000, 2).crash(3_000, 3), 9_000, &two),
+        view(
+            lossy("host 2 dies", Path::Chain, 5, 300).crash(3_000, 2),
+            9_000,
+            &bridge,
+        ),
+        view(
+            lossy("host 2 dies, strict", Path::Chain, 5, 200)
+                .by(Tuning::paper(), 64)
+                .crash(3_000, 2),
+            9_000,
+            &bridge,
+        ),
+        view(
+            lossy("hosts 2 and 3 die", Path::Chain, 6, 300)
+                .crash(3_000, 2)
+                .crash(3_000, 3),
+            9_000,
+            &two,
+        ),
         view(
             lossy("hosts 2 and 3 die, strict", Path::Chain, 6, 300)
                 .by(Tuning::paper(), 64)
@@ -143,12 +186,36 @@ fn deaths() -> Vec<Scenario> {
             9_000,
             &two,
         ),
-        view(lossy("host 1 dies", Path::Tree(2), 7, 300).crash(3_000, 1), 9_000, &level),
-        view(lossy("host 1 dies", Path::AckTree(2), 7, 300).crash(3_000, 1), 9_000, &level),
-        view(lossy("host 3 dies", Path::AckTree(2), 7, 300).crash(3_000, 3), 9_000, &[(1, Drop(3))]),
-        view(lossy("host 1 dies, and nobody is left", Path::Cast, 2, 300).crash(3_000, 1), 9_000, &[(0, Drop(1))]),
-        view(lossy("host 3 dies", Path::Cast, 5, 300).crash(3_000, 3), 9_000, &[(0, Drop(3))]),
-        view(lossy("host 3 dies", Path::Flat, 5, 300).crash(3_000, 3), 9_000, &[(0, Drop(3))]),
+        view(
+            lossy("host 1 dies", Path::Tree(2), 7, 300).crash(3_000, 1),
+            9_000,
+            &level,
+        ),
+        view(
+            lossy("host 1 dies", Path::AckTree(2), 7, 300).crash(3_000, 1),
+            9_000,
+            &level,
+        ),
+        view(
+            lossy("host 3 dies", Path::AckTree(2), 7, 300).crash(3_000, 3),
+            9_000,
+            &[(1, Drop(3))],
+        ),
+        view(
+            lossy("host 1 dies, and nobody is left", Path::Cast, 2, 300).crash(3_000, 1),
+            9_000,
+            &[(0, Drop(1))],
+        ),
+        view(
+            lossy("host 3 dies", Path::Cast, 5, 300).crash(3_000, 3),
+            9_000,
+            &[(0, Drop(3))],
+        ),
+        view(
+            lossy("host 3 dies", Path::Flat, 5, 300).crash(3_000, 3),
+            9_000,
+            &[(0, Drop(3))],
+        ),
         view(
             lossy("the designated one dies", Path::TunedCast, 6, 150)
                 .by(Tuning::push_pull().with_push_frames(Some(4)), 64)
@@ -164,7 +231,9 @@ fn deaths() -> Vec<Scenario> {
             &[(0, Drop(1))],
         ),
         view(
-            lossy("host 2 dies, strict", Path::TunedCast, 5, 200).by(Tuning::paper(), 64).crash(3_000, 2),
+            lossy("host 2 dies, strict", Path::TunedCast, 5, 200)
+                .by(Tuning::paper(), 64)
+                .crash(3_000, 2),
             9_000,
             &[(0, Drop(2))],
         ),
@@ -175,7 +244,11 @@ fn moves() -> Vec<Scenario> {
     let lossy = |name: &str, path, hosts, frames| scenario(name, path, hosts, frames).loss(0.02);
     let hop = [(0, Adopt(2)), (2, Parent(0)), (1, Drop(2))];
     let away = |scenario: Scenario, host| {
-        let scenario = view(scenario.faults(cut_off(host, 2_000..14_000)), 4_000, &[(0, Drop(host))]);
+        let scenario = view(
+            scenario.faults(cut_off(host, 2_000..14_000)),
+            4_000,
+            &[(0, Drop(host))],
+        );
         view(scenario, 14_000, &[(0, Adopt(host))])
     };
     let late = |scenario: Scenario, host: usize, first| {
@@ -185,8 +258,21 @@ fn moves() -> Vec<Scenario> {
         scenario
     };
     vec![
-        view(lossy("host 2 moves to the root", Path::Chain, 4, 300), 4_000, &hop),
-        view(scenario("host 2 moves to the root, nothing lost", Path::Chain, 4, 300), 4_000, &hop),
+        view(
+            lossy("host 2 moves to the root", Path::Chain, 4, 300),
+            4_000,
+            &hop,
+        ),
+        view(
+            scenario(
+                "host 2 moves to the root, nothing lost",
+                Path::Chain,
+                4,
+                300,
+            ),
+            4_000,
+            &hop,
+        ),
         view(
             lossy("host 3 moves from 1 to 2", Path::AckTree(2), 7, 300),
             4_000,
@@ -202,23 +288,48 @@ fn moves() -> Vec<Scenario> {
             &[(1, Adopt(3)), (3, Parent(1)), (2, Drop(3))],
         ),
         view(
-            scenario("host 3 moves from 1 to 2, which is behind it", Path::Tree(2), 7, 300)
-                .cable(2, 100, 1_500)
-                .faults(lose_new(|host, frame| host == 2 && frame % 8 == 2)),
+            scenario(
+                "host 3 moves from 1 to 2, which is behind it",
+                Path::Tree(2),
+                7,
+                300,
+            )
+            .cable(2, 100, 1_500)
+            .faults(lose_new(|host, frame| host == 2 && frame % 8 == 2)),
             4_000,
             &[(2, Adopt(3)), (3, Parent(2)), (1, Drop(3))],
         ),
-        away(scenario("host 2 is away from 2 to 14 ms", Path::Cast, 5, 900), 2),
-        away(scenario("host 2 is away from 2 to 14 ms", Path::Flat, 4, 900), 2),
-        away(scenario("host 2 is away, strict", Path::Flat, 4, 500).by(Tuning::paper(), 64), 2),
-        away(scenario("host 2 is away, strict", Path::TunedCast, 5, 500).by(Tuning::paper(), 64), 2),
+        away(
+            scenario("host 2 is away from 2 to 14 ms", Path::Cast, 5, 900),
+            2,
+        ),
+        away(
+            scenario("host 2 is away from 2 to 14 ms", Path::Flat, 4, 900),
+            2,
+        ),
+        away(
+            scenario("host 2 is away, strict", Path::Flat, 4, 500).by(Tuning::paper(), 64),
+            2,
+        ),
+        away(
+            scenario("host 2 is away, strict", Path::TunedCast, 5, 500).by(Tuning::paper(), 64),
+            2,
+        ),
         away(
             scenario("host 1 is away, push-pull", Path::TunedCast, 5, 400)
                 .by(Tuning::push_pull().with_push_frames(Some(3)), 64),
             1,
         ),
-        late(lossy("host 3 joins late, from frame 20 on", Path::Flat, 4, 300), 3, 20),
-        late(lossy("host 3 joins late, from frame 20 on", Path::Cast, 4, 300), 3, 20),
+        late(
+            lossy("host 3 joins late, from frame 20 on", Path::Flat, 4, 300),
+            3,
+            20,
+        ),
+        late(
+            lossy("host 3 joins late, from frame 20 on", Path::Cast, 4, 300),
+            3,
+            20,
+        ),
         scenario("another view's number, the end known", Path::Cast, 4, 120)
             .then(0, 1, |host, _| host.streams[0].expect_last(119))
             .then(900, 0, |host, _| host.streams[0].set_epoch(3))
@@ -230,12 +341,39 @@ fn moves() -> Vec<Scenario> {
 fn reroutes() -> Vec<Scenario> {
     vec![
         rerouted(scenario("goes on as a chain", Path::Cast, 5, 300), 4),
-        rerouted(scenario("goes on as a chain, 5 % lost", Path::Cast, 5, 300).loss(0.05), 1),
-        rerouted(scenario("goes on as a chain, strict", Path::TunedCast, 5, 200).by(Tuning::paper(), 64), 1),
-        rerouted(scenario("goes on as a chain, 5 % lost", Path::AckTree(2), 5, 300).loss(0.05), 1),
-        alone(scenario("host 2 is served alone", Path::Cast, 4, 400), 2, 40),
-        alone(scenario("host 2 is served alone, 3 % lost", Path::Flat, 4, 400).loss(0.03), 2, 10),
-        alone(scenario("host 3 is served alone, too far on", Path::TunedCast, 4, 300).loss(0.01), 3, 90),
+        rerouted(
+            scenario("goes on as a chain, 5 % lost", Path::Cast, 5, 300).loss(0.05),
+            1,
+        ),
+        rerouted(
+            scenario("goes on as a chain, strict", Path::TunedCast, 5, 200).by(Tuning::paper(), 64),
+            1,
+        ),
+        rerouted(
+            scenario("goes on as a chain, 5 % lost", Path::AckTree(2), 5, 300).loss(0.05),
+            1,
+        ),
+        alone(
+            scenario("host 2 is served alone", Path::Cast, 4, 400),
+            2,
+            40,
+        ),
+        alone(
+            scenario("host 2 is served alone, 3 % lost", Path::Flat, 4, 400).loss(0.03),
+            2,
+            10,
+        ),
+        alone(
+            scenario(
+                "host 3 is served alone, too far on",
+                Path::TunedCast,
+                4,
+                300,
+            )
+            .loss(0.01),
+            3,
+            90,
+        ),
     ]
 }
 
@@ -262,7 +400,11 @@ fn rerouted(scenario: Scenario, segment_frames: u64) -> Scenario {
 /// host learns of it 2 ms later.
 fn alone(scenario: Scenario, host: usize, first: u64) -> Scenario {
     scenario
-        .then(3_000, 0, move |root, now| root.streams[0].remove_reader(now, Rank(host as u16)))
+        .then(3_000, 0, move |root, now| {
+            root.streams[0].remove_reader(now, Rank(host as u16))
+        })
         .then(4_000, 0, move |root, _| serve_alone(root, host, first))
-        .then(5_000, host, move |host, now| host.streams[0].set_number(now, CATCH_UP))
+        .then(5_000, host, move |host, now| {
+            host.streams[0].set_number(now, CATCH_UP)
+        })
 }

@@ -1,12 +1,12 @@
-//! One scenario of the tests of cost in frames: its hosts, faults and events. Runs it, checks every receiver's bytes
-//! and counts every frame.
+//! One scenario of the tests of cost in frames: its hosts, faults and events. Runs it, checks every
+//! receiver's bytes and counts every frame.
 
 use crate::case::{Case, PAYLOAD_BYTES, Path, payload};
 use crate::gaps::Gaps;
 use crate::host::{Clock, Host, Peaks, Price, Role, Seen};
 use ethbcast_transport::sim::{
-    Cable, Delivery, Fate, Faults, HostSettings, Network, NoFaults, Outcome, QueueLimit, RandomFaults, Simulation,
-    SwitchSettings,
+    Cable, Delivery, Fate, Faults, HostSettings, Network, NoFaults, Outcome, QueueLimit,
+    RandomFaults, Simulation, SwitchSettings,
 };
 use ethbcast_transport::stream::{Ending, Stream};
 use ethbcast_transport::wire::{Flags, Frame, Kind, group_mac, parse};
@@ -42,7 +42,9 @@ impl World<'_> {
             steps,
             pushed: 0,
             pushed_at: Vec::new(),
-            taken: (0..hosts).map(|host| scenario.begin_at.get(&host).copied().unwrap_or(0)).collect(),
+            taken: (0..hosts)
+                .map(|host| scenario.begin_at.get(&host).copied().unwrap_or(0))
+                .collect(),
             rested: vec![Instant::START; hosts],
             done: Instant::START,
             delays: (Duration::ZERO, 0),
@@ -59,13 +61,27 @@ impl World<'_> {
         while let Some(at) = self.steps.iter().position(due) {
             (self.steps.remove(at).act)(machine, local);
         }
-        let step = self.steps.iter().find(|step| step.host == host).map(|step| step.at);
+        let step = self
+            .steps
+            .iter()
+            .find(|step| step.host == host)
+            .map(|step| step.at);
         for stream in &machine.streams {
-            stream.audit().unwrap_or_else(|why| panic!("{name}: host {host}: {why}"));
+            stream
+                .audit()
+                .unwrap_or_else(|why| panic!("{name}: host {host}: {why}"));
         }
-        let orphans = machine.streams.iter_mut().flat_map(Stream::take_orphans).collect();
+        let orphans = machine
+            .streams
+            .iter_mut()
+            .flat_map(Stream::take_orphans)
+            .collect();
         self.gaps.report(orphans);
-        let wakes = if host == 0 { self.send(machine, now) } else { self.take(host, machine, now) };
+        let wakes = if host == 0 {
+            self.send(machine, now)
+        } else {
+            self.take(host, machine, now)
+        };
         for stream in &machine.streams {
             self.seen.look(local, stream);
             self.peaks[host].look(stream);
@@ -76,36 +92,64 @@ impl World<'_> {
     fn send(&mut self, root: &mut Host, now: Instant) -> Option<Instant> {
         let Scenario { case, every, .. } = self.scenario;
         let begun = now.since(self.scenario.begins).as_nanos() as u64;
-        let end = if every.is_zero() { case.frames } else { begun / every.as_nanos() as u64 + 1 };
+        let end = if every.is_zero() {
+            case.frames
+        } else {
+            begun / every.as_nanos() as u64 + 1
+        };
         case.push(&mut root.streams[0], &mut self.pushed, end);
         self.pushed_at.resize(self.pushed as usize, now);
         for stream in &mut root.streams[1..] {
             let head = |stream: &Stream| stream.feed().head();
-            while head(stream) < self.pushed && stream.push(&payload(head(stream)), case.ending(head(stream))) {}
+            while head(stream) < self.pushed
+                && stream.push(&payload(head(stream)), case.ending(head(stream)))
+            {}
         }
         let local = root.clock.local(now);
         self.gaps.fill(now, |child, sequence| {
-            root.write_again(local, child, (sequence, &payload(sequence)), case.ending(sequence));
+            root.write_again(
+                local,
+                child,
+                (sequence, &payload(sequence)),
+                case.ending(sequence),
+            );
         });
         let next = self.scenario.begins + *every * self.pushed as u32;
         let pushes = (self.pushed < case.frames && !every.is_zero() && next > now).then_some(next);
-        let missing = (1..case.hosts).any(|host| self.taken[host] < case.frames && !self.is_excused(host));
-        pushes.into_iter().chain((!self.scenario.steps.is_empty() && missing).then_some(now + TURN)).min()
+        let missing =
+            (1..case.hosts).any(|host| self.taken[host] < case.frames && !self.is_excused(host));
+        pushes
+            .into_iter()
+            .chain((!self.scenario.steps.is_empty() && missing).then_some(now + TURN))
+            .min()
     }
 
     fn take(&mut self, host: usize, machine: &mut Host, now: Instant) -> Option<Instant> {
         let Scenario { case, name, .. } = self.scenario;
         let (stream, local) = (&mut machine.streams[0], machine.clock.local(now));
-        let last_takes = case.last_takes.filter(|_| host + 1 == case.hosts).map(|rest| (1, rest));
+        let last_takes = case
+            .last_takes
+            .filter(|_| host + 1 == case.hosts)
+            .map(|rest| (1, rest));
         let rests = self.scenario.rests.get(&host).copied().or(last_takes);
         let lazy = stream.backlog_frames() < case.lazy_frames && !stream.feed().is_complete();
         if now >= self.rested[host] && !lazy {
             for _ in 0..rests.map_or(u64::MAX, |(most, _)| most) {
-                let Some((bytes, ending)) = stream.peek() else { break };
+                let Some((bytes, ending)) = stream.peek() else {
+                    break;
+                };
                 let sequence = self.taken[host];
-                assert_eq!(bytes, payload(sequence), "{name}: host {host}, frame {sequence}");
+                assert_eq!(
+                    bytes,
+                    payload(sequence),
+                    "{name}: host {host}, frame {sequence}"
+                );
                 let is_last = ending == Ending::Stream;
-                assert_eq!(is_last, sequence + 1 == case.frames, "{name}: host {host}, frame {sequence}");
+                assert_eq!(
+                    is_last,
+                    sequence + 1 == case.frames,
+                    "{name}: host {host}, frame {sequence}"
+                );
                 stream.consume(local);
                 self.taken[host] += 1;
                 self.delays.0 += now.since(self.pushed_at[sequence as usize]);
@@ -132,25 +176,40 @@ fn machines(scenario: &Scenario) -> Vec<Host> {
         if let Some(&first) = scenario.begin_at.get(&host) {
             stream.begin_at(first);
         }
-        Host::new(stream, scenario.clocks.get(&host).copied().unwrap_or_default())
+        Host::new(
+            stream,
+            scenario.clocks.get(&host).copied().unwrap_or_default(),
+        )
     };
     (0..scenario.case.hosts).map(host).collect()
 }
 
 pub fn play(mut scenario: Scenario) -> Price {
-    let never = Box::new(|_: &ethbcast_transport::sim::Delivery<'_>| unreachable!("the simulation has the hazard"));
+    let never = Box::new(|_: &ethbcast_transport::sim::Delivery<'_>| {
+        unreachable!("the simulation has the hazard")
+    });
     let hazard = std::mem::replace(&mut scenario.hazard, never);
     let hosts = scenario.case.hosts;
     let mut network = Network::new();
-    let switch = network.add_switch(SwitchSettings { port_queue: scenario.port_queue, ..SwitchSettings::default() });
+    let switch = network.add_switch(SwitchSettings {
+        port_queue: scenario.port_queue,
+        ..SwitchSettings::default()
+    });
     for host in 0..hosts {
-        let cable = scenario.cables.get(&host).copied().unwrap_or(Cable::new(CABLE.0, CABLE.1));
+        let cable = scenario
+            .cables
+            .get(&host)
+            .copied()
+            .unwrap_or(Cable::new(CABLE.0, CABLE.1));
         network.add_host(switch, cable, scenario.settings.clone());
     }
     let mut simulation = Simulation::new(&network, machines(&scenario), hazard);
     simulation.begin_at(scenario.begins);
     simulation.set_event_limit(400_000);
-    scenario.crashes.iter().for_each(|&(host, at)| simulation.crash(host, at));
+    scenario
+        .crashes
+        .iter()
+        .for_each(|&(host, at)| simulation.crash(host, at));
     scenario.pauses.iter().for_each(|&(host, from, to)| {
         simulation.pause(host, from);
         simulation.resume(host, to);
@@ -159,13 +218,24 @@ pub fn play(mut scenario: Scenario) -> Price {
     let until = scenario.begins + Duration::from_secs(60);
     let outcome = simulation.run(until, |host, machine, now| world.turn(host, machine, now));
     let (name, taken) = (&scenario.name, &world.taken);
-    let Outcome::Quiet { at } = outcome else { panic!("{name}: {outcome:?}, taken {taken:?}") };
-    for (host, &taken) in taken.iter().enumerate().skip(1).filter(|&(host, _)| !world.is_excused(host)) {
-        assert_eq!(taken, scenario.case.frames, "{name}: host {host} has not everything");
+    let Outcome::Quiet { at } = outcome else {
+        panic!("{name}: {outcome:?}, taken {taken:?}")
+    };
+    for (host, &taken) in taken
+        .iter()
+        .enumerate()
+        .skip(1)
+        .filter(|&(host, _)| !world.is_excused(host))
+    {
+        assert_eq!(
+            taken, scenario.case.frames,
+            "{name}: host {host} has not everything"
+        );
     }
     let (mut root, mut relays, mut leaves) = (Role::default(), Role::default(), Role::default());
     for (host, machine) in simulation.machines().iter().enumerate() {
-        let has_children = (1..hosts).any(|child| child != host && scenario.case.parent(child) == host);
+        let has_children =
+            (1..hosts).any(|child| child != host && scenario.case.parent(child) == host);
         let role = match host {
             0 => &mut root,
             _ if has_children => &mut relays,
@@ -174,7 +244,11 @@ pub fn play(mut scenario: Scenario) -> Price {
         role.add(machine, &world.peaks[host]);
     }
     let stats = simulation.stats();
-    let lost = simulation.machines()[0].streams[0].lost().iter().map(|&(_, lost)| lost).sum();
+    let lost = simulation.machines()[0].streams[0]
+        .lost()
+        .iter()
+        .map(|&(_, lost)| lost)
+        .sum();
     Price {
         done: world.done.since(scenario.begins),
         quiet: at.since(scenario.begins),
@@ -191,9 +265,18 @@ pub fn play(mut scenario: Scenario) -> Price {
 }
 
 pub fn serve_alone(root: &mut Host, host: usize, first: u64) {
-    let identity = ethbcast_transport::wire::Identity { stream: CATCH_UP, ..crate::case::identity(0) };
+    let identity = ethbcast_transport::wire::Identity {
+        stream: CATCH_UP,
+        ..crate::case::identity(0)
+    };
     let tuning = ethbcast_transport::Tuning::default().with_feed_frames(64);
-    root.streams.push(Stream::origin_at(identity, PAYLOAD_BYTES, first, crate::case::peer(host), tuning));
+    root.streams.push(Stream::origin_at(
+        identity,
+        PAYLOAD_BYTES,
+        first,
+        crate::case::peer(host),
+        tuning,
+    ));
 }
 
 pub const CATCH_UP: ethbcast_transport::wire::StreamId = ethbcast_transport::wire::StreamId(0x4001);
@@ -237,10 +320,21 @@ pub fn us(micros: u64) -> Instant {
 
 pub fn scenario(name: &str, path: Path, hosts: usize, frames: u64) -> Scenario {
     let tuning = Tuning::default().with_feed_frames(64);
-    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
+    let settings = HostSettings {
+        groups: vec![group_mac("test")],
+        ..HostSettings::default()
+    };
     Scenario {
         name: format!("{path:?} of {hosts}, {frames} frames: {name}"),
-        case: Case { path, hosts, frames, tuning, lazy_frames: 0, last_takes: None, message_frames: 0 },
+        case: Case {
+            path,
+            hosts,
+            frames,
+            tuning,
+            lazy_frames: 0,
+            last_takes: None,
+            message_frames: 0,
+        },
         hazard: hazard(NoFaults),
         clean: true,
         steps: Vec::new(),
@@ -265,7 +359,11 @@ fn hazard(mut faults: impl Faults + 'static) -> Hazard {
 
 impl Scenario {
     pub fn faults(self, faults: impl Faults + 'static) -> Scenario {
-        Scenario { hazard: hazard(faults), clean: false, ..self }
+        Scenario {
+            hazard: hazard(faults),
+            clean: false,
+            ..self
+        }
     }
 
     pub fn loss(self, part: f64) -> Scenario {
@@ -287,9 +385,18 @@ impl Scenario {
         self
     }
 
-    pub fn then(mut self, micros: u64, host: usize, act: impl Fn(&mut Host, Instant) + 'static) -> Scenario {
+    pub fn then(
+        mut self,
+        micros: u64,
+        host: usize,
+        act: impl Fn(&mut Host, Instant) + 'static,
+    ) -> Scenario {
         self.clean = false;
-        self.steps.push(Step { at: us(micros), host, act: Box::new(act) });
+        self.steps.push(Step {
+            at: us(micros),
+            host,
+            act: Box::new(act),
+        });
         self
     }
 
@@ -311,17 +418,27 @@ impl Scenario {
     }
 
     pub fn rests(mut self, host: usize, frames: u64, micros: u64) -> Scenario {
-        self.rests.insert(host, (frames, Duration::from_micros(micros)));
+        self.rests
+            .insert(host, (frames, Duration::from_micros(micros)));
         self
     }
 
     pub fn cable(mut self, host: usize, mbits: u64, micros: u64) -> Scenario {
-        self.cables.insert(host, Cable::new(mbits * 1_000_000, Duration::from_micros(micros)));
+        self.cables.insert(
+            host,
+            Cable::new(mbits * 1_000_000, Duration::from_micros(micros)),
+        );
         self
     }
 
     pub fn clock(mut self, host: usize, ahead_ms: u64, faster_ppm: i64) -> Scenario {
-        self.clocks.insert(host, Clock { ahead_nanos: ahead_ms * 1_000_000, faster_ppm });
+        self.clocks.insert(
+            host,
+            Clock {
+                ahead_nanos: ahead_ms * 1_000_000,
+                faster_ppm,
+            },
+        );
         self
     }
 }
@@ -346,15 +463,21 @@ pub fn both(
     }
 }
 
-pub fn lose_new(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
+pub fn lose_new(
+    condition: impl Fn(usize, u64) -> bool + 'static,
+) -> impl FnMut(&Delivery<'_>) -> Fate {
     let new = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
         let Frame { header, .. } = frame;
-        header.kind == Kind::DATA && !header.flags.has(Flags::RESENT) && condition(delivery.to, header.sequence)
+        header.kind == Kind::DATA
+            && !header.flags.has(Flags::RESENT)
+            && condition(delivery.to, header.sequence)
     };
     when(new, Fate::Drop)
 }
 
-pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMut(&Delivery<'_>) -> Fate {
+pub fn lose_twice(
+    condition: impl Fn(usize, u64) -> bool + 'static,
+) -> impl FnMut(&Delivery<'_>) -> Fate {
     let mut again = BTreeSet::new();
     let lost = move |delivery: &Delivery<'_>, frame: &Frame<'_>| {
         let (header, to) = (&frame.header, delivery.to);
@@ -366,13 +489,17 @@ pub fn lose_twice(condition: impl Fn(usize, u64) -> bool + 'static) -> impl FnMu
 
 pub fn cut_off(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
     let hit = move |delivery: &Delivery<'_>, _: &Frame<'_>| {
-        (delivery.to == host || delivery.from == Some(host)) && micros.contains(&delivery.at.as_micros())
+        (delivery.to == host || delivery.from == Some(host))
+            && micros.contains(&delivery.at.as_micros())
     };
     when(hit, Fate::Drop)
 }
 
 pub fn deaf(host: usize, micros: Range<u64>) -> impl FnMut(&Delivery<'_>) -> Fate {
-    when(move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()), Fate::Drop)
+    when(
+        move |delivery, _| delivery.to == host && micros.contains(&delivery.at.as_micros()),
+        Fate::Drop,
+    )
 }
 
 pub fn lose_each(nth: u64, kind: Kind) -> impl FnMut(&Delivery<'_>) -> Fate {

@@ -2,8 +2,12 @@
 //! on.
 
 use crate::common::peer;
-use crate::hosts::{Host, MAIN, PAYLOAD_BYTES, at, ending, hosts, identity, network, take_exact, tree};
-use ethbcast_transport::sim::{Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation};
+use crate::hosts::{
+    Host, MAIN, PAYLOAD_BYTES, at, ending, hosts, identity, network, take_exact, tree,
+};
+use ethbcast_transport::sim::{
+    Delivery, Fate, Faults, HostSettings, Random, RandomFaults, Simulation,
+};
 use ethbcast_transport::stream::Stream;
 use ethbcast_transport::wire::{StreamId, group_mac};
 use ethbcast_transport::{Instant, Tuning};
@@ -65,25 +69,40 @@ impl ServedAloneWorld {
     fn machines(&self) -> Vec<Host> {
         match self.cast {
             true => {
-                let tuning = |host: usize| self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1));
-                hosts(self.hosts, tuning, |_| 0).into_iter().map(|lone| Host::new(lone.part)).collect()
+                let tuning =
+                    |host: usize| self.tuning.for_cast(self.hosts - 1, host.saturating_sub(1));
+                hosts(self.hosts, tuning, |_| 0)
+                    .into_iter()
+                    .map(|lone| Host::new(lone.part))
+                    .collect()
             }
             false => tree(self.hosts, &self.tuning, |host| host - 1),
         }
     }
 
     fn faults(&self, seed: u64) -> impl Faults {
-        let mut random = RandomFaults::new(seed).loss(self.loss).reorder(0.02, Duration::from_micros(400));
+        let mut random = RandomFaults::new(seed)
+            .loss(self.loss)
+            .reorder(0.02, Duration::from_micros(400));
         let (deaf, outage) = (self.deaf, self.from..self.until);
         move |delivery: &Delivery<'_>| {
             let cut = delivery.to == deaf || delivery.from == Some(deaf);
-            if cut && outage.contains(&delivery.at) { Fate::Drop } else { random.fate(delivery) }
+            if cut && outage.contains(&delivery.at) {
+                Fate::Drop
+            } else {
+                random.fate(delivery)
+            }
         }
     }
 
     fn demote(&self, now: Instant, host: usize, stream: &mut Stream) {
         let next = self.deaf + 1;
-        let reads = |stream: &Stream| stream.cursors().iter().any(|(rank, _)| rank.index() == self.deaf);
+        let reads = |stream: &Stream| {
+            stream
+                .cursors()
+                .iter()
+                .any(|(rank, _)| rank.index() == self.deaf)
+        };
         if !self.cast && host + 1 == self.deaf && next < self.hosts {
             stream.graft_child(now, peer(next));
         }
@@ -119,19 +138,35 @@ fn push(stream: &mut Stream, frames: u64) {
 fn play(seed: u64) {
     let mut random = Random::new(seed);
     let world = ServedAloneWorld::draw(&mut random);
-    let ServedAloneWorld { hosts, frames, deaf, .. } = world;
+    let ServedAloneWorld {
+        hosts,
+        frames,
+        deaf,
+        ..
+    } = world;
     let replay = format!(
         "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams alone \
          ({hosts} hosts, {frames} frames, {deaf} of a cast: {}, loss {})",
         world.cast, world.loss
     );
-    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-    let mut simulation = Simulation::new(&network(hosts, &settings), world.machines(), world.faults(seed));
+    let settings = HostSettings {
+        groups: vec![group_mac("test")],
+        ..HostSettings::default()
+    };
+    let mut simulation = Simulation::new(
+        &network(hosts, &settings),
+        world.machines(),
+        world.faults(seed),
+    );
     simulation.set_event_limit(3_000_000);
     let (mut taken, mut stands_at, mut learned) = (vec![0; hosts], 0, false);
     let mut settled = vec![false; hosts];
     let outcome = simulation.run(at(60_000), |host, machine, now| {
-        machine.streams.iter().for_each(|stream| stream.audit().unwrap_or_else(|why| panic!("{replay}: {why}")));
+        machine.streams.iter().for_each(|stream| {
+            stream
+                .audit()
+                .unwrap_or_else(|why| panic!("{replay}: {why}"))
+        });
         if now >= world.demoted_at && !std::mem::replace(&mut settled[host], true) && host != deaf {
             world.demote(now, host, &mut machine.streams[0]);
         }
@@ -141,10 +176,14 @@ fn play(seed: u64) {
             if now >= world.served && machine.streams.len() == 1 {
                 world.serve_alone(stands_at, machine);
             }
-            machine.streams.iter_mut().for_each(|stream| push(stream, frames));
+            machine
+                .streams
+                .iter_mut()
+                .for_each(|stream| push(stream, frames));
             let orphans = machine.streams.last_mut().expect("a stream").take_orphans();
             for orphan in orphans {
-                (orphan.from..orphan.to).for_each(|sequence| machine.write_again(now, deaf, sequence, frames));
+                (orphan.from..orphan.to)
+                    .for_each(|sequence| machine.write_again(now, deaf, sequence, frames));
             }
             return wakes.into_iter().min();
         }
@@ -154,7 +193,11 @@ fn play(seed: u64) {
                 stream.set_number(now, CATCH_UP);
                 stream.set_parent(peer(0));
             }
-            stands_at = if now < world.served { stream.feed().head() } else { stands_at };
+            stands_at = if now < world.served {
+                stream.feed().head()
+            } else {
+                stands_at
+            };
         }
         taken[host] = take_exact(stream, now, taken[host], &replay);
         wakes.into_iter().min()
@@ -167,9 +210,15 @@ fn play(seed: u64) {
     assert!(root.streams.iter().all(everywhere), "{replay}: {cursors:?}");
     let alone = root.streams[1].stats();
     if std::env::var_os("ETHBCAST_SHOW").is_some() {
-        println!("{seed}: {} from {stands_at} of {frames} {alone:?} at {outcome:?}", world.cast);
+        println!(
+            "{seed}: {} from {stands_at} of {frames} {alone:?} at {outcome:?}",
+            world.cast
+        );
     }
-    assert!(alone.data_sent <= frames - stands_at.min(frames) + world.further.max(64), "{replay}: {alone:?}");
+    assert!(
+        alone.data_sent <= frames - stands_at.min(frames) + world.further.max(64),
+        "{replay}: {alone:?}"
+    );
 }
 
 #[test]

@@ -1,19 +1,26 @@
-//! Tests of one stream at one host, frame by frame. They cover details that simulations of many hosts do not reveal,
-//! and runs of consecutive frames that an application reads.
+//! Tests of one stream at one host, frame by frame. They cover details that simulations of many
+//! hosts do not reveal, and runs of consecutive frames that an application reads.
 
 use crate::common::key::{self, parse};
 use crate::common::{identity, peer};
 use crate::hosts::at;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::{Ending, Outlet, Run, Stream};
-use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, Rank, group_mac};
+use ethbcast_transport::wire::{
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, MacAddr, Rank, group_mac,
+};
 use ethbcast_transport::{Instant, Part, Tuning};
 use std::time::Duration;
 
 pub const PAYLOAD: [u8; 100] = [5; 100];
 
 pub fn origin(outlet: &Outlet, frames: usize) -> Stream {
-    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), outlet, Tuning::default().with_feed_frames(64));
+    let mut stream = Stream::origin(
+        identity(0),
+        PAYLOAD.len(),
+        outlet,
+        Tuning::default().with_feed_frames(64),
+    );
     (0..frames).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     stream
 }
@@ -25,23 +32,53 @@ fn two_lanes() -> Outlet {
 pub fn next(stream: &mut Stream, now: Instant) -> Option<(Header, MacAddr)> {
     let mut buffer = [0; 2000];
     let length = stream.poll_transmit(now, &mut buffer)?;
-    let to = MacAddr::new(buffer[0], buffer[1], buffer[2], buffer[3], buffer[4], buffer[5]);
-    Some((parse(&buffer[..length]).expect("a stream writes frames").header, to))
+    let to = MacAddr::new(
+        buffer[0], buffer[1], buffer[2], buffer[3], buffer[4], buffer[5],
+    );
+    Some((
+        parse(&buffer[..length])
+            .expect("a stream writes frames")
+            .header,
+        to,
+    ))
 }
 
 pub fn notify(stream: &mut Stream, now: Instant, from: usize, header: Header, body: &[u8]) {
     let ether_type = EtherType::DEFAULT;
-    let link = EthernetHeader { source: host_mac(from), destination: host_mac(0), ether_type };
-    stream.handle_frame(now, &parse(&key::sealed(link, &header, body)).expect("it is one"));
+    let link = EthernetHeader {
+        source: host_mac(from),
+        destination: host_mac(0),
+        ether_type,
+    };
+    stream.handle_frame(
+        now,
+        &parse(&key::sealed(link, &header, body)).expect("it is one"),
+    );
 }
 
 /// Acknowledges everything below `cursor`, and beyond it the frames in the bits of `beyond`.
-pub fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, echo: u32, beyond: u8) {
+pub fn acknowledge(
+    stream: &mut Stream,
+    now: Instant,
+    from: usize,
+    cursor: u64,
+    echo: u32,
+    beyond: u8,
+) {
     let mut body = [0; AckBody::BYTES + 1];
-    let ack = AckBody { limit: cursor + 64, below: cursor, consumed: cursor, held_us: 0 };
+    let ack = AckBody {
+        limit: cursor + 64,
+        below: cursor,
+        consumed: cursor,
+        held_us: 0,
+    };
     let length = ack.write(cursor, &mut body, 1);
     body[AckBody::BYTES] = beyond;
-    let header = Header { sequence: cursor, stamp: echo, ..identity(from).header(Kind::ACK) };
+    let header = Header {
+        sequence: cursor,
+        stamp: echo,
+        ..identity(from).header(Kind::ACK)
+    };
     notify(stream, now, from, header, &body[..length]);
 }
 
@@ -49,7 +86,10 @@ pub fn acknowledge(stream: &mut Stream, now: Instant, from: usize, cursor: u64, 
 fn frames_carry_the_number_of_the_view() {
     let mut stream = origin(&two_lanes(), 1);
     stream.set_epoch(9);
-    assert_eq!(next(&mut stream, at(1)).map(|(header, _)| header.epoch), Some(9));
+    assert_eq!(
+        next(&mut stream, at(1)).map(|(header, _)| header.epoch),
+        Some(9)
+    );
 }
 
 #[test]
@@ -68,7 +108,11 @@ fn children_take_turns_and_the_stream_knows_how_far_the_last_of_them_is() {
 fn a_child_whose_turn_has_not_come_is_distinguished_from_one_that_owes_a_reply() {
     let mut stream = origin(&two_lanes(), 3);
     let turns = |stream: &Stream| [1, 2, 3].map(|rank| stream.turn_of(Rank(rank)));
-    assert_eq!(turns(&stream), [Some(0), Some(0), None], "the third is no child");
+    assert_eq!(
+        turns(&stream),
+        [Some(0), Some(0), None],
+        "the third is no child"
+    );
     assert!(next(&mut stream, at(1)).is_some());
     assert_eq!(turns(&stream), [None, Some(0), None]);
     acknowledge(&mut stream, at(2), 1, 1, 0, 0);
@@ -85,34 +129,65 @@ fn received_frames_are_counted_by_sender() {
     acknowledge(&mut stream, at(2), 2, 1, 0, 0);
     acknowledge(&mut stream, at(2), 3, 1, 0, 0);
     let stats = stream.stats();
-    assert_eq!((stats.acks_received, stats.non_members, stats.forged_acks), (2, 1, 0));
+    assert_eq!(
+        (stats.acks_received, stats.non_members, stats.forged_acks),
+        (2, 1, 0)
+    );
     acknowledge(&mut stream, at(2), 1, 9, 0, 0);
     assert_eq!(stream.stats().forged_acks, 1);
     notify(&mut stream, at(2), 1, identity(1).header(Kind::ACK), &[]);
     assert_eq!(stream.stats().malformed, 1);
     let mut receiver = receiver();
-    let heartbeat = |from: usize| Header { stamp: 5, ..identity(from).header(Kind::HEARTBEAT) };
-    [0, 1, 1].into_iter().for_each(|from| notify(&mut receiver, at(1), from, heartbeat(from), &[]));
-    assert_eq!((receiver.stats().heartbeats_received, receiver.stats().non_members), (1, 2));
+    let heartbeat = |from: usize| Header {
+        stamp: 5,
+        ..identity(from).header(Kind::HEARTBEAT)
+    };
+    [0, 1, 1]
+        .into_iter()
+        .for_each(|from| notify(&mut receiver, at(1), from, heartbeat(from), &[]));
+    assert_eq!(
+        (
+            receiver.stats().heartbeats_received,
+            receiver.stats().non_members
+        ),
+        (1, 2)
+    );
 }
 
 fn receiver() -> Stream {
     let tuning = Tuning::default().with_feed_frames(64);
-    Stream::receiver(identity(2), PAYLOAD.len(), peer(0), &Outlet::Lanes(Vec::new()), tuning)
+    Stream::receiver(
+        identity(2),
+        PAYLOAD.len(),
+        peer(0),
+        &Outlet::Lanes(Vec::new()),
+        tuning,
+    )
 }
 
 fn take(stream: &mut Stream, sequence: u64, flags: Flags) -> Option<Instant> {
-    let header = Header { sequence, flags, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
+    let header = Header {
+        sequence,
+        flags,
+        stamp: 1000 + sequence as u32,
+        ..identity(0).header(Kind::DATA)
+    };
     notify(stream, at(1), 0, header, &PAYLOAD);
     stream.consume(at(1));
-    let due = stream.poll_timeout(at(1)).expect("an acknowledgement is owed").at;
+    let due = stream
+        .poll_timeout(at(1))
+        .expect("an acknowledgement is owed")
+        .at;
     stream.handle_timeout(due);
     while next(stream, due).is_some() {}
-    stream.poll_timeout(due).map(|deadline| Instant::START + deadline.at.since(due))
+    stream
+        .poll_timeout(due)
+        .map(|deadline| Instant::START + deadline.at.since(due))
 }
 
 #[test]
-fn a_receiver_in_the_middle_of_a_message_reports_its_position_unasked_and_a_complete_one_does_not() {
+fn a_receiver_in_the_middle_of_a_message_reports_its_position_unasked_and_a_complete_one_does_not()
+{
     let mut stream = receiver();
     let reminds_after = Instant::START + Duration::from_secs(1);
     assert_eq!(take(&mut stream, 0, Flags::default()), Some(reminds_after));
@@ -131,7 +206,10 @@ fn the_reminder_comes_less_and_less_often_up_to_every_sixteen_seconds() {
         let due = stream.poll_timeout(now).expect("it goes on").at;
         waits.push(due.since(now).as_millis().div_ceil(1000));
         stream.handle_timeout(due);
-        assert_eq!(next(&mut stream, due).map(|(header, _)| header.kind), Some(Kind::ACK));
+        assert_eq!(
+            next(&mut stream, due).map(|(header, _)| header.kind),
+            Some(Kind::ACK)
+        );
         now = due;
     }
     assert!(waits[1..].is_sorted() && waits[6] == 16, "{waits:?}");
@@ -139,7 +217,10 @@ fn the_reminder_comes_less_and_less_often_up_to_every_sixteen_seconds() {
 
 #[test]
 fn a_repair_for_one_listener_of_a_cast_waits_a_moment_for_others_with_the_same_loss() {
-    let outlet = Outlet::Cast { group: group_mac("test"), listeners: vec![peer(1), peer(2)] };
+    let outlet = Outlet::Cast {
+        group: group_mac("test"),
+        listeners: vec![peer(1), peer(2)],
+    };
     let mut stream = origin(&outlet, 3);
     let mut stamps = Vec::new();
     for ms in 1..=3 {
@@ -153,37 +234,67 @@ fn a_repair_for_one_listener_of_a_cast_waits_a_moment_for_others_with_the_same_l
     let due = stream.poll_timeout(at(4)).expect("a repair waits").at;
     assert_eq!(due.since(at(4)), hold);
     let (repair, to) = next(&mut stream, due).expect("nobody else has lost it");
-    assert_eq!((repair.sequence, to, repair.flags.has(Flags::RESENT)), (1, host_mac(1), true));
+    assert_eq!(
+        (repair.sequence, to, repair.flags.has(Flags::RESENT)),
+        (1, host_mac(1), true)
+    );
 }
 
 #[test]
 fn a_receiver_that_used_up_its_credit_announces_new_credit_at_once() {
     let mut stream = receiver();
     for sequence in 0..64 {
-        let header = Header { sequence, stamp: 1000, ..identity(0).header(Kind::DATA) };
+        let header = Header {
+            sequence,
+            stamp: 1000,
+            ..identity(0).header(Kind::DATA)
+        };
         notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
     while next(&mut stream, at(1)).is_some() {}
-    let due = stream.poll_timeout(at(1)).map_or(at(2), |deadline| deadline.at);
+    let due = stream
+        .poll_timeout(at(1))
+        .map_or(at(2), |deadline| deadline.at);
     stream.handle_timeout(due);
     while next(&mut stream, due).is_some() {}
     stream.consume(due);
     let due_again = stream.poll_timeout(due).expect("it has to say so").at;
-    assert!(due_again < due + Duration::from_millis(1), "{:?}", due_again.since(due));
+    assert!(
+        due_again < due + Duration::from_millis(1),
+        "{:?}",
+        due_again.since(due)
+    );
 }
 
 #[test]
 fn frames_in_flight_are_urgent_until_consumed_and_the_middle_of_a_long_message_is_not() {
     let mut stream = origin(&Outlet::Lanes(vec![peer(1)]), 0);
     for frame in 0..64 {
-        assert!(stream.push(&PAYLOAD, if frame == 9 { Ending::Message } else { Ending::None }), "there is room");
+        assert!(
+            stream.push(
+                &PAYLOAD,
+                if frame == 9 {
+                    Ending::Message
+                } else {
+                    Ending::None
+                }
+            ),
+            "there is room"
+        );
     }
     let mut now = at(1);
     for cursor in [32, 64] {
         while next(&mut stream, now).is_some() {}
         assert!(stream.is_urgent(), "{cursor}");
         now += Duration::from_millis(1);
-        acknowledge(&mut stream, now, 1, cursor, (now.as_micros() - 1000) as u32, 0);
+        acknowledge(
+            &mut stream,
+            now,
+            1,
+            cursor,
+            (now.as_micros() - 1000) as u32,
+            0,
+        );
     }
     (64..74).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     while next(&mut stream, now).is_some() {}
@@ -195,8 +306,17 @@ fn frames_in_flight_are_urgent_until_consumed_and_the_middle_of_a_long_message_i
 #[test]
 fn no_more_is_on_its_way_to_a_child_than_its_window() {
     let mut tuning = Tuning::default().with_feed_frames(64);
-    (tuning.window.start_frames, tuning.window.min_frames, tuning.window.max_frames) = (4, 4, 4);
-    let mut stream = Stream::origin(identity(0), PAYLOAD.len(), &Outlet::Lanes(vec![peer(1)]), tuning);
+    (
+        tuning.window.start_frames,
+        tuning.window.min_frames,
+        tuning.window.max_frames,
+    ) = (4, 4, 4);
+    let mut stream = Stream::origin(
+        identity(0),
+        PAYLOAD.len(),
+        &Outlet::Lanes(vec![peer(1)]),
+        tuning,
+    );
     (0..64).for_each(|_| assert!(stream.push(&PAYLOAD, Ending::None), "there is room"));
     for cursor in [0, 1, 4, 8] {
         if cursor > 0 {
@@ -211,10 +331,18 @@ fn no_more_is_on_its_way_to_a_child_than_its_window() {
 fn a_gap_is_reported_once_and_counted() {
     let mut stream = receiver();
     for sequence in [0, 2] {
-        let header = Header { sequence, stamp: 1000 + sequence as u32, ..identity(0).header(Kind::DATA) };
+        let header = Header {
+            sequence,
+            stamp: 1000 + sequence as u32,
+            ..identity(0).header(Kind::DATA)
+        };
         notify(&mut stream, at(1), 0, header, &PAYLOAD);
     }
-    while let Some(due) = stream.poll_timeout(at(1)).map(|deadline| deadline.at).filter(|&due| due < at(900)) {
+    while let Some(due) = stream
+        .poll_timeout(at(1))
+        .map(|deadline| deadline.at)
+        .filter(|&due| due < at(900))
+    {
         stream.handle_timeout(due);
         while next(&mut stream, due).is_some() {}
     }
@@ -223,19 +351,41 @@ fn a_gap_is_reported_once_and_counted() {
 
 fn leaf() -> Stream {
     let none = Outlet::Lanes(Vec::new());
-    Stream::receiver(identity(1), 2, peer(0), &none, Tuning::default().with_feed_frames(64))
+    Stream::receiver(
+        identity(1),
+        2,
+        peer(0),
+        &none,
+        Tuning::default().with_feed_frames(64),
+    )
 }
 
 /// Delivers frame `sequence`; its payload is its number twice, or once if a message ends with it.
 fn come(leaf: &mut Stream, sequence: u64, flags: Flags) {
-    let header = Header { sequence, flags, stamp: 1, ..identity(0).header(Kind::DATA) };
+    let header = Header {
+        sequence,
+        flags,
+        stamp: 1,
+        ..identity(0).header(Kind::DATA)
+    };
     let payload = [sequence as u8; 2];
-    notify(leaf, at(1), 0, header, &payload[usize::from(flags != Flags::default())..]);
+    notify(
+        leaf,
+        at(1),
+        0,
+        header,
+        &payload[usize::from(flags != Flags::default())..],
+    );
 }
 
 fn shown(leaf: &mut Stream, most: u64) -> Vec<(u64, u8, u8, Ending)> {
     let mut runs = Vec::new();
-    while let Some(Run { bytes, frames, ending }) = leaf.peek_run(most) {
+    while let Some(Run {
+        bytes,
+        frames,
+        ending,
+    }) = leaf.peek_run(most)
+    {
         runs.push((frames, bytes[0], bytes[bytes.len() - 1], ending));
         assert_eq!(leaf.consume_run(at(2), frames), ending);
     }
@@ -245,21 +395,48 @@ fn shown(leaf: &mut Stream, most: u64) -> Vec<(u64, u8, u8, Ending)> {
 #[test]
 fn a_run_goes_up_to_what_is_lacking_the_end_of_a_message_and_the_edge_of_the_feed() {
     let mut leaf = leaf();
-    (0..10).filter(|&sequence| sequence != 7).for_each(|sequence| {
-        let flags = if sequence == 4 { Flags::FLUSH.with(Flags::REPORT) } else { Flags::default() };
-        come(&mut leaf, sequence, flags);
-    });
+    (0..10)
+        .filter(|&sequence| sequence != 7)
+        .for_each(|sequence| {
+            let flags = if sequence == 4 {
+                Flags::FLUSH.with(Flags::REPORT)
+            } else {
+                Flags::default()
+            };
+            come(&mut leaf, sequence, flags);
+        });
     let runs = shown(&mut leaf, u64::MAX);
-    assert_eq!(runs, [(4, 0, 3, Ending::None), (1, 4, 4, Ending::Message), (2, 5, 6, Ending::None)]);
+    assert_eq!(
+        runs,
+        [
+            (4, 0, 3, Ending::None),
+            (1, 4, 4, Ending::Message),
+            (2, 5, 6, Ending::None)
+        ]
+    );
     (7..60).for_each(|sequence| come(&mut leaf, sequence, Flags::default()));
     let runs = shown(&mut leaf, u64::MAX);
-    assert_eq!(runs.iter().map(|run| run.0).collect::<Vec<_>>(), [16, 16, 16, 5], "no more at a time");
+    assert_eq!(
+        runs.iter().map(|run| run.0).collect::<Vec<_>>(),
+        [16, 16, 16, 5],
+        "no more at a time"
+    );
     assert_eq!((runs[0].1, runs[3].2), (7, 59));
     (60..70).for_each(|sequence| come(&mut leaf, sequence, Flags::default()));
     come(&mut leaf, 70, Flags::LAST);
     let runs = shown(&mut leaf, u64::MAX);
-    assert_eq!(runs, [(4, 60, 63, Ending::None), (6, 64, 69, Ending::None), (1, 70, 70, Ending::Stream)]);
-    assert_eq!((leaf.consumed(), leaf.backlog_frames(), leaf.peek_run(1)), (71, 0, None));
+    assert_eq!(
+        runs,
+        [
+            (4, 60, 63, Ending::None),
+            (6, 64, 69, Ending::None),
+            (1, 70, 70, Ending::Stream)
+        ]
+    );
+    assert_eq!(
+        (leaf.consumed(), leaf.backlog_frames(), leaf.peek_run(1)),
+        (71, 0, None)
+    );
 }
 
 #[test]
@@ -269,15 +446,26 @@ fn a_frame_in_two_pieces_is_the_frame_in_one() {
     let (mut one, mut two) = ([0xaa; 2000], [0x55; 2000]);
     let mut frames = 0;
     while let Some(length) = whole.poll_transmit(at(1), &mut one) {
-        let frame = split.poll_transmit_split(at(1), &mut two).expect("the same");
+        let frame = split
+            .poll_transmit_split(at(1), &mut two)
+            .expect("the same");
         let kept = frame.kept.expect("the feed has the payload");
-        assert_eq!((frame.bytes(), kept.sequence, kept.stream), (length, frames, identity(0).stream.0));
+        assert_eq!(
+            (frame.bytes(), kept.sequence, kept.stream),
+            (length, frames, identity(0).stream.0)
+        );
         two[frame.written_bytes..length].copy_from_slice(split.payload(kept));
         assert_eq!(one[..length], two[..length]);
-        assert_eq!(parse(&two[..length]).expect("sealed").header.rank, Rank::ROOT);
+        assert_eq!(
+            parse(&two[..length]).expect("sealed").header.rank,
+            Rank::ROOT
+        );
         frames += 1;
     }
-    assert_eq!((frames, split.poll_transmit_split(at(1), &mut two)), (3, None));
+    assert_eq!(
+        (frames, split.poll_transmit_split(at(1), &mut two)),
+        (3, None)
+    );
 }
 
 #[test]
@@ -297,5 +485,8 @@ fn bulk_is_waited_for_near_an_end_that_the_application_knows() {
     assert!(!urgent_after(100..136, None));
     assert!(urgent_after(136..137, None), "63 frames are lacking");
     assert!(urgent_after(137..199, None));
-    assert!(!urgent_after(199..210, None), "and who expected less than comes is patient again");
+    assert!(
+        !urgent_after(199..210, None),
+        "and who expected less than comes is patient again"
+    );
 }

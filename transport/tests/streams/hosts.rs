@@ -1,4 +1,5 @@
-//! Test helper: hosts on one simulated switch, in a broadcast with any acknowledgement tree or in a unicast tree.
+//! Test helper: hosts on one simulated switch, in a broadcast with any acknowledgement tree or in a
+//! unicast tree.
 
 use crate::common::{self, key, peer};
 use ethbcast_transport::sim::{Cable, HostSettings, Network, host_mac};
@@ -9,16 +10,31 @@ use std::collections::VecDeque;
 use std::time::Duration;
 
 /// Creates a cast to `hosts - 1` receivers; `parent` gives the host to which each acknowledges.
-pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usize) -> usize) -> Vec<Alone<Stream>> {
+pub fn hosts(
+    hosts: usize,
+    tuning: impl Fn(usize) -> Tuning,
+    parent: impl Fn(usize) -> usize,
+) -> Vec<Alone<Stream>> {
     let stream = |host: usize| {
-        let children: Vec<Peer> =
-            (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
+        let children: Vec<Peer> = (1..hosts)
+            .filter(|&child| child != host && parent(child) == host)
+            .map(peer)
+            .collect();
         if host == 0 {
-            let outlet = Outlet::Cast { group: group_mac("test"), listeners: children };
+            let outlet = Outlet::Cast {
+                group: group_mac("test"),
+                listeners: children,
+            };
             return Stream::origin(common::identity(host), 100, &outlet, tuning(0));
         }
         let outlet = Outlet::RepairChildren(children);
-        let mut stream = Stream::receiver(common::identity(host), 100, peer(parent(host)), &outlet, tuning(host));
+        let mut stream = Stream::receiver(
+            common::identity(host),
+            100,
+            peer(parent(host)),
+            &outlet,
+            tuning(host),
+        );
         stream.set_origin(peer(0));
         stream
     };
@@ -26,8 +42,15 @@ pub fn hosts(hosts: usize, tuning: impl Fn(usize) -> Tuning, parent: impl Fn(usi
 }
 
 pub fn star(hosts: usize) -> Network {
-    let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-    Network::star(hosts, Cable::new(100_000_000, Duration::from_micros(5)), &settings)
+    let settings = HostSettings {
+        groups: vec![group_mac("test")],
+        ..HostSettings::default()
+    };
+    Network::star(
+        hosts,
+        Cable::new(100_000_000, Duration::from_micros(5)),
+        &settings,
+    )
 }
 
 pub fn take_all(stream: &mut Stream, now: Instant) {
@@ -51,14 +74,18 @@ pub struct Host {
 
 impl Host {
     pub fn new(stream: Stream) -> Host {
-        Host { streams: vec![stream], outbox: VecDeque::new() }
+        Host {
+            streams: vec![stream],
+            outbox: VecDeque::new(),
+        }
     }
 
     pub fn write_again(&mut self, now: Instant, to: usize, sequence: u64, frames: u64) {
         let mut buffer = vec![0; FRAME_BYTES];
         let (payload, ending) = (sequence.to_be_bytes(), ending(sequence, frames));
         let stream = self.streams.last_mut().expect("a host has a stream");
-        let length = stream.write_again(now, &mut buffer, host_mac(to), (sequence, &payload, ending));
+        let length =
+            stream.write_again(now, &mut buffer, host_mac(to), (sequence, &payload, ending));
         buffer.truncate(length);
         self.outbox.push_back(buffer);
     }
@@ -67,12 +94,16 @@ impl Host {
 impl Machine for Host {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
         if let Ok(frame) = key::parse(frame) {
-            self.streams.iter_mut().for_each(|stream| stream.handle_frame(now, &frame));
+            self.streams
+                .iter_mut()
+                .for_each(|stream| stream.handle_frame(now, &frame));
         }
     }
 
     fn handle_timeout(&mut self, now: Instant) {
-        self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.handle_timeout(now));
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
@@ -80,21 +111,32 @@ impl Machine for Host {
             buffer[..frame.len()].copy_from_slice(&frame);
             return Some(frame.len());
         }
-        self.streams.iter_mut().find_map(|stream| stream.poll_transmit(now, buffer))
+        self.streams
+            .iter_mut()
+            .find_map(|stream| stream.poll_transmit(now, buffer))
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.streams.iter().filter_map(|stream| stream.poll_timeout(now)).min()
+        self.streams
+            .iter()
+            .filter_map(|stream| stream.poll_timeout(now))
+            .min()
     }
 }
 
 pub fn identity(host: usize, stream: StreamId) -> Identity {
-    Identity { stream, ..common::identity(host) }
+    Identity {
+        stream,
+        ..common::identity(host)
+    }
 }
 
 pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> Vec<Host> {
     let stream = |host: usize| {
-        let children = (1..hosts).filter(|&child| child != host && parent(child) == host).map(peer).collect();
+        let children = (1..hosts)
+            .filter(|&child| child != host && parent(child) == host)
+            .map(peer)
+            .collect();
         let outlet = Outlet::Lanes(children);
         if host == 0 {
             return Stream::origin(identity(0, MAIN), PAYLOAD_BYTES, &outlet, tuning.clone());
@@ -108,11 +150,19 @@ pub fn tree(hosts: usize, tuning: &Tuning, parent: impl Fn(usize) -> usize) -> V
 }
 
 pub fn network(hosts: usize, settings: &HostSettings) -> Network {
-    Network::star(hosts, ethbcast_transport::sim::Cable::new(100_000_000, Duration::from_micros(5)), settings)
+    Network::star(
+        hosts,
+        ethbcast_transport::sim::Cable::new(100_000_000, Duration::from_micros(5)),
+        settings,
+    )
 }
 
 pub fn ending(sequence: u64, frames: u64) -> Ending {
-    if sequence + 1 == frames { Ending::Stream } else { Ending::None }
+    if sequence + 1 == frames {
+        Ending::Stream
+    } else {
+        Ending::None
+    }
 }
 
 pub fn take_exact(stream: &mut Stream, now: Instant, mut taken: u64, replay: &str) -> u64 {

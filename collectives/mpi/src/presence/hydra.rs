@@ -23,22 +23,38 @@ impl Hydra {
         // Other launchers set PMI_FD and PMI_RANK, too, but use another protocol there.
         env::var_os("MPI_LOCALNRANKS")?;
         let (descriptor, rank) = (env::var("PMI_FD").ok()?, env::var("PMI_RANK").ok()?);
-        let descriptor = descriptor.parse().map_err(|_| format!("PMI_FD={descriptor} is no descriptor"));
+        let descriptor = descriptor
+            .parse()
+            .map_err(|_| format!("PMI_FD={descriptor} is no descriptor"));
         Some(descriptor.map(|descriptor| Hydra { descriptor, rank }))
     }
 
     pub fn announce(&self) -> Result<(), String> {
         let mut talk = Talk::on(self.descriptor)?;
-        talk.request("cmd=init pmi_version=1 pmi_subversion=1", "response_to_init")?;
+        talk.request(
+            "cmd=init pmi_version=1 pmi_subversion=1",
+            "response_to_init",
+        )?;
         let store = talk.store()?;
-        talk.request(&format!("cmd=put kvsname={store} key={}-{} value=1", key(), self.rank), "put_result").map(drop)
+        talk.request(
+            &format!(
+                "cmd=put kvsname={store} key={}-{} value=1",
+                key(),
+                self.rank
+            ),
+            "put_result",
+        )
+        .map(drop)
     }
 
     pub fn lacking(&self, ranks: u32) -> Result<Option<u32>, String> {
         let mut talk = Talk::on(self.descriptor)?;
         let store = talk.store()?;
         for rank in 0..ranks {
-            let answer = talk.request(&format!("cmd=get kvsname={store} key={}-{rank}", key()), "get_result")?;
+            let answer = talk.request(
+                &format!("cmd=get kvsname={store} key={}-{rank}", key()),
+                "get_result",
+            )?;
             if value(&answer, "rc") != Some("0") {
                 return Ok(Some(rank));
             }
@@ -62,21 +78,33 @@ impl Talk {
     }
 
     fn wait_at_most(&self, limit: Option<Duration>) -> Result<(), String> {
-        self.0.get_ref().set_read_timeout(limit).map_err(|error| format!("PMI_FD: {error}"))
+        self.0
+            .get_ref()
+            .set_read_timeout(limit)
+            .map_err(|error| format!("PMI_FD: {error}"))
     }
 
     fn store(&mut self) -> Result<String, String> {
         let answer = self.request("cmd=get_my_kvsname", "my_kvsname")?;
-        value(&answer, "kvsname").map(str::to_owned).ok_or_else(|| format!("Hydra names no place: {answer}"))
+        value(&answer, "kvsname")
+            .map(str::to_owned)
+            .ok_or_else(|| format!("Hydra names no place: {answer}"))
     }
 
     fn request(&mut self, question: &str, command: &str) -> Result<String, String> {
         let mut answer = String::new();
-        let asked = self.0.get_ref().write_all(format!("{question}\n").as_bytes());
+        let asked = self
+            .0
+            .get_ref()
+            .write_all(format!("{question}\n").as_bytes());
         let answered = asked.and_then(|()| self.0.read_line(&mut answer));
         answered.map_err(|error| format!("Hydra does not answer: {error}"))?;
         let answer = answer.trim_end().to_owned();
-        if value(&answer, "cmd") == Some(command) { Ok(answer) } else { Err(format!("Hydra answers {answer:?}")) }
+        if value(&answer, "cmd") == Some(command) {
+            Ok(answer)
+        } else {
+            Err(format!("Hydra answers {answer:?}"))
+        }
     }
 }
 
@@ -88,7 +116,9 @@ impl Drop for Talk {
 }
 
 fn value<'a>(answer: &'a str, name: &str) -> Option<&'a str> {
-    answer.split(' ').find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
+    answer
+        .split(' ')
+        .find_map(|word| word.strip_prefix(name)?.strip_prefix('='))
 }
 
 #[test]
@@ -103,25 +133,47 @@ fn a_word_is_found_where_every_rank_has_left_one() {
                 .map(|answer| {
                     let mut question = String::new();
                     hydra.read_line(&mut question).expect("a question");
-                    hydra.get_ref().write_all(format!("{answer}\n").as_bytes()).expect("it is open");
+                    hydra
+                        .get_ref()
+                        .write_all(format!("{answer}\n").as_bytes())
+                        .expect("it is open");
                     question
                 })
                 .collect::<String>()
         })
     };
-    let hydra = Hydra { descriptor: own.as_raw_fd(), rank: "1".into() };
-    let (name, found) = ("cmd=my_kvsname kvsname=kvs_7_0", "cmd=get_result rc=0 msg=success value=1");
-    let one = answers(Box::leak(Box::new(["cmd=response_to_init pmi_version=1 rc=0", name, "cmd=put_result rc=0"])));
+    let hydra = Hydra {
+        descriptor: own.as_raw_fd(),
+        rank: "1".into(),
+    };
+    let (name, found) = (
+        "cmd=my_kvsname kvsname=kvs_7_0",
+        "cmd=get_result rc=0 msg=success value=1",
+    );
+    let one = answers(Box::leak(Box::new([
+        "cmd=response_to_init pmi_version=1 rc=0",
+        name,
+        "cmd=put_result rc=0",
+    ])));
     assert_eq!(hydra.announce(), Ok(()));
     assert!(one.join().expect("done").ends_with("-1 value=1\n"));
-    let two =
-        answers(Box::leak(Box::new([name, found, found, "cmd=get_result rc=-1 msg=key_not_found value=unknown"])));
+    let two = answers(Box::leak(Box::new([
+        name,
+        found,
+        found,
+        "cmd=get_result rc=-1 msg=key_not_found value=unknown",
+    ])));
     assert_eq!(hydra.lacking(3), Ok(Some(2)));
     assert!(two.join().expect("done").ends_with("-2\n"));
     let three = answers(Box::leak(Box::new([name, found])));
     assert_eq!(hydra.lacking(1), Ok(None));
     three.join().expect("done");
     let four = answers(&["cmd=finalize_ack rc=0"]);
-    assert!(hydra.lacking(1).expect_err("it is another answer").contains("Hydra answers"));
+    assert!(
+        hydra
+            .lacking(1)
+            .expect_err("it is another answer")
+            .contains("Hydra answers")
+    );
     four.join().expect("done");
 }

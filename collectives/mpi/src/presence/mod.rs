@@ -17,10 +17,16 @@ use pmix::Pmix;
 
 /// Returns the key of the drop-in: ranks with other settings would decide otherwise.
 fn key() -> String {
-    let settings = Process::get().settings.as_ref().map(|settings| settings.agreed.fingerprint()).unwrap_or_default();
+    let settings = Process::get()
+        .settings
+        .as_ref()
+        .map(|settings| settings.agreed.fingerprint())
+        .unwrap_or_default();
     let digest = settings
         .bytes()
-        .fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+        .fold(0xcbf2_9ce4_8422_2325, |digest: u64, byte| {
+            (digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
+        });
     format!("ethbcast-mpi-{digest:016x}")
 }
 
@@ -40,7 +46,9 @@ static STATE: Mutex<State> = Mutex::new(State::Unasked);
 pub fn announce() {
     let process = Process::get();
     let mut state = STATE.lock();
-    let (Some(settings), Ok(_), State::Unasked) = (process.active(), process.table, &*state) else { return };
+    let (Some(settings), Ok(_), State::Unasked) = (process.active(), process.table, &*state) else {
+        return;
+    };
     *state = match Launcher::find().and_then(|launcher| launcher.announce().map(|()| launcher)) {
         Ok(launcher) => State::Announced(launcher),
         Err(_) if settings.is_everywhere => State::Settled(Ok(())),
@@ -49,7 +57,9 @@ pub fn announce() {
 }
 
 pub fn settle() {
-    let Ok(table) = Process::get().table else { return };
+    let Ok(table) = Process::get().table else {
+        return;
+    };
     let mut state = STATE.lock();
     if let State::Announced(launcher) = &*state {
         *state = State::Settled(launcher.settle(table));
@@ -91,7 +101,9 @@ impl Launcher {
         };
         match lacking? {
             None => Ok(()),
-            Some(rank) => Err(format!("rank {rank} runs without the drop-in, or with other settings or another MPI's")),
+            Some(rank) => Err(format!(
+                "rank {rank} runs without the drop-in, or with other settings or another MPI's"
+            )),
         }
     }
 }

@@ -2,33 +2,67 @@
 
 use crate::{Bed, compiled, directory, here, of_this_size, own, taken};
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::{COMPILE_LIMIT, LIMIT, Mpi, Run, names_in, one_switch, power_off, within};
+use ethbcast_tests::lab::{
+    COMPILE_LIMIT, LIMIT, Mpi, Run, names_in, one_switch, power_off, within,
+};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 #[test]
 fn lab_every_call_gives_what_the_mpi_would() {
     let bed = Bed::new("mpi_correct", one_switch(4), 1);
-    let parts = "roots named derived constructors blocks communicators in-flight threads arguments large";
+    let parts =
+        "roots named derived constructors blocks communicators in-flight threads arguments large";
     let parts: Vec<&str> = parts.split(' ').collect();
     for &mpi in here() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/correct.c",
+            &["-std=gnu11", "-O1", "-lpthread"],
+        );
         // `CORRECT_COMMUNICATORS=200` is the long form; some of the simultaneous ones get no place.
         let turns = std::env::var("CORRECT_COMMUNICATORS").unwrap_or_else(|_| "8".into());
-        let more = [("CORRECT_COMMUNICATORS", turns.as_str()), ("ETHBCAST_MPI_COMMUNICATORS", "4")];
+        let more = [
+            ("CORRECT_COMMUNICATORS", turns.as_str()),
+            ("ETHBCAST_MPI_COMMUNICATORS", "4"),
+        ];
         let ended = bed.preloaded(mpi, &program, &parts, &more);
         ended.assert_code(0);
         let said = ended.stdout_text();
         if said.contains("large: there is no such call") {
-            eprintln!("NOT TESTED WITH {}: the _c forms, which it does not have", mpi.name().to_uppercase());
+            eprintln!(
+                "NOT TESTED WITH {}: the _c forms, which it does not have",
+                mpi.name().to_uppercase()
+            );
         }
         for part in &parts {
-            assert!(said.contains(&format!("{part}: all is well")), "{part} with {mpi:?}:\n{said}{}", ended.stderr);
+            assert!(
+                said.contains(&format!("{part}: all is well")),
+                "{part} with {mpi:?}:\n{said}{}",
+                ended.stderr
+            );
         }
-        assert!(ended.stderr.contains("4 ranks on 4 hosts"), "{}", ended.stderr);
-        assert!(taken(&ended, "bcast") > 200 && taken(&ended, "allgather") > 5, "{}", ended.stderr);
-        assert!(ended.stderr.contains("an intercommunicator"), "{}", ended.stderr);
-        assert!(ended.stderr.contains("too many communicators at a time"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("4 ranks on 4 hosts"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            taken(&ended, "bcast") > 200 && taken(&ended, "allgather") > 5,
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("an intercommunicator"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("too many communicators at a time"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -38,24 +72,55 @@ fn lab_what_the_mpi_alone_does_the_drop_in_does() {
     let bed = Bed::new("mpi_edges", one_switch(4), 1);
     let parts = ["sessions", "bottom", "looked-up", "groups", "spawned"];
     for &mpi in here() {
-        let program = compiled(mpi, "mpicc", "tests/edges.c", &["-std=gnu11", "-O1", "-ldl"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/edges.c",
+            &["-std=gnu11", "-O1", "-ldl"],
+        );
         let run = |words: &[&str], set: &[(&str, &str)]| {
-            let ended =
-                if set.is_empty() { bed.alone(mpi, &program, words) } else { bed.preloaded(mpi, &program, words, set) };
-            (ended.code(), ended.stdout_text().lines().filter(|line| line.contains("well")).count(), ended.stderr)
+            let ended = if set.is_empty() {
+                bed.alone(mpi, &program, words)
+            } else {
+                bed.preloaded(mpi, &program, words, set)
+            };
+            (
+                ended.code(),
+                ended
+                    .stdout_text()
+                    .lines()
+                    .filter(|line| line.contains("well"))
+                    .count(),
+                ended.stderr,
+            )
         };
-        for words in parts.map(|part| vec![part]).into_iter().chain([vec!["sessions", "bottom", "looked-up"]]) {
+        for words in parts.map(|part| vec![part]).into_iter().chain([vec![
+            "sessions",
+            "bottom",
+            "looked-up",
+        ]]) {
             let (code, well, said) = run(&words, &[]);
-            // MPICH 4.0 crashes in MPI_Init after a session, at one rank or another: nothing to compare.
+            // MPICH 4.0 crashes in MPI_Init after a session, at one rank or another: nothing to
+            // compare.
             let crashes = said.contains("Segmentation fault");
             for more in ["on", "off"].into_iter().filter(|_| !crashes) {
                 let (with, well_with, said_with) = run(&words, &[("ETHBCAST_MPI", more)]);
-                assert_eq!((with, well_with), (code, well), "{words:?} with {mpi:?}: {said}\n{more}: {said_with}");
+                assert_eq!(
+                    (with, well_with),
+                    (code, well),
+                    "{words:?} with {mpi:?}: {said}\n{more}: {said_with}"
+                );
             }
         }
-        let (code, well, said) = run(&["bottom", "looked-up", "groups"], &[("ETHBCAST_MPI", "on")]);
+        let (code, well, said) = run(
+            &["bottom", "looked-up", "groups"],
+            &[("ETHBCAST_MPI", "on")],
+        );
         assert_eq!((code, well), (0, 3), "{mpi:?}: {said}");
-        assert!(said.contains("bcast: ") && said.contains("4 ranks on 4 hosts"), "{mpi:?}: {said}");
+        assert!(
+            said.contains("bcast: ") && said.contains("4 ranks on 4 hosts"),
+            "{mpi:?}: {said}"
+        );
     }
 }
 
@@ -63,24 +128,47 @@ fn lab_what_the_mpi_alone_does_the_drop_in_does() {
 fn the_document_begins_with_the_example() {
     let document = std::fs::read_to_string(own("../../docs/mpi.md")).expect("it is there");
     let example = std::fs::read_to_string(own("examples/table.c")).expect("it is there");
-    assert!(document.split("```c\n").nth(1).is_some_and(|rest| rest.starts_with(&example)), "docs/mpi.md has another");
+    assert!(
+        document
+            .split("```c\n")
+            .nth(1)
+            .is_some_and(|rest| rest.starts_with(&example)),
+        "docs/mpi.md has another"
+    );
 }
 
 /// Compiled without any mention of ethbcast, and run as docs/mpi.md says, with cables that make the
 /// wire worth it.
 #[test]
 fn lab_the_example_is_an_mpi_program_as_any() {
-    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(4) };
+    let config = LabConfig {
+        rate_bits_per_second: Some(100_000_000),
+        ..one_switch(4)
+    };
     let bed = Bed::new("mpi_example", config, 1);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicc", "examples/table.c", &["-O2", "-Wall", "-Wextra", "-Werror"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "examples/table.c",
+            &["-O2", "-Wall", "-Wextra", "-Werror"],
+        );
         let ended = bed.preloaded(mpi, &program, &[], &[]);
         ended.assert_code(0);
         for rank in 0..4 {
             let said = format!("rank {rank} of 4: sum 523641600, ");
-            assert!(ended.stdout_text().contains(&said), "{said}? {}{}", ended.stdout_text(), ended.stderr);
+            assert!(
+                ended.stdout_text().contains(&said),
+                "{said}? {}{}",
+                ended.stdout_text(),
+                ended.stderr
+            );
         }
-        assert!(ended.stderr.contains("bcast: 1 calls taken, 8388608 bytes"), "{mpi:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("bcast: 1 calls taken, 8388608 bytes"),
+            "{mpi:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -88,12 +176,30 @@ fn lab_the_example_is_an_mpi_program_as_any() {
 fn lab_ranks_that_share_hosts_are_served_by_one_of_them() {
     let bed = Bed::new("mpi_nodes", one_switch(3), 2);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
-        let ended = bed.preloaded(mpi, &program, &["roots", "derived", "blocks", "in-flight"], &[]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/correct.c",
+            &["-std=gnu11", "-O1", "-lpthread"],
+        );
+        let ended = bed.preloaded(
+            mpi,
+            &program,
+            &["roots", "derived", "blocks", "in-flight"],
+            &[],
+        );
         ended.assert_code(0);
-        assert!(ended.stderr.contains("6 ranks on 3 hosts"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("6 ranks on 3 hosts"),
+            "{}",
+            ended.stderr
+        );
         assert!(taken(&ended, "bcast") > 40, "{}", ended.stderr);
-        assert!(ended.stderr.contains("ranks that share hosts"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("ranks that share hosts"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -102,12 +208,29 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
     let bed = Bed::new("mpi_fortran", one_switch(3), 1);
     for &mpi in of_this_size() {
         for module in ["MPI", "F08"] {
-            let program = compiled(mpi, "mpifort", "tests/correct.F90", &["-O1", &format!("-D{module}")]);
+            let program = compiled(
+                mpi,
+                "mpifort",
+                "tests/correct.F90",
+                &["-O1", &format!("-D{module}")],
+            );
             let ended = bed.preloaded(mpi, &program, &[], &[]);
             ended.assert_code(0);
-            assert!(ended.stdout_text().contains("fortran: all is well"), "{}", ended.stderr);
-            assert!(taken(&ended, "bcast") >= 3, "{module} with {mpi:?}: {}", ended.stderr);
-            assert!(!ended.stderr.contains("this MPI has no"), "{module} with {mpi:?}: {}", ended.stderr);
+            assert!(
+                ended.stdout_text().contains("fortran: all is well"),
+                "{}",
+                ended.stderr
+            );
+            assert!(
+                taken(&ended, "bcast") >= 3,
+                "{module} with {mpi:?}: {}",
+                ended.stderr
+            );
+            assert!(
+                !ended.stderr.contains("this MPI has no"),
+                "{module} with {mpi:?}: {}",
+                ended.stderr
+            );
             let ended = bed.preloaded(mpi, &program, &[], &[("ETHBCAST_MPI_TRIAL", "on")]);
             ended.assert_code(0);
         }
@@ -118,11 +241,24 @@ fn lab_fortran_reaches_the_drop_in_by_both_modules() {
 fn lab_cpp_reaches_the_drop_in_as_c_does() {
     let bed = Bed::new("mpi_cpp", one_switch(3), 1);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicxx", "tests/correct.cpp", &["-std=c++11", "-O1", "-Wall"]);
+        let program = compiled(
+            mpi,
+            "mpicxx",
+            "tests/correct.cpp",
+            &["-std=c++11", "-O1", "-Wall"],
+        );
         let ended = bed.preloaded(mpi, &program, &[], &[]);
         ended.assert_code(0);
-        assert!(ended.stdout_text().contains("c++: all is well"), "{}", ended.stderr);
-        assert!(taken(&ended, "bcast") >= 9 && taken(&ended, "allgather") == 1, "{mpi:?}: {}", ended.stderr);
+        assert!(
+            ended.stdout_text().contains("c++: all is well"),
+            "{}",
+            ended.stderr
+        );
+        assert!(
+            taken(&ended, "bcast") >= 9 && taken(&ended, "allgather") == 1,
+            "{mpi:?}: {}",
+            ended.stderr
+        );
     }
 }
 
@@ -130,10 +266,24 @@ fn lab_cpp_reaches_the_drop_in_as_c_does() {
 fn lab_failures_name_hosts_and_ranks_of_the_world() {
     let bed = Bed::new("mpi_named", one_switch(4), 1);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/correct.c",
+            &["-std=gnu11", "-O1", "-lpthread"],
+        );
         let ended = bed.preloaded(mpi, &program, &["lengths-of-some"], &[]);
-        for words in ["rank 1 of 3 (rank 2 of MPI_COMM_WORLD)", "calls differ", "rank 2 of MPI_COMM_WORLD (q2)"] {
-            assert!(ended.stderr.contains(words), "{mpi:?}, {words}: {}{}", ended.stdout_text(), ended.stderr);
+        for words in [
+            "rank 1 of 3 (rank 2 of MPI_COMM_WORLD)",
+            "calls differ",
+            "rank 2 of MPI_COMM_WORLD (q2)",
+        ] {
+            assert!(
+                ended.stderr.contains(words),
+                "{mpi:?}, {words}: {}{}",
+                ended.stdout_text(),
+                ended.stderr
+            );
         }
         assert!(!ended.stderr.contains("(0000"), "{}", ended.stderr);
     }
@@ -143,23 +293,59 @@ fn lab_failures_name_hosts_and_ranks_of_the_world() {
 fn lab_lengths_that_differ_are_an_error_and_no_hang() {
     let bed = Bed::new("mpi_lengths", one_switch(3), 1);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/correct.c",
+            &["-std=gnu11", "-O1", "-lpthread"],
+        );
         let ended = bed.preloaded(mpi, &program, &["lengths"], &[]);
-        assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
+        assert!(
+            ended.stderr.contains("calls differ"),
+            "{mpi:?}: {}{}",
+            ended.stdout_text(),
+            ended.stderr
+        );
         let ended = bed.preloaded(mpi, &program, &["differing-twice"], &[]);
         ended.assert_code(0);
-        assert!(ended.stderr.contains("calls differ"), "{mpi:?}: {}", ended.stderr);
+        assert!(
+            ended.stderr.contains("calls differ"),
+            "{mpi:?}: {}",
+            ended.stderr
+        );
         // By their lengths some ranks' calls are the MPI's own, and others' use the wire.
-        let split = [("ETHBCAST_MPI_MIN_BYTES", "4096"), ("ETHBCAST_MPI_MAX_BYTES", "1000000")];
+        let split = [
+            ("ETHBCAST_MPI_MIN_BYTES", "4096"),
+            ("ETHBCAST_MPI_MAX_BYTES", "1000000"),
+        ];
         for part in ["decided", "stuck-elsewhere", "stuck-root"] {
             let ended = bed.preloaded(mpi, &program, &[part], &split);
-            assert!(ended.stderr.contains("calls differ"), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
-            assert!(!ended.stderr.contains(", line "), "{mpi:?}, {part}: {}{}", ended.stdout_text(), ended.stderr);
+            assert!(
+                ended.stderr.contains("calls differ"),
+                "{mpi:?}, {part}: {}{}",
+                ended.stdout_text(),
+                ended.stderr
+            );
+            assert!(
+                !ended.stderr.contains(", line "),
+                "{mpi:?}, {part}: {}{}",
+                ended.stdout_text(),
+                ended.stderr
+            );
         }
         // As long as the wire has not paid, all calls are the MPI's, and end as they do without.
-        let (alone, more) = (bed.alone(mpi, &program, &["lengths"]), [("ETHBCAST_MPI_TRIAL", "on")]);
+        let (alone, more) = (
+            bed.alone(mpi, &program, &["lengths"]),
+            [("ETHBCAST_MPI_TRIAL", "on")],
+        );
         let ended = bed.preloaded(mpi, &program, &["lengths"], &more);
-        assert_eq!(ended.code(), alone.code(), "{mpi:?}: {}{}", ended.stdout_text(), ended.stderr);
+        assert_eq!(
+            ended.code(),
+            alone.code(),
+            "{mpi:?}: {}{}",
+            ended.stdout_text(),
+            ended.stderr
+        );
     }
 }
 
@@ -167,7 +353,12 @@ fn lab_lengths_that_differ_are_an_error_and_no_hang() {
 fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
     let bed = Bed::new("mpi_late", one_switch(3), 1);
     for &mpi in of_this_size() {
-        let program = compiled(mpi, "mpicc", "tests/correct.c", &["-std=gnu11", "-O1", "-lpthread"]);
+        let program = compiled(
+            mpi,
+            "mpicc",
+            "tests/correct.c",
+            &["-std=gnu11", "-O1", "-lpthread"],
+        );
         let ended = bed.preloaded(mpi, &program, &["late"], &[]);
         ended.assert_code(0);
         assert!(taken(&ended, "bcast") == 2, "{mpi:?}: {}", ended.stderr);
@@ -177,12 +368,20 @@ fn lab_who_is_through_leaves_nobody_who_comes_late_without_the_bytes() {
 #[test]
 fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
     // Slow enough that the rank dies in the middle of a call.
-    let config = LabConfig { rate_bits_per_second: Some(100_000_000), ..one_switch(3) };
+    let config = LabConfig {
+        rate_bits_per_second: Some(100_000_000),
+        ..one_switch(3)
+    };
     for ranks_per_host in [1, 2] {
         let mut bed = Bed::new("mpi_dying", config.clone(), ranks_per_host);
         bed.outlives = true;
         for &mpi in of_this_size() {
-            let program = compiled(mpi, "mpicc", "tests/dying.c", &["-std=gnu11", "-O1", "-Wall"]);
+            let program = compiled(
+                mpi,
+                "mpicc",
+                "tests/dying.c",
+                &["-std=gnu11", "-O1", "-Wall"],
+            );
             // The root, and the last rank, which is not on the wire where two ranks share a host.
             for dies in [0, 3 * ranks_per_host - 1] {
                 let told = bed.site.directory(&format!("told-{}-{dies}", mpi.name()));
@@ -197,17 +396,29 @@ fn lab_a_rank_that_dies_in_a_broadcast_is_reported_to_all_others() {
                 let name = |rank: usize| format!("other-{rank}");
                 let seen = within(LIMIT, || {
                     let told = names_in(&told);
-                    others.clone().filter(lives).all(|rank| told.contains(&name(rank))).then_some(told)
+                    others
+                        .clone()
+                        .filter(lives)
+                        .all(|rank| told.contains(&name(rank)))
+                        .then_some(told)
                 });
                 let seen = seen.unwrap_or_else(|| {
-                    panic!("{dies} dies, {mpi:?}: {:?}\n{}", names_in(&told), run.stderr());
+                    panic!(
+                        "{dies} dies, {mpi:?}: {:?}\n{}",
+                        names_in(&told),
+                        run.stderr()
+                    );
                 });
-                let non_member = seen.iter().find(|told| !others.clone().any(|rank| name(rank) == **told));
+                let non_member = seen
+                    .iter()
+                    .find(|told| !others.clone().any(|rank| name(rank) == **told));
                 assert_eq!(non_member, None, "{dies} dies, {mpi:?}: {seen:?}");
                 // The launcher's exit after losing a rank does not matter; everything that it
                 // started ends now.
                 drop(run);
-                (0..3).for_each(|host| power_off(bed.site.lab(), &format!("n{host}")).expect("ended"));
+                (0..3).for_each(|host| {
+                    power_off(bed.site.lab(), &format!("n{host}")).expect("ended")
+                });
             }
         }
     }
@@ -232,12 +443,22 @@ fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_librar
         let mut mpicc = Command::new("mpicc.mpich");
         mpicc.arg("-compile_info");
         let header = Run::to_end(mpicc, COMPILE_LIMIT).stdout_text();
-        let header = header.split_whitespace().filter(|word| word.starts_with("-I"));
+        let header = header
+            .split_whitespace()
+            .filter(|word| word.starts_with("-I"));
         let mut gcc = Command::new("gcc");
-        gcc.arg(own("tests/standard/library.c")).args(header).args(more).arg("-o").arg(&library);
+        gcc.arg(own("tests/standard/library.c"))
+            .args(header)
+            .args(more)
+            .arg("-o")
+            .arg(&library);
         Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
         let mut gcc = Command::new("gcc");
-        gcc.arg(own("tests/standard/program.c")).args(flags).arg(&library).arg("-o").arg(&program);
+        gcc.arg(own("tests/standard/program.c"))
+            .args(flags)
+            .arg(&library)
+            .arg("-o")
+            .arg(&program);
         Run::to_end(gcc, COMPILE_LIMIT).assert_code(0);
         places.push((None, text(&folder)));
     }
@@ -250,10 +471,27 @@ fn lab_an_mpi_of_the_standards_own_interface_needs_no_back_end_beside_the_librar
     }
     for (hydra, libraries) in places {
         bed.hydra = hydra;
-        let ended = bed.preloaded(Mpi::Mpich, &program, &[], &[("LD_LIBRARY_PATH", &libraries)]);
+        let ended = bed.preloaded(
+            Mpi::Mpich,
+            &program,
+            &[],
+            &[("LD_LIBRARY_PATH", &libraries)],
+        );
         ended.assert_code(0);
-        assert!(ended.stdout_text().contains("standard: all is well"), "{libraries}: {}", ended.stderr);
-        assert!(ended.stderr.contains("3 ranks on 3 hosts"), "{libraries}: {}", ended.stderr);
-        assert!(taken(&ended, "bcast") > 10 && taken(&ended, "allgather") > 1, "{libraries}: {}", ended.stderr);
+        assert!(
+            ended.stdout_text().contains("standard: all is well"),
+            "{libraries}: {}",
+            ended.stderr
+        );
+        assert!(
+            ended.stderr.contains("3 ranks on 3 hosts"),
+            "{libraries}: {}",
+            ended.stderr
+        );
+        assert!(
+            taken(&ended, "bcast") > 10 && taken(&ended, "allgather") > 1,
+            "{libraries}: {}",
+            ended.stderr
+        );
     }
 }

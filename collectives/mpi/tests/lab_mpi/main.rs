@@ -6,7 +6,9 @@ mod withdrawing;
 
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::in_full;
-use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, MpiCluster, Run, Site, TempDir, directory_in, put_whole};
+use ethbcast_tests::lab::{
+    COMPILE_LIMIT, Ended, Mpi, MpiCluster, Run, Site, TempDir, directory_in, put_whole,
+};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -26,7 +28,9 @@ fn directory() -> &'static Path {
 }
 
 fn drop_in() -> PathBuf {
-    let beside = std::env::current_exe().expect("a test knows where it is").with_file_name("libethbcast_mpi.so");
+    let beside = std::env::current_exe()
+        .expect("a test knows where it is")
+        .with_file_name("libethbcast_mpi.so");
     assert!(beside.is_file(), "Cargo has built no {}", beside.display());
     beside
 }
@@ -41,13 +45,24 @@ fn here() -> &'static [Mpi] {
         make.arg(place.path());
         let made = Run::to_end(make, COMPILE_LIMIT);
         let library = |mpi: &Mpi| format!("libethbcast_mpi_{}.so", mpi.name());
-        let (here, missing): (Vec<_>, Vec<_>) = Mpi::ALL
-            .into_iter()
-            .partition(|mpi| std::fs::rename(place.path().join(library(mpi)), directory().join(library(mpi))).is_ok());
+        let (here, missing): (Vec<_>, Vec<_>) = Mpi::ALL.into_iter().partition(|mpi| {
+            std::fs::rename(
+                place.path().join(library(mpi)),
+                directory().join(library(mpi)),
+            )
+            .is_ok()
+        });
         for mpi in missing {
-            eprintln!("NOT TESTED WITH {}: {}", mpi.name().to_uppercase(), made.stderr.trim());
+            eprintln!(
+                "NOT TESTED WITH {}: {}",
+                mpi.name().to_uppercase(),
+                made.stderr.trim()
+            );
         }
-        assert!(!here.is_empty(), "both MPIs are missing: ./test installs them");
+        assert!(
+            !here.is_empty(),
+            "both MPIs are missing: ./test installs them"
+        );
         here
     })
 }
@@ -60,12 +75,20 @@ fn of_this_size() -> &'static [Mpi] {
 /// Compiles a program, unless the last one of this name was compiled with identical arguments.
 fn compiled(mpi: Mpi, compiler: &str, source: &str, more: &[&str]) -> PathBuf {
     static MADE: Mutex<BTreeMap<PathBuf, String>> = Mutex::new(BTreeMap::new());
-    let name = Path::new(source).file_name().expect("a file").to_string_lossy().replace('.', "-");
+    let name = Path::new(source)
+        .file_name()
+        .expect("a file")
+        .to_string_lossy()
+        .replace('.', "-");
     let program = directory().join(format!("{name}-{}", mpi.name()));
-    let (mut made, way) = (MADE.lock().unwrap_or_else(PoisonError::into_inner), format!("{compiler} {more:?}"));
+    let (mut made, way) = (
+        MADE.lock().unwrap_or_else(PoisonError::into_inner),
+        format!("{compiler} {more:?}"),
+    );
     if made.get(&program) != Some(&way) {
         put_whole(&program, |made| {
-            mpi.compile(compiler, &own(source), made, more).unwrap_or_else(|error| panic!("{error}"));
+            mpi.compile(compiler, &own(source), made, more)
+                .unwrap_or_else(|error| panic!("{error}"));
         });
         made.insert(program.clone(), way);
     }
@@ -85,24 +108,44 @@ struct Bed {
 impl Bed {
     fn new(story: &str, config: LabConfig, ranks_per_host: usize) -> Bed {
         let files = directory_in(directory());
-        Bed { site: Site::beside(story, config), files, ranks_per_host, outlives: false, hydra: None }
+        Bed {
+            site: Site::beside(story, config),
+            files,
+            ranks_per_host,
+            outlives: false,
+            hydra: None,
+        }
     }
 
     /// Adds a rule to what each host's interface takes.
     fn filter(&self, rule: &str) {
         let chain = "add chain netdev test in { type filter hook ingress device eth0 priority 0; }";
-        let file = self.site.file("rules", format!("add table netdev test\n{chain}\n{rule}"));
+        let file = self
+            .site
+            .file("rules", format!("add table netdev test\n{chain}\n{rule}"));
         for host in self.site.lab().hosts() {
-            self.site.set_up(&host, "nft", &["-f", file.to_str().expect("a path")]);
+            self.site
+                .set_up(&host, "nft", &["-f", file.to_str().expect("a path")]);
         }
     }
 
     fn start(&self, mpi: Mpi, program: &Path, words: &[&str], set: &[(&str, &str)]) -> Run {
         let files = self.files.path();
-        let cluster = MpiCluster::prepare(self.site.lab(), files, self.ranks_per_host).expect("a cluster");
-        let cluster = if self.outlives { cluster.outliving() } else { cluster };
-        let cluster = self.hydra.iter().cloned().fold(cluster, MpiCluster::launched_by);
-        let command = cluster.command(mpi, set, program, words).expect("the lab has hosts");
+        let cluster =
+            MpiCluster::prepare(self.site.lab(), files, self.ranks_per_host).expect("a cluster");
+        let cluster = if self.outlives {
+            cluster.outliving()
+        } else {
+            cluster
+        };
+        let cluster = self
+            .hydra
+            .iter()
+            .cloned()
+            .fold(cluster, MpiCluster::launched_by);
+        let command = cluster
+            .command(mpi, set, program, words)
+            .expect("the lab has hosts");
         Run::start(mpi.name(), command)
     }
 
@@ -114,7 +157,13 @@ impl Bed {
         self.start_preloaded(mpi, program, words, more).end(LIMIT)
     }
 
-    fn start_preloaded(&self, mpi: Mpi, program: &Path, words: &[&str], more: &[(&str, &str)]) -> Run {
+    fn start_preloaded(
+        &self,
+        mpi: Mpi,
+        program: &Path,
+        words: &[&str],
+        more: &[(&str, &str)],
+    ) -> Run {
         let (library, back_ends) = (drop_in(), directory());
         let text = |path: &Path| path.to_str().expect("a path of the build").to_owned();
         let (library, back_ends) = (text(&library), text(back_ends));
@@ -133,7 +182,17 @@ impl Bed {
 }
 
 fn taken(ended: &Ended, operation: &str) -> u64 {
-    let line = ended.stderr.lines().find(|line| line.contains(&format!(" {operation}: ")) && line.contains("taken"));
-    let count = line.and_then(|line| line.split(&format!(" {operation}: ")).nth(1)?.split(' ').next()?.parse().ok());
+    let line = ended
+        .stderr
+        .lines()
+        .find(|line| line.contains(&format!(" {operation}: ")) && line.contains("taken"));
+    let count = line.and_then(|line| {
+        line.split(&format!(" {operation}: "))
+            .nth(1)?
+            .split(' ')
+            .next()?
+            .parse()
+            .ok()
+    });
     count.unwrap_or(0)
 }

@@ -13,7 +13,9 @@ impl Canvas {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" font-family=\"sans-serif\" \
              {attributes}>"
         ));
-        canvas.push(&format!("<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>"));
+        canvas.push(&format!(
+            "<rect width=\"{width}\" height=\"{height}\" fill=\"white\"/>"
+        ));
         canvas
     }
 
@@ -30,20 +32,31 @@ impl Canvas {
 
 /// Escapes text for SVG, in elements and in attributes.
 pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    text.replace('&', "&amp;")
+        .replace('<', "&lt;")
+        .replace('>', "&gt;")
+        .replace('"', "&quot;")
 }
 
 /// Returns text at a place; `anchor` is `start`, `middle` or `end`.
 pub fn text((x, y): (f64, f64), anchor: &str, attributes: &str, words: &str) -> String {
-    format!("<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{}</text>", escape(words))
+    format!(
+        "<text x=\"{x:.1}\" y=\"{y:.1}\" text-anchor=\"{anchor}\" {attributes}>{}</text>",
+        escape(words)
+    )
 }
 
 pub fn rect((x, y): (f64, f64), (width, height): (f64, f64), attributes: &str) -> String {
-    format!("<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {attributes}/>")
+    format!(
+        "<rect x=\"{x:.1}\" y=\"{y:.1}\" width=\"{width:.1}\" height=\"{height:.1}\" {attributes}/>"
+    )
 }
 
 pub fn polyline(points: &[(f64, f64)], attributes: &str) -> String {
-    let joined: Vec<String> = points.iter().map(|(x, y)| format!("{x:.1},{y:.1}")).collect();
+    let joined: Vec<String> = points
+        .iter()
+        .map(|(x, y)| format!("{x:.1},{y:.1}"))
+        .collect();
     format!("<polyline points=\"{}\" {attributes}/>", joined.join(" "))
 }
 
@@ -54,7 +67,9 @@ pub fn path(points: &[(i64, i64)]) -> String {
     places.dedup();
     let mut path = String::new();
     for (at, &(x, y)) in places.iter().enumerate() {
-        let is_needed = at == 0 || at + 1 == places.len() || !is_between(places[at - 1], (x, y), places[at + 1]);
+        let is_needed = at == 0
+            || at + 1 == places.len()
+            || !is_between(places[at - 1], (x, y), places[at + 1]);
         if is_needed {
             path += &format!("{}{x} {y}", if at == 0 { "M" } else { "L" });
         }
@@ -77,6 +92,9 @@ mod tests {
 
     #[test]
     fn a_straight_line_has_two_points() {
-        assert_eq!(path(&[(0, 2), (1, 1), (1, 1), (2, 0), (9, 0)]), "M0 2L2 0L9 0");
+        assert_eq!(
+            path(&[(0, 2), (1, 1), (1, 1), (2, 0), (9, 0)]),
+            "M0 2L2 0L9 0"
+        );
     }
 }

@@ -28,16 +28,24 @@ mod tests {
     }
 
     fn small() -> Topology {
-        let text =
-            "schema = 1\nswitch = [{name = 'leaf', hosts = 'a', links = ['top']}, {name = 'top', hosts = 'n[1-2]'}]";
+        let text = "schema = 1\nswitch = [{name = 'leaf', hosts = 'a', links = ['top']}, {name = \
+            'top', hosts = 'n[1-2]'}]";
         Topology::parse(text, "small").expect("a topology")
     }
 
     fn small_plan() -> (Plan, Vec<CableLoad>) {
-        let plan = Plan::from_children(Via::Binary, 1, &[vec![], vec![2, 0], vec![]]).expect("a plan");
+        let plan =
+            Plan::from_children(Via::Binary, 1, &[vec![], vec![2, 0], vec![]]).expect("a plan");
         let host = |name: &str| CableEnd::Host(name.to_string());
         let switch = |name: &str| CableEnd::Switch(name.to_string());
-        let load = |from, to, flows, senders| CableLoad { from, to, flows, senders, rate: None, demand: None };
+        let load = |from, to, flows, senders| CableLoad {
+            from,
+            to,
+            flows,
+            senders,
+            rate: None,
+            demand: None,
+        };
         let loads = vec![
             load(host("n1"), switch("top"), 2, 1),
             load(switch("top"), host("n2"), 1, 1),
@@ -56,7 +64,10 @@ s1  8 hosts  n[8-15]
     └── s3  8 hosts  n[24-31]
 ";
         assert_eq!(text(&bed("fig9-4"), &Overlay::default()), expected);
-        assert_eq!(text(&small(), &Overlay::default()), "leaf  1 host  a\n└── top  2 hosts  n[1-2]\n");
+        assert_eq!(
+            text(&small(), &Overlay::default()),
+            "leaf  1 host  a\n└── top  2 hosts  n[1-2]\n"
+        );
     }
 
     #[test]
@@ -64,13 +75,24 @@ s1  8 hosts  n[8-15]
         let wide = "schema = 1\nswitch = [{name='t', links=['a','b']}, {name='a', links=['c']}, \
                     {name='b', links=['d']}, {name='c', hosts='n1'}, {name='d', hosts='n2'}]";
         let expected = "t\n├── a\n│   └── c  1 host  n1\n└── b\n    └── d  1 host  n2\n";
-        assert_eq!(text(&Topology::parse(wide, "wide").expect("a topology"), &Overlay::default()), expected);
+        assert_eq!(
+            text(
+                &Topology::parse(wide, "wide").expect("a topology"),
+                &Overlay::default()
+            ),
+            expected
+        );
     }
 
     #[test]
     fn a_plan_over_the_tree() {
         let (plan, loads) = small_plan();
-        let overlay = Overlay { title: "", plan: Some(&plan), host_of_rank: &[0, 1, 2], loads: &loads };
+        let overlay = Overlay {
+            title: "",
+            plan: Some(&plan),
+            host_of_rank: &[0, 1, 2],
+            loads: &loads,
+        };
         let expected = "\
 ↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order
 leaf
@@ -89,13 +111,30 @@ leaf
         let parents: Vec<Option<usize>> = (0..32).map(|rank: usize| rank.checked_sub(1)).collect();
         let unaware = Plan::from_parents(Via::ChainUnaware, 0, &parents).expect("a chain");
         let worst = check(&bed, &unaware, &hosts).worst.expect("a cable");
-        let overlay = Overlay { title: "", plan: Some(&unaware), host_of_rank: &hosts, loads: &[worst] };
-        assert!(text(&bed, &overlay).contains("├── s0  ↑8! ↓0\n"), "{}", text(&bed, &overlay));
+        let overlay = Overlay {
+            title: "",
+            plan: Some(&unaware),
+            host_of_rank: &hosts,
+            loads: &[worst],
+        };
+        assert!(
+            text(&bed, &overlay).contains("├── s0  ↑8! ↓0\n"),
+            "{}",
+            text(&bed, &overlay)
+        );
         assert!(dot(&bed, &overlay).contains("label=\"↑8! ↓0\", color=\"#c0392b\"]"));
         assert!(svg(&bed, &overlay).contains("<text class=\"load hot\""));
 
         let cast = crate::plan::by_rank(Via::Cast, 0, 3).expect("a cast");
-        let drawn = text(&small(), &Overlay { title: "", plan: Some(&cast), host_of_rank: &[0, 1, 2], loads: &[] });
+        let drawn = text(
+            &small(),
+            &Overlay {
+                title: "",
+                plan: Some(&cast),
+                host_of_rank: &[0, 1, 2],
+                loads: &[],
+            },
+        );
         let expected = "\
 one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it
 leaf
@@ -105,15 +144,35 @@ leaf
     └── n2  ↑0 ↓1
 ";
         assert_eq!(drawn, expected);
-        let overlay = Overlay { title: "a cast", plan: Some(&cast), host_of_rank: &[0, 1, 2], loads: &[] };
+        let overlay = Overlay {
+            title: "a cast",
+            plan: Some(&cast),
+            host_of_rank: &[0, 1, 2],
+            loads: &[],
+        };
         let drawn = dot(&small(), &overlay);
-        assert!(drawn.contains("\"switch leaf\" -> \"switch top\" [dir=forward, color=\"#1f6fb2\"];"), "{drawn}");
-        assert!(drawn.contains("\"switch leaf\" -> \"host a\" [dir=back, color=\"#1f6fb2\"];"), "{drawn}");
-        assert!(!drawn.contains("\"host a\" -> \"host n1\"") && drawn.contains("label=\"a cast\""), "{drawn}");
+        assert!(
+            drawn.contains("\"switch leaf\" -> \"switch top\" [dir=forward, color=\"#1f6fb2\"];"),
+            "{drawn}"
+        );
+        assert!(
+            drawn.contains("\"switch leaf\" -> \"host a\" [dir=back, color=\"#1f6fb2\"];"),
+            "{drawn}"
+        );
+        assert!(
+            !drawn.contains("\"host a\" -> \"host n1\"") && drawn.contains("label=\"a cast\""),
+            "{drawn}"
+        );
         let drawn = svg(&small(), &overlay);
-        assert!(drawn.contains("<title>a cast</title>") && drawn.contains("copied by the switches"), "{drawn}");
+        assert!(
+            drawn.contains("<title>a cast</title>") && drawn.contains("copied by the switches"),
+            "{drawn}"
+        );
         assert_eq!(
-            (drawn.matches("class=\"edge\"").count(), drawn.matches("class=\"copied\"").count()),
+            (
+                drawn.matches("class=\"edge\"").count(),
+                drawn.matches("class=\"copied\"").count()
+            ),
             (0, 4),
             "{drawn}"
         );
@@ -154,7 +213,15 @@ leaf
 }
 "##;
         assert_eq!(
-            dot(&small(), &Overlay { title: "", plan: Some(&plan), host_of_rank: &[0, 1, 2], loads: &loads }),
+            dot(
+                &small(),
+                &Overlay {
+                    title: "",
+                    plan: Some(&plan),
+                    host_of_rank: &[0, 1, 2],
+                    loads: &loads
+                }
+            ),
             expected
         );
     }
@@ -164,14 +231,38 @@ leaf
         let bed = bed("fig9-4");
         let hosts: Vec<usize> = (0..32).collect();
         let plan = chain(&bed, 0, &hosts).expect("a chain");
-        let drawn = svg(&bed, &Overlay { title: "", plan: Some(&plan), host_of_rank: &hosts, loads: &[] });
-        assert!(drawn.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=") && drawn.ends_with("</svg>\n"));
+        let drawn = svg(
+            &bed,
+            &Overlay {
+                title: "",
+                plan: Some(&plan),
+                host_of_rank: &hosts,
+                loads: &[],
+            },
+        );
+        assert!(
+            drawn.starts_with("<svg xmlns=\"http://www.w3.org/2000/svg\" width=")
+                && drawn.ends_with("</svg>\n")
+        );
         assert!(!drawn.contains("href") && !drawn.contains("url(http"));
         assert_eq!(drawn.matches("<title>").count(), 1 + 32 + 4);
-        assert!(drawn.contains("<title>plan</title>") && drawn.contains("sends to; numbers give the order"), "{drawn}");
+        assert!(
+            drawn.contains("<title>plan</title>")
+                && drawn.contains("sends to; numbers give the order"),
+            "{drawn}"
+        );
         assert_eq!(drawn.matches("class=\"edge\"").count(), 31);
-        assert_eq!(drawn.matches("class=\"root\"").count(), 2, "the root, and its sign in the legend");
-        assert_eq!(svg(&bed, &Overlay::default()).matches("class=\"edge\"").count(), 0);
+        assert_eq!(
+            drawn.matches("class=\"root\"").count(),
+            2,
+            "the root, and its sign in the legend"
+        );
+        assert_eq!(
+            svg(&bed, &Overlay::default())
+                .matches("class=\"edge\"")
+                .count(),
+            0
+        );
     }
 
     #[test]
@@ -188,14 +279,26 @@ blocked by spanning tree: a-c
 ";
         assert_eq!(text(&ring, &Overlay::default()), expected);
         let drawn = dot(&ring, &Overlay::default());
-        assert!(drawn.contains("\"switch b\" -- \"switch a\" [label=\"10gbit\"];"), "{drawn}");
-        assert!(drawn.contains("\"switch a\" -- \"switch c\" [dir=none, style=dashed,"), "{drawn}");
-        let drawn = svg(&ring, &Overlay::default());
         assert!(
-            drawn.contains("spanning tree blocks") && drawn.contains(">10gbit<") && drawn.contains(">100mbit<"),
+            drawn.contains("\"switch b\" -- \"switch a\" [label=\"10gbit\"];"),
             "{drawn}"
         );
-        assert_eq!(drawn.matches("class=\"blocked\"").count(), 2, "the cable, and its sign");
+        assert!(
+            drawn.contains("\"switch a\" -- \"switch c\" [dir=none, style=dashed,"),
+            "{drawn}"
+        );
+        let drawn = svg(&ring, &Overlay::default());
+        assert!(
+            drawn.contains("spanning tree blocks")
+                && drawn.contains(">10gbit<")
+                && drawn.contains(">100mbit<"),
+            "{drawn}"
+        );
+        assert_eq!(
+            drawn.matches("class=\"blocked\"").count(),
+            2,
+            "the cable, and its sign"
+        );
     }
 
     proptest! {

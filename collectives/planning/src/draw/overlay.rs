@@ -1,5 +1,5 @@
-//! Data of a topology's drawing: the tree of switches, and the broadcast or cable losses drawn over it. The middle of
-//! the tree is at the top, so that the drawing is as low as possible.
+//! Data of a topology's drawing: the tree of switches, and the broadcast or cable losses drawn over
+//! it. The middle of the tree is at the top, so that the drawing is as low as possible.
 
 use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};
@@ -38,8 +38,12 @@ impl Annotations {
     /// Indexes an overlay by hosts and switches; names that the topology does not have are left
     /// out.
     pub fn new(topology: &Topology, overlay: &Overlay) -> Self {
-        let switches: HashMap<&str, usize> =
-            topology.switches().iter().enumerate().map(|(id, name)| (name.as_str(), id)).collect();
+        let switches: HashMap<&str, usize> = topology
+            .switches()
+            .iter()
+            .enumerate()
+            .map(|(id, name)| (name.as_str(), id))
+            .collect();
         let node = |end: &CableEnd| match end {
             CableEnd::Host(name) => topology.host_named(name).map(Vertex::Host),
             CableEnd::Switch(name) => switches.get(name.as_str()).copied().map(Vertex::Switch),
@@ -47,13 +51,21 @@ impl Annotations {
         let load = |load: &CableLoad| {
             Some((
                 (node(&load.from)?, node(&load.to)?),
-                Traffic { flows: load.flows, is_contended: load.is_contended() },
+                Traffic {
+                    flows: load.flows,
+                    is_contended: load.is_contended(),
+                },
             ))
         };
         let host = |rank: usize| overlay.host_of_rank.get(rank).copied();
         let root = overlay.plan.and_then(|plan| host(plan.root()));
         if let (Some(root), Some(Via::Cast)) = (root, overlay.plan.map(Plan::via)) {
-            return Self { is_cast: true, loads: flood(topology, root), sends: HashMap::new(), root: Some(root) };
+            return Self {
+                is_cast: true,
+                loads: flood(topology, root),
+                sends: HashMap::new(),
+                root: Some(root),
+            };
         }
         let mut sends: HashMap<usize, Vec<usize>> = HashMap::new();
         let trees = overlay.plan.iter().flat_map(|plan| plan.trees());
@@ -62,7 +74,12 @@ impl Annotations {
                 sends.entry(from).or_default().push(to);
             }
         }
-        Self { is_cast: false, loads: overlay.loads.iter().filter_map(load).collect(), sends, root }
+        Self {
+            is_cast: false,
+            loads: overlay.loads.iter().filter_map(load).collect(),
+            sends,
+            root,
+        }
     }
 
     pub fn is_empty(&self) -> bool {
@@ -82,25 +99,42 @@ impl Annotations {
 }
 
 fn flood(topology: &Topology, root: usize) -> HashMap<(Vertex, Vertex), Traffic> {
-    let frame = Traffic { flows: 1, is_contended: false };
+    let frame = Traffic {
+        flows: 1,
+        is_contended: false,
+    };
     let walk = Walk::from(topology, topology.switch_of(root));
-    let between = walk.above().iter().enumerate().filter_map(|(switch, above)| Some(((*above)?, switch)));
+    let between = walk
+        .above()
+        .iter()
+        .enumerate()
+        .filter_map(|(switch, above)| Some(((*above)?, switch)));
     let between = between.map(|(above, switch)| (Vertex::Switch(above), Vertex::Switch(switch)));
     let hosts = (0..topology.hosts().len()).map(|host| {
         let (host_end, switch_end) = (Vertex::Host(host), Vertex::Switch(topology.switch_of(host)));
-        if host == root { (host_end, switch_end) } else { (switch_end, host_end) }
+        if host == root {
+            (host_end, switch_end)
+        } else {
+            (switch_end, host_end)
+        }
     });
-    between.chain(hosts).map(|direction| (direction, frame)).collect()
+    between
+        .chain(hosts)
+        .map(|direction| (direction, frame))
+        .collect()
 }
 
 pub(super) fn blocked(topology: &Topology) -> Option<String> {
-    let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
+    let name = |&(low, high): &(usize, usize)| {
+        format!("{}-{}", topology.switches()[low], topology.switches()[high])
+    };
     let names: Vec<String> = topology.blocked().iter().map(name).collect();
     (!names.is_empty()).then(|| names.join(", "))
 }
 
 pub(super) fn in_brackets(rate: Option<u64>) -> String {
-    rate.map(|rate| format!(" ({})", format_rate(rate))).unwrap_or_default()
+    rate.map(|rate| format!(" ({})", format_rate(rate)))
+        .unwrap_or_default()
 }
 
 /// Formats traffic up and down a cable as `↑1 ↓8!`, where `!` marks contention.
@@ -110,7 +144,10 @@ pub(super) fn describe((up, down): (Traffic, Traffic)) -> String {
 }
 
 pub(super) fn fold(topology: &Topology, hosts: impl IntoIterator<Item = usize>) -> String {
-    let names: Vec<&String> = hosts.into_iter().map(|host| &topology.hosts()[host]).collect();
+    let names: Vec<&String> = hosts
+        .into_iter()
+        .map(|host| &topology.hosts()[host])
+        .collect();
     nodeset::fold(&names)
 }
 
@@ -127,10 +164,15 @@ impl Hung {
     pub fn new(topology: &Topology) -> Self {
         let one_end = Walk::from(topology, 0).farthest();
         let walk = Walk::from(topology, one_end);
-        let path: Vec<usize> = std::iter::successors(Some(walk.farthest()), |&switch| walk.above()[switch]).collect();
+        let path: Vec<usize> =
+            std::iter::successors(Some(walk.farthest()), |&switch| walk.above()[switch]).collect();
         let top = path[(path.len() - 1) / 2].min(path[path.len() / 2]);
         let walk = Walk::from(topology, top);
-        Self { top, children: walk.children(), depth: walk.depth().to_vec() }
+        Self {
+            top,
+            children: walk.children(),
+            depth: walk.depth().to_vec(),
+        }
     }
 
     pub fn levels(&self) -> usize {
@@ -155,7 +197,10 @@ mod tests {
         assert_eq!((hang("fig9-1").top, hang("fig9-1").levels()), (0, 1));
         assert_eq!((hang("fig9-3").top, hang("fig9-3").levels()), (0, 2));
         let row = hang("fig9-4");
-        assert_eq!((row.top, row.depth.as_slice(), row.levels()), (1, [1, 0, 1, 2].as_slice(), 3));
+        assert_eq!(
+            (row.top, row.depth.as_slice(), row.levels()),
+            (1, [1, 0, 1, 2].as_slice(), 3)
+        );
         assert_eq!(row.children, [vec![], vec![0, 2], vec![3], vec![]]);
     }
 

@@ -23,7 +23,10 @@ pub(super) struct Position {
 
 impl Position {
     pub fn halfway(self, other: Self) -> Self {
-        Self { x: (self.x + other.x) / 2.0, y: (self.y + other.y) / 2.0 }
+        Self {
+            x: (self.x + other.x) / 2.0,
+            y: (self.y + other.y) / 2.0,
+        }
     }
 }
 
@@ -45,7 +48,10 @@ impl Rect {
     }
 
     pub fn middle(&self) -> Position {
-        Position { x: self.x + self.width / 2.0, y: self.y + self.height / 2.0 }
+        Position {
+            x: self.x + self.width / 2.0,
+            y: self.y + self.height / 2.0,
+        }
     }
 }
 
@@ -79,18 +85,29 @@ pub(super) const SIGN_WIDTH: f64 = 64.0;
 
 pub(super) fn legend_line(at: Position, sign: Sign, text: &str) -> String {
     let (x, y) = (at.x + SIGN_WIDTH, at.y);
-    format!("{}<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n", sign_at(at, sign), escape(text))
+    format!(
+        "{}<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">{}</text>\n",
+        sign_at(at, sign),
+        escape(text)
+    )
 }
 
 pub(super) fn sign_alone(sign: Sign) -> String {
     let drawn = sign_at(Position { x: 0.0, y: 12.0 }, sign);
-    format!("<svg width=\"{:.0}\" height=\"16\" aria-hidden=\"true\">{drawn}</svg>", SIGN_WIDTH - 12.0)
+    format!(
+        "<svg width=\"{:.0}\" height=\"16\" aria-hidden=\"true\">{drawn}</svg>",
+        SIGN_WIDTH - 12.0
+    )
 }
 
 fn sign_at(at: Position, sign: Sign) -> String {
     let Position { x, y } = at;
     let line = |class: &str, head: &str| {
-        format!("<path class=\"{class}\"{head} d=\"M{x:.1} {:.1}H{:.1}\"/>", y - 4.0, x + SIGN_WIDTH - 16.0)
+        format!(
+            "<path class=\"{class}\"{head} d=\"M{x:.1} {:.1}H{:.1}\"/>",
+            y - 4.0,
+            x + SIGN_WIDTH - 16.0
+        )
     };
     let head = " marker-end=\"url(#head)\"";
     match sign {
@@ -99,7 +116,10 @@ fn sign_at(at: Position, sign: Sign) -> String {
         Sign::Blocked => line("blocked", ""),
         Sign::Loads => format!("<text class=\"load\" x=\"{x:.1}\" y=\"{y:.1}\">↑1 ↓8!</text>"),
         Sign::Root => {
-            format!("<rect class=\"root\" x=\"{x:.1}\" y=\"{:.1}\" width=\"40\" height=\"14\" rx=\"4\"/>", y - 11.0)
+            format!(
+                "<rect class=\"root\" x=\"{x:.1}\" y=\"{:.1}\" width=\"40\" height=\"14\" rx=\"4\"/>",
+                y - 11.0
+            )
         }
     }
 }
@@ -113,7 +133,10 @@ pub(super) enum Whole {
 pub(super) fn document(width: f64, height: f64, title: &str, body: &str, whole: Whole) -> String {
     let title = escape(title);
     let (style, ground) = match whole {
-        Whole::File => (format!("<style>{STYLE}</style>\n"), "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n"),
+        Whole::File => (
+            format!("<style>{STYLE}</style>\n"),
+            "<rect width=\"100%\" height=\"100%\" fill=\"#fff\"/>\n",
+        ),
         Whole::Element => (String::new(), ""),
     };
     format!(
@@ -134,7 +157,12 @@ pub(super) fn named_box(rect: Rect, name: &str, loads: &str, paint: Paint) -> St
         Paint::Root => "root",
         Paint::Contended => "contended",
     };
-    let Rect { x, y, width, height } = rect;
+    let Rect {
+        x,
+        y,
+        width,
+        height,
+    } = rect;
     let baseline = y + height / 2.0 + 4.5;
     let text = if loads.is_empty() {
         format!(
@@ -188,25 +216,43 @@ pub(super) fn label(at: Position, text: &str, contended: bool) -> String {
     )
 }
 
-/// Draws the cables from a switch to its hosts. They go down, along a rail above the hosts and down the left of each
-/// column, with a stub to each host. They may carry copies of one frame.
+/// Draws the cables from a switch to its hosts. They go down, along a rail above the hosts and down
+/// the left of each column, with a stub to each host. They may carry copies of one frame.
 pub(super) fn trunk(switch: Rect, hosts: &[Rect], copied: bool) -> String {
-    let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else { return String::new() };
+    let (Some(first), Some(last)) = (hosts.first(), hosts.last()) else {
+        return String::new();
+    };
     let (middle, rail) = (switch.middle().x, first.y - 14.0);
     let left = |host: &Rect| host.x - 12.0;
     let (low, high) = (middle.min(left(first)), middle.max(left(last)));
-    let mut path = format!("M{middle:.1} {:.1}V{rail:.1}M{low:.1} {rail:.1}H{high:.1}", switch.bottom());
+    let mut path = format!(
+        "M{middle:.1} {:.1}V{rail:.1}M{low:.1} {rail:.1}H{high:.1}",
+        switch.bottom()
+    );
     for host in hosts {
-        path += &format!("M{:.1} {rail:.1}V{:.1}H{:.1}", left(host), host.middle().y, host.x);
+        path += &format!(
+            "M{:.1} {rail:.1}V{:.1}H{:.1}",
+            left(host),
+            host.middle().y,
+            host.x
+        );
     }
-    format!("<path class=\"{}\" d=\"{path}\"/>\n", if copied { "copied" } else { "cable" })
+    format!(
+        "<path class=\"{}\" d=\"{path}\"/>\n",
+        if copied { "copied" } else { "cable" }
+    )
 }
 
 /// Draws an edge of a plan: beside the column between two hosts of one, across otherwise.
 pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     let (start, end, bend_start, bend_end) = if from.x == to.x {
         let bulge = (20.0 + (from.y - to.y).abs() / 6.0).min(56.0);
-        (from.right(), to.right(), from.right() + bulge, to.right() + bulge)
+        (
+            from.right(),
+            to.right(),
+            from.right() + bulge,
+            to.right() + bulge,
+        )
     } else if from.x < to.x {
         let reach = (to.x - from.right()) / 2.0;
         (from.right(), to.x, from.right() + reach, to.x - reach)
@@ -221,10 +267,18 @@ pub(super) fn arrow(from: Rect, to: Rect, order: Option<usize>) -> String {
     );
     let number = order.map(|order| {
         // Numbers stand near the receiver, where no other edge ends, so that they do not overlap.
-        let near_end =
-            |start: f64, bend: f64, far: f64, end: f64| 0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end;
+        let near_end = |start: f64, bend: f64, far: f64, end: f64| {
+            0.008 * start + 0.096 * bend + 0.384 * far + 0.512 * end
+        };
         let x = near_end(start, bend_start, bend_end, end);
-        label(Position { x, y: near_end(start_y, start_y, end_y, end_y) }, &order.to_string(), false)
+        label(
+            Position {
+                x,
+                y: near_end(start_y, start_y, end_y, end_y),
+            },
+            &order.to_string(),
+            false,
+        )
     });
     path + &number.unwrap_or_default()
 }
@@ -233,7 +287,10 @@ pub(super) fn shown(name: &str) -> String {
     if name.chars().count() <= SHOWN_CHARACTERS {
         return name.to_string();
     }
-    name.chars().take(SHOWN_CHARACTERS - 1).chain(['…']).collect()
+    name.chars()
+        .take(SHOWN_CHARACTERS - 1)
+        .chain(['…'])
+        .collect()
 }
 
 #[cfg(test)]
@@ -243,7 +300,17 @@ mod tests {
     #[test]
     fn a_long_name_is_cut_but_not_lost() {
         let name = "x".repeat(40);
-        let drawn = named_box(Rect { x: 0.0, y: 0.0, width: 9.0, height: 9.0 }, &name, "", Paint::Host);
+        let drawn = named_box(
+            Rect {
+                x: 0.0,
+                y: 0.0,
+                width: 9.0,
+                height: 9.0,
+            },
+            &name,
+            "",
+            Paint::Host,
+        );
         assert!(
             drawn.contains(&format!(">{}…</text>", "x".repeat(23)))
                 && drawn.contains(&format!("<title>{name}</title>"))

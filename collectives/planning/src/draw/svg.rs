@@ -21,7 +21,12 @@ pub fn svg_in_page(topology: &Topology, overlay: &Overlay) -> String {
 
 /// Returns the legend of a picture in a page: each sign as an SVG element, and its meaning.
 pub fn svg_legend(topology: &Topology, overlay: &Overlay) -> Vec<(String, &'static str)> {
-    Legend::of(topology, &Annotations::new(topology, overlay), overlay.title).signs()
+    Legend::of(
+        topology,
+        &Annotations::new(topology, overlay),
+        overlay.title,
+    )
+    .signs()
 }
 
 fn draw(topology: &Topology, overlay: &Overlay, whole: Whole) -> String {
@@ -29,12 +34,33 @@ fn draw(topology: &Topology, overlay: &Overlay, whole: Whole) -> String {
     let hung = Hung::new(topology);
     let legend = Legend::of(topology, &marks, overlay.title);
     // A page has it as text, which wraps.
-    let legend = if whole == Whole::File { legend } else { legend.without_lines() };
+    let legend = if whole == Whole::File {
+        legend
+    } else {
+        legend.without_lines()
+    };
     let layout = Layout::new(topology, &hung, !marks.is_empty(), &legend);
-    let picture = Picture { topology, hung: &hung, marks: &marks, layout: &layout };
+    let picture = Picture {
+        topology,
+        hung: &hung,
+        marks: &marks,
+        layout: &layout,
+    };
     // Later elements are on top: long edges pass behind the hosts on their way.
-    let lines = [picture.cables(), picture.blocked(), picture.ports(), picture.plan()].concat();
-    let body = [lines, picture.switches(), picture.hosts(), legend.draw(layout.legend)].concat();
+    let lines = [
+        picture.cables(),
+        picture.blocked(),
+        picture.ports(),
+        picture.plan(),
+    ]
+    .concat();
+    let body = [
+        lines,
+        picture.switches(),
+        picture.hosts(),
+        legend.draw(layout.legend),
+    ]
+    .concat();
     shapes::document(layout.width, layout.height, legend.title(), &body, whole)
 }
 
@@ -57,11 +83,26 @@ impl Picture<'_> {
             .map(|(upper, lower)| {
                 let (from, to) = (self.layout.switches[upper], self.layout.switches[lower]);
                 // Cables from a switch to its hosts begin at its middle.
-                let aside = if to.x < from.x { from.width * 0.25 } else { from.width * 0.75 };
-                let (start, end) =
-                    (Position { x: from.x + aside, y: from.bottom() }, Position { x: to.middle().x, y: to.y });
-                let loads = self.marks.loads(Vertex::Switch(lower), Vertex::Switch(upper));
-                let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
+                let aside = if to.x < from.x {
+                    from.width * 0.25
+                } else {
+                    from.width * 0.75
+                };
+                let (start, end) = (
+                    Position {
+                        x: from.x + aside,
+                        y: from.bottom(),
+                    },
+                    Position {
+                        x: to.middle().x,
+                        y: to.y,
+                    },
+                );
+                let loads = self
+                    .marks
+                    .loads(Vertex::Switch(lower), Vertex::Switch(upper));
+                let contended =
+                    loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
                 let flows = loads.filter(|_| !self.marks.is_cast).map(describe);
                 let rate = self.topology.cable_rate(upper, lower).map(format_rate);
                 let label: Vec<String> = flows.into_iter().chain(rate).collect();
@@ -99,7 +140,11 @@ impl Picture<'_> {
     fn ports(&self) -> String {
         (0..self.topology.switches().len())
             .map(|switch| {
-                let hosts: Vec<Rect> = self.topology.hosts_on(switch).map(|host| self.layout.hosts[host]).collect();
+                let hosts: Vec<Rect> = self
+                    .topology
+                    .hosts_on(switch)
+                    .map(|host| self.layout.hosts[host])
+                    .collect();
                 shapes::trunk(self.layout.switches[switch], &hosts, self.marks.is_cast)
             })
             .collect()
@@ -107,12 +152,17 @@ impl Picture<'_> {
 
     fn switches(&self) -> String {
         let boxes = self.topology.switches().iter().zip(&self.layout.switches);
-        boxes.map(|(name, rect)| shapes::named_box(*rect, name, "", Paint::Switch)).collect()
+        boxes
+            .map(|(name, rect)| shapes::named_box(*rect, name, "", Paint::Switch))
+            .collect()
     }
 
     fn hosts(&self) -> String {
         let draw = |(host, name): (usize, &String)| {
-            let loads = self.marks.loads(Vertex::Host(host), Vertex::Switch(self.topology.switch_of(host)));
+            let loads = self.marks.loads(
+                Vertex::Host(host),
+                Vertex::Switch(self.topology.switch_of(host)),
+            );
             let contended = loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
             let paint = match (self.marks.root == Some(host), contended) {
                 (true, _) => Paint::Root,
@@ -120,9 +170,17 @@ impl Picture<'_> {
                 (false, false) => Paint::Host,
             };
             let loads = loads.filter(|_| !self.marks.is_cast).map(describe);
-            let rate =
-                self.topology.host_rate(host).filter(|_| self.marks.is_empty() || self.marks.is_cast).map(format_rate);
-            shapes::named_box(self.layout.hosts[host], name, &loads.or(rate).unwrap_or_default(), paint)
+            let rate = self
+                .topology
+                .host_rate(host)
+                .filter(|_| self.marks.is_empty() || self.marks.is_cast)
+                .map(format_rate);
+            shapes::named_box(
+                self.layout.hosts[host],
+                name,
+                &loads.or(rate).unwrap_or_default(),
+                paint,
+            )
         };
         self.topology.hosts().iter().enumerate().map(draw).collect()
     }
@@ -130,9 +188,16 @@ impl Picture<'_> {
     fn plan(&self) -> String {
         let edges = (0..self.topology.hosts().len()).flat_map(|host| {
             let sends = self.marks.sends(host);
-            sends.iter().enumerate().map(move |(order, &to)| (host, to, (sends.len() > 1).then_some(order)))
+            sends
+                .iter()
+                .enumerate()
+                .map(move |(order, &to)| (host, to, (sends.len() > 1).then_some(order)))
         });
-        edges.map(|(from, to, order)| shapes::arrow(self.layout.hosts[from], self.layout.hosts[to], order)).collect()
+        edges
+            .map(|(from, to, order)| {
+                shapes::arrow(self.layout.hosts[from], self.layout.hosts[to], order)
+            })
+            .collect()
     }
 }
 
@@ -162,9 +227,19 @@ impl Layout {
     pub fn new(topology: &Topology, hung: &Hung, with_plan: bool, legend: &Legend) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
         let with_rates = (0..topology.hosts().len()).any(|host| topology.host_rate(host).is_some());
-        let host_width = box_width(topology.hosts()) + if with_plan || with_rates { LOADS_WIDTH } else { 0.0 };
+        let host_width = box_width(topology.hosts())
+            + if with_plan || with_rates {
+                LOADS_WIDTH
+            } else {
+                0.0
+            };
         let switch_width = box_width(topology.switches());
-        let none = Rect { x: 0.0, y: 0.0, width: 0.0, height: 0.0 };
+        let none = Rect {
+            x: 0.0,
+            y: 0.0,
+            width: 0.0,
+            height: 0.0,
+        };
         let mut layout = Self {
             switches: vec![none; topology.switches().len()],
             hosts: vec![none; topology.hosts().len()],
@@ -173,7 +248,8 @@ impl Layout {
             height: 0.0,
         };
         let top = MARGIN + TITLE_HEIGHT;
-        let hosts_top = top + LEVEL_HEIGHT * (hung.levels() - 1) as f64 + SWITCH_HEIGHT + 2.0 * HOST_PITCH;
+        let hosts_top =
+            top + LEVEL_HEIGHT * (hung.levels() - 1) as f64 + SWITCH_HEIGHT + 2.0 * HOST_PITCH;
         let mut left = MARGIN + GAP / 2.0;
         layout.height = hosts_top;
         for switch in left_to_right(hung) {
@@ -181,17 +257,27 @@ impl Layout {
             let columns = hosts.len().div_ceil(ROWS);
             let strip = (columns as f64 * (host_width + gap) - gap).max(switch_width);
             let y = top + LEVEL_HEIGHT * hung.depth[switch] as f64;
-            layout.switches[switch] =
-                Rect { x: left + (strip - switch_width) / 2.0, y, width: switch_width, height: SWITCH_HEIGHT };
+            layout.switches[switch] = Rect {
+                x: left + (strip - switch_width) / 2.0,
+                y,
+                width: switch_width,
+                height: SWITCH_HEIGHT,
+            };
             for (index, &host) in hosts.iter().enumerate() {
                 let x = left + (index / ROWS) as f64 * (host_width + gap);
                 let y = hosts_top + (index % ROWS) as f64 * HOST_PITCH;
-                layout.hosts[host] = Rect { x, y, width: host_width, height: HOST_HEIGHT };
+                layout.hosts[host] = Rect {
+                    x,
+                    y,
+                    width: host_width,
+                    height: HOST_HEIGHT,
+                };
                 layout.height = layout.height.max(y + HOST_HEIGHT);
             }
             left += strip + gap;
         }
-        layout.width = (left - gap + MARGIN + GAP_WITH_PLAN / 2.0).max(legend.width() + 2.0 * MARGIN);
+        layout.width =
+            (left - gap + MARGIN + GAP_WITH_PLAN / 2.0).max(legend.width() + 2.0 * MARGIN);
         layout.legend.y = layout.height + LEGEND_PITCH;
         layout.height = layout.legend.y + LEGEND_PITCH * legend.lines() as f64 + MARGIN;
         layout
@@ -221,7 +307,11 @@ fn left_to_right(hung: &Hung) -> Vec<usize> {
 }
 
 fn box_width(names: &[String]) -> f64 {
-    let longest = names.iter().map(|name| shapes::shown(name).chars().count()).max().unwrap_or(0);
+    let longest = names
+        .iter()
+        .map(|name| shapes::shown(name).chars().count())
+        .max()
+        .unwrap_or(0);
     (longest as f64 * shapes::CHARACTER_WIDTH + 20.0).max(48.0)
 }
 
@@ -239,10 +329,19 @@ impl Legend {
         let kind = if marks.is_empty() { "topology" } else { "plan" };
         let mut lines = vec![(Sign::Cable, "cable, with its rate where that is known")];
         if marks.is_cast {
-            lines.push((Sign::Copied, "one frame from the root, copied by the switches"));
+            lines.push((
+                Sign::Copied,
+                "one frame from the root, copied by the switches",
+            ));
         } else if !marks.is_empty() {
-            lines.push((Sign::Edge, "sends to; numbers give the order where a host sends to several"));
-            lines.push((Sign::Loads, "flows up to the switch above and down from it; ! several senders at once"));
+            lines.push((
+                Sign::Edge,
+                "sends to; numbers give the order where a host sends to several",
+            ));
+            lines.push((
+                Sign::Loads,
+                "flows up to the switch above and down from it; ! several senders at once",
+            ));
         }
         if !marks.is_empty() {
             lines.push((Sign::Root, "the host that has the bytes"));
@@ -250,15 +349,28 @@ impl Legend {
         if !topology.blocked().is_empty() {
             lines.push((Sign::Blocked, "cable that spanning tree blocks"));
         }
-        Self { title: if title.is_empty() { kind.to_owned() } else { title.to_owned() }, lines }
+        Self {
+            title: if title.is_empty() {
+                kind.to_owned()
+            } else {
+                title.to_owned()
+            },
+            lines,
+        }
     }
 
     pub fn without_lines(self) -> Self {
-        Self { lines: Vec::new(), ..self }
+        Self {
+            lines: Vec::new(),
+            ..self
+        }
     }
 
     pub fn signs(&self) -> Vec<(String, &'static str)> {
-        self.lines.iter().map(|&(sign, text)| (shapes::sign_alone(sign), text)).collect()
+        self.lines
+            .iter()
+            .map(|&(sign, text)| (shapes::sign_alone(sign), text))
+            .collect()
     }
 
     pub fn lines(&self) -> usize {
@@ -266,7 +378,12 @@ impl Legend {
     }
 
     pub fn width(&self) -> f64 {
-        let longest = self.lines.iter().map(|(_, text)| text.chars().count()).max().unwrap_or(0);
+        let longest = self
+            .lines
+            .iter()
+            .map(|(_, text)| text.chars().count())
+            .max()
+            .unwrap_or(0);
         let widest = shapes::SIGN_WIDTH + longest as f64 * CHARACTER_WIDTH;
         widest.max(self.title.chars().count() as f64 * CHARACTER_WIDTH * 1.2)
     }
@@ -276,8 +393,15 @@ impl Legend {
     }
 
     pub fn draw(&self, at: Position) -> String {
-        let places = (0..).map(|line| Position { x: at.x, y: at.y + LEGEND_PITCH * f64::from(line) });
-        self.lines.iter().zip(places).map(|(&(sign, text), at)| shapes::legend_line(at, sign, text)).collect()
+        let places = (0..).map(|line| Position {
+            x: at.x,
+            y: at.y + LEGEND_PITCH * f64::from(line),
+        });
+        self.lines
+            .iter()
+            .zip(places)
+            .map(|(&(sign, text), at)| shapes::legend_line(at, sign, text))
+            .collect()
     }
 }
 
@@ -289,7 +413,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn overlap(left: &Rect, right: &Rect) -> bool {
-        left.x < right.right() && right.x < left.right() && left.y < right.bottom() && right.y < left.bottom()
+        left.x < right.right()
+            && right.x < left.right()
+            && left.y < right.bottom()
+            && right.y < left.bottom()
     }
 
     proptest! {

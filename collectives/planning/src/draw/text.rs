@@ -1,13 +1,15 @@
 //! Drawing of a network topology as text: a tree of box characters, or Graphviz's DOT language.
 
-use super::overlay::{Annotations, Hung, Overlay, Traffic, Vertex, blocked, describe, fold, in_brackets};
+use super::overlay::{
+    Annotations, Hung, Overlay, Traffic, Vertex, blocked, describe, fold, in_brackets,
+};
 use crate::format_rate;
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-const LEGEND: &str =
-    "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → sends to, in this order";
+const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! several senders at once, → \
+    sends to, in this order";
 
 const CAST_LEGEND: &str =
     "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
@@ -17,7 +19,12 @@ const CAST_LEGEND: &str =
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
     let marks = Annotations::new(topology, overlay);
-    let mut tree = TextTree { topology, hung: &hung, marks: &marks, text: String::new() };
+    let mut tree = TextTree {
+        topology,
+        hung: &hung,
+        marks: &marks,
+        text: String::new(),
+    };
     if !marks.is_empty() {
         tree.line("", if marks.is_cast { CAST_LEGEND } else { LEGEND });
     }
@@ -43,20 +50,37 @@ impl TextTree<'_> {
         while let Some((node, branch, trunk)) = waiting.pop() {
             let label = self.label(node);
             self.line(&branch, &label);
-            let Vertex::Switch(switch) = node else { continue };
+            let Vertex::Switch(switch) = node else {
+                continue;
+            };
             let below = self.below(switch);
             let last = below.len().saturating_sub(1);
             // The stack reverses the order.
             for (index, &next) in below.iter().enumerate().rev() {
-                let (branch, space) = if index == last { ("└── ", "    ") } else { ("├── ", "│   ") };
+                let (branch, space) = if index == last {
+                    ("└── ", "    ")
+                } else {
+                    ("├── ", "│   ")
+                };
                 waiting.push((next, format!("{trunk}{branch}"), format!("{trunk}{space}")));
             }
         }
     }
 
     fn below(&self, switch: usize) -> Vec<Vertex> {
-        let hosts = self.topology.hosts_on(switch).filter(|_| !self.marks.is_empty()).map(Vertex::Host);
-        hosts.chain(self.hung.children[switch].iter().copied().map(Vertex::Switch)).collect()
+        let hosts = self
+            .topology
+            .hosts_on(switch)
+            .filter(|_| !self.marks.is_empty())
+            .map(Vertex::Host);
+        hosts
+            .chain(
+                self.hung.children[switch]
+                    .iter()
+                    .copied()
+                    .map(Vertex::Switch),
+            )
+            .collect()
     }
 
     fn line(&mut self, branch: &str, label: &str) {
@@ -68,8 +92,12 @@ impl TextTree<'_> {
             Vertex::Host(host) => self.host_label(host),
             Vertex::Switch(switch) if self.marks.is_empty() => self.plain_switch_label(switch),
             Vertex::Switch(switch) => {
-                let loads = self.above(switch).and_then(|above| self.marks.loads(node, Vertex::Switch(above)));
-                let loads = loads.map(|loads| format!("  {}", describe(loads))).unwrap_or_default();
+                let loads = self
+                    .above(switch)
+                    .and_then(|above| self.marks.loads(node, Vertex::Switch(above)));
+                let loads = loads
+                    .map(|loads| format!("  {}", describe(loads)))
+                    .unwrap_or_default();
                 format!("{}{loads}", self.switch_name(switch))
             }
         }
@@ -77,21 +105,32 @@ impl TextTree<'_> {
 
     fn above(&self, switch: usize) -> Option<usize> {
         let depth = &self.hung.depth;
-        self.topology.neighbours(switch).iter().copied().find(|&other| depth[other] < depth[switch])
+        self.topology
+            .neighbours(switch)
+            .iter()
+            .copied()
+            .find(|&other| depth[other] < depth[switch])
     }
 
     fn switch_name(&self, switch: usize) -> String {
-        let rate = self.above(switch).and_then(|above| self.topology.cable_rate(above, switch));
+        let rate = self
+            .above(switch)
+            .and_then(|above| self.topology.cable_rate(above, switch));
         format!("{}{}", self.topology.switches()[switch], in_brackets(rate))
     }
 
     fn plain_switch_label(&self, switch: usize) -> String {
         let name = self.switch_name(switch);
         let mut alike: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
-        self.topology
-            .hosts_on(switch)
-            .for_each(|host| alike.entry(self.topology.host_rate(host)).or_default().push(host));
-        let hosts = alike.into_iter().map(|(rate, hosts)| fold(self.topology, hosts) + &in_brackets(rate));
+        self.topology.hosts_on(switch).for_each(|host| {
+            alike
+                .entry(self.topology.host_rate(host))
+                .or_default()
+                .push(host)
+        });
+        let hosts = alike
+            .into_iter()
+            .map(|(rate, hosts)| fold(self.topology, hosts) + &in_brackets(rate));
         let hosts = hosts.collect::<Vec<_>>().join(", ");
         match self.topology.hosts_on(switch).count() {
             0 => name,
@@ -101,7 +140,8 @@ impl TextTree<'_> {
     }
 
     fn host_label(&self, host: usize) -> String {
-        let mut label = self.topology.hosts()[host].clone() + &in_brackets(self.topology.host_rate(host));
+        let mut label =
+            self.topology.hosts()[host].clone() + &in_brackets(self.topology.host_rate(host));
         if self.marks.root == Some(host) {
             label += " (root)";
         }
@@ -124,7 +164,11 @@ const HEAD: &str = "  node [fontname=\"sans-serif\"];\n  edge [fontname=\"sans-s
 /// switches copy one frame.
 pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let marks = Annotations::new(topology, overlay);
-    let (kind, line) = if marks.is_empty() { ("graph topology", "--") } else { ("digraph plan", "->") };
+    let (kind, line) = if marks.is_empty() {
+        ("graph topology", "--")
+    } else {
+        ("digraph plan", "->")
+    };
     let mut text = format!("{kind} {{\n{HEAD}");
     if !overlay.title.is_empty() {
         text += &format!("  label={};\n", quoted(overlay.title));
@@ -137,32 +181,61 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
         );
     }
     for (host, name) in topology.hosts().iter().enumerate() {
-        let bold = if marks.root == Some(host) { ", penwidth=3" } else { "" };
-        text += &format!("  {} [label={}, shape=ellipse{bold}];\n", id(topology, Vertex::Host(host)), quoted(name));
+        let bold = if marks.root == Some(host) {
+            ", penwidth=3"
+        } else {
+            ""
+        };
+        text += &format!(
+            "  {} [label={}, shape=ellipse{bold}];\n",
+            id(topology, Vertex::Host(host)),
+            quoted(name)
+        );
     }
     let hung = Hung::new(topology);
     let between = topology.cables().iter().map(|&(low, high)| {
-        let (upper, lower) = if hung.depth[low] < hung.depth[high] { (low, high) } else { (high, low) };
+        let (upper, lower) = if hung.depth[low] < hung.depth[high] {
+            (low, high)
+        } else {
+            (high, low)
+        };
         (Vertex::Switch(upper), Vertex::Switch(lower))
     });
-    let hosts = (0..topology.hosts().len()).map(|host| (Vertex::Switch(topology.switch_of(host)), Vertex::Host(host)));
+    let hosts = (0..topology.hosts().len())
+        .map(|host| (Vertex::Switch(topology.switch_of(host)), Vertex::Host(host)));
     for (upper, lower) in between.chain(hosts) {
         let rate = match (upper, lower) {
             (Vertex::Switch(switch), Vertex::Switch(other)) => topology.cable_rate(switch, other),
             (_, Vertex::Host(host)) | (Vertex::Host(host), _) => topology.host_rate(host),
         };
         let style = style(&marks, marks.loads(lower, upper), rate);
-        text += &format!("  {} {line} {}{style};\n", id(topology, upper), id(topology, lower));
+        text += &format!(
+            "  {} {line} {}{style};\n",
+            id(topology, upper),
+            id(topology, lower)
+        );
     }
     for &(low, high) in topology.blocked() {
-        let (low, high) = (id(topology, Vertex::Switch(low)), id(topology, Vertex::Switch(high)));
-        text += &format!("  {low} {line} {high} [dir=none, style=dashed, constraint=false, label=\"blocked\"];\n");
+        let (low, high) = (
+            id(topology, Vertex::Switch(low)),
+            id(topology, Vertex::Switch(high)),
+        );
+        text += &format!(
+            "  {low} {line} {high} [dir=none, style=dashed, constraint=false, label=\"blocked\"];\n"
+        );
     }
     for host in 0..topology.hosts().len() {
         let sends = marks.sends(host);
         for (order, &to) in sends.iter().enumerate() {
-            let label = if sends.len() > 1 { format!(", label=\"{order}\"") } else { String::new() };
-            let (from, to) = (id(topology, Vertex::Host(host)), id(topology, Vertex::Host(to)));
+            let label = if sends.len() > 1 {
+                format!(", label=\"{order}\"")
+            } else {
+                String::new()
+            };
+            let (from, to) = (
+                id(topology, Vertex::Host(host)),
+                id(topology, Vertex::Host(to)),
+            );
             text += &format!("  {from} -> {to} [color=\"#1f6fb2\", constraint=false{label}];\n");
         }
     }
@@ -175,7 +248,10 @@ fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u6
     match loads {
         // The switches copy one frame.
         Some((up, _)) if marks.is_cast => {
-            looks.push(format!("dir={}, color=\"#1f6fb2\"", if up.flows > 0 { "back" } else { "forward" }));
+            looks.push(format!(
+                "dir={}, color=\"#1f6fb2\"",
+                if up.flows > 0 { "back" } else { "forward" }
+            ));
         }
         _ if !marks.is_empty() => looks.push("dir=none".to_owned()),
         _ => {}
@@ -188,7 +264,11 @@ fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u6
     if loads.is_some_and(|(up, down)| up.is_contended || down.is_contended) {
         looks.push("color=\"#c0392b\"".to_owned());
     }
-    if looks.is_empty() { String::new() } else { format!(" [{}]", looks.join(", ")) }
+    if looks.is_empty() {
+        String::new()
+    } else {
+        format!(" [{}]", looks.join(", "))
+    }
 }
 
 /// Returns an id; a host and a switch with equal names get different ones.

@@ -23,7 +23,9 @@ pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProbl
 pub use calibration::{HostCost, Processing};
 pub use choose::{ASSUMED_SIZE_BYTES, Choice, Quote, Situation, choose};
 #[doc(hidden)]
-pub use choose::{Estimate, Priced, SlowCable, best, candidates, choose_among, competing_seconds, given, price};
+pub use choose::{
+    Estimate, Priced, SlowCable, best, candidates, choose_among, competing_seconds, given, price,
+};
 #[doc(hidden)]
 pub use collective::{Allgather, allgather, scatter};
 #[doc(hidden)]

@@ -1,31 +1,35 @@
 //! Predicted time of a broadcast along a tree: equations (1) and (2) of Patarasuk 2008 §4.2,
 //! extended.
 //!
-//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the message one segment
-//!   each time the busiest port or cable has carried one, (X − 1)·max(D, flows)·g(m). With D = 1 that is equation (1),
-//!   with D = 2 equation (2). In atomic trees the whole message is one segment, or as few as the engine can keep.
-//! - Two trees: X/2 segments down each. Both are as above, the second one send later; what follows the first segments
-//!   takes (X − 2)·halves/2·g(m), at most two halves being on any cable.
-//! - Processors: a host does one thing at a time, and a relay receives each segment and sends it to each of its D
-//!   children, r(m) + D·s(m). If that takes longer than the ports do, (X − 1)·max(D·g(m), r(m) + D·s(m)) follows the
-//!   first segment: the remark of §5.3 on 1000 Mbit/s, where processors could not send and receive at the link's rate.
-//!   In a round of blocks a host sends and receives, s + r. If all hosts share one machine, the time is at least the
-//!   work of all of them on its cores. Receivers are woken for each frame at both ends of a message. Those in between
-//!   come as in a long stream, which costs less, and receivers nap through them. The work of the first segment's hosts
-//!   is in L and g, which were measured on them.
-//! - Token buckets let a burst of C nanoseconds pass at once after a pause, and L(m) + g(m) was measured with it. Of
-//!   the burst, g(m) is used by the first segment. The rest, C − g(m), shortens the time of the following segments at
-//!   the ports, and of the earlier sends at each host on the path. Processor time does not change.
-//! - Blocks: each round costs L + flows·g of the bytes it moves (Thakur, Rabenseifner and Gropp 2005 §4.3). A message
-//!   longer than the engine keeps needs several such passes. The next begins when the ports are free, so its rounds
-//!   have no L.
-//! - Slow cables and hosts: a send over one counts as a multiple, by its time relative to a usual one. Where every
-//!   cable carries the message (cast, blocks) the slowest decides.
+//! - A tree of any degree: the slowest first segment, max (A·L(m) + B·g(m)), then the rest of the
+//!   message one segment each time the busiest port or cable has carried one, (X − 1)·max(D,
+//!   flows)·g(m). With D = 1 that is equation (1), with D = 2 equation (2). In atomic trees the
+//!   whole message is one segment, or as few as the engine can keep.
+//! - Two trees: X/2 segments down each. Both are as above, the second one send later; what follows
+//!   the first segments takes (X − 2)·halves/2·g(m), at most two halves being on any cable.
+//! - Processors: a host does one thing at a time, and a relay receives each segment and sends it to
+//!   each of its D children, r(m) + D·s(m). If that takes longer than the ports do, (X −
+//!   1)·max(D·g(m), r(m) + D·s(m)) follows the first segment: the remark of §5.3 on 1000 Mbit/s,
+//!   where processors could not send and receive at the link's rate. In a round of blocks a host
+//!   sends and receives, s + r. If all hosts share one machine, the time is at least the work of
+//!   all of them on its cores. Receivers are woken for each frame at both ends of a message. Those
+//!   in between come as in a long stream, which costs less, and receivers nap through them. The
+//!   work of the first segment's hosts is in L and g, which were measured on them.
+//! - Token buckets let a burst of C nanoseconds pass at once after a pause, and L(m) + g(m) was
+//!   measured with it. Of the burst, g(m) is used by the first segment. The rest, C − g(m),
+//!   shortens the time of the following segments at the ports, and of the earlier sends at each
+//!   host on the path. Processor time does not change.
+//! - Blocks: each round costs L + flows·g of the bytes it moves (Thakur, Rabenseifner and Gropp
+//!   2005 §4.3). A message longer than the engine keeps needs several such passes. The next begins
+//!   when the ports are free, so its rounds have no L.
+//! - Slow cables and hosts: a send over one counts as a multiple, by its time relative to a usual
+//!   one. Where every cable carries the message (cast, blocks) the slowest decides.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
-//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N receivers sends as
-//!   much parity of a whole block as the receiver with the most losses needs. Frames outside whole
-//!   blocks are repeated once if any receiver missed them, 1 − (1 − p)^N (by unicast to one, by cast to several). In
-//!   all cases the last repair, if there is one, takes a round trip, 2 (L + g).
+//! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N
+//!   receivers sends as much parity of a whole block as the receiver with the most losses needs.
+//!   Frames outside whole blocks are repeated once if any receiver missed them, 1 − (1 − p)^N (by
+//!   unicast to one, by cast to several). In all cases the last repair, if there is one, takes a
+//!   round trip, 2 (L + g).
 
 use super::calibration::Calibration;
 use super::shape::{BlockRound, Shape};
@@ -51,8 +55,17 @@ pub fn predict(shape: &Shape, job: &Job, calibration: &Calibration) -> f64 {
         return 0.0;
     }
     let frame = job.frame_payload_bytes.max(1);
-    let pricing = Pricing { shape, size: job.size_bytes, segment: job.segment_bytes.max(1), frame, calibration };
-    let frames = job.size_bytes.div_ceil(job.frame_payload_bytes.max(1)).max(1) as f64;
+    let pricing = Pricing {
+        shape,
+        size: job.size_bytes,
+        segment: job.segment_bytes.max(1),
+        frame,
+        calibration,
+    };
+    let frames = job
+        .size_bytes
+        .div_ceil(job.frame_payload_bytes.max(1))
+        .max(1) as f64;
     let nanoseconds = match shape.via {
         Via::Cast => pricing.cast(frames),
         via if via.is_scattered() => pricing.repeated(pricing.blocks(), frames),
@@ -72,17 +85,25 @@ struct Pricing<'a> {
 impl Pricing<'_> {
     fn tree(&self) -> f64 {
         let first_bytes = self.segment.min(self.size);
-        let (gap, latency) = (self.calibration.gap_ns(first_bytes), self.calibration.latency_ns(first_bytes));
+        let (gap, latency) = (
+            self.calibration.gap_ns(first_bytes),
+            self.calibration.latency_ns(first_bytes),
+        );
         // Earlier sends of a host delay the present one only beyond its bucket's burst.
         let waiting = |hops: usize, sends: f64| {
             let before = (sends - hops as f64).max(0.0) * gap;
             (before - hops as f64 * self.at_once(gap)).max(0.0)
         };
-        let arrival =
-            |hops: usize, sends: f64| hops as f64 * latency + sends.min(hops as f64) * gap + waiting(hops, sends);
+        let arrival = |hops: usize, sends: f64| {
+            hops as f64 * latency + sends.min(hops as f64) * gap + waiting(hops, sends)
+        };
         let (first, busiest) = match &self.shape.slow {
             None => {
-                let arrivals = self.shape.paths.iter().map(|&(hops, sends)| arrival(hops, sends as f64));
+                let arrivals = self
+                    .shape
+                    .paths
+                    .iter()
+                    .map(|&(hops, sends)| arrival(hops, sends as f64));
                 (arrivals.fold(0.0, f64::max), self.copies())
             }
             Some(slow) => {
@@ -91,11 +112,20 @@ impl Pricing<'_> {
             }
         };
         // Of two trees, each has its own first segment.
-        let first_of_both = if self.shape.worst_halves > 0 { 1.0 } else { 0.0 };
+        let first_of_both = if self.shape.worst_halves > 0 {
+            1.0
+        } else {
+            0.0
+        };
         let further = (self.further(first_bytes) - first_of_both).max(0.0);
-        let following = (further * busiest * gap - self.at_once(gap)).max(further * self.relaying(first_bytes));
+        let following =
+            (further * busiest * gap - self.at_once(gap)).max(further * self.relaying(first_bytes));
         let pipelined = first + following.max(0.0);
-        if self.shared() > 0.0 { pipelined.max(self.shared() + latency + self.naps()) } else { pipelined }
+        if self.shared() > 0.0 {
+            pipelined.max(self.shared() + latency + self.naps())
+        } else {
+            pipelined
+        }
     }
 
     /// Returns the copies of a segment on the busiest port or cable.
@@ -114,31 +144,49 @@ impl Pricing<'_> {
 
     fn relaying(&self, bytes: u64) -> f64 {
         let (sending, receiving) = self.processing(bytes);
-        let Shape { root_degree, relay_degree, .. } = *self.shape;
+        let Shape {
+            root_degree,
+            relay_degree,
+            ..
+        } = *self.shape;
         let alone = (receiving + relay_degree as f64 * sending).max(root_degree as f64 * sending);
         let frames = self.size as f64 / self.frame.min(self.segment) as f64;
-        let woken = if frames > WOKEN_FRAMES { WOKEN_FRAMES / frames } else { 1.0 };
+        let woken = if frames > WOKEN_FRAMES {
+            WOKEN_FRAMES / frames
+        } else {
+            1.0
+        };
         alone * (woken + (1.0 - woken) * self.streaming())
     }
 
-    /// Returns the processor time to send and to receive a message. At its beginning and end a host is woken for each
-    /// frame; the frames in between cost as much as in a long stream.
+    /// Returns the processor time to send and to receive a message. At its beginning and end a host
+    /// is woken for each frame; the frames in between cost as much as in a long stream.
     fn working(&self, bytes: u64) -> (f64, f64) {
         let (sending, receiving) = self.processing(bytes);
         let (woken_sending, woken_receiving) =
             self.processing(bytes.min(WOKEN_FRAMES as u64 * self.frame.min(self.segment)));
         let streamed = |woken: f64, all: f64| woken + (all - woken) * self.streaming();
-        (streamed(woken_sending, sending), streamed(woken_receiving, receiving))
+        (
+            streamed(woken_sending, sending),
+            streamed(woken_receiving, receiving),
+        )
     }
 
     fn streaming(&self) -> f64 {
-        self.calibration.processing().map_or(1.0, |processing| processing.streaming())
+        self.calibration
+            .processing()
+            .map_or(1.0, |processing| processing.streaming())
     }
 
     fn processing(&self, bytes: u64) -> (f64, f64) {
-        let Some(processing) = self.calibration.processing() else { return (0.0, 0.0) };
+        let Some(processing) = self.calibration.processing() else {
+            return (0.0, 0.0);
+        };
         let frames = self.frames(bytes);
-        (processing.sending_ns(frames, bytes), processing.receiving_ns(frames, bytes))
+        (
+            processing.sending_ns(frames, bytes),
+            processing.receiving_ns(frames, bytes),
+        )
     }
 
     fn frames(&self, bytes: u64) -> f64 {
@@ -153,10 +201,21 @@ impl Pricing<'_> {
     /// if each host has its own. The switches are then programs, too, and copy a cast's frames. If
     /// `casting` was not measured, the copies are assumed to cost as much as they save at the root.
     fn on_shared_cores(&self, (sending, receiving): (f64, f64), casting: f64) -> f64 {
-        let cores = self.calibration.processing().map_or(0, |processing| processing.shared_cores);
+        let cores = self
+            .calibration
+            .processing()
+            .map_or(0, |processing| processing.shared_cores);
         let copies = (self.shape.ranks - 1) as f64;
-        let sent = if self.shape.via == Via::Cast && casting > 0.0 { casting } else { copies * sending };
-        if cores == 0 { 0.0 } else { (sent + copies * receiving) / f64::from(cores) }
+        let sent = if self.shape.via == Via::Cast && casting > 0.0 {
+            casting
+        } else {
+            copies * sending
+        };
+        if cores == 0 {
+            0.0
+        } else {
+            (sent + copies * receiving) / f64::from(cores)
+        }
     }
 
     /// Returns the idle time of shared processors while a long message's last frames travel: each
@@ -164,10 +223,23 @@ impl Pricing<'_> {
     fn naps(&self) -> f64 {
         let (sending, receiving) = self.processing(self.frame.min(self.segment));
         let times = self.streaming();
-        let frame_ns = self.on_shared_cores((sending * times, receiving * times), self.cast_times() * sending);
-        let hops = self.shape.paths.iter().map(|&(hops, _)| hops).max().unwrap_or(1);
+        let frame_ns = self.on_shared_cores(
+            (sending * times, receiving * times),
+            self.cast_times() * sending,
+        );
+        let hops = self
+            .shape
+            .paths
+            .iter()
+            .map(|&(hops, _)| hops)
+            .max()
+            .unwrap_or(1);
         let is_long = frame_ns > 0.0 && self.frames(self.size) > WOKEN_FRAMES;
-        if is_long { hops as f64 * nap_ns(frame_ns) / 2.0 } else { 0.0 }
+        if is_long {
+            hops as f64 * nap_ns(frame_ns) / 2.0
+        } else {
+            0.0
+        }
     }
 
     fn slowest(&self) -> f64 {
@@ -175,10 +247,18 @@ impl Pricing<'_> {
     }
 
     fn blocks(&self) -> f64 {
-        let pass_bytes = self.segment.saturating_mul(self.shape.ranks as u64).min(self.size);
-        let moved = |round: &BlockRound| self.segment.saturating_mul(round.blocks as u64).min(pass_bytes);
+        let pass_bytes = self
+            .segment
+            .saturating_mul(self.shape.ranks as u64)
+            .min(self.size);
+        let moved = |round: &BlockRound| {
+            self.segment
+                .saturating_mul(round.blocks as u64)
+                .min(pass_bytes)
+        };
         let busy = |round: &BlockRound| {
-            let (sending, receiving) = self.working(if round.is_exchange { moved(round) } else { 0 });
+            let (sending, receiving) =
+                self.working(if round.is_exchange { moved(round) } else { 0 });
             let ports = round.flows as f64 * self.calibration.gap_ns(moved(round)) * self.slowest();
             round.times as f64 * ports.max(sending + receiving)
         };
@@ -196,11 +276,18 @@ impl Pricing<'_> {
         let bytes = self.segment.min(self.size);
         let gap = self.calibration.gap_ns(bytes) * self.slowest();
         let at_link_rate = gap + (self.further(bytes) * gap - self.at_once(gap)).max(0.0);
-        let policed = self.calibration.cast_rate().map_or(0.0, |rate| frames * 1e9 / rate as f64);
+        let policed = self
+            .calibration
+            .cast_rate()
+            .map_or(0.0, |rate| frames * 1e9 / rate as f64);
         let missed_by_some = 1.0 - self.received().powi(self.shape.ranks as i32 - 1);
         let repeated = 1.0 + self.repaired(frames, missed_by_some);
         let last_repair = 2.0 * self.hop(bytes) * (1.0 - (1.0 - missed_by_some).powf(frames));
-        at_link_rate.max(policed).max(self.casting()).max(self.shared() + self.naps()) * repeated
+        at_link_rate
+            .max(policed)
+            .max(self.casting())
+            .max(self.shared() + self.naps())
+            * repeated
             + self.calibration.latency_ns(bytes)
             + last_repair
     }
@@ -210,27 +297,39 @@ impl Pricing<'_> {
     }
 
     fn cast_times(&self) -> f64 {
-        self.calibration.processing().and_then(|processing| processing.casting()).unwrap_or(0.0)
+        self.calibration
+            .processing()
+            .and_then(|processing| processing.casting())
+            .unwrap_or(0.0)
     }
 
     /// Returns the repair frames per frame of a cast, if a share `missed_by_some` is missed by at
     /// least one receiver.
     fn repaired(&self, frames: f64, missed_by_some: f64) -> f64 {
-        let Some(block) = block_frames(self.frame) else { return missed_by_some };
+        let Some(block) = block_frames(self.frame) else {
+            return missed_by_some;
+        };
         let in_blocks = frames - frames % block as f64;
-        let of_a_block = expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
+        let of_a_block =
+            expected_frames(block, self.shape.ranks - 1, self.calibration.loss()) / block as f64;
         // Parity costs no less for a frame that all receivers lack.
         let of_a_block = of_a_block.min(missed_by_some);
         let block = block as f64;
-        let repaired = |in_blocks: f64, others: f64| in_blocks * of_a_block + others * missed_by_some;
+        let repaired =
+            |in_blocks: f64, others: f64| in_blocks * of_a_block + others * missed_by_some;
         // One more frame would complete the last block and lower the cost; the estimate does not
         // rely on it.
-        let with_less = if in_blocks > 0.0 { repaired(in_blocks - block, block - 1.0) } else { 0.0 };
+        let with_less = if in_blocks > 0.0 {
+            repaired(in_blocks - block, block - 1.0)
+        } else {
+            0.0
+        };
         repaired(in_blocks, frames - in_blocks).max(with_less) / frames
     }
 
     fn repeated(&self, nanoseconds: f64, frames: f64) -> f64 {
-        let last_repair = 2.0 * self.hop(self.segment.min(self.size)) * (1.0 - self.received().powf(frames));
+        let last_repair =
+            2.0 * self.hop(self.segment.min(self.size)) * (1.0 - self.received().powf(frames));
         nanoseconds / self.received() + last_repair
     }
 
@@ -269,7 +368,8 @@ pub fn nap_ns(frame_ns: f64) -> f64 {
     }
 }
 
-/// Frames of a block, if a feed holds many such blocks, and shortest block for which parity is sent.
+/// Frames of a block, if a feed holds many such blocks, and shortest block for which parity is
+/// sent.
 const BLOCK_FRAMES: u64 = 128;
 const MIN_BLOCK_FRAMES: u64 = 8;
 const BLOCKS_IN_A_FEED: u64 = 16;
@@ -321,40 +421,80 @@ const WORTHWHILE_RATIO: f64 = 0.98;
 ///
 /// # Panics
 /// If `frame_payload_bytes` is zero.
-pub fn best_segment(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64, calibration: &Calibration) -> (u64, f64) {
+pub fn best_segment(
+    shape: &Shape,
+    size_bytes: u64,
+    frame_payload_bytes: u64,
+    calibration: &Calibration,
+) -> (u64, f64) {
     assert!(frame_payload_bytes > 0, "a frame has room");
     let price = |segment_bytes| {
-        let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+        let job = Job {
+            size_bytes,
+            segment_bytes,
+            frame_payload_bytes,
+        };
         (segment_bytes, predict(shape, &job, calibration))
     };
     let cheapest = |best: (u64, f64), next: (u64, f64)| if next.1 < best.1 { next } else { best };
     let whole = whole_frames(shape, size_bytes, frame_payload_bytes).into_iter();
-    let whole = whole.map(price).reduce(cheapest).expect("there is always a segment to try");
-    let parts = parts_of_a_frame(shape, size_bytes, frame_payload_bytes).map(price).reduce(cheapest);
-    parts.filter(|part| part.1 < whole.1 * WORTHWHILE_RATIO).unwrap_or(whole)
+    let whole = whole
+        .map(price)
+        .reduce(cheapest)
+        .expect("there is always a segment to try");
+    let parts = parts_of_a_frame(shape, size_bytes, frame_payload_bytes)
+        .map(price)
+        .reduce(cheapest);
+    parts
+        .filter(|part| part.1 < whole.1 * WORTHWHILE_RATIO)
+        .unwrap_or(whole)
 }
 
-fn parts_of_a_frame(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> impl Iterator<Item = u64> {
-    let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes.min(frame_payload_bytes) };
+fn parts_of_a_frame(
+    shape: &Shape,
+    size_bytes: u64,
+    frame_payload_bytes: u64,
+) -> impl Iterator<Item = u64> {
+    let limit = if size_bytes == 0 {
+        frame_payload_bytes
+    } else {
+        size_bytes.min(frame_payload_bytes)
+    };
     // A cast's frames are not forwarded, so shorter ones do not help.
     let via = shape.via;
     let passed_on = !(via.is_scattered() || via.is_atomic() || via == Via::Cast);
-    lengths().map(|times| times * MIN_SEGMENT_BYTES / 2).skip(1).take_while(move |&bytes| passed_on && bytes < limit)
+    lengths()
+        .map(|times| times * MIN_SEGMENT_BYTES / 2)
+        .skip(1)
+        .take_while(move |&bytes| passed_on && bytes < limit)
 }
 
 fn whole_frames(shape: &Shape, size_bytes: u64, frame_payload_bytes: u64) -> Vec<u64> {
     let message_frames = size_bytes.div_ceil(frame_payload_bytes).max(1);
     let most = message_frames.min(MAX_ATOMIC_SEGMENT_FRAMES);
-    let limit = if size_bytes == 0 { frame_payload_bytes } else { size_bytes };
+    let limit = if size_bytes == 0 {
+        frame_payload_bytes
+    } else {
+        size_bytes
+    };
     let whole = |frames: u64| (frames * frame_payload_bytes).min(limit);
     if shape.via.is_scattered() {
         let ranks = shape.ranks as u64;
-        return vec![whole(message_frames.div_ceil(ranks).min(most_block_frames(ranks)).max(1))];
+        return vec![whole(
+            message_frames
+                .div_ceil(ranks)
+                .min(most_block_frames(ranks))
+                .max(1),
+        )];
     }
     if shape.via.is_atomic() {
         return vec![whole(most)];
     }
-    lengths().take_while(|&frames| frames < most).chain([most]).map(whole).collect()
+    lengths()
+        .take_while(|&frames| frames < most)
+        .chain([most])
+        .map(whole)
+        .collect()
 }
 
 /// Returns the longest block that the engine handles with its usual feed: a quarter of each
@@ -379,31 +519,49 @@ mod tests {
 
     #[test]
     fn the_denser_the_arrivals_the_shorter_the_naps_down_to_a_bound() {
-        assert_eq!([130e3, 120e3, 50e3, 12e3, 1e3].map(nap_ns), [0.0, 250e3, 1e6, 768e3, 250e3]);
+        assert_eq!(
+            [130e3, 120e3, 50e3, 12e3, 1e3].map(nap_ns),
+            [0.0, 250e3, 1e6, 768e3, 250e3]
+        );
     }
 
     #[test]
     fn blocks_are_as_long_as_a_sixteenth_of_a_feed_allows() {
-        assert_eq!([1468, 8936, 65_503, 1 << 22].map(block_frames), [Some(128), Some(64), Some(16), None]);
+        assert_eq!(
+            [1468, 8936, 65_503, 1 << 22].map(block_frames),
+            [Some(128), Some(64), Some(16), None]
+        );
     }
 
     #[test]
     fn parity_is_what_the_one_needs_that_loses_most() {
         assert_eq!(expected_frames(128, 7, 0.0), 0.0);
         // With one receiver: a share of p, and p of that again.
-        assert!((expected_frames(128, 1, 0.1) - 128.0 / 9.0).abs() < 1e-3, "{}", expected_frames(128, 1, 0.1));
+        assert!(
+            (expected_frames(128, 1, 0.1) - 128.0 / 9.0).abs() < 1e-3,
+            "{}",
+            expected_frames(128, 1, 0.1)
+        );
         // Blocks of 64, to seven receivers and to a thousand.
-        let times = |block, receivers, loss| 1.0 + expected_frames(block, receivers, loss) / block as f64;
-        let found = [(64, 7, 0.01), (64, 7, 0.1), (64, 1000, 0.001)]
-            .map(|(block, receivers, loss)| (times(block, receivers, loss) * 1000.0).round() as u64);
+        let times =
+            |block, receivers, loss| 1.0 + expected_frames(block, receivers, loss) / block as f64;
+        let found =
+            [(64, 7, 0.01), (64, 7, 0.1), (64, 1000, 0.001)].map(|(block, receivers, loss)| {
+                (times(block, receivers, loss) * 1000.0).round() as u64
+            });
         assert_eq!(found, [1029, 1174, 1030]);
     }
 
     fn shape(via: Via, ranks: usize) -> Shape {
-        let topology = Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts");
+        let topology =
+            Topology::single_switch((0..ranks).map(|host| format!("n{host}"))).expect("hosts");
         let chain: Vec<Option<usize>> = (0..ranks).map(|rank| rank.checked_sub(1)).collect();
         let star: Vec<Option<usize>> = (0..ranks).map(|rank| (rank > 0).then_some(0)).collect();
-        let parents = if matches!(via, Via::Cast | Via::Flat) { star } else { chain };
+        let parents = if matches!(via, Via::Cast | Via::Flat) {
+            star
+        } else {
+            chain
+        };
         let plan = Plan::from_parents(via, 0, &parents).expect("a plan");
         Shape::of(&plan, &topology, &Vec::from_iter(0..ranks))
     }
@@ -416,15 +574,24 @@ mod tests {
         assert_eq!(whole_frames(&chain, 100, 100), [100]);
         assert_eq!(whole_frames(&chain, 550, 100), [100, 200, 300, 400, 550]);
         let long = whole_frames(&chain, 1 << 30, 100);
-        assert_eq!((long.len(), long.first(), long.last()), (20, Some(&100), Some(&102_400)));
+        assert_eq!(
+            (long.len(), long.first(), long.last()),
+            (20, Some(&100), Some(&102_400))
+        );
     }
 
     #[test]
     fn segments_are_parts_of_a_frame_where_a_relay_waits_for_them() {
         let parts = |via, size| Vec::from_iter(parts_of_a_frame(&shape(via, 4), size, 1468));
-        assert_eq!(parts(Via::Chain, 1 << 30), [64, 96, 128, 192, 256, 384, 512, 768, 1024]);
+        assert_eq!(
+            parts(Via::Chain, 1 << 30),
+            [64, 96, 128, 192, 256, 384, 512, 768, 1024]
+        );
         assert_eq!(parts(Via::Binary, 0).len(), 9);
-        assert_eq!((parts(Via::Chain, 128), parts(Via::Chain, 64)), (vec![64, 96], Vec::new()));
+        assert_eq!(
+            (parts(Via::Chain, 128), parts(Via::Chain, 64)),
+            (vec![64, 96], Vec::new())
+        );
         assert!(parts(Via::Cast, 1 << 30).is_empty() && parts(Via::Flat, 1 << 30).is_empty());
     }
 
@@ -435,7 +602,8 @@ mod tests {
         let topology = Topology::builtin("fig9-4").expect("fig9-4");
         let members = Vec::from_iter(0..topology.hosts().len());
         let shape = |via| {
-            let plan = crate::plan::make(via, &topology, 0, &members, &Default::default()).expect("a plan");
+            let plan = crate::plan::make(via, &topology, 0, &members, &Default::default())
+                .expect("a plan");
             Shape::of(&plan, &topology, &members)
         };
         let (two, three) = (shape(Via::Binary), shape(Via::Kary(3)));

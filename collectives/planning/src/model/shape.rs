@@ -22,8 +22,9 @@ pub struct Shape {
     /// Most children of any rank but the root: the number of times that a relay sends each received
     /// frame.
     pub relay_degree: usize,
-    /// Most edges of the plan on one direction of any cable, hosts' cables included. That many copies of each segment
-    /// cross that cable. 1 for a cast, which cables carry once; 0 for a root alone.
+    /// Most edges of the plan on one direction of any cable, hosts' cables included. That many
+    /// copies of each segment cross that cable. 1 for a cast, which cables carry once; 0 for a root
+    /// alone.
     pub worst_flows: usize,
     /// Most halves of each pair of segments on one direction of any cable, with two trees; else 0.
     pub worst_halves: usize,
@@ -35,9 +36,9 @@ pub struct Shape {
     pub slow: Option<Slow>,
 }
 
-/// Effect of slow cables and hosts on a plan, in units of a send over a usual cable: the time of the busiest cable or
-/// host for each segment, with its description for people, the weighted [`Shape::paths`], and the time of one send
-/// over the slowest of all.
+/// Effect of slow cables and hosts on a plan, in units of a send over a usual cable: the time of
+/// the busiest cable or host for each segment, with its description for people, the weighted
+/// [`Shape::paths`], and the time of one send over the slowest of all.
 #[derive(Clone, Debug, PartialEq)]
 #[non_exhaustive]
 pub struct Slow {
@@ -47,8 +48,8 @@ pub struct Slow {
     pub slowest: f64,
 }
 
-/// A step in which all hosts move blocks at once: the most blocks that any host sends, the most sends that share one
-/// direction of a cable, and the number of such steps.
+/// A step in which all hosts move blocks at once: the most blocks that any host sends, the most
+/// sends that share one direction of a cable, and the number of such steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct BlockRound {
@@ -72,18 +73,31 @@ impl Shape {
     ///
     /// # Panics
     /// The panics of [`of`](Self::of).
-    pub fn with_speeds(plan: &Plan, topology: &Topology, host_of_rank: &[usize], speeds: Option<&Speeds>) -> Self {
+    pub fn with_speeds(
+        plan: &Plan,
+        topology: &Topology,
+        host_of_rank: &[usize],
+        speeds: Option<&Speeds>,
+    ) -> Self {
         assert_eq!(host_of_rank.len(), plan.ranks(), "each rank has a host");
         if let [first, second] = plan.trees()[..] {
             return Self::of_two(first, second, topology, host_of_rank, speeds);
         }
         let sends = Sends::of(plan, topology, host_of_rank);
-        let slow = speeds.filter(|_| plan.ranks() > 1).map(|speeds| sends.slow(topology, host_of_rank, speeds));
-        let rounds = if plan.via().is_scattered() { sends.rounds() } else { Vec::new() };
+        let slow = speeds
+            .filter(|_| plan.ranks() > 1)
+            .map(|speeds| sends.slow(topology, host_of_rank, speeds));
+        let rounds = if plan.via().is_scattered() {
+            sends.rounds()
+        } else {
+            Vec::new()
+        };
         let of_rounds = rounds.iter().map(|round| round.flows).max().unwrap_or(0);
         let worst_flows = match plan.via() {
             Via::Cast => plan.degree().min(1),
-            _ => most_alike(sends.crossings()).max(plan.degree()).max(of_rounds),
+            _ => most_alike(sends.crossings())
+                .max(plan.degree())
+                .max(of_rounds),
         };
         let relays = (0..plan.ranks()).filter(|&rank| rank != plan.root());
         Self {
@@ -93,7 +107,10 @@ impl Shape {
             height: plan.height(),
             degree: plan.degree(),
             root_degree: plan.children(plan.root()).len(),
-            relay_degree: relays.map(|rank| plan.children(rank).len()).max().unwrap_or(0),
+            relay_degree: relays
+                .map(|rank| plan.children(rank).len())
+                .max()
+                .unwrap_or(0),
             worst_flows,
             paths: sends.slowest_paths(),
             rounds,
@@ -111,14 +128,28 @@ impl Shape {
     ) -> Self {
         let trees = [first, second].map(|plan| Sends::of(plan, topology, host_of_rank));
         let sent = |rank: usize| first.children(rank).len() + second.children(rank).len();
-        let relayed = (0..first.ranks()).filter(|&rank| rank != first.root()).map(sent).max().unwrap_or(0);
+        let relayed = (0..first.ranks())
+            .filter(|&rank| rank != first.root())
+            .map(sent)
+            .max()
+            .unwrap_or(0);
         let crossings = most_alike(trees.iter().flat_map(Sends::crossings).collect());
         let worst_halves = (0..first.ranks()).map(sent).fold(crossings, usize::max);
-        let later =
-            |late: usize| trees[late].slowest_paths().into_iter().map(move |(hops, sends)| (hops, sends + late));
+        let later = |late: usize| {
+            trees[late]
+                .slowest_paths()
+                .into_iter()
+                .map(move |(hops, sends)| (hops, sends + late))
+        };
         let slow = speeds.filter(|_| first.ranks() > 1).map(|speeds| {
-            let [one, other] = trees.each_ref().map(|sends| sends.slow(topology, host_of_rank, speeds));
-            let (slower, quicker) = if other.busiest > one.busiest { (other, one) } else { (one, other) };
+            let [one, other] = trees
+                .each_ref()
+                .map(|sends| sends.slow(topology, host_of_rank, speeds));
+            let (slower, quicker) = if other.busiest > one.busiest {
+                (other, one)
+            } else {
+                (one, other)
+            };
             Slow {
                 busiest: (slower.busiest + quicker.busiest) / 2.0,
                 slowest: slower.slowest.max(quicker.slowest),
@@ -162,8 +193,17 @@ impl<'a> Sends<'a> {
                 downward.push(child);
             }
         }
-        let switch_of_rank = host_of_rank.iter().map(|&host| topology.switch_of(host)).collect();
-        Self { plan, cables: Cables::new(topology), switch_of_rank, downward, step }
+        let switch_of_rank = host_of_rank
+            .iter()
+            .map(|&host| topology.switch_of(host))
+            .collect();
+        Self {
+            plan,
+            cables: Cables::new(topology),
+            switch_of_rank,
+            downward,
+            step,
+        }
     }
 
     /// Returns the directed cables between switches of a send. A cast has none, because its sends
@@ -172,11 +212,15 @@ impl<'a> Sends<'a> {
         if self.plan.via() == Via::Cast {
             return Vec::new();
         }
-        self.cables.between(self.switch_of_rank[from], self.switch_of_rank[to])
+        self.cables
+            .between(self.switch_of_rank[from], self.switch_of_rank[to])
     }
 
     fn crossings(&self) -> Vec<Direction> {
-        self.plan.edges().flat_map(|(from, to)| self.path(from, to)).collect()
+        self.plan
+            .edges()
+            .flat_map(|(from, to)| self.path(from, to))
+            .collect()
     }
 
     /// Returns for each rank the number of sends in its step that share the worst cable on its
@@ -184,13 +228,17 @@ impl<'a> Sends<'a> {
     fn sharing(&self) -> Vec<usize> {
         let mut together: HashMap<(usize, Direction), usize> = HashMap::new();
         for (from, to) in self.plan.edges() {
-            self.path(from, to)
-                .into_iter()
-                .for_each(|direction| *together.entry((self.step[to], direction)).or_default() += 1);
+            self.path(from, to).into_iter().for_each(|direction| {
+                *together.entry((self.step[to], direction)).or_default() += 1
+            });
         }
         let mut sharing = vec![1; self.plan.ranks()];
         for (from, to) in self.plan.edges() {
-            let worst = self.path(from, to).into_iter().map(|direction| together[&(self.step[to], direction)]).max();
+            let worst = self
+                .path(from, to)
+                .into_iter()
+                .map(|direction| together[&(self.step[to], direction)])
+                .max();
             sharing[to] = worst.unwrap_or(1);
         }
         sharing
@@ -210,23 +258,33 @@ impl<'a> Sends<'a> {
         undominated(reach)
     }
 
-    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005 §4.3): halves,
-    /// quarters, … down the tree of the plan, then either one block to the next rank P−1 times, or 1, 2, 4, … blocks
-    /// to and from the rank at that distance. Such an exchange needs a power of two; for other numbers blocks go
-    /// round a ring here as well.
+    /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005
+    /// §4.3): halves, quarters, … down the tree of the plan, then either one block to the next rank
+    /// P−1 times, or 1, 2, 4, … blocks to and from the rank at that distance. Such an exchange
+    /// needs a power of two; for other numbers blocks go round a ring here as well.
     fn rounds(&self) -> Vec<BlockRound> {
         let ranks = self.plan.ranks();
         let mut rounds = self.scatter();
         if self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two() {
-            let distances =
-                std::iter::successors(Some(1), |distance| Some(distance * 2)).take_while(|&distance| distance < ranks);
+            let distances = std::iter::successors(Some(1), |distance| Some(distance * 2))
+                .take_while(|&distance| distance < ranks);
             rounds.extend(distances.map(|distance| {
                 let partner = |rank: usize| rank ^ distance;
-                BlockRound { blocks: distance, flows: self.flows(partner), times: 1, is_exchange: true }
+                BlockRound {
+                    blocks: distance,
+                    flows: self.flows(partner),
+                    times: 1,
+                    is_exchange: true,
+                }
             }));
         } else if ranks > 1 {
             let flows = self.flows(|rank| (rank + 1) % ranks);
-            rounds.push(BlockRound { blocks: 1, flows, times: ranks - 1, is_exchange: true });
+            rounds.push(BlockRound {
+                blocks: 1,
+                flows,
+                times: ranks - 1,
+                is_exchange: true,
+            });
         }
         rounds
     }
@@ -235,13 +293,27 @@ impl<'a> Sends<'a> {
         let sharing = self.sharing();
         let mut below = vec![1; self.plan.ranks()];
         for &rank in self.downward.iter().rev() {
-            below[rank] += self.plan.children(rank).iter().map(|&child| below[child]).sum::<usize>();
+            below[rank] += self
+                .plan
+                .children(rank)
+                .iter()
+                .map(|&child| below[child])
+                .sum::<usize>();
         }
         let steps = self.step.iter().copied().max().unwrap_or(0);
-        let mut rounds = vec![BlockRound { blocks: 0, flows: 1, times: 1, is_exchange: false }; steps];
+        let mut rounds = vec![
+            BlockRound {
+                blocks: 0,
+                flows: 1,
+                times: 1,
+                is_exchange: false
+            };
+            steps
+        ];
         for (_, to) in self.plan.edges() {
             let round = &mut rounds[self.step[to] - 1];
-            (round.blocks, round.flows) = (round.blocks.max(below[to]), round.flows.max(sharing[to]));
+            (round.blocks, round.flows) =
+                (round.blocks.max(below[to]), round.flows.max(sharing[to]));
         }
         rounds
     }
@@ -251,7 +323,8 @@ impl<'a> Sends<'a> {
     fn flows(&self, partner: impl Fn(usize) -> usize) -> usize {
         let (ranks, root) = (self.plan.ranks(), self.plan.root());
         let rank = |relative: usize| (relative % ranks + root) % ranks;
-        let paths = (0..ranks).flat_map(|relative| self.path(rank(relative), rank(partner(relative))));
+        let paths =
+            (0..ranks).flat_map(|relative| self.path(rank(relative), rank(partner(relative))));
         most_alike(paths.collect()).max(1)
     }
 }
@@ -293,20 +366,30 @@ impl Sends<'_> {
                 (Busy::Sending(sender), speeds.sending(sender)),
                 (Busy::Receiving(receiver), speeds.receiving(receiver)),
             ];
-            let path = self.cables.between(self.switch_of_rank[from], self.switch_of_rank[to]).into_iter();
-            for (cable, slowness) in
-                path.map(|direction| (Busy::Between(direction), of_direction(direction))).chain(ends)
+            let path = self
+                .cables
+                .between(self.switch_of_rank[from], self.switch_of_rank[to])
+                .into_iter();
+            for (cable, slowness) in path
+                .map(|direction| (Busy::Between(direction), of_direction(direction)))
+                .chain(ends)
             {
                 *loads.entry(cable).or_default() += slowness;
                 weights[to] = weights[to].max(slowness);
-                slowest = if slowness > slowest.0 { (slowness, cable) } else { slowest };
+                slowest = if slowness > slowest.0 {
+                    (slowness, cable)
+                } else {
+                    slowest
+                };
             }
         }
         if self.plan.via() == Via::Cast {
             // Cables carry a cast once, so the slowest decides.
             loads = BTreeMap::from([(slowest.1, slowest.0)]);
         }
-        let busiest = loads.into_iter().max_by_key(|&(cable, load)| (load, std::cmp::Reverse(cable)));
+        let busiest = loads
+            .into_iter()
+            .max_by_key(|&(cable, load)| (load, std::cmp::Reverse(cable)));
         let (cable, load) = busiest.unwrap_or((slowest.1, slowest.0));
         Slow {
             busiest: in_sends(load),
@@ -362,7 +445,9 @@ pub(super) struct Direction {
 
 impl Cables {
     pub fn new(topology: &Topology) -> Self {
-        Self { tree: Walk::from(topology, 0) }
+        Self {
+            tree: Walk::from(topology, 0),
+        }
     }
 
     pub fn ends(&self, Direction { switch, up }: Direction) -> (usize, usize) {
@@ -378,10 +463,16 @@ impl Cables {
             && rising != falling
         {
             if depth[rising] >= depth[falling] {
-                path.push(Direction { switch: rising, up: true });
+                path.push(Direction {
+                    switch: rising,
+                    up: true,
+                });
                 from = above[rising];
             } else {
-                path.push(Direction { switch: falling, up: false });
+                path.push(Direction {
+                    switch: falling,
+                    up: false,
+                });
                 to = above[falling];
             }
         }
@@ -391,7 +482,11 @@ impl Cables {
 
 pub(super) fn most_alike<T: Ord>(mut items: Vec<T>) -> usize {
     items.sort_unstable();
-    items.chunk_by(|left, right| left == right).map(<[T]>::len).max().unwrap_or(0)
+    items
+        .chunk_by(|left, right| left == right)
+        .map(<[T]>::len)
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]
@@ -413,9 +508,17 @@ mod tests {
     /// Returns MPICH's binomial tree: rank 0 sends to P/2, P/4, …, 1.
     fn binomial(ranks: usize) -> Vec<Vec<usize>> {
         let children = |rank: usize| {
-            let reach = if rank == 0 { ranks.next_power_of_two() } else { 1 << rank.trailing_zeros() };
-            let halves = std::iter::successors(Some(reach / 2), |half| Some(half / 2)).take_while(|&half| half > 0);
-            halves.map(|half| rank + half).filter(|&child| child < ranks).collect()
+            let reach = if rank == 0 {
+                ranks.next_power_of_two()
+            } else {
+                1 << rank.trailing_zeros()
+            };
+            let halves = std::iter::successors(Some(reach / 2), |half| Some(half / 2))
+                .take_while(|&half| half > 0);
+            halves
+                .map(|half| rank + half)
+                .filter(|&child| child < ranks)
+                .collect()
         };
         (0..ranks).map(children).collect()
     }
@@ -423,8 +526,15 @@ mod tests {
     #[test]
     fn figure_8_has_two_hops_and_four_sends() {
         // Patarasuk 2008, Figure 8: the last is processor 4, A = 2 and B = 4.
-        let figure = shape(Via::Binary, "fig9-1", &[vec![1, 2], vec![], vec![3, 4], vec![], vec![]]);
-        assert_eq!((figure.height, figure.degree, figure.worst_flows), (2, 2, 2));
+        let figure = shape(
+            Via::Binary,
+            "fig9-1",
+            &[vec![1, 2], vec![], vec![3, 4], vec![], vec![]],
+        );
+        assert_eq!(
+            (figure.height, figure.degree, figure.worst_flows),
+            (2, 2, 2)
+        );
         assert_eq!(figure.paths, [(2, 4)]);
     }
 
@@ -432,7 +542,11 @@ mod tests {
     fn only_receivers_that_may_be_the_last_are_kept() {
         // 1 hop and 3 sends against 2 hops and 2 sends: L and g decide which is later. 1 hop and 2
         // sends is never the latest.
-        let tree = shape(Via::Kary(3), "fig9-1", &[vec![1, 2, 3], vec![4], vec![], vec![], vec![]]);
+        let tree = shape(
+            Via::Kary(3),
+            "fig9-1",
+            &[vec![1, 2, 3], vec![4], vec![], vec![], vec![]],
+        );
         assert_eq!(tree.paths, [(1, 3), (2, 2)]);
     }
 
@@ -441,15 +555,25 @@ mod tests {
         for name in ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"] {
             let topology = bed(name);
             let members: Vec<usize> = (0..topology.hosts().len()).collect();
-            let linear = Shape::of(&chain(&topology, 0, &members).expect("a chain"), &topology, &members);
+            let linear = Shape::of(
+                &chain(&topology, 0, &members).expect("a chain"),
+                &topology,
+                &members,
+            );
             let hops = members.len() - 1;
-            assert_eq!((linear.paths, linear.worst_flows, linear.degree), (vec![(hops, hops)], 1, 1), "{name}");
+            assert_eq!(
+                (linear.paths, linear.worst_flows, linear.degree),
+                (vec![(hops, hops)], 1, 1),
+                "{name}"
+            );
         }
     }
 
     #[test]
     fn a_chain_by_rank_over_hosts_dealt_round_robin_waits_for_eight() {
-        let children: Vec<Vec<usize>> = (0..32).map(|rank| Vec::from_iter((rank < 31).then_some(rank + 1))).collect();
+        let children: Vec<Vec<usize>> = (0..32)
+            .map(|rank| Vec::from_iter((rank < 31).then_some(rank + 1)))
+            .collect();
         let unaware = shape(Via::ChainUnaware, "fig9-5", &children);
         // The first segment's sends happen one after the other, so it has all cables for itself.
         assert_eq!((unaware.worst_flows, unaware.paths), (8, vec![(31, 31)]));
@@ -457,8 +581,8 @@ mod tests {
 
     #[test]
     fn sends_of_one_step_share_the_cable_between_their_switches() {
-        // 16 ranks on each side of one cable. If they cross it in the last step, all sixteen need it at
-        // once.
+        // 16 ranks on each side of one cable. If they cross it in the last step, all sixteen need
+        // it at once.
         let aligned = shape(Via::Binomial, "fig9-2", &binomial(32));
         assert_eq!((aligned.worst_flows, aligned.paths), (5, vec![(5, 5)]));
         let topology = bed("fig9-2");
@@ -474,31 +598,62 @@ mod tests {
     fn a_cast_is_on_every_cable_once() {
         let topology = bed("fig9-5");
         let everybody: Vec<usize> = (0..32).collect();
-        let shape = Shape::of(&by_rank(Via::Cast, 3, 32).expect("a cast"), &topology, &everybody);
+        let shape = Shape::of(
+            &by_rank(Via::Cast, 3, 32).expect("a cast"),
+            &topology,
+            &everybody,
+        );
         assert_eq!((shape.worst_flows, shape.height, shape.degree), (1, 1, 31));
         let alone = Shape::of(&by_rank(Via::Cast, 0, 1).expect("a cast"), &topology, &[3]);
-        assert_eq!((alone.worst_flows, alone.paths, alone.ranks), (0, vec![], 1));
+        assert_eq!(
+            (alone.worst_flows, alone.paths, alone.ranks),
+            (0, vec![], 1)
+        );
     }
 
     #[test]
     fn blocks_are_scattered_by_halves_and_gathered_round_a_ring() {
         let ring = shape(Via::ScatterAllgather, "fig9-1", &binomial(16));
-        let rounds: Vec<_> = ring.rounds.iter().map(|round| (round.blocks, round.flows, round.times)).collect();
-        assert_eq!(rounds, [(8, 1, 1), (4, 1, 1), (2, 1, 1), (1, 1, 1), (1, 1, 15)]);
+        let rounds: Vec<_> = ring
+            .rounds
+            .iter()
+            .map(|round| (round.blocks, round.flows, round.times))
+            .collect();
+        assert_eq!(
+            rounds,
+            [(8, 1, 1), (4, 1, 1), (2, 1, 1), (1, 1, 1), (1, 1, 15)]
+        );
         // Six ranks: 4 sends to 5 only, and 0 to 4, 2 and 1.
         let six = shape(Via::ScatterAllgather, "fig9-1", &binomial(6));
-        let blocks: Vec<_> = six.rounds.iter().map(|round| (round.blocks, round.times)).collect();
+        let blocks: Vec<_> = six
+            .rounds
+            .iter()
+            .map(|round| (round.blocks, round.times))
+            .collect();
         assert_eq!(blocks, [(2, 1), (2, 1), (1, 1), (1, 5)]);
         let round_robin = shape(Via::ScatterAllgather, "fig9-5", &binomial(32));
-        assert_eq!(round_robin.rounds.last(), Some(&BlockRound { blocks: 1, flows: 8, times: 31, is_exchange: true }));
+        assert_eq!(
+            round_robin.rounds.last(),
+            Some(&BlockRound {
+                blocks: 1,
+                flows: 8,
+                times: 31,
+                is_exchange: true
+            })
+        );
     }
 
     #[test]
     fn doubling_crosses_the_middle_with_everything_at_once() {
         let doubling = shape(Via::RecursiveDoubling, "fig9-2", &binomial(32));
-        let rounds: Vec<_> =
-            doubling.rounds[5..].iter().map(|round| (round.blocks, round.flows, round.times)).collect();
-        assert_eq!(rounds, [(1, 1, 1), (2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 16, 1)]);
+        let rounds: Vec<_> = doubling.rounds[5..]
+            .iter()
+            .map(|round| (round.blocks, round.flows, round.times))
+            .collect();
+        assert_eq!(
+            rounds,
+            [(1, 1, 1), (2, 1, 1), (4, 1, 1), (8, 1, 1), (16, 16, 1)]
+        );
         assert_eq!(doubling.worst_flows, 16);
     }
 
@@ -538,7 +693,10 @@ mod tests {
     fn a_path_goes_up_and_down_again() {
         // Switches s1, s2 and s3 around s0.
         let cables = Cables::new(&Topology::builtin("fig9-3").expect("fig9-3"));
-        let (up, down) = (|switch| Direction { switch, up: true }, |switch| Direction { switch, up: false });
+        let (up, down) = (
+            |switch| Direction { switch, up: true },
+            |switch| Direction { switch, up: false },
+        );
         assert_eq!(cables.between(2, 2), []);
         assert_eq!(cables.between(0, 3), [down(3)]);
         assert_eq!(cables.between(1, 2), [up(1), down(2)]);
@@ -550,7 +708,10 @@ mod tests {
         let there = cables.between(0, 3);
         let back = cables.between(3, 0);
         assert_eq!((there.len(), back.len()), (3, 3));
-        assert!(there.iter().all(|direction| !back.contains(direction)), "two directions of a cable are two");
+        assert!(
+            there.iter().all(|direction| !back.contains(direction)),
+            "two directions of a cable are two"
+        );
     }
 
     #[test]

@@ -6,7 +6,11 @@ use crate::topology::{Topology, arbitrary};
 use proptest::prelude::*;
 
 fn plain() -> Calibration {
-    let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: 5000 };
+    let point = |bytes, gap_ns| Point {
+        bytes,
+        gap_ns,
+        latency_ns: 5000,
+    };
     Calibration::from_points(vec![point(100, 1000), point(1000, 10_000)]).expect("two points")
 }
 
@@ -28,8 +32,17 @@ fn shape(via: Via, topology: &Topology) -> Shape {
     Shape::of(&plan, topology, &members)
 }
 
-fn microseconds(shape: &Shape, size_bytes: u64, segment_bytes: u64, calibration: &Calibration) -> f64 {
-    let job = Job { size_bytes, segment_bytes, frame_payload_bytes: 100 };
+fn microseconds(
+    shape: &Shape,
+    size_bytes: u64,
+    segment_bytes: u64,
+    calibration: &Calibration,
+) -> f64 {
+    let job = Job {
+        size_bytes,
+        segment_bytes,
+        frame_payload_bytes: 100,
+    };
     (predict(shape, &job, calibration) * 1e9).round() / 1e3
 }
 
@@ -67,12 +80,19 @@ fn a_relay_takes_no_less_than_its_processor() {
     // Flat plans and casts have no relays.
     for via in [Via::Flat, Via::Cast] {
         let shape = shape(via, &one_switch(4));
-        assert_eq!(microseconds(&shape, 1000, 100, &slow(0)), microseconds(&shape, 1000, 100, &plain()), "{via}");
+        assert_eq!(
+            microseconds(&shape, 1000, 100, &slow(0)),
+            microseconds(&shape, 1000, 100, &plain()),
+            "{via}"
+        );
     }
     // One core serves all: 3 sends and 3 receptions of 10 frames, one after the other.
     assert_eq!(microseconds(&chain, 1000, 100, &slow(1)), 60.0 + 5.0);
     // A cast saves nothing: the program that stands for the switch makes the copies.
-    assert_eq!(microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)), 60.0 + 5.0);
+    assert_eq!(
+        microseconds(&shape(Via::Cast, &one_switch(4)), 1000, 100, &slow(1)),
+        60.0 + 5.0
+    );
 }
 
 #[test]
@@ -92,8 +112,14 @@ fn long_messages_take_processors_what_streams_do() {
     };
     let [chain, cast] = [Via::Chain, Via::Cast].map(|via| shape(via, &one_switch(4)));
     // No receiver naps through 128 frames, each of which takes 2 µs to receive and send.
-    assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(0)), 18.0 + 127.0 * 2.0);
-    assert_eq!(microseconds(&chain, 12_800, 100, &in_streams(1)), 3.0 * 128.0 * 2.0 + 5.0);
+    assert_eq!(
+        microseconds(&chain, 12_800, 100, &in_streams(0)),
+        18.0 + 127.0 * 2.0
+    );
+    assert_eq!(
+        microseconds(&chain, 12_800, 100, &in_streams(1)),
+        3.0 * 128.0 * 2.0 + 5.0
+    );
     // Of 1000 frames the others take half of that, 1.128 µs on average.
     assert_eq!(microseconds(&chain, 100_000, 100, &in_streams(0)), 1144.872);
     // A frame every 3 µs at three hosts, each of which naps for 250 µs.
@@ -101,23 +127,49 @@ fn long_messages_take_processors_what_streams_do() {
     // A cast costs its root four times a frame to one. If all share a core, three receptions are
     // added.
     assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(0)), 4517.0);
-    assert_eq!(microseconds(&cast, 100_000, 100, &in_streams(1)), 6204.0 + 5.0 + 5.5 * 32.0);
+    assert_eq!(
+        microseconds(&cast, 100_000, 100, &in_streams(1)),
+        6204.0 + 5.0 + 5.5 * 32.0
+    );
 }
 
 #[test]
 fn a_token_bucket_lets_what_follows_the_first_segment_pass_sooner() {
     let chain = shape(Via::Chain, &one_switch(4));
     let bucket = |burst_ns| plain().with_burst_ns(burst_ns).expect("under a second");
-    assert_eq!(microseconds(&chain, 1000, 100, &bucket(4000)), 18.0 + 9.0 - 3.0);
-    assert_eq!(microseconds(&chain, 1000, 100, &bucket(500)), 18.0 + 9.0, "the first segment takes more");
-    assert_eq!(microseconds(&chain, 1000, 100, &bucket(50_000)), 18.0, "no less than the way there");
+    assert_eq!(
+        microseconds(&chain, 1000, 100, &bucket(4000)),
+        18.0 + 9.0 - 3.0
+    );
+    assert_eq!(
+        microseconds(&chain, 1000, 100, &bucket(500)),
+        18.0 + 9.0,
+        "the first segment takes more"
+    );
+    assert_eq!(
+        microseconds(&chain, 1000, 100, &bucket(50_000)),
+        18.0,
+        "no less than the way there"
+    );
     // A root sends the first two of seven copies at once, and a cast the first four of ten
     // segments.
     let to_eight = |via| shape(via, &one_switch(8));
-    assert_eq!(microseconds(&to_eight(Via::Flat), 1000, 1000, &bucket(20_000)), 5.0 + 70.0 - 10.0);
-    assert_eq!(microseconds(&to_eight(Via::Cast), 1000, 100, &bucket(4000)), 5.0 + 10.0 - 3.0);
-    let processing = Processing { send_frame_ns: 100, receive_frame_ns: 300, ..Processing::default() };
-    let busy = bucket(50_000).with_processing(processing).expect("the same");
+    assert_eq!(
+        microseconds(&to_eight(Via::Flat), 1000, 1000, &bucket(20_000)),
+        5.0 + 70.0 - 10.0
+    );
+    assert_eq!(
+        microseconds(&to_eight(Via::Cast), 1000, 100, &bucket(4000)),
+        5.0 + 10.0 - 3.0
+    );
+    let processing = Processing {
+        send_frame_ns: 100,
+        receive_frame_ns: 300,
+        ..Processing::default()
+    };
+    let busy = bucket(50_000)
+        .with_processing(processing)
+        .expect("the same");
     assert_eq!(microseconds(&chain, 1000, 100, &busy), 18.0 + 9.0 * 0.4);
 }
 
@@ -127,14 +179,23 @@ fn equation_2_prices_the_tree_of_figure_8() {
     let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
     let figure = Shape::of(&plan, &one_switch(5), &[0, 1, 2, 3, 4]);
     // 2 L + 4 g + 2 (X − 1) g.
-    assert_eq!(microseconds(&figure, 1000, 100, &plain()), 10.0 + 4.0 + 18.0);
+    assert_eq!(
+        microseconds(&figure, 1000, 100, &plain()),
+        10.0 + 4.0 + 18.0
+    );
 }
 
 #[test]
 fn the_atomic_send_everything_to_one_after_the_other() {
     let hosts = one_switch(8);
-    assert_eq!(microseconds(&shape(Via::Flat, &hosts), 1000, 1000, &plain()), 5.0 + 70.0);
-    assert_eq!(microseconds(&shape(Via::Binomial, &hosts), 1000, 1000, &plain()), 3.0 * 15.0);
+    assert_eq!(
+        microseconds(&shape(Via::Flat, &hosts), 1000, 1000, &plain()),
+        5.0 + 70.0
+    );
+    assert_eq!(
+        microseconds(&shape(Via::Binomial, &hosts), 1000, 1000, &plain()),
+        3.0 * 15.0
+    );
 }
 
 #[test]
@@ -143,24 +204,45 @@ fn blocks_cost_their_rounds() {
     // Blocks of 1000 bytes: 4, 2 and 1 down the tree, and 7 times 1 round the ring, or 1, 2 and 4
     // exchanged.
     let scatter = (5.0 + 40.0) + (5.0 + 20.0) + (5.0 + 10.0);
-    assert_eq!(microseconds(&shape(Via::ScatterAllgather, &hosts), 8000, 1000, &plain()), scatter + 7.0 * 15.0);
-    assert_eq!(microseconds(&shape(Via::RecursiveDoubling, &hosts), 8000, 1000, &plain()), 2.0 * scatter);
+    assert_eq!(
+        microseconds(&shape(Via::ScatterAllgather, &hosts), 8000, 1000, &plain()),
+        scatter + 7.0 * 15.0
+    );
+    assert_eq!(
+        microseconds(&shape(Via::RecursiveDoubling, &hosts), 8000, 1000, &plain()),
+        2.0 * scatter
+    );
     // Twice the message is a second pass without waiting.
-    assert_eq!(microseconds(&shape(Via::RecursiveDoubling, &hosts), 16_000, 1000, &plain()), 2.0 * scatter + 140.0);
+    assert_eq!(
+        microseconds(
+            &shape(Via::RecursiveDoubling, &hosts),
+            16_000,
+            1000,
+            &plain()
+        ),
+        2.0 * scatter + 140.0
+    );
 }
 
 #[test]
 fn contention_multiplies_what_a_cable_carries() {
     let mixed = bed("fig9-5");
-    let time = |via, topology: &Topology| microseconds(&shape(via, topology), 1 << 20, 1000, &plain());
+    let time =
+        |via, topology: &Topology| microseconds(&shape(via, topology), 1 << 20, 1000, &plain());
     let ratio = time(Via::ChainUnaware, &mixed) / time(Via::Chain, &mixed);
-    assert!((6.5..8.0).contains(&ratio), "eight flows share a cable: {ratio}");
+    assert!(
+        (6.5..8.0).contains(&ratio),
+        "eight flows share a cable: {ratio}"
+    );
     for via in [Via::Chain, Via::Binary] {
         // The two beds differ in the hosts' places, which the aware trees do not depend on.
         let ratio = time(via, &mixed) / time(via, &bed("fig9-4"));
         assert!((0.9..1.1).contains(&ratio), "{via}: {ratio}");
     }
-    assert_eq!(time(Via::ChainUnaware, &bed("fig9-4")), time(Via::Chain, &bed("fig9-4")));
+    assert_eq!(
+        time(Via::ChainUnaware, &bed("fig9-4")),
+        time(Via::Chain, &bed("fig9-4"))
+    );
 }
 
 #[test]
@@ -171,7 +253,10 @@ fn a_cast_pays_for_frames_once_and_for_loss() {
     // round trip for the last.
     let lossy = plain().with_loss(0.01).expect("a share");
     let extra = 1.0 - 0.99f64.powi(15);
-    assert!((microseconds(&cast, 10_000, 100, &lossy) - (100.0 * (1.0 + extra) + 5.0 + 12.0)).abs() < 0.01);
+    assert!(
+        (microseconds(&cast, 10_000, 100, &lossy) - (100.0 * (1.0 + extra) + 5.0 + 12.0)).abs()
+            < 0.01
+    );
     // Policed to 50 000 frames per second, 100 frames take 2 ms.
     let policed = plain().with_cast_max(50_000).expect("a rate");
     assert_eq!(microseconds(&cast, 10_000, 100, &policed), 2000.0 + 5.0);
@@ -185,13 +270,18 @@ fn a_lossy_hop_repeats_its_share() {
     let lossy = plain().with_loss(0.5).expect("a share");
     // Twice the time, and a round trip.
     let round_trip = 12.0 * (1.0 - 0.5f64.powi(10));
-    assert!((microseconds(&chain, 1000, 100, &lossy) - (2.0 * (12.0 + 9.0) + round_trip)).abs() < 0.01);
+    assert!(
+        (microseconds(&chain, 1000, 100, &lossy) - (2.0 * (12.0 + 9.0) + round_trip)).abs() < 0.01
+    );
 }
 
 #[test]
 fn a_root_alone_takes_no_time() {
     for via in [Via::Chain, Via::Cast, Via::Flat] {
-        assert_eq!(microseconds(&shape(via, &one_switch(1)), 1000, 100, &plain()), 0.0);
+        assert_eq!(
+            microseconds(&shape(via, &one_switch(1)), 1000, 100, &plain()),
+            0.0
+        );
     }
 }
 
@@ -199,35 +289,60 @@ fn calibrations() -> impl Strategy<Value = Calibration> {
     let steps = prop::collection::vec((1u64..4000, 0u64..100_000, 0u64..20_000), 2..8);
     let cap = proptest::option::of(1_000u64..10_000_000);
     let costs = prop::array::uniform4(prop_oneof![Just(0), 1u64..5_000]);
-    let streams = (prop_oneof![Just(0), 1u64..20_000], prop_oneof![Just(0), 1u64..50_000], 1u32..9_000, 0u32..3);
-    let processing = proptest::option::of((costs, streams).prop_map(|(costs, streams)| Processing {
-        send_frame_ns: costs[0],
-        send_byte_ps: costs[1],
-        receive_frame_ns: costs[2],
-        receive_byte_ps: costs[3],
-        pass_on_frame_ns: streams.0,
-        cast_frame_ns: streams.1,
-        stream_frame_bytes: streams.2,
-        wake_up_ns: 0,
-        shared_cores: streams.3,
-    }));
-    (steps, 0.0..0.3f64, cap, 1u64..50_000, processing).prop_map(|(steps, loss, cap, first_gap, processing)| {
-        let mut point = Point { bytes: 0, gap_ns: first_gap, latency_ns: 0 };
-        let points = steps.into_iter().map(|(bytes, gap, latency)| {
-            let Point { bytes: before, gap_ns, latency_ns } = point;
-            point = Point { bytes: before + bytes, gap_ns: gap_ns + gap, latency_ns: latency_ns + latency as i64 };
-            point
-        });
-        let calibration = Calibration::from_points(points.collect()).expect("rising").with_loss(loss).expect("a share");
-        let calibration = match processing {
-            Some(processing) => calibration.with_processing(processing).expect("under a second"),
-            None => calibration,
-        };
-        match cap {
-            Some(cap) => calibration.with_cast_max(cap).expect("above 0"),
-            None => calibration,
-        }
-    })
+    let streams = (
+        prop_oneof![Just(0), 1u64..20_000],
+        prop_oneof![Just(0), 1u64..50_000],
+        1u32..9_000,
+        0u32..3,
+    );
+    let processing =
+        proptest::option::of((costs, streams).prop_map(|(costs, streams)| Processing {
+            send_frame_ns: costs[0],
+            send_byte_ps: costs[1],
+            receive_frame_ns: costs[2],
+            receive_byte_ps: costs[3],
+            pass_on_frame_ns: streams.0,
+            cast_frame_ns: streams.1,
+            stream_frame_bytes: streams.2,
+            wake_up_ns: 0,
+            shared_cores: streams.3,
+        }));
+    (steps, 0.0..0.3f64, cap, 1u64..50_000, processing).prop_map(
+        |(steps, loss, cap, first_gap, processing)| {
+            let mut point = Point {
+                bytes: 0,
+                gap_ns: first_gap,
+                latency_ns: 0,
+            };
+            let points = steps.into_iter().map(|(bytes, gap, latency)| {
+                let Point {
+                    bytes: before,
+                    gap_ns,
+                    latency_ns,
+                } = point;
+                point = Point {
+                    bytes: before + bytes,
+                    gap_ns: gap_ns + gap,
+                    latency_ns: latency_ns + latency as i64,
+                };
+                point
+            });
+            let calibration = Calibration::from_points(points.collect())
+                .expect("rising")
+                .with_loss(loss)
+                .expect("a share");
+            let calibration = match processing {
+                Some(processing) => calibration
+                    .with_processing(processing)
+                    .expect("under a second"),
+                None => calibration,
+            };
+            match cap {
+                Some(cap) => calibration.with_cast_max(cap).expect("above 0"),
+                None => calibration,
+            }
+        },
+    )
 }
 
 proptest! {

@@ -1,13 +1,15 @@
-//! Search, within a time limit, for binary broadcast trees lower than those of Patarasuk 2008, Algorithm 2.
+//! Search, within a time limit, for binary broadcast trees lower than those of Patarasuk 2008,
+//! Algorithm 2.
 //!
-//! Algorithm 2 finds the tree over one line of the hosts, that of one depth-first search, and every sub-tree is a run
-//! of it. Two searches try alternatives, and the lower tree is taken:
-//! - other **orders of children**: Algorithm 2 over lines that visit the switches below a switch in other orders;
-//! - other **lines**, or none at all ([`Levels`]): trees built level by level, in which every host sends to hosts that
-//!   it can reach over unused cables.
+//! Algorithm 2 finds the tree over one line of the hosts, that of one depth-first search, and every
+//! sub-tree is a run of it. Two searches try alternatives, and the lower tree is taken:
+//! - other **orders of children**: Algorithm 2 over lines that visit the switches below a switch in
+//!   other orders;
+//! - other **lines**, or none at all ([`Levels`]): trees built level by level, in which every host
+//!   sends to hosts that it can reach over unused cables.
 //!
-//! Both use one fixed sequence of numbers on every host, a bounded number of steps and no clock: equal input gives
-//! equal plans.
+//! Both use one fixed sequence of numbers on every host, a bounded number of steps and no clock:
+//! equal input gives equal plans.
 
 use super::Speeds;
 use super::binary::binary_sparing;
@@ -40,11 +42,17 @@ pub fn binary_best(
         if best.height() == least {
             break;
         }
-        let mut line = Line::reordered(topology, root_host, members, speeds, |onward| dice.shuffle(onward))?;
+        let mut line = Line::reordered(topology, root_host, members, speeds, |onward| {
+            dice.shuffle(onward)
+        })?;
         let parents = layers::parents(&line.forks(), 2);
         line.spare_slow_hosts(&parents, members, speeds);
         let plan = line.plan(Via::Binary, &parents)?;
-        best = if plan.height() < best.height() { plan } else { best };
+        best = if plan.height() < best.height() {
+            plan
+        } else {
+            best
+        };
     }
     let mut levels = Levels::new(topology, members, best.root());
     while best.height() > least
@@ -52,7 +60,9 @@ pub fn binary_best(
     {
         best = Plan::from_children(Via::Binary, best.root(), &children)?;
     }
-    let children: Vec<Vec<usize>> = (0..best.ranks()).map(|rank| best.children(rank).to_vec()).collect();
+    let children: Vec<Vec<usize>> = (0..best.ranks())
+        .map(|rank| best.children(rank).to_vec())
+        .collect();
     Plan::from_children(Via::BinaryBest, best.root(), &children)
 }
 
@@ -80,8 +90,8 @@ impl Dice {
 /// Limit of switches visited per height tried: some 0.05 s.
 const MAX_LOOKS: usize = 1_000_000;
 
-/// Weights of a remote switch without a host of the tree, relative to one with such a host. Each attempt uses another
-/// weight.
+/// Weights of a remote switch without a host of the tree, relative to one with such a host. Each
+/// attempt uses another weight.
 const WEIGHTS: [usize; 4] = [1, 4, 16, 64];
 
 /// The search. Hosts of one switch are interchangeable, except the root.
@@ -103,10 +113,21 @@ struct Attempt {
 
 impl<'a> Levels<'a> {
     pub fn new(topology: &'a Topology, members: &[usize], root: usize) -> Self {
-        let switch_of: Vec<usize> = members.iter().map(|&host| topology.switch_of(host)).collect();
+        let switch_of: Vec<usize> = members
+            .iter()
+            .map(|&host| topology.switch_of(host))
+            .collect();
         let mut ranks_on = vec![Vec::new(); topology.switches().len()];
-        (0..members.len()).filter(|&rank| rank != root).for_each(|rank| ranks_on[switch_of[rank]].push(rank));
-        Self { topology, root, switch_of, ranks_on, above: Walk::from(topology, 0).above().to_vec() }
+        (0..members.len())
+            .filter(|&rank| rank != root)
+            .for_each(|rank| ranks_on[switch_of[rank]].push(rank));
+        Self {
+            topology,
+            root,
+            switch_of,
+            ranks_on,
+            above: Walk::from(topology, 0).above().to_vec(),
+        }
     }
 
     /// Returns the children of every rank in a tree of at most this height; `None` if none was
@@ -124,7 +145,13 @@ impl<'a> Levels<'a> {
         None
     }
 
-    fn attempt(&self, height: usize, weight: usize, dice: &mut Dice, looks: &mut usize) -> Option<Vec<Vec<usize>>> {
+    fn attempt(
+        &self,
+        height: usize,
+        weight: usize,
+        dice: &mut Dice,
+        looks: &mut usize,
+    ) -> Option<Vec<Vec<usize>>> {
         let (ranks, switches) = (self.switch_of.len(), self.ranks_on.len());
         let mut tree = Attempt {
             children: vec![Vec::new(); ranks],
@@ -135,7 +162,10 @@ impl<'a> Levels<'a> {
         let mut level = vec![self.root];
         for below in (0..height).rev() {
             // Room is limited to a full binary tree below each child of this level.
-            let room = level.len().saturating_mul(2).saturating_mul((1usize << (below + 1).min(40)) - 1);
+            let room = level
+                .len()
+                .saturating_mul(2)
+                .saturating_mul((1usize << (below + 1).min(40)) - 1);
             if tree.left == 0 || tree.left > room {
                 break;
             }
@@ -175,8 +205,16 @@ impl<'a> Levels<'a> {
             if chance > 0 && dice.below(total) < chance {
                 chosen = Some(switch);
             }
-            let onward = self.topology.neighbours(switch).iter().copied().filter(|&next| Some(next) != from);
-            let free = onward.filter(|&next| self.owner(tree, switch, next).is_none_or(|owner| owner == sender));
+            let onward = self
+                .topology
+                .neighbours(switch)
+                .iter()
+                .copied()
+                .filter(|&next| Some(next) != from);
+            let free = onward.filter(|&next| {
+                self.owner(tree, switch, next)
+                    .is_none_or(|owner| owner == sender)
+            });
             waiting.extend(free.map(|next| (next, Some(switch))));
         }
         chosen
@@ -188,11 +226,17 @@ impl<'a> Levels<'a> {
     }
 
     fn direction(&self, from: usize, to: usize) -> (usize, usize) {
-        if self.above[from] == Some(to) { (0, from) } else { (1, to) }
+        if self.above[from] == Some(to) {
+            (0, from)
+        } else {
+            (1, to)
+        }
     }
 
     fn send(&self, tree: &mut Attempt, sender: usize, switch: usize) -> usize {
-        let child = tree.left_on[switch].pop().expect("somebody is left on a switch that was chosen");
+        let child = tree.left_on[switch]
+            .pop()
+            .expect("somebody is left on a switch that was chosen");
         tree.left -= 1;
         tree.children[sender].push(child);
         let walk = self.way(self.switch_of[sender], switch);
@@ -204,10 +248,17 @@ impl<'a> Levels<'a> {
     }
 
     fn way(&self, from: usize, to: usize) -> Vec<usize> {
-        let up = |switch: usize| Vec::from_iter(std::iter::successors(Some(switch), |&switch| self.above[switch]));
+        let up = |switch: usize| {
+            Vec::from_iter(std::iter::successors(Some(switch), |&switch| {
+                self.above[switch]
+            }))
+        };
         let (mut rising, mut falling) = (up(from), up(to));
         // Removes the common part above the meeting point.
-        while rising.len() > 1 && falling.len() > 1 && rising[rising.len() - 2] == falling[falling.len() - 2] {
+        while rising.len() > 1
+            && falling.len() > 1
+            && rising[rising.len() - 2] == falling[falling.len() - 2]
+        {
             rising.pop();
             falling.pop();
         }
@@ -236,16 +287,31 @@ mod tests {
         assert_eq!((by_algorithm_2.height(), best.height()), (3, 2));
         let report = check(&row, &best, &all);
         assert!(report.is_good(), "{report}");
-        assert_eq!((best.via(), best.root(), best.degree()), (Via::BinaryBest, 4, 2));
-        assert_eq!(best, binary_best(&row, 4, &all, None).expect("all hosts"), "the same every time");
+        assert_eq!(
+            (best.via(), best.root(), best.degree()),
+            (Via::BinaryBest, 4, 2)
+        );
+        assert_eq!(
+            best,
+            binary_best(&row, 4, &all, None).expect("all hosts"),
+            "the same every time"
+        );
     }
 
     #[test]
     fn a_complete_tree_is_left_as_it_is() {
         let bed = Topology::builtin("fig9-1").expect("fig9-1");
         let all: Vec<usize> = (0..16).collect();
-        assert_eq!(binary_best(&bed, 3, &all, None).expect("all hosts").height(), 4);
-        assert_eq!(binary_best(&bed, 3, &[3], None).expect("one host").height(), 0);
+        assert_eq!(
+            binary_best(&bed, 3, &all, None)
+                .expect("all hosts")
+                .height(),
+            4
+        );
+        assert_eq!(
+            binary_best(&bed, 3, &[3], None).expect("one host").height(),
+            0
+        );
     }
 
     proptest! {

@@ -1,11 +1,12 @@
-//! Broadcast trees with two (or k) children per host whose sends never share a cable (Patarasuk 2008 §4.1.2, Algorithm
-//! 2).
+//! Broadcast trees with two (or k) children per host whose sends never share a cable (Patarasuk
+//! 2008 §4.1.2, Algorithm 2).
 //!
-//! Figure 4 finds, for every run of places of the chain's order, a binary tree of small height. Its first place is the
-//! root, the next the left child. The right child is the place that makes the tree lowest among those the root can
-//! reach without contention with the left sub-tree. As printed that takes O(P⁴); here equal trees take P³/6 steps of
-//! two instructions each, eight at a time where the compiler uses vectors. Whether the root can reach a place does not
-//! depend on the left sub-tree ([`may_pass`]), and only heights are kept, because the final tree follows from them.
+//! Figure 4 finds, for every run of places of the chain's order, a binary tree of small height. Its
+//! first place is the root, the next the left child. The right child is the place that makes the
+//! tree lowest among those the root can reach without contention with the left sub-tree. As printed
+//! that takes O(P⁴); here equal trees take P³/6 steps of two instructions each, eight at a time
+//! where the compiler uses vectors. Whether the root can reach a place does not depend on the left
+//! sub-tree ([`may_pass`]), and only heights are kept, because the final tree follows from them.
 
 use super::Speeds;
 use super::line::{Fork, Line, may_pass};
@@ -18,12 +19,12 @@ use crate::topology::Topology;
 /// bytes.
 pub const ALGORITHM_2_RANKS: usize = 4_096;
 
-/// Plans a binary tree over `members` (host ids; a member's rank is its index) from the member `root_host`; a rank
-/// sends to its left child first.
+/// Plans a binary tree over `members` (host ids; a member's rank is its index) from the member
+/// `root_host`; a rank sends to its left child first.
 ///
-/// Up to [`ALGORITHM_2_RANKS`] members this is the tree of Algorithm 2. Above, it is the tree of [`kary`]
-/// with two children, found in O(P·log²P) on usual topologies: free of contention too, and never higher as long as the
-/// search stays within the bound that is documented there.
+/// Up to [`ALGORITHM_2_RANKS`] members this is the tree of Algorithm 2. Above, it is the tree of
+/// [`kary`] with two children, found in O(P·log²P) on usual topologies: free of contention too, and
+/// never higher as long as the search stays within the bound that is documented there.
 ///
 /// # Errors
 /// The errors of [`chain`](super::chain()).
@@ -51,22 +52,28 @@ pub(super) fn binary_sparing(
     line.plan(Via::Binary, &parents)
 }
 
-/// Plans a tree with up to `most_children` children over `members` (host ids; a member's rank is its index) from the
-/// member `root_host`; a rank sends to its children in the order of the chain.
+/// Plans a tree with up to `most_children` children over `members` (host ids; a member's rank is
+/// its index) from the member `root_host`; a rank sends to its children in the order of the chain.
 ///
-/// A run of places of the chain's order is partitioned into up to k runs, one for each sub-tree, such that no send of
-/// the root has contention with one inside an earlier sub-tree. Among all such trees this is one of the least height,
-/// so with two children it is never higher than [`binary`]: a rank may have fewer children than it could, which
-/// Algorithm 2 does not consider.
+/// A run of places of the chain's order is partitioned into up to k runs, one for each sub-tree,
+/// such that no send of the root has contention with one inside an earlier sub-tree. Among all such
+/// trees this is one of the least height, so with two children it is never higher than [`binary`]:
+/// a rank may have fewer children than it could, which Algorithm 2 does not consider.
 ///
-/// Time O(H·k·N·log P) and memory O(k·N + H·P) for P members and height H, N being P times the number of switches above
-/// a host that are not the last below their own: few in a usual network. On networks thousands of switches deep, where
-/// this would take more than 2²⁴ entries, the tree is higher than need be, at most P/2, and still free of contention.
+/// Time O(H·k·N·log P) and memory O(k·N + H·P) for P members and height H, N being P times the
+/// number of switches above a host that are not the last below their own: few in a usual network.
+/// On networks thousands of switches deep, where this would take more than 2²⁴ entries, the tree is
+/// higher than need be, at most P/2, and still free of contention.
 ///
 /// # Errors
-/// The errors of [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is one of
-/// [`Via::KARY_CHILDREN`].
-pub fn kary(topology: &Topology, root_host: usize, members: &[usize], most_children: u8) -> Result<Plan, PlanError> {
+/// The errors of [`chain`](super::chain()), and [`PlanError::Children`] unless `most_children` is
+/// one of [`Via::KARY_CHILDREN`].
+pub fn kary(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+    most_children: u8,
+) -> Result<Plan, PlanError> {
     kary_sparing(topology, root_host, members, most_children, None)
 }
 
@@ -109,16 +116,28 @@ impl<'a> Heights<'a> {
         for root in (0..places).rev() {
             heights.list_lefts(root, &mut lefts);
             for last in root + 1..places {
-                heights.to[last][root] =
-                    if last == root + 1 { 1 } else { lowest(&lefts, &heights.to[last][root + 2..]) + 1 };
+                heights.to[last][root] = if last == root + 1 {
+                    1
+                } else {
+                    lowest(&lefts, &heights.to[last][root + 2..]) + 1
+                };
             }
         }
         heights
     }
 
     fn list_lefts(&self, root: usize, lefts: &mut Vec<Height>) {
-        let end = self.forks.get(root).map_or(0, |fork| (fork.last + 2).min(self.to.len()));
-        let left = |right: usize| if may_pass(self.forks, root, right) { self.to[right - 1][root + 1] } else { TALL };
+        let end = self
+            .forks
+            .get(root)
+            .map_or(0, |fork| (fork.last + 2).min(self.to.len()));
+        let left = |right: usize| {
+            if may_pass(self.forks, root, right) {
+                self.to[right - 1][root + 1]
+            } else {
+                TALL
+            }
+        };
         lefts.clear();
         lefts.extend((root + 2..end).map(left));
     }
@@ -147,12 +166,17 @@ impl<'a> Heights<'a> {
             may_pass(self.forks, root, right)
                 && self.to[right - 1][root + 1].max(self.to[last][right]) + 1 == self.to[last][root]
         };
-        (root + 2..=last).find(is_best).expect("the height came from one of these places")
+        (root + 2..=last)
+            .find(is_best)
+            .expect("the height came from one of these places")
     }
 }
 
 fn lowest(lefts: &[Height], rights: &[Height]) -> Height {
-    lefts.iter().zip(rights).fold(TALL, |lowest, (&left, &right)| lowest.min(left.max(right)))
+    lefts
+        .iter()
+        .zip(rights)
+        .fold(TALL, |lowest, (&left, &right)| lowest.min(left.max(right)))
 }
 
 #[cfg(test)]
@@ -175,35 +199,58 @@ mod tests {
 
     impl<'a> Printed<'a> {
         fn new(topology: &'a Topology, route: Vec<usize>) -> Self {
-            let mut printed = Self { topology, route, paths: Vec::new() };
+            let mut printed = Self {
+                topology,
+                route,
+                paths: Vec::new(),
+            };
             let places = 0..printed.route.len();
-            printed.paths =
-                places.clone().map(|from| places.clone().map(|to| printed.path(from, to)).collect()).collect();
+            printed.paths = places
+                .clone()
+                .map(|from| places.clone().map(|to| printed.path(from, to)).collect())
+                .collect();
             printed
         }
 
         fn path(&self, from: usize, to: usize) -> BTreeSet<(String, String)> {
             let (from, to) = (self.route[from], self.route[to]);
             let switches = self
-                .switches(self.topology.switch_of(from), self.topology.switch_of(to), None)
+                .switches(
+                    self.topology.switch_of(from),
+                    self.topology.switch_of(to),
+                    None,
+                )
                 .expect("switches are joined");
             let named = switches.iter().map(|&switch| format!("switch {switch}"));
-            let nodes: Vec<String> =
-                [format!("host {from}")].into_iter().chain(named).chain([format!("host {to}")]).collect();
-            nodes.windows(2).map(|pair| (pair[0].clone(), pair[1].clone())).collect()
+            let nodes: Vec<String> = [format!("host {from}")]
+                .into_iter()
+                .chain(named)
+                .chain([format!("host {to}")])
+                .collect();
+            nodes
+                .windows(2)
+                .map(|pair| (pair[0].clone(), pair[1].clone()))
+                .collect()
         }
 
         fn switches(&self, from: usize, to: usize, came_from: Option<usize>) -> Option<Vec<usize>> {
             if from == to {
                 return Some(vec![to]);
             }
-            let onward = self.topology.neighbours(from).iter().filter(|&&next| Some(next) != came_from);
-            let rest = onward.filter_map(|&next| self.switches(next, to, Some(from))).next()?;
+            let onward = self
+                .topology
+                .neighbours(from)
+                .iter()
+                .filter(|&&next| Some(next) != came_from);
+            let rest = onward
+                .filter_map(|&next| self.switches(next, to, Some(from)))
+                .next()?;
             Some([from].into_iter().chain(rest).collect())
         }
 
         fn contends(&self, (from, to): (usize, usize), tree: &Edges) -> bool {
-            tree.iter().any(|&(a, b)| !self.paths[from][to].is_disjoint(&self.paths[a][b]))
+            tree.iter()
+                .any(|&(a, b)| !self.paths[from][to].is_disjoint(&self.paths[a][b]))
         }
 
         fn trees(&self) -> (Vec<Vec<Edges>>, Vec<Vec<usize>>) {
@@ -231,8 +278,12 @@ mod tests {
                             }
                         }
                     }
-                    let both =
-                        [tree[i + 1][index - 1].as_slice(), &tree[index][i + j], &[(i, i + 1), (i, index)]].concat();
+                    let both = [
+                        tree[i + 1][index - 1].as_slice(),
+                        &tree[index][i + j],
+                        &[(i, i + 1), (i, index)],
+                    ]
+                    .concat();
                     tree[i][i + j] = both;
                 }
             }
@@ -242,7 +293,10 @@ mod tests {
 
     fn compare(topology: &Topology, root_host: usize, members: &[usize]) {
         let line = Line::new(topology, root_host, members).expect("members are hosts");
-        let printed = Printed::new(topology, line.ranks.iter().map(|&rank| members[rank]).collect());
+        let printed = Printed::new(
+            topology,
+            line.ranks.iter().map(|&rank| members[rank]).collect(),
+        );
         let (trees, best) = printed.trees();
         let forks = line.forks();
         let heights = Heights::new(&forks);
@@ -255,7 +309,9 @@ mod tests {
                     topology.to_toml()
                 );
                 let parents = heights.parents(first, last);
-                let ours: BTreeSet<(usize, usize)> = (first + 1..=last).map(|place| (parents[place], place)).collect();
+                let ours: BTreeSet<(usize, usize)> = (first + 1..=last)
+                    .map(|place| (parents[place], place))
+                    .collect();
                 assert_eq!(
                     ours,
                     trees[first][last].iter().copied().collect(),
@@ -267,7 +323,9 @@ mod tests {
         let plan = binary(topology, root_host, members).expect("members are hosts");
         assert_eq!(plan.height(), best[0][members.len() - 1]);
         let of_ranks: BTreeSet<(usize, usize)> = plan.edges().collect();
-        let ranked = trees[0][members.len() - 1].iter().map(|&(from, to)| (line.ranks[from], line.ranks[to]));
+        let ranked = trees[0][members.len() - 1]
+            .iter()
+            .map(|&(from, to)| (line.ranks[from], line.ranks[to]));
         assert_eq!(of_ranks, ranked.collect());
     }
 
@@ -314,7 +372,10 @@ mod tests {
             let bed = Topology::builtin(name).expect(name);
             binary(&bed, 0, &all_of(&bed)).expect("all hosts").height()
         };
-        assert_eq!(["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"].map(height), [4, 5, 5, 6, 6]);
+        assert_eq!(
+            ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"].map(height),
+            [4, 5, 5, 6, 6]
+        );
     }
 
     #[test]
@@ -331,26 +392,41 @@ mod tests {
     #[test]
     fn switches_beside_a_long_row_make_no_tree_higher() {
         let topology = network(&[8; 9], |id| if id < 6 { id - 1 } else { 0 });
-        let height = |members: &[usize]| binary(&topology, 0, members).expect("members are hosts").height();
+        let height = |members: &[usize]| {
+            binary(&topology, 0, members)
+                .expect("members are hosts")
+                .height()
+        };
         let row: Vec<usize> = (0..48).collect();
         assert_eq!([height(&row), height(&all_of(&topology))], [8, 8]);
     }
 
-    /// Returns a random cluster as large as Figure 5's. It has its own generator, because proptest's
-    /// would take longer than the planning.
+    /// Returns a random cluster as large as Figure 5's. It has its own generator, because
+    /// proptest's would take longer than the planning.
     fn cluster(switches: usize, hosts: usize, seed: u64) -> Topology {
         let mut state = seed;
         let mut below = |bound: usize| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            state = state
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             (state >> 33) as usize % bound
         };
         let on: Vec<usize> = (0..hosts).map(|_| below(switches)).collect();
         let mut text = "schema = 1\n".to_string();
         for id in 0..switches {
-            let link = if id == 0 { String::new() } else { format!("'s{}'", below(id)) };
-            let here: Vec<String> =
-                (0..hosts).filter(|&host| on[host] == id).map(|host| format!("'n{host}'")).collect();
-            text += &format!("[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{link}]\n", here.join(", "));
+            let link = if id == 0 {
+                String::new()
+            } else {
+                format!("'s{}'", below(id))
+            };
+            let here: Vec<String> = (0..hosts)
+                .filter(|&host| on[host] == id)
+                .map(|host| format!("'n{host}'"))
+                .collect();
+            text += &format!(
+                "[[switch]]\nname = 's{id}'\nhosts = [{}]\nlinks = [{link}]\n",
+                here.join(", ")
+            );
         }
         Topology::parse(&text, "cluster").expect("a tree")
     }
@@ -374,12 +450,20 @@ mod tests {
             assert!(plan.height() <= 36, "{switches}: {}", plan.height());
         }
         let topology = cluster(100, ALGORITHM_2_RANKS / 4, 5);
-        let by_algorithm_2 = binary(&topology, 1, &all_of(&topology)).expect("all hosts").height();
-        assert!(kary(&topology, 1, &all_of(&topology), 2).expect("all hosts").height() <= by_algorithm_2);
+        let by_algorithm_2 = binary(&topology, 1, &all_of(&topology))
+            .expect("all hosts")
+            .height();
+        assert!(
+            kary(&topology, 1, &all_of(&topology), 2)
+                .expect("all hosts")
+                .height()
+                <= by_algorithm_2
+        );
     }
 
-    /// Returns the height of the lowest tree with up to `most` children that [`check`] finds free of
-    /// contention, among all trees over the chain's order in which each rank's subtree is contiguous.
+    /// Returns the height of the lowest tree with up to `most` children that [`check`] finds free
+    /// of contention, among all trees over the chain's order in which each rank's subtree is
+    /// contiguous.
     fn lowest(topology: &Topology, route: &[usize], most: usize) -> usize {
         // A tree is a depth for each place, at most one more than that of the place before.
         fn deepen(depths: &mut Vec<usize>, places: usize, judge: &mut impl FnMut(&[usize])) {
@@ -394,7 +478,11 @@ mod tests {
         }
         let mut lowest = route.len();
         deepen(&mut vec![0], route.len(), &mut |depths| {
-            let parent = |place: usize| depths[..place].iter().rposition(|&depth| depth + 1 == depths[place]);
+            let parent = |place: usize| {
+                depths[..place]
+                    .iter()
+                    .rposition(|&depth| depth + 1 == depths[place])
+            };
             let parents: Vec<Option<usize>> = (0..depths.len()).map(parent).collect();
             if let Ok(plan) = Plan::from_parents(Via::Kary(most as u8), 0, &parents)
                 && plan.height() < lowest
@@ -407,7 +495,9 @@ mod tests {
     }
 
     fn route(topology: &Topology, root_host: usize) -> Vec<usize> {
-        Line::new(topology, root_host, &all_of(topology)).expect("all hosts").ranks
+        Line::new(topology, root_host, &all_of(topology))
+            .expect("all hosts")
+            .ranks
     }
 
     proptest! {
@@ -460,15 +550,22 @@ mod tests {
 
     #[test]
     fn long_rows_are_planned_as_low_as_can_be() {
-        // With one host each, a host may pass one other at a time. With twenty each the lowest tree is
-        // found: a step per switch.
-        for (switches, each, root, most, height) in
-            [(10_000, 1, 0, 2, 5_000), (4_000, 1, 2_000, 3, 2_000), (200, 20, 0, 2, 210), (500, 20, 5_000, 3, 260)]
-        {
+        // With one host each, a host may pass one other at a time. With twenty each the lowest tree
+        // is found: a step per switch.
+        for (switches, each, root, most, height) in [
+            (10_000, 1, 0, 2, 5_000),
+            (4_000, 1, 2_000, 3, 2_000),
+            (200, 20, 0, 2, 210),
+            (500, 20, 5_000, 3, 260),
+        ] {
             let topology = row(switches, each);
             let plan = kary(&topology, root, &all_of(&topology), most).expect("all hosts");
             assert!(check(&topology, &plan, &all_of(&topology)).is_good());
-            assert!(plan.height() <= height, "{switches} {each} {most}: {}", plan.height());
+            assert!(
+                plan.height() <= height,
+                "{switches} {each} {most}: {}",
+                plan.height()
+            );
         }
     }
 
@@ -476,7 +573,10 @@ mod tests {
     fn a_number_of_children_out_of_range_is_refused() {
         let topology = row(1, 4);
         for children in [0, 1, 65] {
-            assert_eq!(kary(&topology, 0, &[0, 1], children), Err(PlanError::Children(children)));
+            assert_eq!(
+                kary(&topology, 0, &[0, 1], children),
+                Err(PlanError::Children(children))
+            );
         }
     }
 }

@@ -1,14 +1,16 @@
 //! Broadcast trees made from rank numbers alone (chain, binomial, …), without regard to the
 //! switches.
 //!
-//! The binomial tree is MPICH's: a rank counted from the root receives from the one without its lowest set bit, and
-//! sends to those with one more bit below it, the highest first, because that child has the most to forward. It
-//! carries whole messages, and scatters the blocks of block-wise ones (Patarasuk 2008 §3.1, as MPICH does it): the
-//! message is cut into as many blocks as there are ranks, and block b is for the rank that is b after the root. The
-//! block goes down the binomial tree to that rank and from there to all others, by one round of a ring or by
-//! recursive doubling. In step s of recursive doubling the ranks v that have the block, those with v xor b below 2^s,
-//! send it to v xor 2^s. Recursive doubling needs a power of two; for other numbers of ranks blocks go round, as in
-//! MPICH. A rank on the path down has the block already and gets it only once.
+//! The binomial tree is MPICH's: a rank counted from the root receives from the one without its
+//! lowest set bit, and sends to those with one more bit below it, the highest first, because that
+//! child has the most to forward. It carries whole messages, and scatters the blocks of block-wise
+//! ones (Patarasuk 2008 §3.1, as MPICH does it): the message is cut into as many blocks as there
+//! are ranks, and block b is for the rank that is b after the root. The block goes down the
+//! binomial tree to that rank and from there to all others, by one round of a ring or by recursive
+//! doubling. In step s of recursive doubling the ranks v that have the block, those with v xor b
+//! below 2^s, send it to v xor 2^s. Recursive doubling needs a power of two; for other numbers of
+//! ranks blocks go round, as in MPICH. A rank on the path down has the block already and gets it
+//! only once.
 //!
 //! Ranks are counted from the root unless a function takes the root.
 //!
@@ -21,13 +23,15 @@ use super::via::Via;
 use crate::topology::Topology;
 use std::cmp::Reverse;
 
-/// Returns the tree of a route that ignores switches. For block-wise routes it is the tree of the scatter; [`blocks`]
-/// returns the route of each block.
+/// Returns the tree of a route that ignores switches. For block-wise routes it is the tree of the
+/// scatter; [`blocks`] returns the route of each block.
 ///
 /// Ranks, counted from the root, send as follows:
 /// - [`Cast`](Via::Cast) (EQA): the root to all at once, because the switches make the copies;
-/// - [`Flat`](Via::Flat) (Patarasuk 2008 §3.1): the root to the next rank, then to the one after it, and so on round;
-/// - [`ChainUnaware`](Via::ChainUnaware) (Patarasuk 2008 §5.2): each to the next, round to the one before the root;
+/// - [`Flat`](Via::Flat) (Patarasuk 2008 §3.1): the root to the next rank, then to the one after
+///   it, and so on round;
+/// - [`ChainUnaware`](Via::ChainUnaware) (Patarasuk 2008 §5.2): each to the next, round to the one
+///   before the root;
 /// - [`BinaryUnaware`](Via::BinaryUnaware) (Patarasuk 2008 §5.2): rank k to 2k + 1, then to 2k + 2;
 /// - the others down the binomial tree (Patarasuk 2008 §3.1).
 ///
@@ -50,12 +54,25 @@ pub fn by_rank(via: Via, root: usize, ranks: usize) -> Result<Plan, PlanError> {
 }
 
 fn binomial_children(rank: usize, ranks: usize) -> Vec<usize> {
-    let lowest_bit = if rank == 0 { ranks.next_power_of_two() } else { rank & rank.wrapping_neg() };
-    let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2)).take_while(|&mask| mask > 0);
-    masks.map(|mask| rank + mask).filter(|&child| child < ranks).collect()
+    let lowest_bit = if rank == 0 {
+        ranks.next_power_of_two()
+    } else {
+        rank & rank.wrapping_neg()
+    };
+    let masks = std::iter::successors(Some(lowest_bit / 2), |mask| Some(mask / 2))
+        .take_while(|&mask| mask > 0);
+    masks
+        .map(|mask| rank + mask)
+        .filter(|&child| child < ranks)
+        .collect()
 }
 
-fn turned(via: Via, root: usize, ranks: usize, children: impl Fn(usize) -> Vec<usize>) -> Result<Plan, PlanError> {
+fn turned(
+    via: Via,
+    root: usize,
+    ranks: usize,
+    children: impl Fn(usize) -> Vec<usize>,
+) -> Result<Plan, PlanError> {
     if root >= ranks {
         return Err(PlanError::NoSuchRoot { root, ranks });
     }
@@ -80,7 +97,9 @@ fn binomial_parent(rank: usize) -> Option<usize> {
 /// Unless `root < ranks` and `via` [is scattered](Via::is_scattered).
 pub fn blocks(via: Via, root: usize, ranks: usize) -> Vec<Plan> {
     assert!(root < ranks, "the root is one of the ranks");
-    (0..ranks).map(|number| block(via, root, ranks, number)).collect()
+    (0..ranks)
+        .map(|number| block(via, root, ranks, number))
+        .collect()
 }
 
 /// Returns the plan of one block; ranks send to the next on the way down first, then in the steps
@@ -97,8 +116,16 @@ pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
     }
     // Down first, because that ends before the exchange begins; then by step, which is the highest
     // bit that differs.
-    let step = |rank: usize| if is_on_way_down(rank, number) { 0 } else { rank ^ number };
-    children.iter_mut().for_each(|list| list.sort_by_key(|&rank| step(rank)));
+    let step = |rank: usize| {
+        if is_on_way_down(rank, number) {
+            0
+        } else {
+            rank ^ number
+        }
+    };
+    children
+        .iter_mut()
+        .for_each(|list| list.sort_by_key(|&rank| step(rank)));
     let plan = turned(via, root, ranks, |rank| children[rank].clone());
     plan.expect("the way down and the exchange make one tree")
 }
@@ -109,7 +136,9 @@ pub fn block(via: Via, root: usize, ranks: usize, number: usize) -> Plan {
 /// # Panics
 /// Unless `number < ranks` and `via` [is scattered](Via::is_scattered).
 pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>> {
-    (0..ranks).map(|rank| block_parent(via, ranks, number, rank)).collect()
+    (0..ranks)
+        .map(|rank| block_parent(via, ranks, number, rank))
+        .collect()
 }
 
 /// Returns the rank from which `rank` receives block `number`, computed without the others' plans;
@@ -118,8 +147,14 @@ pub fn block_parents(via: Via, ranks: usize, number: usize) -> Vec<Option<usize>
 /// # Panics
 /// Unless `number` and `rank` are below `ranks` and `via` [is scattered](Via::is_scattered).
 pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Option<usize> {
-    assert!(via.is_scattered(), "{via} does not travel in blocks of all ranks");
-    assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
+    assert!(
+        via.is_scattered(),
+        "{via} does not travel in blocks of all ranks"
+    );
+    assert!(
+        number < ranks && rank < ranks,
+        "there are as many blocks as ranks"
+    );
     if is_on_way_down(rank, number) {
         return binomial_parent(rank);
     }
@@ -127,7 +162,9 @@ pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Optio
         return Some(rank ^ highest_bit(rank ^ number));
     }
     let before = (1..ranks).map(|steps| (rank + ranks - steps) % ranks);
-    before.into_iter().find(|&before| before == number || !is_on_way_down(before, number))
+    before
+        .into_iter()
+        .find(|&before| before == number || !is_on_way_down(before, number))
 }
 
 /// Returns the ranks to which `rank` sends block `number`, in sending order, computed without the
@@ -136,20 +173,34 @@ pub fn block_parent(via: Via, ranks: usize, number: usize, rank: usize) -> Optio
 /// # Panics
 /// The panics of [`block_parent`].
 pub fn block_children(via: Via, ranks: usize, number: usize, rank: usize) -> Vec<usize> {
-    assert!(via.is_scattered(), "{via} does not travel in blocks of all ranks");
-    assert!(number < ranks && rank < ranks, "there are as many blocks as ranks");
+    assert!(
+        via.is_scattered(),
+        "{via} does not travel in blocks of all ranks"
+    );
+    assert!(
+        number < ranks && rank < ranks,
+        "there are as many blocks as ranks"
+    );
     let way_down = std::iter::successors(Some(number), |&at| binomial_parent(at));
-    let down = way_down.into_iter().find(|&at| binomial_parent(at) == Some(rank));
+    let down = way_down
+        .into_iter()
+        .find(|&at| binomial_parent(at) == Some(rank));
     let mut children: Vec<usize> = down.into_iter().collect();
     if doubles(via, ranks) {
         // In step s a rank that has the block gives it to the rank that differs by that step's bit.
-        let steps = (0..ranks.ilog2()).map(|step| 1 << step).filter(|&bit| bit > rank ^ number);
-        let mut others: Vec<usize> =
-            steps.map(|bit| rank ^ bit).filter(|&other| !is_on_way_down(other, number)).collect();
+        let steps = (0..ranks.ilog2())
+            .map(|step| 1 << step)
+            .filter(|&bit| bit > rank ^ number);
+        let mut others: Vec<usize> = steps
+            .map(|bit| rank ^ bit)
+            .filter(|&other| !is_on_way_down(other, number))
+            .collect();
         others.sort_by_key(|&other| other ^ number);
         children.extend(others);
     } else if rank == number || !is_on_way_down(rank, number) {
-        let mut after = (1..ranks).map(|steps| (rank + steps) % ranks).take_while(|&after| after != number);
+        let mut after = (1..ranks)
+            .map(|steps| (rank + steps) % ranks)
+            .take_while(|&after| after != number);
         children.extend(after.find(|&after| !is_on_way_down(after, number)));
     }
     children
@@ -169,7 +220,8 @@ fn highest_bit(number: usize) -> usize {
     1 << number.ilog2()
 }
 
-/// Blocks that travel together between a rank and one of its children, in the order of the ranks that they are for.
+/// Blocks that travel together between a rank and one of its children, in the order of the ranks
+/// that they are for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockGroup {
     pub child: usize,
@@ -185,7 +237,9 @@ pub fn farthest_first(plan: &Plan, topology: &Topology, host_of_rank: &[usize]) 
     let depths = depths(plan);
     let hops = topology.hops_from(topology.switch_of(host_of_rank[plan.root()]));
     let hops = |rank: usize| hops[topology.switch_of(host_of_rank[rank])];
-    let mut ranks: Vec<usize> = (0..plan.ranks()).filter(|&rank| rank != plan.root()).collect();
+    let mut ranks: Vec<usize> = (0..plan.ranks())
+        .filter(|&rank| rank != plan.root())
+        .collect();
     ranks.sort_by_key(|&rank| Reverse((depths[rank], hops(rank))));
     ranks
 }
@@ -217,7 +271,10 @@ pub fn grouped_blocks(plan: &Plan, order: &[usize], rank: usize, most: usize) ->
         let Some(child) = behind[to] else { continue };
         let fits = open[child].filter(|&at| grouped_blocks[at].ranks.len() < most);
         let at = fits.unwrap_or_else(|| {
-            grouped_blocks.push(BlockGroup { child, ranks: Vec::new() });
+            grouped_blocks.push(BlockGroup {
+                child,
+                ranks: Vec::new(),
+            });
             grouped_blocks.len() - 1
         });
         grouped_blocks[at].ranks.push(to);
@@ -249,7 +306,10 @@ mod tests {
     #[test]
     fn every_rank_receives_from_the_root() {
         let plan = by_rank(Via::Cast, 2, 5).expect("rank 2 of 5");
-        assert_eq!((plan.via(), plan.root(), plan.height(), plan.degree()), (Via::Cast, 2, 1, 4));
+        assert_eq!(
+            (plan.via(), plan.root(), plan.height(), plan.degree()),
+            (Via::Cast, 2, 1, 4)
+        );
         assert_eq!(plan.children(2), [0, 1, 3, 4]);
         assert_eq!(plan.parent(4), Some(2));
     }
@@ -257,14 +317,26 @@ mod tests {
     #[test]
     fn a_lone_root_sends_to_nobody() {
         let plan = by_rank(Via::Cast, 0, 1).expect("rank 0 of 1");
-        assert_eq!((plan.height(), plan.degree(), plan.edges().count()), (0, 0, 0));
+        assert_eq!(
+            (plan.height(), plan.degree(), plan.edges().count()),
+            (0, 0, 0)
+        );
     }
 
     #[test]
     fn the_root_serves_the_ranks_after_it_first() {
         let plan = by_rank(Via::Flat, 2, 5).expect("rank 2 of 5");
-        assert_eq!((plan.children(2), plan.height(), plan.degree()), ([3, 4, 0, 1].as_slice(), 1, 4));
-        assert_eq!(by_rank(Via::Flat, 0, 1).expect("rank 0 of 1").edges().count(), 0);
+        assert_eq!(
+            (plan.children(2), plan.height(), plan.degree()),
+            ([3, 4, 0, 1].as_slice(), 1, 4)
+        );
+        assert_eq!(
+            by_rank(Via::Flat, 0, 1)
+                .expect("rank 0 of 1")
+                .edges()
+                .count(),
+            0
+        );
     }
 
     #[test]
@@ -280,23 +352,51 @@ mod tests {
     #[test]
     fn the_binary_tree_is_complete() {
         let plan = by_rank(Via::BinaryUnaware, 1, 6).expect("rank 1 of 6");
-        assert_eq!(plan.edges().collect::<Vec<_>>(), [(1, 2), (1, 3), (2, 4), (2, 5), (3, 0)]);
-        for (ranks, height) in [(1, 0), (2, 1), (3, 1), (4, 2), (7, 2), (8, 3), (1_023, 9), (1_024, 10)] {
-            assert_eq!(by_rank(Via::BinaryUnaware, 0, ranks).expect("rank 0").height(), height, "{ranks}");
+        assert_eq!(
+            plan.edges().collect::<Vec<_>>(),
+            [(1, 2), (1, 3), (2, 4), (2, 5), (3, 0)]
+        );
+        for (ranks, height) in [
+            (1, 0),
+            (2, 1),
+            (3, 1),
+            (4, 2),
+            (7, 2),
+            (8, 3),
+            (1_023, 9),
+            (1_024, 10),
+        ] {
+            assert_eq!(
+                by_rank(Via::BinaryUnaware, 0, ranks)
+                    .expect("rank 0")
+                    .height(),
+                height,
+                "{ranks}"
+            );
         }
     }
 
     #[test]
     fn a_root_out_of_range_is_refused() {
-        for via in [Via::Cast, Via::Flat, Via::ChainUnaware, Via::BinaryUnaware, Via::Binomial] {
+        for via in [
+            Via::Cast,
+            Via::Flat,
+            Via::ChainUnaware,
+            Via::BinaryUnaware,
+            Via::Binomial,
+        ] {
             for (root, ranks) in [(0, 0), (1, 1), (4, 4)] {
-                assert_eq!(by_rank(via, root, ranks), Err(PlanError::NoSuchRoot { root, ranks }), "{via}");
+                assert_eq!(
+                    by_rank(via, root, ranks),
+                    Err(PlanError::NoSuchRoot { root, ranks }),
+                    "{via}"
+                );
             }
         }
     }
 
-    /// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology (5)
-    /// it is not. The unaware binary tree is free of it on topology (1) only.
+    /// Figure 15: on topology (2) the unaware chain happens to be free of contention, on topology
+    /// (5) it is not. The unaware binary tree is free of it on topology (1) only.
     #[test]
     fn unaware_plans_contend_as_in_figure_15() {
         let free = |name: &str, via: Via| {
@@ -305,14 +405,23 @@ mod tests {
             check(&bed, &by_rank(via, 0, all.len()).expect("rank 0"), &all).is_good()
         };
         let beds = ["fig9-1", "fig9-2", "fig9-3", "fig9-4", "fig9-5"];
-        assert_eq!(beds.map(|name| free(name, Via::ChainUnaware)), [true, true, true, true, false]);
-        assert_eq!(beds.map(|name| free(name, Via::BinaryUnaware)), [true, false, false, false, false]);
+        assert_eq!(
+            beds.map(|name| free(name, Via::ChainUnaware)),
+            [true, true, true, true, false]
+        );
+        assert_eq!(
+            beds.map(|name| free(name, Via::BinaryUnaware)),
+            [true, false, false, false, false]
+        );
     }
 
     #[test]
     fn eight_ranks_make_the_tree_of_figure_2() {
         let plan = by_rank(Via::Binomial, 0, 8).expect("rank 0 of 8");
-        assert_eq!(plan.edges().collect::<Vec<_>>(), [(0, 4), (0, 2), (0, 1), (2, 3), (4, 6), (4, 5), (6, 7)]);
+        assert_eq!(
+            plan.edges().collect::<Vec<_>>(),
+            [(0, 4), (0, 2), (0, 1), (2, 3), (4, 6), (4, 5), (6, 7)]
+        );
         assert_eq!((plan.height(), plan.degree()), (3, 3));
     }
 
@@ -323,23 +432,39 @@ mod tests {
             let plan = by_rank(Via::Binomial, root, ranks).expect("a rank");
             for rank in 0..ranks {
                 let counted = (rank + ranks - root) % ranks;
-                assert_eq!(plan.parent(rank), binomial_parent(counted).map(|parent| (parent + root) % ranks));
+                assert_eq!(
+                    plan.parent(rank),
+                    binomial_parent(counted).map(|parent| (parent + root) % ranks)
+                );
             }
         }
     }
 
     #[test]
     fn the_scatters_are_the_same_tree_by_another_name() {
-        let edges = |plan: Result<Plan, PlanError>| plan.expect("rank 5 of 11").edges().collect::<Vec<_>>();
-        assert_eq!(edges(by_rank(Via::ScatterAllgather, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
-        assert_eq!(edges(by_rank(Via::RecursiveDoubling, 5, 11)), edges(by_rank(Via::Binomial, 5, 11)));
-        assert_eq!(by_rank(Via::ScatterAllgather, 5, 11).map(|plan| plan.via()), Ok(Via::ScatterAllgather));
+        let edges =
+            |plan: Result<Plan, PlanError>| plan.expect("rank 5 of 11").edges().collect::<Vec<_>>();
+        assert_eq!(
+            edges(by_rank(Via::ScatterAllgather, 5, 11)),
+            edges(by_rank(Via::Binomial, 5, 11))
+        );
+        assert_eq!(
+            edges(by_rank(Via::RecursiveDoubling, 5, 11)),
+            edges(by_rank(Via::Binomial, 5, 11))
+        );
+        assert_eq!(
+            by_rank(Via::ScatterAllgather, 5, 11).map(|plan| plan.via()),
+            Ok(Via::ScatterAllgather)
+        );
     }
 
     const BOTH: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
 
     fn route(plan: &Plan) -> Vec<usize> {
-        std::iter::successors(Some(plan.root()), |&rank| plan.children(rank).first().copied()).collect()
+        std::iter::successors(Some(plan.root()), |&rank| {
+            plan.children(rank).first().copied()
+        })
+        .collect()
     }
 
     #[test]
@@ -348,25 +473,41 @@ mod tests {
         assert_eq!(route(&plan), [0, 4, 6, 7, 1, 2, 3, 5]);
         assert_eq!((plan.degree(), plan.via()), (1, Via::ScatterAllgather));
         // From root 3 of 5, block 1 is for rank 4, and rank 3 + 4 - 5 = 2 is the last.
-        assert_eq!(route(&block(Via::ScatterAllgather, 3, 5, 1)), [3, 4, 0, 1, 2]);
+        assert_eq!(
+            route(&block(Via::ScatterAllgather, 3, 5, 1)),
+            [3, 4, 0, 1, 2]
+        );
     }
 
     #[test]
     fn a_block_doubles() {
         let plan = block(Via::RecursiveDoubling, 0, 8, 5);
-        // Down: 0, 4, 5. Step 0: 5 has it and 4 had it. Step 1: 5 → 7, 4 → 6. Step 2: 5 → 1, 4 → (0), 7 → 3, 6 → 2.
-        assert_eq!(plan.edges().collect::<Vec<_>>(), [(0, 4), (4, 5), (4, 6), (5, 7), (5, 1), (6, 2), (7, 3)]);
+        // Down: 0, 4, 5. Step 0: 5 has it and 4 had it. Step 1: 5 → 7, 4 → 6. Step 2: 5 → 1, 4 →
+        // (0), 7 → 3, 6 → 2.
+        assert_eq!(
+            plan.edges().collect::<Vec<_>>(),
+            [(0, 4), (4, 5), (4, 6), (5, 7), (5, 1), (6, 2), (7, 3)]
+        );
     }
 
     #[test]
     fn without_a_power_of_two_there_is_no_doubling() {
-        assert_eq!(block_parents(Via::RecursiveDoubling, 12, 7), block_parents(Via::ScatterAllgather, 12, 7));
-        assert_ne!(block_parents(Via::RecursiveDoubling, 16, 7), block_parents(Via::ScatterAllgather, 16, 7));
+        assert_eq!(
+            block_parents(Via::RecursiveDoubling, 12, 7),
+            block_parents(Via::ScatterAllgather, 12, 7)
+        );
+        assert_ne!(
+            block_parents(Via::RecursiveDoubling, 16, 7),
+            block_parents(Via::ScatterAllgather, 16, 7)
+        );
     }
 
     #[test]
     fn every_block_is_a_tree_with_the_scatters_path_in_it() {
-        for (via, ranks) in BOTH.into_iter().flat_map(|via| (1..=33).map(move |ranks| (via, ranks))) {
+        for (via, ranks) in BOTH
+            .into_iter()
+            .flat_map(|via| (1..=33).map(move |ranks| (via, ranks)))
+        {
             let root = ranks / 2;
             let plans = blocks(via, root, ranks);
             assert_eq!(plans.len(), ranks);
@@ -374,11 +515,17 @@ mod tests {
                 assert_eq!((plan.root(), plan.edges().count()), (root, ranks - 1));
                 let mut rank = number;
                 while let Some(above) = binomial_parent(rank) {
-                    assert_eq!(plan.parent((rank + root) % ranks), Some((above + root) % ranks));
+                    assert_eq!(
+                        plan.parent((rank + root) % ranks),
+                        Some((above + root) % ranks)
+                    );
                     rank = above;
                 }
                 let (log, is_chain) = (ranks.ilog2() as usize, plan.degree() <= 1);
-                assert!(is_chain || (ranks.is_power_of_two() && plan.height() <= 2 * log), "{via} {ranks} {number}");
+                assert!(
+                    is_chain || (ranks.is_power_of_two() && plan.height() <= 2 * log),
+                    "{via} {ranks} {number}"
+                );
             }
         }
     }
@@ -391,34 +538,58 @@ mod tests {
 
     #[test]
     fn a_rank_finds_its_own_place_in_every_block_without_the_others_plans() {
-        for (via, ranks) in (1..=17).flat_map(|ranks| [(Via::ScatterAllgather, ranks), (Via::RecursiveDoubling, ranks)])
-        {
+        for (via, ranks) in (1..=17).flat_map(|ranks| {
+            [
+                (Via::ScatterAllgather, ranks),
+                (Via::RecursiveDoubling, ranks),
+            ]
+        }) {
             for number in 0..ranks {
                 let plan = block(via, 0, ranks, number);
                 for rank in 0..ranks {
-                    let place = (block_parent(via, ranks, number, rank), block_children(via, ranks, number, rank));
+                    let place = (
+                        block_parent(via, ranks, number, rank),
+                        block_children(via, ranks, number, rank),
+                    );
                     let planned = (plan.parent(rank), plan.children(rank).to_vec());
-                    assert_eq!(place, planned, "{via}, {ranks} ranks, block {number}, rank {rank}");
+                    assert_eq!(
+                        place, planned,
+                        "{via}, {ranks} ranks, block {number}, rank {rank}"
+                    );
                 }
             }
         }
     }
 
     fn block_group(child: usize, ranks: &[usize]) -> BlockGroup {
-        BlockGroup { child, ranks: ranks.to_vec() }
+        BlockGroup {
+            child,
+            ranks: ranks.to_vec(),
+        }
     }
 
     #[test]
     fn a_rank_sends_each_child_its_block_and_those_of_all_behind_it_the_farthest_first() {
         let children = [vec![1, 2], vec![3, 4], vec![5], vec![], vec![], vec![]];
         let plan = Plan::from_children(Via::Binary, 0, &children).expect("a plan");
-        let topology = Topology::single_switch((0..6).map(|host| format!("n{host}"))).expect("hosts");
+        let topology =
+            Topology::single_switch((0..6).map(|host| format!("n{host}"))).expect("hosts");
         let order = farthest_first(&plan, &topology, &[0, 1, 2, 3, 4, 5]);
         assert_eq!(order, [3, 4, 5, 1, 2]);
-        let both = [block_group(1, &[3, 4]), block_group(2, &[5, 2]), block_group(1, &[1])];
+        let both = [
+            block_group(1, &[3, 4]),
+            block_group(2, &[5, 2]),
+            block_group(1, &[1]),
+        ];
         assert_eq!(grouped_blocks(&plan, &order, 0, 2), both);
-        assert_eq!(grouped_blocks(&plan, &order, 0, 9), [block_group(1, &[3, 4, 1]), block_group(2, &[5, 2])]);
-        assert_eq!(grouped_blocks(&plan, &order, 1, 1), [block_group(3, &[3]), block_group(4, &[4])]);
+        assert_eq!(
+            grouped_blocks(&plan, &order, 0, 9),
+            [block_group(1, &[3, 4, 1]), block_group(2, &[5, 2])]
+        );
+        assert_eq!(
+            grouped_blocks(&plan, &order, 1, 1),
+            [block_group(3, &[3]), block_group(4, &[4])]
+        );
         assert_eq!(grouped_blocks(&plan, &order, 5, 1), []);
     }
 
@@ -450,6 +621,10 @@ mod tests {
         let plan = make(Via::Flat, &topology, 0, &hosts, &Costs::default()).expect("a plan");
         let hops = topology.hops_from(topology.switch_of(0));
         let order = farthest_first(&plan, &topology, &hosts);
-        assert!(order.windows(2).all(|pair| hops[topology.switch_of(pair[0])] >= hops[topology.switch_of(pair[1])]));
+        assert!(
+            order
+                .windows(2)
+                .all(|pair| hops[topology.switch_of(pair[0])] >= hops[topology.switch_of(pair[1])])
+        );
     }
 }

@@ -18,18 +18,29 @@ use super::via::Via;
 /// Times of edges, by sender and receiver, in nanoseconds.
 pub type EdgeTime<'a> = &'a dyn Fn(usize, usize) -> u64;
 
-/// Plans the tree from `root` over ranks `0..ranks`; `weight` is the latency of an edge and `injection` how long its
-/// sender is busy, both in nanoseconds. Ties go to the lower rank. Sums stop at `u64::MAX`, which stands for *never*.
+/// Plans the tree from `root` over ranks `0..ranks`; `weight` is the latency of an edge and
+/// `injection` how long its sender is busy, both in nanoseconds. Ties go to the lower rank. Sums
+/// stop at `u64::MAX`, which stands for *never*.
 ///
 /// Quadratic in the ranks, with two calls for each pair.
 ///
 /// # Errors
-/// [`PlanError::NoSuchRoot`] unless `root < ranks`; [`PlanError::NoParent`] if a rank can never be reached.
-pub fn latency(root: usize, ranks: usize, weight: EdgeTime, injection: EdgeTime) -> Result<Plan, PlanError> {
+/// [`PlanError::NoSuchRoot`] unless `root < ranks`; [`PlanError::NoParent`] if a rank can never be
+/// reached.
+pub fn latency(
+    root: usize,
+    ranks: usize,
+    weight: EdgeTime,
+    injection: EdgeTime,
+) -> Result<Plan, PlanError> {
     if root >= ranks {
         return Err(PlanError::NoSuchRoot { root, ranks });
     }
-    let tree = Plan::from_parents(Via::Latency, root, &extended_dijkstra(root, ranks, weight, injection))?;
+    let tree = Plan::from_parents(
+        Via::Latency,
+        root,
+        &extended_dijkstra(root, ranks, weight, injection),
+    )?;
     let mut labels = vec![0u64; ranks];
     let mut children = vec![Vec::new(); ranks];
     for rank in leaves_first(&tree) {
@@ -51,12 +62,21 @@ pub fn completion_time(plan: &Plan, weight: EdgeTime, injection: EdgeTime) -> u6
     labels[plan.root()]
 }
 
-fn label(rank: usize, children: &[usize], labels: &[u64], weight: EdgeTime, injection: EdgeTime) -> u64 {
+fn label(
+    rank: usize,
+    children: &[usize],
+    labels: &[u64],
+    weight: EdgeTime,
+    injection: EdgeTime,
+) -> u64 {
     let mut busy = 0u64;
     let mut latest = 0u64;
     for &child in children {
         busy = busy.saturating_add(injection(rank, child));
-        latest = latest.max(busy.saturating_add(weight(rank, child)).saturating_add(labels[child]));
+        latest = latest.max(
+            busy.saturating_add(weight(rank, child))
+                .saturating_add(labels[child]),
+        );
     }
     latest
 }
@@ -74,7 +94,12 @@ fn leaves_first(plan: &Plan) -> Vec<usize> {
 
 /// Computes the parents of Figure 2. The queue is scanned, because in a complete graph every rank
 /// taken from it visits all that remain anyway.
-fn extended_dijkstra(root: usize, ranks: usize, weight: EdgeTime, injection: EdgeTime) -> Vec<Option<usize>> {
+fn extended_dijkstra(
+    root: usize,
+    ranks: usize,
+    weight: EdgeTime,
+    injection: EdgeTime,
+) -> Vec<Option<usize>> {
     let mut distances = vec![u64::MAX; ranks];
     distances[root] = 0;
     let mut parents = vec![None; ranks];
@@ -83,7 +108,9 @@ fn extended_dijkstra(root: usize, ranks: usize, weight: EdgeTime, injection: Edg
         let sender = queue.remove(nearest);
         for &rank in &queue {
             let injection = injection(sender, rank);
-            let through = distances[sender].saturating_add(weight(sender, rank)).saturating_add(injection);
+            let through = distances[sender]
+                .saturating_add(weight(sender, rank))
+                .saturating_add(injection);
             if distances[rank] > through {
                 distances[rank] = through;
                 distances[sender] = distances[sender].saturating_add(injection);
@@ -99,8 +126,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    /// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all, which
-    /// takes 1 + 5Δ; the tree on the right takes 2 + 3Δ.
+    /// Figure 1: six vertices, all weights 1, here 1 000 ns. On the left the root sends to all,
+    /// which takes 1 + 5Δ; the tree on the right takes 2 + 3Δ.
     #[test]
     fn figure_1() {
         let one = |_: usize, _: usize| 1_000;
@@ -108,15 +135,27 @@ mod tests {
         let time = |delta: u64| {
             let injection = move |_: usize, _: usize| delta;
             assert_eq!(completion_time(&left, &one, &injection), 1_000 + 5 * delta);
-            completion_time(&latency(0, 6, &one, &injection).expect("rank 0 of 6"), &one, &injection)
+            completion_time(
+                &latency(0, 6, &one, &injection).expect("rank 0 of 6"),
+                &one,
+                &injection,
+            )
         };
         assert_eq!([0, 200, 300].map(time), [1_000, 2_000, 2_500]);
         assert_eq!([600, 800, 1_000].map(time), [3_800, 4_400, 5_000]);
         // Between them the best tree relays to one rank only: 2 + 2Δ, better than both.
         assert_eq!([400, 500].map(time), [2_800, 3_000]);
         let right = latency(0, 6, &one, &|_, _| 600).expect("rank 0 of 6");
-        assert_eq!(right.edges().collect::<Vec<_>>(), [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)]);
-        assert_eq!(latency(0, 6, &one, &|_, _| 300).expect("rank 0 of 6").children(0), left.children(0));
+        assert_eq!(
+            right.edges().collect::<Vec<_>>(),
+            [(0, 1), (0, 2), (0, 3), (1, 4), (1, 5)]
+        );
+        assert_eq!(
+            latency(0, 6, &one, &|_, _| 300)
+                .expect("rank 0 of 6")
+                .children(0),
+            left.children(0)
+        );
     }
 
     #[test]
@@ -129,11 +168,25 @@ mod tests {
             _ => 100_000,
         };
         let plan = latency(0, 4, &weight, &|_, _| 7).expect("rank 0 of 4");
-        assert_eq!((plan.children(0), plan.children(1)), ([1, 3].as_slice(), [2].as_slice()));
+        assert_eq!(
+            (plan.children(0), plan.children(1)),
+            ([1, 3].as_slice(), [2].as_slice())
+        );
         assert_eq!(completion_time(&plan, &weight, &|_, _| 7), 7 + 10 + 7 + 500);
         // If rank 2 is near to rank 1, the order is reversed.
-        let weight = |from: usize, to: usize| if from + to == 3 && from * to > 0 { 20 } else { weight(from, to) };
-        assert_eq!(latency(0, 4, &weight, &|_, _| 7).expect("rank 0 of 4").children(0), [3, 1]);
+        let weight = |from: usize, to: usize| {
+            if from + to == 3 && from * to > 0 {
+                20
+            } else {
+                weight(from, to)
+            }
+        };
+        assert_eq!(
+            latency(0, 4, &weight, &|_, _| 7)
+                .expect("rank 0 of 4")
+                .children(0),
+            [3, 1]
+        );
     }
 
     #[test]
@@ -146,8 +199,14 @@ mod tests {
     #[test]
     fn a_rank_that_is_never_reached_is_named() {
         let weight = |_: usize, to: usize| if to == 2 { u64::MAX } else { 1 };
-        assert_eq!(latency(0, 3, &weight, &|_, _| 1), Err(PlanError::NoParent(2)));
-        assert_eq!(latency(3, 3, &weight, &|_, _| 1), Err(PlanError::NoSuchRoot { root: 3, ranks: 3 }));
+        assert_eq!(
+            latency(0, 3, &weight, &|_, _| 1),
+            Err(PlanError::NoParent(2))
+        );
+        assert_eq!(
+            latency(3, 3, &weight, &|_, _| 1),
+            Err(PlanError::NoSuchRoot { root: 3, ranks: 3 })
+        );
     }
 
     proptest! {

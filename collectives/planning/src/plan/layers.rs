@@ -38,7 +38,10 @@ pub(super) fn parents(forks: &[Fork], most_children: usize) -> Vec<usize> {
 fn parents_within(forks: &[Fork], most_children: usize, most_entries: usize) -> Vec<usize> {
     let mut tables = Tables::new(forks, most_children);
     let last = forks.len();
-    let mut runs = Runs { reaches: vec![(0..=last).map(number).collect()], of_height: Vec::new() };
+    let mut runs = Runs {
+        reaches: vec![(0..=last).map(number).collect()],
+        of_height: Vec::new(),
+    };
     let most_heights = most_entries / tables.entries().max(1);
     while runs.longest(0) < last && runs.reaches.len() <= most_heights {
         tables.fill(&runs.reaches[runs.reaches.len() - 1]);
@@ -47,7 +50,11 @@ fn parents_within(forks: &[Fork], most_children: usize, most_entries: usize) -> 
     let mut parents = vec![0; last + 1];
     spine(forks, &mut runs, &mut parents);
     while let Some(runs_here) = runs.of_height.pop() {
-        let below = runs.of_height.len().checked_sub(1).map(|below| runs.reaches[below].clone());
+        let below = runs
+            .of_height
+            .len()
+            .checked_sub(1)
+            .map(|below| runs.reaches[below].clone());
         if let (Some(below), false) = (below, runs_here.is_empty()) {
             tables.fill(&below);
             for (root, last) in runs_here {
@@ -73,7 +80,9 @@ fn spine(forks: &[Fork], runs: &mut Runs, parents: &mut [usize]) {
     let mut root = 0;
     while runs.longest(root) < last {
         let limit = (runs.longest(root + 1) + 1).min(last);
-        let next = (root + 2..=limit).rev().find(|&next| may_pass(forks, root, next));
+        let next = (root + 2..=limit)
+            .rev()
+            .find(|&next| may_pass(forks, root, next));
         parents[root + 1] = root;
         match next {
             Some(next) => {
@@ -94,7 +103,9 @@ struct Runs {
 
 impl Runs {
     fn push(&mut self, root: usize, last: usize) {
-        let height = self.reaches.partition_point(|reach| (reach[root] as usize) < last);
+        let height = self
+            .reaches
+            .partition_point(|reach| (reach[root] as usize) < last);
         if self.of_height.len() <= height {
             self.of_height.resize(height + 1, Vec::new());
         }
@@ -120,9 +131,9 @@ struct Tables<'a> {
     groups: Vec<Group>,
     group_behind: Vec<usize>,
     begins: Vec<Vec<usize>>,
-    /// Values by group, number of children and place of the group: the reach of that many sub-trees, the
-    /// first rooted at that place, below any place whose fork is the group's. Empty until
-    /// [`Tables::fill`].
+    /// Values by group, number of children and place of the group: the reach of that many
+    /// sub-trees, the first rooted at that place, below any place whose fork is the group's. Empty
+    /// until [`Tables::fill`].
     values: Vec<u32>,
     maxima: Maxima,
 }
@@ -139,14 +150,29 @@ impl<'a> Tables<'a> {
         for last in (0..=forks.len()).rev() {
             if let Some(first) = first_of[last] {
                 group_at[last] = groups.len();
-                groups.push(Group { first, last, offset });
+                groups.push(Group {
+                    first,
+                    last,
+                    offset,
+                });
                 offset += (last + 1 - first) * most_children;
             }
         }
         let mut begins = vec![Vec::new(); forks.len() + 1];
-        forks.iter().enumerate().for_each(|(place, fork)| begins[fork.first].push(place + 1));
+        forks
+            .iter()
+            .enumerate()
+            .for_each(|(place, fork)| begins[fork.first].push(place + 1));
         let group_behind = forks.iter().map(|fork| group_at[fork.last]).collect();
-        Self { forks, most_children, groups, group_behind, begins, values: Vec::new(), maxima: Maxima::default() }
+        Self {
+            forks,
+            most_children,
+            groups,
+            group_behind,
+            begins,
+            values: Vec::new(),
+            maxima: Maxima::default(),
+        }
     }
 
     fn index(&self, group: &Group, children: usize, root: usize) -> usize {
@@ -157,24 +183,36 @@ impl<'a> Tables<'a> {
     /// the fork behind `parent`, or the place after it.
     fn value(&self, group: usize, children: usize, root: usize) -> u32 {
         let group = &self.groups[group];
-        let group = if root <= group.last { group } else { &self.groups[self.group_behind[group.last]] };
+        let group = if root <= group.last {
+            group
+        } else {
+            &self.groups[self.group_behind[group.last]]
+        };
         self.values[self.index(group, children, root)]
     }
 
     pub fn reaches(&self) -> Vec<u32> {
         let last = self.forks.len();
-        let reach = |place: usize| self.value(self.group_behind[place], self.most_children, place + 1);
+        let reach =
+            |place: usize| self.value(self.group_behind[place], self.most_children, place + 1);
         (0..last).map(reach).chain([number(last)]).collect()
     }
 
     pub fn entries(&self) -> usize {
-        self.groups.iter().map(|group| (group.last + 1 - group.first) * self.most_children).sum()
+        self.groups
+            .iter()
+            .map(|group| (group.last + 1 - group.first) * self.most_children)
+            .sum()
     }
 
     pub fn fill(&mut self, reaches: &[u32]) {
         self.values.resize(self.entries(), 0);
         for group in 0..self.groups.len() {
-            let Group { first, last, offset } = self.groups[group];
+            let Group {
+                first,
+                last,
+                offset,
+            } = self.groups[group];
             self.values[offset..offset + last + 1 - first].copy_from_slice(&reaches[first..=last]);
             for children in 2..=self.most_children {
                 self.fill_row(group, children, reaches);
@@ -191,7 +229,9 @@ impl<'a> Tables<'a> {
         for root in (first..=last).rev() {
             // Places whose fork begins after `root` cannot be next.
             if let Some(gone) = self.begins.get(root + 1) {
-                gone.iter().filter(|&&next| next <= end).for_each(|&next| maxima.clear(next - first));
+                gone.iter()
+                    .filter(|&&next| next <= end)
+                    .for_each(|&next| maxima.clear(next - first));
             }
             let limit = (reaches[root] as usize + 1).min(end);
             let further = maxima.greatest(root + 1 - first, limit + 1 - first);
@@ -203,7 +243,14 @@ impl<'a> Tables<'a> {
 
     /// Divides the run from `root` to `last` among children of `root`, as evenly as the tables
     /// allow.
-    pub fn divide(&self, reaches: &[u32], root: usize, last: usize, parents: &mut [usize], runs: &mut Runs) {
+    pub fn divide(
+        &self,
+        reaches: &[u32],
+        root: usize,
+        last: usize,
+        parents: &mut [usize],
+        runs: &mut Runs,
+    ) {
         let mut group = self.group_behind[root];
         let (mut child, mut left) = (root + 1, self.most_children);
         loop {
@@ -220,18 +267,33 @@ impl<'a> Tables<'a> {
 
     /// Returns the place nearest to an even division at which the sub-tree after `child` can begin;
     /// the later of two equally near. `None` if `child` must be, or can only be, the last of them.
-    fn next_child(&self, group: usize, reaches: &[u32], child: usize, last: usize, left: usize) -> Option<usize> {
+    fn next_child(
+        &self,
+        group: usize,
+        reaches: &[u32],
+        child: usize,
+        last: usize,
+        left: usize,
+    ) -> Option<usize> {
         if left == 1 || child == last {
             return None;
         }
-        let limit = last.min(self.groups[group].last + 1).min(reaches[child] as usize + 1);
-        let fits =
-            |next: &usize| self.forks[next - 1].first <= child && self.value(group, left - 1, *next) as usize >= last;
+        let limit = last
+            .min(self.groups[group].last + 1)
+            .min(reaches[child] as usize + 1);
+        let fits = |next: &usize| {
+            self.forks[next - 1].first <= child
+                && self.value(group, left - 1, *next) as usize >= last
+        };
         let even = (child + (last + 1 - child).div_ceil(left)).clamp(child + 1, limit);
         let later = (even..=limit).find(fits);
         let earlier = (child + 1..even).rev().find(fits);
         match (earlier, later) {
-            (Some(earlier), Some(later)) => Some(if even - earlier < later - even { earlier } else { later }),
+            (Some(earlier), Some(later)) => Some(if even - earlier < later - even {
+                earlier
+            } else {
+                later
+            }),
             (earlier, later) => earlier.or(later),
         }
     }
@@ -319,11 +381,23 @@ mod tests {
         let mut maxima = Maxima::default();
         maxima.set([3, 9, 4, 7, 5].into_iter());
         assert_eq!(
-            [maxima.greatest(0, 5), maxima.greatest(2, 5), maxima.greatest(4, 5), maxima.greatest(3, 3)],
+            [
+                maxima.greatest(0, 5),
+                maxima.greatest(2, 5),
+                maxima.greatest(4, 5),
+                maxima.greatest(3, 3)
+            ],
             [9, 7, 5, 0]
         );
         maxima.clear(1);
         maxima.clear(3);
-        assert_eq!([maxima.greatest(0, 5), maxima.greatest(1, 2), maxima.greatest(0, 3)], [5, 0, 4]);
+        assert_eq!(
+            [
+                maxima.greatest(0, 5),
+                maxima.greatest(1, 2),
+                maxima.greatest(0, 3)
+            ],
+            [5, 0, 4]
+        );
     }
 }

@@ -7,20 +7,22 @@
 //! # Chains
 //! [`chain`] plans the contention-free linear tree (Patarasuk 2008 §4.1.1, Algorithm 1).
 //!
-//! Switches are numbered in the order a depth-first search from the root's switch arrives at them; the chain visits the
-//! hosts switch by switch in that order. The search walks every cable once in each direction, so no two hops of the
-//! chain cross a cable in the same direction (Theorem 1). Leaving hosts out joins consecutive hops into one whose path
-//! is part of theirs, so a chain over some of the hosts is contention-free too (Lemma 2).
+//! Switches are numbered in the order a depth-first search from the root's switch arrives at them;
+//! the chain visits the hosts switch by switch in that order. The search walks every cable once in
+//! each direction, so no two hops of the chain cross a cable in the same direction (Theorem 1).
+//! Leaving hosts out joins consecutive hops into one whose path is part of theirs, so a chain over
+//! some of the hosts is contention-free too (Lemma 2).
 //!
 //! # Order of visits
 //! The order in which the walk visits the children of a switch is left open by Algorithm 1.
 //!
-//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below that switch only
-//! whole, from the first on. Seen from the switch, the run visited last can hang one step down, the one before it
-//! two, and so on. The height is least if the run that needs the most steps is visited last. This holds where every
-//! switch has more hosts than switches below it, as in clusters. With two hosts per switch, runs must often be
-//! reached through the run before. The opposite order would then be better, by a tenth on random trees of switches;
-//! with four hosts it is worse.
+//! The order decides the height of a tree over the line. A rank on a switch can pass the runs below
+//! that switch only whole, from the first on. Seen from the switch, the run visited last can hang
+//! one step down, the one before it two, and so on. The height is least if the run that needs the
+//! most steps is visited last. This holds where every switch has more hosts than switches below it,
+//! as in clusters. With two hosts per switch, runs must often be reached through the run before.
+//! The opposite order would then be better, by a tenth on random trees of switches; with four hosts
+//! it is worse.
 
 use super::PlanError;
 use super::tree::Plan;
@@ -52,17 +54,17 @@ pub(super) struct Fork {
     pub last: usize,
 }
 
-/// Whether a send from place `from` to place `to` has no contention with a tree over the places between them. The
-/// tree is rooted at the first of these, and its edges lead to later places. `forks[i]` is the fork between places
-/// `i` and `i + 1`.
+/// Whether a send from place `from` to place `to` has no contention with a tree over the places
+/// between them. The tree is rooted at the first of these, and its edges lead to later places.
+/// `forks[i]` is the fork between places `i` and `i + 1`.
 ///
-/// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree can meet only on
-/// cables between switches. Upwards: `from` and the next place, the tree's root, are both under the
-/// cable; some edge of the tree climbs it if and only if one of its places is not under it. The
-/// lowest such cable is the one above the fork behind `from`, so there is none exactly if all
-/// places between are under that fork. Downwards: `to` and the place before it are both under the
-/// cable; some edge of the tree descends it if and only if the tree's root is not under it. It
-/// follows that there is none exactly if the root is under the fork before `to`.
+/// The result is that of line (17) of Figure 4, without a look at the tree. The send and the tree
+/// can meet only on cables between switches. Upwards: `from` and the next place, the tree's root,
+/// are both under the cable; some edge of the tree climbs it if and only if one of its places is
+/// not under it. The lowest such cable is the one above the fork behind `from`, so there is none
+/// exactly if all places between are under that fork. Downwards: `to` and the place before it are
+/// both under the cable; some edge of the tree descends it if and only if the tree's root is not
+/// under it. It follows that there is none exactly if the root is under the fork before `to`.
 pub(super) fn may_pass(forks: &[Fork], from: usize, to: usize) -> bool {
     to - 1 <= forks[from].last && forks[to - 1].first <= from + 1
 }
@@ -72,7 +74,11 @@ impl Line {
     /// [`onward`], members on one switch by host id, the root first of all. Linear in hosts, and
     /// S·log S for S switches.
     #[cfg(test)]
-    pub fn new(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Self, PlanError> {
+    pub fn new(
+        topology: &Topology,
+        root_host: usize,
+        members: &[usize],
+    ) -> Result<Self, PlanError> {
         Self::sparing(topology, root_host, members, None)
     }
 
@@ -94,11 +100,20 @@ impl Line {
         reorder: impl FnMut(&mut Vec<usize>),
     ) -> Result<Self, PlanError> {
         let rank_of = rank_hosts(topology, members)?;
-        let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
+        let root = rank_of
+            .get(root_host)
+            .copied()
+            .flatten()
+            .ok_or(PlanError::RootNotMember(root_host))?;
         let start = topology.switch_of(root_host);
         let mut onward = onward(topology, start, speeds, |host| rank_of[host].is_some());
         onward.iter_mut().for_each(reorder);
-        let ranks_on = |switch| topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
+        let ranks_on = |switch| {
+            topology
+                .hosts_on(switch)
+                .filter_map(|host| rank_of[host])
+                .filter(|&rank| rank != root)
+        };
         Ok(Self::walk(root, start, &onward, ranks_on))
     }
 
@@ -108,7 +123,11 @@ impl Line {
         onward: &[Vec<usize>],
         ranks_on: impl Fn(usize) -> Ranks,
     ) -> Self {
-        let mut line = Self { ranks: vec![root], visits: Vec::new(), visit_of_place: vec![0] };
+        let mut line = Self {
+            ranks: vec![root],
+            visits: Vec::new(),
+            visit_of_place: vec![0],
+        };
         let mut stack = vec![(start, 0)];
         // An explicit stack, because a row of switches may be thousands long.
         while let Some((switch, above)) = stack.pop() {
@@ -116,7 +135,11 @@ impl Line {
             let first = if visit == 0 { 0 } else { line.ranks.len() };
             line.ranks.extend(ranks_on(switch));
             line.visit_of_place.resize(line.ranks.len(), visit);
-            line.visits.push(Visit { above, first, end: line.ranks.len() });
+            line.visits.push(Visit {
+                above,
+                first,
+                end: line.ranks.len(),
+            });
             stack.extend(onward[switch].iter().rev().map(|&next| (next, visit)));
         }
         // Later visits end later, and all below a switch come after it.
@@ -135,17 +158,28 @@ impl Line {
             while self.visits[visit].end <= next {
                 visit = self.visits[visit].above;
             }
-            Fork { first: self.visits[visit].first, last: self.visits[visit].end - 1 }
+            Fork {
+                first: self.visits[visit].first,
+                last: self.visits[visit].end - 1,
+            }
         };
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
     /// Moves slow hosts to the places with the fewest children among those on their switch, to the
     /// last one if several are equal; the root stays. That changes no cable between switches.
-    pub fn spare_slow_hosts(&mut self, parents: &[usize], members: &[usize], speeds: Option<&Speeds>) {
+    pub fn spare_slow_hosts(
+        &mut self,
+        parents: &[usize],
+        members: &[usize],
+        speeds: Option<&Speeds>,
+    ) {
         let Some(speeds) = speeds else { return };
         let mut children = vec![0usize; parents.len()];
-        parents.iter().skip(1).for_each(|&parent| children[parent] += 1);
+        parents
+            .iter()
+            .skip(1)
+            .for_each(|&parent| children[parent] += 1);
         let mut places_of = vec![Vec::new(); self.visits.len()];
         (1..self.ranks.len()).for_each(|place| places_of[self.visit_of_place[place]].push(place));
         for mut places in places_of {
@@ -158,7 +192,10 @@ impl Line {
                 continue;
             }
             places.sort_by_key(|&place| std::cmp::Reverse(children[place]));
-            places.into_iter().zip(ranks).for_each(|(place, rank)| self.ranks[place] = rank);
+            places
+                .into_iter()
+                .zip(ranks)
+                .for_each(|(place, rank)| self.ranks[place] = rank);
         }
     }
 
@@ -173,7 +210,10 @@ impl Line {
     }
 }
 
-pub(super) fn rank_hosts(topology: &Topology, members: &[usize]) -> Result<Vec<Option<usize>>, PlanError> {
+pub(super) fn rank_hosts(
+    topology: &Topology,
+    members: &[usize],
+) -> Result<Vec<Option<usize>>, PlanError> {
     let hosts = topology.hosts().len();
     let mut rank_of = vec![None; hosts];
     for (rank, &host) in members.iter().enumerate() {
@@ -196,8 +236,15 @@ impl Below {
     fn of(members_here: usize, next: impl DoubleEndedIterator<Item = Below> + Clone) -> Self {
         let members = members_here + next.clone().map(|below| below.members).sum::<usize>();
         let at_least = members.checked_ilog2().map_or(0, |steps| steps as usize);
-        let hung = next.rev().filter(|below| below.members > 0).zip(1..).map(|(below, step)| below.steps + step);
-        Self { steps: hung.fold(at_least, usize::max), members }
+        let hung = next
+            .rev()
+            .filter(|below| below.members > 0)
+            .zip(1..)
+            .map(|(below, step)| below.steps + step);
+        Self {
+            steps: hung.fold(at_least, usize::max),
+            members,
+        }
     }
 }
 
@@ -216,23 +263,30 @@ fn onward(
     let mut onward = walk.children();
     let mut below = vec![Below::default(); onward.len()];
     for &switch in walk.order().iter().rev() {
-        let slowness = |next: usize| speeds.map_or(USUAL, |speeds| speeds.cable(topology, switch, next));
+        let slowness =
+            |next: usize| speeds.map_or(USUAL, |speeds| speeds.cable(topology, switch, next));
         onward[switch].sort_unstable_by_key(|&next| (slowness(next), below[next], next));
-        let members_here = topology.hosts_on(switch).filter(|&host| is_member(host)).count();
+        let members_here = topology
+            .hosts_on(switch)
+            .filter(|&host| is_member(host))
+            .count();
         below[switch] = Below::of(members_here, onward[switch].iter().map(|&next| below[next]));
     }
     onward
 }
 
-/// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member `root_host`.
+/// Plans a chain over `members` (host ids; a member's rank is its index), starting at the member
+/// `root_host`.
 ///
-/// Switches, if the search has a choice, are visited by how many steps a tree over the members at and below them
-/// takes, the fewest first, so that [`binary`](super::binary()), which starts from the same order, gets low trees; of
-/// equals those with fewer members first, then by id. The members on one switch come by host id. Hosts that are not
-/// members do not take part. Linear in hosts, and S·log S for S switches.
+/// Switches, if the search has a choice, are visited by how many steps a tree over the members at
+/// and below them takes, the fewest first, so that [`binary`](super::binary()), which starts from
+/// the same order, gets low trees; of equals those with fewer members first, then by id. The
+/// members on one switch come by host id. Hosts that are not members do not take part. Linear in
+/// hosts, and S·log S for S switches.
 ///
 /// # Errors
-/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is named twice.
+/// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is
+/// named twice.
 pub fn chain(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
     chain_sparing(topology, root_host, members, None)
 }
@@ -246,7 +300,9 @@ pub(super) fn chain_sparing(
     speeds: Option<&Speeds>,
 ) -> Result<Plan, PlanError> {
     let mut line = Line::sparing(topology, root_host, members, speeds)?;
-    let before: Vec<usize> = (0..members.len()).map(|place| place.saturating_sub(1)).collect();
+    let before: Vec<usize> = (0..members.len())
+        .map(|place| place.saturating_sub(1))
+        .collect();
     line.spare_slow_hosts(&before, members, speeds);
     line.plan(Via::Chain, &before)
 }
@@ -267,9 +323,12 @@ mod tests {
         // From s1: n8, n9; then s0 with n0; then s2 with n16, n17; below it s3 with n24.
         assert_eq!(line.ranks, [1, 0, 4, 2, 3, 5]);
         let fork = |first, last| Fork { first, last };
-        assert_eq!(line.forks(), [fork(0, 5), fork(0, 5), fork(0, 5), fork(3, 5), fork(3, 5)]);
-        // n8 may pass n9 and n0 on its way to n16, but not n16 and n17 on its way to n24: both paths
-        // use s2 to s3.
+        assert_eq!(
+            line.forks(),
+            [fork(0, 5), fork(0, 5), fork(0, 5), fork(3, 5), fork(3, 5)]
+        );
+        // n8 may pass n9 and n0 on its way to n16, but not n16 and n17 on its way to n24: both
+        // paths use s2 to s3.
         assert!(may_pass(&line.forks(), 0, 3) && !may_pass(&line.forks(), 0, 5));
         assert!(may_pass(&line.forks(), 2, 5));
     }
@@ -290,7 +349,11 @@ mod tests {
         onward: &[Vec<usize>],
         takes_part: impl Fn(usize) -> bool,
     ) -> usize {
-        let on = |switch: usize| topology.hosts_on(switch).filter(move |&host| host != root_host);
+        let on = |switch: usize| {
+            topology
+                .hosts_on(switch)
+                .filter(move |&host| host != root_host)
+        };
         let ranks_on = |switch| on(switch).take(if takes_part(switch) { usize::MAX } else { 0 });
         let line = Line::walk(root_host, topology.switch_of(root_host), onward, ranks_on);
         let parents = layers::parents(&line.forks(), 2);
@@ -299,22 +362,36 @@ mod tests {
         depths.into_iter().max().expect("the root has a depth")
     }
 
-    fn way(topology: &Topology, from: usize, to: usize, came_from: Option<usize>) -> Option<Vec<usize>> {
+    fn way(
+        topology: &Topology,
+        from: usize,
+        to: usize,
+        came_from: Option<usize>,
+    ) -> Option<Vec<usize>> {
         if from == to {
             return Some(vec![to]);
         }
-        let onward = topology.neighbours(from).iter().filter(|&&next| Some(next) != came_from);
-        let rest = onward.filter_map(|&next| way(topology, next, to, Some(from))).next()?;
+        let onward = topology
+            .neighbours(from)
+            .iter()
+            .filter(|&&next| Some(next) != came_from);
+        let rest = onward
+            .filter_map(|&next| way(topology, next, to, Some(from)))
+            .next()?;
         Some([from].into_iter().chain(rest).collect())
     }
 
     fn shuffled(onward: &[Vec<usize>], mut seed: u64) -> Vec<Vec<usize>> {
         let mut throw = || {
-            seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            seed = seed
+                .wrapping_mul(6_364_136_223_846_793_005)
+                .wrapping_add(1_442_695_040_888_963_407);
             seed >> 33
         };
         let mut onward = onward.to_vec();
-        onward.iter_mut().for_each(|next| next.sort_by_cached_key(|_| throw()));
+        onward
+            .iter_mut()
+            .for_each(|next| next.sort_by_cached_key(|_| throw()));
         onward
     }
 
@@ -360,7 +437,9 @@ mod tests {
 
     fn route(plan: &Plan, members: &[usize]) -> Vec<usize> {
         let next = |rank: &usize| plan.children(*rank).first().copied();
-        std::iter::successors(Some(plan.root()), next).map(|rank| members[rank]).collect()
+        std::iter::successors(Some(plan.root()), next)
+            .map(|rank| members[rank])
+            .collect()
     }
 
     #[test]
@@ -376,8 +455,13 @@ mod tests {
     fn a_chain_from_the_middle_of_a_row_goes_the_short_way_then_the_long_one() {
         let all: Vec<usize> = (0..32).collect();
         let plan = chain(&bed("fig9-4"), 18, &all).expect("a chain");
-        let expected: Vec<usize> =
-            [18, 16, 17].into_iter().chain(19..24).chain(24..32).chain(8..16).chain(0..8).collect();
+        let expected: Vec<usize> = [18, 16, 17]
+            .into_iter()
+            .chain(19..24)
+            .chain(24..32)
+            .chain(8..16)
+            .chain(0..8)
+            .collect();
         assert_eq!(route(&plan, &all), expected);
     }
 
@@ -407,7 +491,13 @@ mod tests {
         let bed = bed("fig9-1");
         assert_eq!(chain(&bed, 3, &[0, 1]), Err(PlanError::RootNotMember(3)));
         assert_eq!(chain(&bed, 99, &[0, 1]), Err(PlanError::RootNotMember(99)));
-        assert_eq!(chain(&bed, 0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
+        assert_eq!(
+            chain(&bed, 0, &[0, 16]),
+            Err(PlanError::NoSuchHost {
+                host: 16,
+                hosts: 16
+            })
+        );
         assert_eq!(chain(&bed, 0, &[0, 1, 0]), Err(PlanError::MemberTwice(0)));
         assert_eq!(chain(&bed, 0, &[]), Err(PlanError::RootNotMember(0)));
     }
@@ -416,9 +506,13 @@ mod tests {
     /// switches.
     #[test]
     fn ten_thousand_hosts_take_about_ten_times_as_long_as_a_thousand() {
-        let tree =
-            |switches: usize, fan_out: usize, each: usize| network(&vec![each; switches], |id| (id - 1) / fan_out);
-        for (small, topology) in [(tree(40, 7, 25), tree(400, 7, 25)), (tree(1_000, 1, 1), tree(10_000, 1, 1))] {
+        let tree = |switches: usize, fan_out: usize, each: usize| {
+            network(&vec![each; switches], |id| (id - 1) / fan_out)
+        };
+        for (small, topology) in [
+            (tree(40, 7, 25), tree(400, 7, 25)),
+            (tree(1_000, 1, 1), tree(10_000, 1, 1)),
+        ] {
             let all: Vec<usize> = (0..10_000).collect();
             // A linear search per host would take a hundred times as long.
             assert_about_ten_times(
@@ -464,10 +558,25 @@ mod tests {
 
     #[test]
     fn runs_below_a_switch_take_a_step_each() {
-        let leaf = Below { steps: 0, members: 1 };
+        let leaf = Below {
+            steps: 0,
+            members: 1,
+        };
         let none = Below::default();
-        assert_eq!(Below::of(1, [none, leaf, leaf, leaf].into_iter()), Below { steps: 3, members: 4 });
-        assert_eq!(Below::of(9, [none].into_iter()), Below { steps: 3, members: 9 });
+        assert_eq!(
+            Below::of(1, [none, leaf, leaf, leaf].into_iter()),
+            Below {
+                steps: 3,
+                members: 4
+            }
+        );
+        assert_eq!(
+            Below::of(9, [none].into_iter()),
+            Below {
+                steps: 3,
+                members: 9
+            }
+        );
         assert_eq!(Below::of(0, [none, none].into_iter()), none);
     }
 }

@@ -33,7 +33,12 @@ impl Default for Costs<'_> {
     /// send and again at each switch, and half of Patarasuk 2008's smallest L(m), 46 µs, to wake
     /// the receiver (Table 2).
     fn default() -> Self {
-        Self { injection_ns: 12_000, latency_ns: 23_000, hop_ns: 12_000, speeds: None }
+        Self {
+            injection_ns: 12_000,
+            latency_ns: 23_000,
+            hop_ns: 12_000,
+            speeds: None,
+        }
     }
 }
 
@@ -53,19 +58,28 @@ pub fn make(
     costs: &Costs,
 ) -> Result<Plan, PlanError> {
     let rank_of = rank_hosts(topology, members)?;
-    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
+    let root = rank_of
+        .get(root_host)
+        .copied()
+        .flatten()
+        .ok_or(PlanError::RootNotMember(root_host))?;
     let ranks = members.len();
     match via {
         Via::Chain => chain_sparing(topology, root_host, members, costs.speeds),
         Via::Binary => binary_sparing(topology, root_host, members, costs.speeds),
         Via::BinaryBest => best::binary_best(topology, root_host, members, costs.speeds),
-        Via::Kary(most_children) => kary_sparing(topology, root_host, members, most_children, costs.speeds),
+        Via::Kary(most_children) => {
+            kary_sparing(topology, root_host, members, most_children, costs.speeds)
+        }
         Via::TwoTree => two_tree_sparing(topology, root_host, members, costs.speeds),
         Via::Latency => {
             let hops = Hops::new(topology, costs.speeds);
             let switches = |from: usize, to: usize| hops.between(members[from], members[to]);
             let weight = |from: usize, to: usize| {
-                costs.hop_ns.saturating_mul(switches(from, to)).saturating_add(costs.latency_ns)
+                costs
+                    .hop_ns
+                    .saturating_mul(switches(from, to))
+                    .saturating_add(costs.latency_ns)
             };
             let injection = |from: usize, to: usize| {
                 let slowness = u128::from(hops.slowness(members[from], members[to]));
@@ -97,17 +111,27 @@ struct Ways {
 
 impl<'a> Hops<'a> {
     fn new(topology: &'a Topology, speeds: Option<&'a Speeds>) -> Self {
-        Self { topology, speeds, last: RefCell::new(None) }
+        Self {
+            topology,
+            speeds,
+            last: RefCell::new(None),
+        }
     }
 
     fn between(&self, from: usize, to: usize) -> u64 {
-        self.request(from, |ways| ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1)
+        self.request(from, |ways| {
+            ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1
+        })
     }
 
     fn slowness(&self, from: usize, to: usize) -> u64 {
-        let Some(speeds) = self.speeds else { return USUAL };
+        let Some(speeds) = self.speeds else {
+            return USUAL;
+        };
         let on_the_way = self.request(from, |ways| ways.slowest[self.topology.switch_of(to)]);
-        on_the_way.max(speeds.sending(from)).max(speeds.receiving(to))
+        on_the_way
+            .max(speeds.sending(from))
+            .max(speeds.receiving(to))
     }
 
     fn request(&self, from: usize, answer: impl Fn(&Ways) -> u64) -> u64 {
@@ -115,8 +139,15 @@ impl<'a> Hops<'a> {
         let mut last = self.last.borrow_mut();
         if last.as_ref().is_none_or(|ways| ways.from != from) {
             let walk = Walk::from(self.topology, from);
-            let slowest = self.speeds.map(|speeds| speeds.along(self.topology, &walk)).unwrap_or_default();
-            *last = Some(Ways { from, walk, slowest });
+            let slowest = self
+                .speeds
+                .map(|speeds| speeds.along(self.topology, &walk))
+                .unwrap_or_default();
+            *last = Some(Ways {
+                from,
+                walk,
+                slowest,
+            });
         }
         last.as_ref().map_or(0, answer)
     }
@@ -162,12 +193,23 @@ mod tests {
             let plan = make(via, &bed, 0, &all, &Costs::default()).expect("all hosts");
             let report = check(&bed, &plan, &all);
             let shares = plan.trees().len();
-            assert_eq!(report.worst_edges.len(), report.worst.as_ref().map_or(0, |load| load.flows * shares));
+            assert_eq!(
+                report.worst_edges.len(),
+                report.worst.as_ref().map_or(0, |load| load.flows * shares)
+            );
             report.worst.map_or(0, |load| load.senders)
         };
-        assert_eq!([Via::Chain, Via::Binary, Via::Kary(3), Via::TwoTree].map(worst), [1; 4]);
-        for via in [Via::ChainUnaware, Via::BinaryUnaware, Via::Binomial, Via::ScatterAllgather, Via::RecursiveDoubling]
-        {
+        assert_eq!(
+            [Via::Chain, Via::Binary, Via::Kary(3), Via::TwoTree].map(worst),
+            [1; 4]
+        );
+        for via in [
+            Via::ChainUnaware,
+            Via::BinaryUnaware,
+            Via::Binomial,
+            Via::ScatterAllgather,
+            Via::RecursiveDoubling,
+        ] {
             assert!(worst(via) > 1, "{via}");
         }
     }
@@ -205,23 +247,42 @@ mod tests {
     fn impossible_plans_are_refused_by_every_route() {
         let bed = Topology::builtin("fig9-1").expect("fig9-1");
         for via in Via::every() {
-            let refusal = |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
+            let refusal =
+                |root: usize, members: &[usize]| make(via, &bed, root, members, &Costs::default());
             assert_eq!(refusal(3, &[0, 1]), Err(PlanError::RootNotMember(3)));
-            assert_eq!(refusal(0, &[0, 16]), Err(PlanError::NoSuchHost { host: 16, hosts: 16 }));
+            assert_eq!(
+                refusal(0, &[0, 16]),
+                Err(PlanError::NoSuchHost {
+                    host: 16,
+                    hosts: 16
+                })
+            );
             assert_eq!(refusal(0, &[0, 1, 0]), Err(PlanError::MemberTwice(0)));
             assert_eq!(refusal(0, &[]), Err(PlanError::RootNotMember(0)));
         }
-        let refused = make(Via::Kary(1), &bed, 0, &[0, 1], &Costs::default()).expect_err("one child");
-        assert_eq!(refused.to_string(), "a tree cannot be planned for 1 children each; use a number from 2 to 64");
+        let refused =
+            make(Via::Kary(1), &bed, 0, &[0, 1], &Costs::default()).expect_err("one child");
+        assert_eq!(
+            refused.to_string(),
+            "a tree cannot be planned for 1 children each; use a number from 2 to 64"
+        );
     }
 
     #[test]
     fn the_latency_tree_stays_on_a_switch_where_switches_are_slow() {
         let bed = Topology::builtin("fig9-5").expect("fig9-5");
         let all: Vec<usize> = (0..32).collect();
-        let costs = Costs { injection_ns: 1, latency_ns: 0, hop_ns: 1_000, speeds: None };
+        let costs = Costs {
+            injection_ns: 1,
+            latency_ns: 0,
+            hop_ns: 1_000,
+            speeds: None,
+        };
         let plan = make(Via::Latency, &bed, 0, &all, &costs).expect("all hosts");
-        let crossing = plan.edges().filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to)).count();
+        let crossing = plan
+            .edges()
+            .filter(|&(from, to)| bed.switch_of(from) != bed.switch_of(to))
+            .count();
         let hops = Hops::new(&bed, None);
         let weight = |from: usize, to: usize| hops.between(from, to) * 1_000;
         // The furthest switch is the fourth, three cables away: no host there can have the message
@@ -229,7 +290,10 @@ mod tests {
         let time = completion_time(&plan, &weight, &|_, _| 1);
         assert!((4_000..4_040).contains(&time), "{time}");
         assert!(crossing >= 3);
-        assert_eq!([0, 4, 1, 2, 3].map(|to| hops.between(0, to)), [1, 1, 2, 3, 4]);
+        assert_eq!(
+            [0, 4, 1, 2, 3].map(|to| hops.between(0, to)),
+            [1, 1, 2, 3, 4]
+        );
     }
 
     fn uneven() -> Topology {
@@ -238,26 +302,41 @@ mod tests {
         Topology::parse(text, "uneven").expect("a topology")
     }
 
-    const GIGABIT: UsualCable = UsualCable { frame_ns: 12_112.0, frame_bits: 12_112.0 };
+    const GIGABIT: UsualCable = UsualCable {
+        frame_ns: 12_112.0,
+        frame_bits: 12_112.0,
+    };
 
     #[test]
     fn slow_hosts_come_last_and_have_few_children_and_slow_cables_are_crossed_last() {
         let topology = uneven();
         let speeds = Speeds::new(&topology, &GIGABIT, |_| None).expect("uneven");
-        let costs = Costs { speeds: Some(&speeds), ..Costs::default() };
+        let costs = Costs {
+            speeds: Some(&speeds),
+            ..Costs::default()
+        };
         let all = all_of(&topology);
         let plan = |via: Via| make(via, &topology, 0, &all, &costs).expect("all hosts");
         let chain = plan(Via::Chain);
-        let order: Vec<usize> = std::iter::successors(Some(0), |&rank| chain.children(rank).first().copied()).collect();
+        let order: Vec<usize> =
+            std::iter::successors(Some(0), |&rank| chain.children(rank).first().copied()).collect();
         assert_eq!(order, [0, 2, 3, 1, 8, 10, 11, 9, 4, 5, 6, 7]);
         for via in [Via::Binary, Via::Kary(3), Via::Latency] {
             let plan = plan(via);
             let children = |rank: usize| plan.children(rank).len();
             for (slow, others) in [(1, [2, 3, 3]), (9, [8, 10, 11])] {
                 let edges: Vec<_> = plan.edges().collect();
-                assert!(others.into_iter().all(|other| children(slow) <= children(other)), "{via}, {slow}: {edges:?}");
+                assert!(
+                    others
+                        .into_iter()
+                        .all(|other| children(slow) <= children(other)),
+                    "{via}, {slow}: {edges:?}"
+                );
             }
-            assert!(via == Via::Latency || check(&topology, &plan, &all).is_good(), "{via}");
+            assert!(
+                via == Via::Latency || check(&topology, &plan, &all).is_good(),
+                "{via}"
+            );
         }
     }
 

@@ -3,7 +3,8 @@
 use super::PlanError;
 use super::via::Via;
 
-/// A broadcast plan: a tree over ranks, rooted anywhere, with the children of each rank in sending order.
+/// A broadcast plan: a tree over ranks, rooted anywhere, with the children of each rank in sending
+/// order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     via: Via,
@@ -25,11 +26,17 @@ impl Plan {
     /// # Errors
     /// [`PlanError`] unless this is one tree over all ranks, rooted at `root`, of the shape of
     /// `via`: at most one child each for a chain, every rank a child of the root for a cast.
-    pub fn from_parents(via: Via, root: usize, parents: &[Option<usize>]) -> Result<Self, PlanError> {
+    pub fn from_parents(
+        via: Via,
+        root: usize,
+        parents: &[Option<usize>],
+    ) -> Result<Self, PlanError> {
         check_parents(root, parents)?;
         let mut children = vec![Vec::new(); parents.len()];
         for (rank, parent) in parents.iter().enumerate() {
-            parent.iter().for_each(|&parent| children[parent].push(rank));
+            parent
+                .iter()
+                .for_each(|&parent| children[parent].push(rank));
         }
         Self::checked(via, root, parents.to_vec(), &children)
     }
@@ -37,16 +44,35 @@ impl Plan {
     /// Builds a plan from each rank's children in sending order.
     ///
     /// # Errors
-    /// [`PlanError`] as for [`Plan::from_parents`], and if a rank has several parents or does not exist.
-    pub fn from_children(via: Via, root: usize, children: &[Vec<usize>]) -> Result<Self, PlanError> {
+    /// [`PlanError`] as for [`Plan::from_parents`], and if a rank has several parents or does not
+    /// exist.
+    pub fn from_children(
+        via: Via,
+        root: usize,
+        children: &[Vec<usize>],
+    ) -> Result<Self, PlanError> {
         let ranks = children.len();
         let mut parents = vec![None; ranks];
-        for (parent, rank) in
-            children.iter().enumerate().flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank)))
+        for (parent, rank) in children
+            .iter()
+            .enumerate()
+            .flat_map(|(parent, list)| list.iter().map(move |&rank| (parent, rank)))
         {
             match parents.get_mut(rank) {
-                None => return Err(PlanError::NoSuchChild { rank, parent, ranks }),
-                Some(Some(first)) => return Err(PlanError::TwoParents { rank, first: *first, second: parent }),
+                None => {
+                    return Err(PlanError::NoSuchChild {
+                        rank,
+                        parent,
+                        ranks,
+                    });
+                }
+                Some(Some(first)) => {
+                    return Err(PlanError::TwoParents {
+                        rank,
+                        first: *first,
+                        second: parent,
+                    });
+                }
                 Some(free) => *free = Some(parent),
             }
         }
@@ -54,34 +80,51 @@ impl Plan {
         Self::checked(via, root, parents, children)
     }
 
-    fn checked(via: Via, root: usize, parents: Vec<Option<usize>>, children: &[Vec<usize>]) -> Result<Self, PlanError> {
+    fn checked(
+        via: Via,
+        root: usize,
+        parents: Vec<Option<usize>>,
+        children: &[Vec<usize>],
+    ) -> Result<Self, PlanError> {
         let mut starts = vec![0];
         starts.extend(children.iter().scan(0, |end, list| {
             *end += list.len();
             Some(*end)
         }));
-        let mut plan = Self { via, root, parents, children: children.concat(), starts, height: 0, twin: None };
+        let mut plan = Self {
+            via,
+            root,
+            parents,
+            children: children.concat(),
+            starts,
+            height: 0,
+            twin: None,
+        };
         plan.height = plan.measure_height()?;
         plan.check_shape()?;
         Ok(plan)
     }
 
-    /// Returns the pair of this tree, for the first half of the message, and `second`, for the other.
+    /// Returns the pair of this tree, for the first half of the message, and `second`, for the
+    /// other.
     ///
     /// # Errors
     /// [`PlanError`] unless `second` has the same root and as many ranks.
     pub fn paired(mut self, second: Self) -> Result<Self, PlanError> {
         let (root, ranks) = (second.root, self.ranks());
         if (root, second.ranks()) != (self.root, ranks) {
-            return Err(PlanError::OtherTree { root: self.root, ranks });
+            return Err(PlanError::OtherTree {
+                root: self.root,
+                ranks,
+            });
         }
         self.height = self.height.max(second.height);
         self.twin = Some(Box::new(second));
         Ok(self)
     }
 
-    /// Returns the trees of the two halves of the message with [`Via::TwoTree`], which are one if the plan was made of
-    /// one; else the tree alone.
+    /// Returns the trees of the two halves of the message with [`Via::TwoTree`], which are one if
+    /// the plan was made of one; else the tree alone.
     pub fn trees(&self) -> Vec<&Self> {
         match self.via {
             Via::TwoTree => vec![self, self.twin.as_deref().unwrap_or(self)],
@@ -120,19 +163,24 @@ impl Plan {
         &self.children[self.starts[rank]..self.starts[rank + 1]]
     }
 
-    /// Returns the most edges between the root and any rank, in any tree: the H of Patarasuk 2008 §3.
+    /// Returns the most edges between the root and any rank, in any tree: the H of Patarasuk 2008
+    /// §3.
     pub fn height(&self) -> usize {
         self.height
     }
 
     /// Returns the maximum number of children of any rank: D in Patarasuk 2008 §3.
     pub fn degree(&self) -> usize {
-        (0..self.ranks()).map(|rank| self.children(rank).len()).max().unwrap_or(0)
+        (0..self.ranks())
+            .map(|rank| self.children(rank).len())
+            .max()
+            .unwrap_or(0)
     }
 
     /// Returns all edges as (sender, receiver), by sender, each sender's in sending order.
     pub fn edges(&self) -> impl Iterator<Item = (usize, usize)> + '_ {
-        (0..self.ranks()).flat_map(|rank| self.children(rank).iter().map(move |&child| (rank, child)))
+        (0..self.ranks())
+            .flat_map(|rank| self.children(rank).iter().map(move |&child| (rank, child)))
     }
 
     /// Returns a digest of all edges and their order: equal on two hosts only if their plans are.
@@ -168,7 +216,11 @@ impl Plan {
         let mut height = 0;
         loop {
             level.iter().for_each(|&rank| met[rank] = true);
-            let next: Vec<usize> = level.iter().flat_map(|&rank| self.children(rank)).copied().collect();
+            let next: Vec<usize> = level
+                .iter()
+                .flat_map(|&rank| self.children(rank))
+                .copied()
+                .collect();
             if next.is_empty() {
                 break;
             }
@@ -188,14 +240,25 @@ impl Plan {
             Via::Kary(children) => usize::from(children),
             Via::Cast | Via::Flat => {
                 let relay = self.edges().find(|&(sender, _)| sender != self.root);
-                return relay.map_or(Ok(()), |(sender, rank)| Err(PlanError::Relayed { via: self.via, rank, sender }));
+                return relay.map_or(Ok(()), |(sender, rank)| {
+                    Err(PlanError::Relayed {
+                        via: self.via,
+                        rank,
+                        sender,
+                    })
+                });
             }
-            Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling | Via::Latency => return Ok(()),
+            Via::Binomial | Via::ScatterAllgather | Via::RecursiveDoubling | Via::Latency => {
+                return Ok(());
+            }
         };
         match (0..self.ranks()).find(|&rank| self.children(rank).len() > most) {
-            Some(rank) => {
-                Err(PlanError::TooManyChildren { via: self.via, rank, children: self.children(rank).len(), most })
-            }
+            Some(rank) => Err(PlanError::TooManyChildren {
+                via: self.via,
+                rank,
+                children: self.children(rank).len(),
+                most,
+            }),
             None => Ok(()),
         }
     }
@@ -209,7 +272,13 @@ fn check_parents(root: usize, parents: &[Option<usize>]) -> Result<(), PlanError
     for (rank, &parent) in parents.iter().enumerate() {
         match parent {
             Some(parent) if rank == root => return Err(PlanError::RootWithParent { root, parent }),
-            Some(parent) if parent >= ranks => return Err(PlanError::NoSuchParent { rank, parent, ranks }),
+            Some(parent) if parent >= ranks => {
+                return Err(PlanError::NoSuchParent {
+                    rank,
+                    parent,
+                    ranks,
+                });
+            }
             None if rank != root => return Err(PlanError::NoParent(rank)),
             _ => {}
         }
@@ -223,14 +292,28 @@ mod tests {
     use proptest::prelude::*;
 
     fn refusal(via: Via, root: usize, parents: &[Option<usize>]) -> String {
-        Plan::from_parents(via, root, parents).expect_err("refused").to_string()
+        Plan::from_parents(via, root, parents)
+            .expect_err("refused")
+            .to_string()
     }
 
     #[test]
     fn a_chain_from_the_wire() {
         let plan = Plan::from_parents(Via::Chain, 2, &[Some(2), Some(0), None]).expect("2 → 0 → 1");
-        assert_eq!((plan.via(), plan.root(), plan.ranks(), plan.height(), plan.degree()), (Via::Chain, 2, 3, 2, 1));
-        assert_eq!((plan.parent(2), plan.parent(0), plan.parent(1)), (None, Some(2), Some(0)));
+        assert_eq!(
+            (
+                plan.via(),
+                plan.root(),
+                plan.ranks(),
+                plan.height(),
+                plan.degree()
+            ),
+            (Via::Chain, 2, 3, 2, 1)
+        );
+        assert_eq!(
+            (plan.parent(2), plan.parent(0), plan.parent(1)),
+            (None, Some(2), Some(0))
+        );
         assert_eq!(
             (plan.children(2), plan.children(0), plan.children(1)),
             ([0].as_slice(), [1].as_slice(), [].as_slice())
@@ -241,10 +324,30 @@ mod tests {
     #[test]
     fn a_received_plan_of_another_shape_than_declared_is_refused() {
         let cases: [(Via, usize, &[Option<usize>], &str); 8] = [
-            (Via::Chain, 0, &[], "rank 0 cannot be the root of a plan over 0 ranks; use a rank below 0"),
-            (Via::Cast, 2, &[None, Some(0)], "rank 2 cannot be the root of a plan over 2 ranks; use a rank below 2"),
-            (Via::Chain, 0, &[Some(1), None], "rank 0 is the root but has the parent 1; the root has none"),
-            (Via::Chain, 0, &[None, None], "rank 1 has no parent; every rank but the root needs one"),
+            (
+                Via::Chain,
+                0,
+                &[],
+                "rank 0 cannot be the root of a plan over 0 ranks; use a rank below 0",
+            ),
+            (
+                Via::Cast,
+                2,
+                &[None, Some(0)],
+                "rank 2 cannot be the root of a plan over 2 ranks; use a rank below 2",
+            ),
+            (
+                Via::Chain,
+                0,
+                &[Some(1), None],
+                "rank 0 is the root but has the parent 1; the root has none",
+            ),
+            (
+                Via::Chain,
+                0,
+                &[None, None],
+                "rank 1 has no parent; every rank but the root needs one",
+            ),
             (
                 Via::Chain,
                 0,
@@ -257,7 +360,12 @@ mod tests {
                 &[None, Some(2), Some(1)],
                 "rank 1 is not reached from the root; its parents run in a circle and must lead to the root",
             ),
-            (Via::Chain, 0, &[None, Some(0), Some(0)], "rank 0 has 2 children; with chain give every rank at most 1"),
+            (
+                Via::Chain,
+                0,
+                &[None, Some(0), Some(0)],
+                "rank 0 has 2 children; with chain give every rank at most 1",
+            ),
             (
                 Via::Cast,
                 0,
@@ -274,8 +382,11 @@ mod tests {
 
     #[test]
     fn the_digest_distinguishes_plans() {
-        let plan =
-            |via, root, parents: &[Option<usize>]| Plan::from_parents(via, root, parents).expect("a plan").digest();
+        let plan = |via, root, parents: &[Option<usize>]| {
+            Plan::from_parents(via, root, parents)
+                .expect("a plan")
+                .digest()
+        };
         // A chain of two and a cast to one have equal edges, and are sent differently.
         let digests = [
             plan(Via::Chain, 0, &[None, Some(0)]),
@@ -290,13 +401,21 @@ mod tests {
         }
     }
 
-    /// Hosts of different versions must agree: this value changes only together with the version in the
-    /// digest's key.
+    /// Hosts of different versions must agree: this value changes only together with the version in
+    /// the digest's key.
     #[test]
     fn the_digest_is_the_same_on_every_machine() {
         let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");
-        assert_eq!(plan.digest_u64(), u64::from_le_bytes(plan.digest()[..8].try_into().expect("eight bytes")));
-        assert_eq!(plan.digest_u64(), 0xbb8c_8e4b_5c5b_b709, "{:#018x}", plan.digest_u64());
+        assert_eq!(
+            plan.digest_u64(),
+            u64::from_le_bytes(plan.digest()[..8].try_into().expect("eight bytes"))
+        );
+        assert_eq!(
+            plan.digest_u64(),
+            0xbb8c_8e4b_5c5b_b709,
+            "{:#018x}",
+            plan.digest_u64()
+        );
     }
 
     proptest! {

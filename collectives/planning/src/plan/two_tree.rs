@@ -1,20 +1,23 @@
 //! Broadcasts over two binary trees, each of which carries half of the message (Sanders, Speck and
 //! Träff 2009).
 //!
-//! In the original every host has children in at most one of the trees, two of them, so that it sends as much as it
-//! receives. Between switches a cable may carry both halves once in each direction, one **copy**. Hosts below a switch
-//! need each half from outside at least once: each tree enters there exactly once, and at most two sends lead out
-//! again. Seen from the switch above, all hosts below a switch together are then like one host: they receive each half
-//! once and make up to two sends. A pair is thus made switch by switch: the **parts** of a switch are its own hosts
-//! and the switches below it, and each of its two trees is one over parts.
+//! In the original every host has children in at most one of the trees, two of them, so that it
+//! sends as much as it receives. Between switches a cable may carry both halves once in each
+//! direction, one **copy**. Hosts below a switch need each half from outside at least once: each
+//! tree enters there exactly once, and at most two sends lead out again. Seen from the switch
+//! above, all hosts below a switch together are then like one host: they receive each half once and
+//! make up to two sends. A pair is thus made switch by switch: the **parts** of a switch are its
+//! own hosts and the switches below it, and each of its two trees is one over parts.
 //!
-//! No directed cable carries more than a copy in such a pair, whatever the topology: in the worst case both trees are
-//! the same chain. Sends are tight: *p* parts below a switch need 2(*p* − 1) sends inside, and have 2*p*. So a host may
-//! have one child in each tree, where numbers are odd or where it is alone on its switch.
+//! No directed cable carries more than a copy in such a pair, whatever the topology: in the worst
+//! case both trees are the same chain. Sends are tight: *p* parts below a switch need 2(*p* − 1)
+//! sends inside, and have 2*p*. So a host may have one child in each tree, where numbers are odd or
+//! where it is alone on its switch.
 //!
-//! A switch has four arrangements, by the number of sends of each half that lead out ([`OUTS`]). They are made from
-//! the leaves up. For each a few distributions of sends over the switches below and a few orders are tried, in units
-//! of half a hop. The quickest is kept. Which of them is used follows from the root down.
+//! A switch has four arrangements, by the number of sends of each half that lead out ([`OUTS`]).
+//! They are made from the leaves up. For each a few distributions of sends over the switches below
+//! and a few orders are tried, in units of half a hop. The quickest is kept. Which of them is used
+//! follows from the root down.
 
 use super::PlanError;
 use super::Speeds;
@@ -25,19 +28,24 @@ use crate::topology::{Topology, Walk};
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, VecDeque};
 
-/// Plans two trees over `members` (host ids; a member's rank is its index) from the member `root_host`. The plan is
-/// the first half's tree; [`Plan::trees`] returns both.
+/// Plans two trees over `members` (host ids; a member's rank is its index) from the member
+/// `root_host`. The plan is the first half's tree; [`Plan::trees`] returns both.
 ///
-/// No directed cable carries more than both halves once. Takes P·log P steps for P members, apart from a factor for
-/// switches with several others below them.
+/// No directed cable carries more than both halves once. Takes P·log P steps for P members, apart
+/// from a factor for switches with several others below them.
 ///
 /// # Errors
 /// The errors of [`chain`](super::chain()).
-pub fn two_tree(topology: &Topology, root_host: usize, members: &[usize]) -> Result<Plan, PlanError> {
+pub fn two_tree(
+    topology: &Topology,
+    root_host: usize,
+    members: &[usize],
+) -> Result<Plan, PlanError> {
     two_tree_sparing(topology, root_host, members, None)
 }
 
-/// Plans two trees where hosts that send slowly are, among those on their switch, the last to get a part in sending.
+/// Plans two trees where hosts that send slowly are, among those on their switch, the last to get a
+/// part in sending.
 pub(super) fn two_tree_sparing(
     topology: &Topology,
     root_host: usize,
@@ -45,33 +53,51 @@ pub(super) fn two_tree_sparing(
     speeds: Option<&Speeds>,
 ) -> Result<Plan, PlanError> {
     let rank_of = rank_hosts(topology, members)?;
-    let root = rank_of.get(root_host).copied().flatten().ok_or(PlanError::RootNotMember(root_host))?;
+    let root = rank_of
+        .get(root_host)
+        .copied()
+        .flatten()
+        .ok_or(PlanError::RootNotMember(root_host))?;
     let walk = Walk::from(topology, topology.switch_of(root_host));
     let children = walk.children();
-    let mut racks: Vec<Rack> = (0..topology.switches().len()).map(|_| Rack::default()).collect();
+    let mut racks: Vec<Rack> = (0..topology.switches().len())
+        .map(|_| Rack::default())
+        .collect();
     for &switch in walk.order().iter().rev() {
-        let hosts = topology.hosts_on(switch).filter_map(|host| rank_of[host]).filter(|&rank| rank != root);
+        let hosts = topology
+            .hosts_on(switch)
+            .filter_map(|host| rank_of[host])
+            .filter(|&rank| rank != root);
         let mut hosts: Vec<usize> = hosts.collect();
         // Stable, so that equal hosts stay in the order of their ids.
         hosts.sort_by_key(|&rank| speeds.map_or(0, |speeds| speeds.sending(members[rank])));
-        let below = children[switch].iter().copied().filter(|&below| !racks[below].is_empty()).collect();
+        let below = children[switch]
+            .iter()
+            .copied()
+            .filter(|&below| !racks[below].is_empty())
+            .collect();
         racks[switch] = Rack::new(hosts, below, &racks);
     }
     let [first, second] = wire(&racks, walk.order(), root, members.len());
-    Plan::from_children(Via::TwoTree, root, &first)?.paired(Plan::from_children(Via::TwoTree, root, &second)?)
+    Plan::from_children(Via::TwoTree, root, &first)?.paired(Plan::from_children(
+        Via::TwoTree,
+        root,
+        &second,
+    )?)
 }
 
-/// Numbers of sends of the first and of the second half that may lead out of a switch; the others follow by exchange
-/// of the halves.
+/// Numbers of sends of the first and of the second half that may lead out of a switch; the others
+/// follow by exchange of the halves.
 const OUTS: [[usize; 2]; 4] = [[0, 0], [1, 0], [1, 1], [2, 0]];
 
-/// Times in half hops: from a host's receipt of a frame to that by its first child on the same switch, from there to
-/// the next child's, and over a cable between switches.
+/// Times in half hops: from a host's receipt of a frame to that by its first child on the same
+/// switch, from there to the next child's, and over a cable between switches.
 const FIRST_SEND: u32 = 2;
 const NEXT_SEND: u32 = 1;
 const CABLE: u32 = 1;
 
-/// Members on one switch but the root, and those below it, with an arrangement for each entry of [`OUTS`].
+/// Members on one switch but the root, and those below it, with an arrangement for each entry of
+/// [`OUTS`].
 #[derive(Default)]
 struct Rack {
     hosts: Vec<usize>,
@@ -79,17 +105,17 @@ struct Rack {
     arrangements: Vec<Arrangement>,
 }
 
-/// One way to send among the parts of a switch, which are its hosts, then the switches below it: the sends of each
-/// part in each tree, and the number of hosts here and below that send in both.
+/// One way to send among the parts of a switch, which are its hosts, then the switches below it:
+/// the sends of each part in each tree, and the number of hosts here and below that send in both.
 struct Arrangement {
     trees: [PartTree; 2],
     sends: Vec<[usize; 2]>,
     in_both: usize,
 }
 
-/// Tree over the parts of a switch. The part `entry` receives from outside. From its receipt, `finish` is the time to
-/// the last host's, and `leaving` are the times to those that the outward sends would cause if they went to hosts on
-/// the switch.
+/// Tree over the parts of a switch. The part `entry` receives from outside. From its receipt,
+/// `finish` is the time to the last host's, and `leaving` are the times to those that the outward
+/// sends would cause if they went to hosts on the switch.
 #[derive(Default)]
 struct PartTree {
     entry: usize,
@@ -105,18 +131,33 @@ struct Send {
     number: usize,
 }
 
-/// Returns the arrangement's index for these numbers of outward sends, and whether the halves are exchanged.
+/// Returns the arrangement's index for these numbers of outward sends, and whether the halves are
+/// exchanged.
 fn arrangement_of(outs: [usize; 2]) -> (usize, bool) {
     let is_exchanged = outs[1] > outs[0];
-    let sorted = if is_exchanged { [outs[1], outs[0]] } else { outs };
-    (OUTS.iter().position(|&known| known == sorted).expect("a part makes at most two sends"), is_exchanged)
+    let sorted = if is_exchanged {
+        [outs[1], outs[0]]
+    } else {
+        outs
+    };
+    (
+        OUTS.iter()
+            .position(|&known| known == sorted)
+            .expect("a part makes at most two sends"),
+        is_exchanged,
+    )
 }
 
 impl Rack {
     fn new(hosts: Vec<usize>, below: Vec<usize>, racks: &[Rack]) -> Self {
-        let mut rack = Self { hosts, below, arrangements: Vec::new() };
+        let mut rack = Self {
+            hosts,
+            below,
+            arrangements: Vec::new(),
+        };
         if !rack.is_empty() {
-            rack.below.sort_by_key(|&switch| (racks[switch].finish(), switch));
+            rack.below
+                .sort_by_key(|&switch| (racks[switch].finish(), switch));
             rack.arrangements = OUTS.iter().map(|&outs| rack.arrange(outs, racks)).collect();
         }
         rack
@@ -132,7 +173,10 @@ impl Rack {
     }
 
     fn finish(&self) -> u32 {
-        (0..2).map(|half| self.tree([0, 0], half).finish).max().unwrap_or(0)
+        (0..2)
+            .map(|half| self.tree([0, 0], half).finish)
+            .max()
+            .unwrap_or(0)
     }
 
     fn arrange(&self, outs: [usize; 2], racks: &[Rack]) -> Arrangement {
@@ -141,29 +185,51 @@ impl Rack {
             let trees = [0, 1].map(|half| self.quickest_tree(half, &sends, outs[half], racks));
             let cost = trees.iter().map(PartTree::cost).max().unwrap_or(0);
             // Half a hop more is well spent where then no host sends in both trees.
-            ((cost + u32::from(in_both > 0), in_both), Arrangement { trees, sends, in_both })
+            (
+                (cost + u32::from(in_both > 0), in_both),
+                Arrangement {
+                    trees,
+                    sends,
+                    in_both,
+                },
+            )
         });
         let quicker = |best: (_, _), next: (_, _)| if next.0 < best.0 { next } else { best };
-        candidates.reduce(quicker).expect("a switch with members has a distribution").1
+        candidates
+            .reduce(quicker)
+            .expect("a switch with members has a distribution")
+            .1
     }
 
     fn in_both(&self, sends: &[[usize; 2]], racks: &[Rack]) -> usize {
         let (hosts, switches) = sends.split_at(self.hosts.len());
-        let here = hosts.iter().filter(|sends| sends[0] > 0 && sends[1] > 0).count();
-        let of_switch =
-            |(&switch, &sends): (&usize, &[usize; 2])| racks[switch].arrangements[arrangement_of(sends).0].in_both;
-        here + self.below.iter().zip(switches).map(of_switch).sum::<usize>()
+        let here = hosts
+            .iter()
+            .filter(|sends| sends[0] > 0 && sends[1] > 0)
+            .count();
+        let of_switch = |(&switch, &sends): (&usize, &[usize; 2])| {
+            racks[switch].arrangements[arrangement_of(sends).0].in_both
+        };
+        here + self
+            .below
+            .iter()
+            .zip(switches)
+            .map(of_switch)
+            .sum::<usize>()
     }
 
-    /// Returns distributions of sends over the parts: `outs` outward, and those between parts. Switches below get about
-    /// as few as the hosts cannot make, and the slowest of them the fewest.
+    /// Returns distributions of sends over the parts: `outs` outward, and those between parts.
+    /// Switches below get about as few as the hosts cannot make, and the slowest of them the
+    /// fewest.
     fn distributions(&self, outs: [usize; 2]) -> Vec<Vec<[usize; 2]>> {
         let (hosts, below) = (self.hosts.len(), self.below.len());
         let needed = outs.map(|out| hosts + below - 1 + out);
         let least = (needed[0] + needed[1]).saturating_sub(2 * hosts);
         // A spare send of a switch may save a host from sending in both trees.
         let counts = least..=(least + 1).min(2 * below);
-        counts.flat_map(|of_switches| self.shared_out(needed, of_switches)).collect()
+        counts
+            .flat_map(|of_switches| self.shared_out(needed, of_switches))
+            .collect()
     }
 
     fn shared_out(&self, needed: [usize; 2], of_switches: usize) -> Vec<Vec<[usize; 2]>> {
@@ -171,11 +237,24 @@ impl Rack {
         let (two, one) = (of_switches / 2, of_switches % 2);
         let mut found = Vec::new();
         let mixed_counts = BTreeSet::from([0, 1.min(two), 2.min(two), two]);
-        for (mixed, second) in mixed_counts.into_iter().flat_map(|mixed| BTreeSet::from([(mixed, 0), (mixed, one)])) {
+        for (mixed, second) in mixed_counts
+            .into_iter()
+            .flat_map(|mixed| BTreeSet::from([(mixed, 0), (mixed, one)]))
+        {
             let pure = two - mixed;
-            let sent = |first: usize| [2 * first + mixed + one - second, 2 * (pure - first) + mixed + second];
+            let sent = |first: usize| {
+                [
+                    2 * first + mixed + one - second,
+                    2 * (pure - first) + mixed + second,
+                ]
+            };
             let fits = |&first: &usize| sent(first)[0] <= needed[0] && sent(first)[1] <= needed[1];
-            let Some(first) = (0..=pure).filter(fits).min_by_key(|first| (2 * first).abs_diff(pure)) else { continue };
+            let Some(first) = (0..=pure)
+                .filter(fits)
+                .min_by_key(|first| (2 * first).abs_diff(pure))
+            else {
+                continue;
+            };
             let of_switch = |at: usize| match at {
                 at if at < pure && (at + 1) * first / pure > at * first / pure => [2, 0],
                 at if at < pure => [0, 2],
@@ -184,28 +263,63 @@ impl Rack {
                 _ => [0, 0],
             };
             let by_hosts = [needed[0] - sent(first)[0], needed[1] - sent(first)[1]];
-            found.push(host_sends(hosts, by_hosts).into_iter().chain((0..below).map(of_switch)).collect());
+            found.push(
+                host_sends(hosts, by_hosts)
+                    .into_iter()
+                    .chain((0..below).map(of_switch))
+                    .collect(),
+            );
         }
         found
     }
 
-    fn quickest_tree(&self, half: usize, sends: &[[usize; 2]], out: usize, racks: &[Rack]) -> PartTree {
-        let orders: &[Order] = if self.below.is_empty() { &ORDERS[..1] } else { &ORDERS };
-        let trees = orders.iter().map(|&order| self.grow((half, out), sends, racks, order));
-        trees.reduce(|best, next| if next.cost() < best.cost() { next } else { best }).expect("there is an order")
+    fn quickest_tree(
+        &self,
+        half: usize,
+        sends: &[[usize; 2]],
+        out: usize,
+        racks: &[Rack],
+    ) -> PartTree {
+        let orders: &[Order] = if self.below.is_empty() {
+            &ORDERS[..1]
+        } else {
+            &ORDERS
+        };
+        let trees = orders
+            .iter()
+            .map(|&order| self.grow((half, out), sends, racks, order));
+        trees
+            .reduce(|best, next| {
+                if next.cost() < best.cost() {
+                    next
+                } else {
+                    best
+                }
+            })
+            .expect("there is an order")
     }
 
     /// Grows a tree in which the next part, or the outside, takes the earliest send that is free.
-    fn grow(&self, (half, out): (usize, usize), sends: &[[usize; 2]], racks: &[Rack], order: Order) -> PartTree {
+    fn grow(
+        &self,
+        (half, out): (usize, usize),
+        sends: &[[usize; 2]],
+        racks: &[Rack],
+        order: Order,
+    ) -> PartTree {
         let mut tree = PartTree::default();
         let mut free = BinaryHeap::from([Reverse((0, None))]);
         let [mut senders, mut leaves] = self.in_order(half, sends, order);
         while let Some(Reverse((at, send))) = free.pop() {
             // The last free send goes to a part that has sends of its own, if there is one.
             let is_last = free.is_empty() && !senders.is_empty();
-            let is_leaf = order.early_leaves && leaves.front().is_some_and(|&part| part >= self.hosts.len());
+            let is_leaf =
+                order.early_leaves && leaves.front().is_some_and(|&part| part >= self.hosts.len());
             let part = match send {
-                Some(send) if tree.outward.len() < out && !(is_last || free.is_empty() && !leaves.is_empty()) => {
+                Some(send)
+                    if tree.outward.len() < out
+                        && !(is_last || free.is_empty() && !leaves.is_empty()) =>
+                {
                     tree.outward.push(send);
                     tree.leaving.push(at);
                     continue;
@@ -221,7 +335,10 @@ impl Rack {
             let (receipt, times) = self.times(half, part, sends[part], racks);
             tree.finish = tree.finish.max(at + receipt);
             let numbered = times.into_iter().enumerate();
-            free.extend(numbered.map(|(number, time)| Reverse((at + time, Some(Send { by: part, number })))));
+            free.extend(
+                numbered
+                    .map(|(number, time)| Reverse((at + time, Some(Send { by: part, number })))),
+            );
         }
         tree
     }
@@ -229,19 +346,46 @@ impl Rack {
     /// Returns the parts that send in the tree, and the others, each in the order of their turns.
     fn in_order(&self, half: usize, sends: &[[usize; 2]], order: Order) -> [VecDeque<usize>; 2] {
         let hosts = self.hosts.len();
-        let (mut senders, leaves): (Vec<usize>, Vec<usize>) = (0..sends.len()).partition(|&part| sends[part][half] > 0);
-        senders.sort_by_key(|&part| ((part < hosts) != order.hosts_first, Reverse(sends[part][half]), part));
-        let (of_hosts, of_switches): (Vec<usize>, Vec<usize>) = leaves.into_iter().partition(|&part| part < hosts);
-        [senders.into(), of_switches.into_iter().rev().chain(of_hosts).collect()]
+        let (mut senders, leaves): (Vec<usize>, Vec<usize>) =
+            (0..sends.len()).partition(|&part| sends[part][half] > 0);
+        senders.sort_by_key(|&part| {
+            (
+                (part < hosts) != order.hosts_first,
+                Reverse(sends[part][half]),
+                part,
+            )
+        });
+        let (of_hosts, of_switches): (Vec<usize>, Vec<usize>) =
+            leaves.into_iter().partition(|&part| part < hosts);
+        [
+            senders.into(),
+            of_switches.into_iter().rev().chain(of_hosts).collect(),
+        ]
     }
 
-    /// Returns the times from a part's receipt to that by its last host, and to those by the receivers of its sends.
-    fn times(&self, half: usize, part: usize, sends: [usize; 2], racks: &[Rack]) -> (u32, Vec<u32>) {
+    /// Returns the times from a part's receipt to that by its last host, and to those by the
+    /// receivers of its sends.
+    fn times(
+        &self,
+        half: usize,
+        part: usize,
+        sends: [usize; 2],
+        racks: &[Rack],
+    ) -> (u32, Vec<u32>) {
         match part.checked_sub(self.hosts.len()) {
-            None => (0, [FIRST_SEND, FIRST_SEND + NEXT_SEND][..sends[half]].to_vec()),
+            None => (
+                0,
+                [FIRST_SEND, FIRST_SEND + NEXT_SEND][..sends[half]].to_vec(),
+            ),
             Some(at) => {
                 let tree = racks[self.below[at]].tree(sends, half);
-                (CABLE + tree.finish, tree.leaving.iter().map(|time| CABLE + time + CABLE).collect())
+                (
+                    CABLE + tree.finish,
+                    tree.leaving
+                        .iter()
+                        .map(|time| CABLE + time + CABLE)
+                        .collect(),
+                )
             }
         }
     }
@@ -253,8 +397,8 @@ impl PartTree {
     }
 }
 
-/// Order of turns when a tree over parts grows; with early leaves, switches that send nothing come before hosts that
-/// do.
+/// Order of turns when a tree over parts grows; with early leaves, switches that send nothing come
+/// before hosts that do.
 #[derive(Clone, Copy)]
 struct Order {
     hosts_first: bool,
@@ -262,10 +406,22 @@ struct Order {
 }
 
 const ORDERS: [Order; 4] = [
-    Order { hosts_first: true, early_leaves: true },
-    Order { hosts_first: true, early_leaves: false },
-    Order { hosts_first: false, early_leaves: true },
-    Order { hosts_first: false, early_leaves: false },
+    Order {
+        hosts_first: true,
+        early_leaves: true,
+    },
+    Order {
+        hosts_first: true,
+        early_leaves: false,
+    },
+    Order {
+        hosts_first: false,
+        early_leaves: true,
+    },
+    Order {
+        hosts_first: false,
+        early_leaves: false,
+    },
 ];
 
 /// Distributes sends over hosts: two of one half each, one of each to at most one host.
@@ -273,10 +429,18 @@ fn host_sends(hosts: usize, [first, second]: [usize; 2]) -> Vec<[usize; 2]> {
     let (pairs, odd) = ([first / 2, second / 2], [first % 2, second % 2]);
     let mut sends = Vec::with_capacity(hosts);
     for at in 0..pairs[0].max(pairs[1]) {
-        sends.extend((0..2).filter(|&half| at < pairs[half]).map(|half| if half == 0 { [2, 0] } else { [0, 2] }));
+        sends.extend(
+            (0..2)
+                .filter(|&half| at < pairs[half])
+                .map(|half| if half == 0 { [2, 0] } else { [0, 2] }),
+        );
     }
     if sends.len() + odd[0] + odd[1] <= hosts {
-        sends.extend((0..odd[0]).map(|_| [1, 0]).chain((0..odd[1]).map(|_| [0, 1])));
+        sends.extend(
+            (0..odd[0])
+                .map(|_| [1, 0])
+                .chain((0..odd[1]).map(|_| [0, 1])),
+        );
     } else {
         sends.push(odd);
     }
@@ -293,18 +457,35 @@ fn wire(racks: &[Rack], order: &[usize], root: usize, ranks: usize) -> [Vec<Vec<
             continue;
         }
         let (at, is_exchanged) = arrangement_of(outs[switch]);
-        for (&below, &[first, second]) in rack.below.iter().zip(&rack.arrangements[at].sends[rack.hosts.len()..]) {
-            outs[below] = if is_exchanged { [second, first] } else { [first, second] };
+        for (&below, &[first, second]) in rack
+            .below
+            .iter()
+            .zip(&rack.arrangements[at].sends[rack.hosts.len()..])
+        {
+            outs[below] = if is_exchanged {
+                [second, first]
+            } else {
+                [first, second]
+            };
         }
     }
     [0, 1].map(|half| {
         // For each switch the rank that receives from outside, and the sends that lead out.
         let mut ends: Vec<(usize, Vec<Send>)> = vec![(root, Vec::new()); racks.len()];
         let mut sends: Vec<Vec<(usize, usize)>> = vec![Vec::new(); ranks];
-        for &switch in order.iter().rev().filter(|&&switch| !racks[switch].is_empty()) {
+        for &switch in order
+            .iter()
+            .rev()
+            .filter(|&&switch| !racks[switch].is_empty())
+        {
             let (rack, tree) = (&racks[switch], racks[switch].tree(outs[switch], half));
             let below = |part: usize| rack.below[part - rack.hosts.len()];
-            let receiver = |part: usize| rack.hosts.get(part).copied().unwrap_or_else(|| ends[below(part)].0);
+            let receiver = |part: usize| {
+                rack.hosts
+                    .get(part)
+                    .copied()
+                    .unwrap_or_else(|| ends[below(part)].0)
+            };
             let by_rank = |send: &Send| match rack.hosts.get(send.by) {
                 Some(&by) => Send { by, ..*send },
                 None => ends[below(send.by)].1[send.number],
@@ -344,14 +525,17 @@ mod tests {
         network(&hosts, |id| id - 1)
     }
 
-    /// Returns the number of hosts other than the root that send in both trees; fails if a pair is unsound.
+    /// Returns the number of hosts other than the root that send in both trees; fails if a pair is
+    /// unsound.
     #[track_caller]
     fn judged(topology: &Topology, root: usize, members: &[usize]) -> (Plan, usize) {
         let plan = two_tree(topology, root, members).expect("members are hosts");
         let report = check(topology, &plan, members);
         assert!(report.is_good(), "{report}\n{}", topology.to_toml());
         assert!(report.loads.iter().all(|load| load.flows <= 1), "{report}");
-        let [first, second] = plan.trees()[..] else { panic!("two trees") };
+        let [first, second] = plan.trees()[..] else {
+            panic!("two trees")
+        };
         let sends = |rank: usize| (first.children(rank).len(), second.children(rank).len());
         assert!((0..members.len()).all(|rank| sends(rank).0 + sends(rank).1 <= 2));
         let in_both = |&rank: &usize| rank != plan.root() && sends(rank).0 > 0 && sends(rank).1 > 0;
@@ -364,21 +548,42 @@ mod tests {
         for hosts in 1..70 {
             let (topology, root) = (star(hosts), hosts / 3);
             let (plan, in_both) = judged(&topology, root, &all_of(&topology));
-            let below_root = (hosts - 1).checked_ilog2().map_or(0, |levels| levels as usize + 1);
-            assert!(in_both == 0 && plan.height() <= below_root + 1, "{hosts} hosts: height {}", plan.height());
-            assert_eq!((plan.root(), plan.ranks(), plan.via()), (root, hosts, Via::TwoTree));
+            let below_root = (hosts - 1)
+                .checked_ilog2()
+                .map_or(0, |levels| levels as usize + 1);
+            assert!(
+                in_both == 0 && plan.height() <= below_root + 1,
+                "{hosts} hosts: height {}",
+                plan.height()
+            );
+            assert_eq!(
+                (plan.root(), plan.ranks(), plan.via()),
+                (root, hosts, Via::TwoTree)
+            );
         }
     }
 
     #[test]
     fn on_the_test_beds_of_the_papers_both_trees_are_low_from_every_root() {
-        let beds = [("fig9-1", 5), ("fig9-2", 7), ("fig9-3", 8), ("fig9-4", 8), ("fig9-5", 8)];
+        let beds = [
+            ("fig9-1", 5),
+            ("fig9-2", 7),
+            ("fig9-3", 8),
+            ("fig9-4", 8),
+            ("fig9-5", 8),
+        ];
         for (name, most) in beds {
             let topology = Topology::builtin(name).expect("a test bed");
-            let judged = (0..topology.hosts().len()).map(|root| judged(&topology, root, &all_of(&topology)));
-            let heights: Vec<(usize, usize)> = judged.map(|(plan, in_both)| (plan.height(), in_both)).collect();
+            let judged =
+                (0..topology.hosts().len()).map(|root| judged(&topology, root, &all_of(&topology)));
+            let heights: Vec<(usize, usize)> = judged
+                .map(|(plan, in_both)| (plan.height(), in_both))
+                .collect();
             let highest = heights.iter().max().copied().unwrap_or_default();
-            println!("{name}: height up to {}, hosts in both trees up to {}", highest.0, highest.1);
+            println!(
+                "{name}: height up to {}, hosts in both trees up to {}",
+                highest.0, highest.1
+            );
             assert!(highest.0 <= most, "{name}: {heights:?}");
         }
     }
@@ -399,14 +604,24 @@ mod tests {
     #[test]
     fn heights_grow_with_the_logarithm_of_hosts_and_of_racks() {
         let racks = |racks: usize, hosts: usize| {
-            let core = [0].into_iter().chain([hosts].repeat(racks)).collect::<Vec<_>>();
+            let core = [0]
+                .into_iter()
+                .chain([hosts].repeat(racks))
+                .collect::<Vec<_>>();
             network(&core, |_| 0)
         };
         for (count, hosts, most) in [(4, 16, 10), (16, 16, 14), (64, 16, 18), (64, 40, 20)] {
             let topology = racks(count, hosts);
             let (plan, in_both) = judged(&topology, 0, &all_of(&topology));
-            println!("{count} racks of {hosts}: height {}, {in_both} hosts in both trees", plan.height());
-            assert!(plan.height() <= most, "{count} racks of {hosts}: height {}", plan.height());
+            println!(
+                "{count} racks of {hosts}: height {}, {in_both} hosts in both trees",
+                plan.height()
+            );
+            assert!(
+                plan.height() <= most,
+                "{count} racks of {hosts}: height {}",
+                plan.height()
+            );
         }
     }
 
@@ -425,7 +640,8 @@ mod tests {
         }
     }
 
-    /// Loads of one tree, four bits each: the directed cables of a row, then the sends of each host.
+    /// Loads of one tree, four bits each: the directed cables of a row, then the sends of each
+    /// host.
     struct Candidate {
         loads: u64,
         height: usize,
@@ -441,9 +657,14 @@ mod tests {
                 found.push(candidate);
             }
             // Counts through all lists of parents.
-            let Some(next) = (0..ranks).find(|&rank| rank != root && parents[rank] + 1 < ranks) else { return found };
+            let Some(next) = (0..ranks).find(|&rank| rank != root && parents[rank] + 1 < ranks)
+            else {
+                return found;
+            };
             parents[next] += 1;
-            (0..next).filter(|&rank| rank != root).for_each(|rank| parents[rank] = 0);
+            (0..next)
+                .filter(|&rank| rank != root)
+                .for_each(|rank| parents[rank] = 0);
         }
     }
 
@@ -462,41 +683,56 @@ mod tests {
             (to..from).for_each(|cable| counts[2 * cable + 1] += 1);
             counts[4 + parents[rank]] += 1;
         }
-        let loads = counts.iter().rev().try_fold(0, |loads, &count| (count <= 2).then_some(loads << 4 | count))?;
+        let loads = counts.iter().rev().try_fold(0, |loads, &count| {
+            (count <= 2).then_some(loads << 4 | count)
+        })?;
         Some(Candidate { loads, height })
     }
 
-    /// Returns the least height of any pair, and the fewest hosts beside the root that send in both trees of any pair.
+    /// Returns the least height of any pair, and the fewest hosts beside the root that send in both
+    /// trees of any pair.
     fn best_of_all_pairs(trees: &[Candidate], root: usize) -> (usize, usize) {
         const FIVES: u64 = 0x5555_5555_5555_5555;
         const EIGHTS: u64 = 0x8888_8888_8888_8888;
-        let sending = |loads: u64| ((loads | loads >> 1) & 0x1111_1111_1111_1111) >> 16 & !(1 << (4 * root));
+        let sending =
+            |loads: u64| ((loads | loads >> 1) & 0x1111_1111_1111_1111) >> 16 & !(1 << (4 * root));
         let mut best = (usize::MAX, usize::MAX);
         for (at, first) in trees.iter().enumerate() {
             for second in &trees[at..] {
                 if (first.loads + second.loads + FIVES) & EIGHTS == 0 {
-                    let in_both = (sending(first.loads) & sending(second.loads)).count_ones() as usize;
-                    best = (best.0.min(first.height.max(second.height)), best.1.min(in_both));
+                    let in_both =
+                        (sending(first.loads) & sending(second.loads)).count_ones() as usize;
+                    best = (
+                        best.0.min(first.height.max(second.height)),
+                        best.1.min(in_both),
+                    );
                 }
             }
         }
         best
     }
 
-    /// Compares with the best of all pairs on every row of up to three switches with up to `most` hosts, from one
-    /// root on each switch.
+    /// Compares with the best of all pairs on every row of up to three switches with up to `most`
+    /// hosts, from one root on each switch.
     fn compare_with_all_pairs(most: usize) -> String {
         let (mut networks, mut higher, mut far, mut impure, mut avoidable) = (0, 0, 0, 0, 0);
         for hosts in 2..=most {
-            for (first, second) in (0..=hosts).flat_map(|first| (0..=hosts - first).map(move |second| (first, second)))
+            for (first, second) in
+                (0..=hosts).flat_map(|first| (0..=hosts - first).map(move |second| (first, second)))
             {
                 let counts = [first, second, hosts - first - second];
                 let topology = row(counts);
-                let roots = (0..3).filter(|&switch| counts[switch] > 0).map(|switch| counts[..switch].iter().sum());
+                let roots = (0..3)
+                    .filter(|&switch| counts[switch] > 0)
+                    .map(|switch| counts[..switch].iter().sum());
                 for root in roots {
                     let (plan, in_both) = judged(&topology, root, &all_of(&topology));
-                    let (height, least) = best_of_all_pairs(&trees_within_a_copy(&topology, root), root);
-                    assert!(height <= plan.height() && least <= in_both, "{counts:?} from {root}");
+                    let (height, least) =
+                        best_of_all_pairs(&trees_within_a_copy(&topology, root), root);
+                    assert!(
+                        height <= plan.height() && least <= in_both,
+                        "{counts:?} from {root}"
+                    );
                     networks += 1;
                     higher += usize::from(plan.height() > height);
                     far = far.max(plan.height() - height);

@@ -4,7 +4,8 @@ use std::fmt;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// Broadcast algorithm: the route of one message's bytes. `auto` is not among them: it stands for a choice of one.
+/// Broadcast algorithm: the route of one message's bytes. `auto` is not among them: it stands for a
+/// choice of one.
 ///
 /// The type is not `non_exhaustive`, so that the compiler reports code that gives each route a
 /// number on the wire when a route is added.
@@ -17,8 +18,9 @@ pub enum Via {
     /// A contention-free tree of up to this many children each, 2 to 64 (Patarasuk 2008 §4.1.2, the
     /// extension).
     Kary(u8),
-    /// The lowest contention-free binary tree that a search of bounded time finds, never higher than [`Binary`]'s:
-    /// Algorithm 2 keeps to one depth-first line of the hosts, and others can be lower.
+    /// The lowest contention-free binary tree that a search of bounded time finds, never higher
+    /// than [`Binary`]'s: Algorithm 2 keeps to one depth-first line of the hosts, and others can be
+    /// lower.
     ///
     /// [`Binary`]: Self::Binary
     BinaryBest,
@@ -26,9 +28,11 @@ pub enum Via {
     Cast,
     /// The root sends the whole message to one host after the other (Patarasuk 2008 §3.1).
     Flat,
-    /// The hypercube's tree, the whole message at each step (Patarasuk 2008 §3.1, as MPICH does it).
+    /// The hypercube's tree, the whole message at each step (Patarasuk 2008 §3.1, as MPICH does
+    /// it).
     Binomial,
-    /// A block to each rank down the binomial tree, then blocks around a ring (Patarasuk 2008 §3.1, as MPICH does it).
+    /// A block to each rank down the binomial tree, then blocks around a ring (Patarasuk 2008 §3.1,
+    /// as MPICH does it).
     ScatterAllgather,
     /// A block to each rank down the binomial tree, then pairs exchange their blocks, doubling them
     /// (as MPICH does it).
@@ -39,8 +43,8 @@ pub enum Via {
     BinaryUnaware,
     /// The tree of least latency by injection times and edge weights (Mateescu and Taylor §3).
     Latency,
-    /// Two binary trees, each for one half of the message, in which every host sends as much as it receives (Sanders,
-    /// Speck and Träff 2009).
+    /// Two binary trees, each for one half of the message, in which every host sends as much as it
+    /// receives (Sanders, Speck and Träff 2009).
     TwoTree,
 }
 
@@ -92,9 +96,13 @@ impl Via {
         self.is_contention_free() || matches!(self, Self::Latency)
     }
 
-    /// Whether no two senders of its plans ever share a cable, except each for one half of the message.
+    /// Whether no two senders of its plans ever share a cable, except each for one half of the
+    /// message.
     pub const fn is_contention_free(self) -> bool {
-        matches!(self, Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::TwoTree)
+        matches!(
+            self,
+            Self::Chain | Self::Binary | Self::BinaryBest | Self::Kary(_) | Self::TwoTree
+        )
     }
 
     /// Whether the message is one segment by definition: a host has all of it before it forwards
@@ -148,13 +156,20 @@ impl FromStr for Via {
     type Err = UnknownVia;
 
     fn from_str(name: &str) -> Result<Self, UnknownVia> {
-        let (stem, number) = name.split_once('=').map_or((name, None), |(stem, number)| (stem, Some(number)));
-        let known = Self::every().find(|via| via.stem() == stem).ok_or_else(|| UnknownVia::Name(name.to_string()))?;
+        let (stem, number) = name
+            .split_once('=')
+            .map_or((name, None), |(stem, number)| (stem, Some(number)));
+        let known = Self::every()
+            .find(|via| via.stem() == stem)
+            .ok_or_else(|| UnknownVia::Name(name.to_string()))?;
         match (known, number) {
             (Self::Kary(_), number) => {
-                let children =
-                    number.and_then(|number| number.parse().ok()).filter(|k| Self::KARY_CHILDREN.contains(k));
-                children.map(Self::Kary).ok_or_else(|| UnknownVia::Children(name.to_string()))
+                let children = number
+                    .and_then(|number| number.parse().ok())
+                    .filter(|k| Self::KARY_CHILDREN.contains(k));
+                children
+                    .map(Self::Kary)
+                    .ok_or_else(|| UnknownVia::Children(name.to_string()))
             }
             (via, None) => Ok(via),
             (_, Some(_)) => Err(UnknownVia::Name(name.to_string())),
@@ -163,7 +178,13 @@ impl FromStr for Via {
 }
 
 fn valid_names() -> String {
-    let name = |via: Via| if matches!(via, Via::Kary(_)) { "kary=K".to_string() } else { via.to_string() };
+    let name = |via: Via| {
+        if matches!(via, Via::Kary(_)) {
+            "kary=K".to_string()
+        } else {
+            via.to_string()
+        }
+    };
     Via::every().map(name).collect::<Vec<_>>().join(", ")
 }
 
@@ -187,7 +208,10 @@ mod tests {
             let list = "chain, binary, kary=K, cast, flat, binomial, scatter-allgather, recursive-doubling, \
                         chain-unaware, \
                         binary-unaware, latency, two-tree, binary-best";
-            assert_eq!(error.to_string(), format!("`{name}` is no way to send; use one of: {list}"));
+            assert_eq!(
+                error.to_string(),
+                format!("`{name}` is no way to send; use one of: {list}")
+            );
         }
     }
 

@@ -25,16 +25,44 @@ pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     let cables = resolve_links(&draft.switches, &switch_ids)?;
     let mut blocked = resolve_blocked(&draft.switches, &switch_ids, &cables)?;
     let carries = match draft.loops {
-        Loops::Refused => check_no_loop(&draft.switches, &cables).map(|()| vec![true; cables.len()])?,
+        Loops::Refused => {
+            check_no_loop(&draft.switches, &cables).map(|()| vec![true; cables.len()])?
+        }
         Loops::Blocked => carrying(&draft.switches, &cables),
     };
     check_no_island(&draft, &cables)?;
-    let (kept, closing): (Vec<_>, Vec<_>) = cables.iter().zip(carries).partition(|(_, carries)| *carries);
+    let (kept, closing): (Vec<_>, Vec<_>) = cables
+        .iter()
+        .zip(carries)
+        .partition(|(_, carries)| *carries);
     blocked.extend(closing.into_iter().map(|(cable, _)| cable.ends));
-    let cables = kept.into_iter().map(|(&DraftCable { ends, rate, .. }, _)| CablePart { ends, rate }).collect();
-    let switches = draft.switches.into_iter().map(|switch| switch.name).collect();
-    let part = |DraftHost { name, switch, rate, injection_ns, .. }| HostPart { name, switch, rate, injection_ns };
-    Ok(Topology::new(switches, draft.hosts.into_iter().map(part).collect(), cables, blocked))
+    let cables = kept
+        .into_iter()
+        .map(|(&DraftCable { ends, rate, .. }, _)| CablePart { ends, rate })
+        .collect();
+    let switches = draft
+        .switches
+        .into_iter()
+        .map(|switch| switch.name)
+        .collect();
+    let part = |DraftHost {
+                    name,
+                    switch,
+                    rate,
+                    injection_ns,
+                    ..
+                }| HostPart {
+        name,
+        switch,
+        rate,
+        injection_ns,
+    };
+    Ok(Topology::new(
+        switches,
+        draft.hosts.into_iter().map(part).collect(),
+        cables,
+        blocked,
+    ))
 }
 
 fn number_switches(switches: &[DraftSwitch]) -> Result<HashMap<String, usize>, TopologyError> {
@@ -45,7 +73,10 @@ fn number_switches(switches: &[DraftSwitch]) -> Result<HashMap<String, usize>, T
     for (id, switch) in switches.iter().enumerate() {
         check_name(&switch.name, switch.line)?;
         if ids.insert(switch.name.clone(), id).is_some() {
-            return Err(TopologyError::at(switch.line, TopologyProblem::SwitchTwice(switch.name.clone())));
+            return Err(TopologyError::at(
+                switch.line,
+                TopologyProblem::SwitchTwice(switch.name.clone()),
+            ));
         }
     }
     Ok(ids)
@@ -63,7 +94,13 @@ fn check_hosts(draft: &Draft) -> Result<(), TopologyError> {
         check_name(&host.name, host.line)?;
         if let Some(earlier) = known.insert(&host.name, host.switch) {
             let switch = draft.switches[earlier].name.clone();
-            return Err(TopologyError::at(host.line, TopologyProblem::HostTwice { host: host.name.clone(), switch }));
+            return Err(TopologyError::at(
+                host.line,
+                TopologyProblem::HostTwice {
+                    host: host.name.clone(),
+                    switch,
+                },
+            ));
         }
     }
     Ok(())
@@ -74,17 +111,30 @@ fn check_name(name: &str, line: Option<usize>) -> Result<(), TopologyError> {
         return Err(TopologyError::at(line, TopologyProblem::EmptyName));
     }
     if name.len() > MAX_NAME_BYTES {
-        return Err(TopologyError::at(line, TopologyProblem::NameTooLong(name.to_string())));
+        return Err(TopologyError::at(
+            line,
+            TopologyProblem::NameTooLong(name.to_string()),
+        ));
     }
-    match name.chars().find(|&character| !is_name_character(character)) {
-        Some(character) => {
-            Err(TopologyError::at(line, TopologyProblem::NameCharacter { name: name.to_string(), character }))
-        }
+    match name
+        .chars()
+        .find(|&character| !is_name_character(character))
+    {
+        Some(character) => Err(TopologyError::at(
+            line,
+            TopologyProblem::NameCharacter {
+                name: name.to_string(),
+                character,
+            },
+        )),
         None => Ok(()),
     }
 }
 
-fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Result<Vec<DraftCable>, TopologyError> {
+fn resolve_links(
+    switches: &[DraftSwitch],
+    ids: &HashMap<String, usize>,
+) -> Result<Vec<DraftCable>, TopologyError> {
     let mut cables: Vec<DraftCable> = Vec::new();
     let mut known: HashMap<(usize, usize), usize> = HashMap::new();
     for (id, switch) in switches.iter().enumerate() {
@@ -93,17 +143,32 @@ fn resolve_links(switches: &[DraftSwitch], ids: &HashMap<String, usize>) -> Resu
             let ends = resolve_link(switches, ids, id, link)?;
             let (from, to) = (switch.name.clone(), link.to.clone());
             if !named_here.insert(ends) {
-                return Err(TopologyError::at(link.line, TopologyProblem::LinkTwice { switch: from, link: to }));
+                return Err(TopologyError::at(
+                    link.line,
+                    TopologyProblem::LinkTwice {
+                        switch: from,
+                        link: to,
+                    },
+                ));
             }
             let Some(&before) = known.get(&ends) else {
                 known.insert(ends, cables.len());
-                cables.push(DraftCable { ends, line: link.line, rate: link.rate });
+                cables.push(DraftCable {
+                    ends,
+                    line: link.line,
+                    rate: link.rate,
+                });
                 continue;
             };
             match (cables[before].rate, link.rate) {
                 (Some(earlier), Some(rate)) if earlier != rate => {
                     let (before, rate) = (format_rate(earlier), format_rate(rate));
-                    let problem = TopologyProblem::RateTwice { switch: from, link: to, before, rate };
+                    let problem = TopologyProblem::RateTwice {
+                        switch: from,
+                        link: to,
+                        before,
+                        rate,
+                    };
                     return Err(TopologyError::at(link.line, problem));
                 }
                 (earlier, rate) => cables[before].rate = earlier.or(rate),
@@ -122,11 +187,18 @@ fn resolve_link(
     let from = switches[id].name.clone();
     let Some(&other) = ids.get(&link.to) else {
         let known = switches.iter().map(|switch| switch.name.clone()).collect();
-        let problem = TopologyProblem::UnknownLink { switch: from, link: link.to.clone(), known };
+        let problem = TopologyProblem::UnknownLink {
+            switch: from,
+            link: link.to.clone(),
+            known,
+        };
         return Err(TopologyError::at(link.line, problem));
     };
     if other == id {
-        return Err(TopologyError::at(link.line, TopologyProblem::LinkToItself(from)));
+        return Err(TopologyError::at(
+            link.line,
+            TopologyProblem::LinkToItself(from),
+        ));
     }
     Ok((id.min(other), id.max(other)))
 }
@@ -143,7 +215,13 @@ fn resolve_blocked(
             let ends = resolve_link(switches, ids, id, link)?;
             if carrying.contains(&ends) {
                 let (switch, link_to) = (switch.name.clone(), link.to.clone());
-                return Err(TopologyError::at(link.line, TopologyProblem::BlockedLink { switch, link: link_to }));
+                return Err(TopologyError::at(
+                    link.line,
+                    TopologyProblem::BlockedLink {
+                        switch,
+                        link: link_to,
+                    },
+                ));
             }
             blocked.insert(ends);
         }
@@ -154,9 +232,17 @@ fn resolve_blocked(
 fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), TopologyError> {
     let mut neighbours = vec![Vec::new(); switches.len()];
     let mut islands = Islands::new(switches.len());
-    for &DraftCable { ends: (low, high), line, .. } in cables {
+    for &DraftCable {
+        ends: (low, high),
+        line,
+        ..
+    } in cables
+    {
         if !islands.unite(low, high) {
-            let names = path(&neighbours, low, high).into_iter().map(|switch| switches[switch].name.clone()).collect();
+            let names = path(&neighbours, low, high)
+                .into_iter()
+                .map(|switch| switches[switch].name.clone())
+                .collect();
             return Err(TopologyError::at(line, TopologyProblem::Loop(names)));
         }
         neighbours[low].push(high);
@@ -170,13 +256,29 @@ fn check_no_loop(switches: &[DraftSwitch], cables: &[DraftCable]) -> Result<(), 
 fn check_no_island(draft: &Draft, cables: &[DraftCable]) -> Result<(), TopologyError> {
     let switches = &draft.switches;
     let mut islands = Islands::new(switches.len());
-    cables.iter().for_each(|cable| _ = islands.unite(cable.ends.0, cable.ends.1));
-    let unreached: Vec<usize> = (1..switches.len()).filter(|&switch| islands.find(switch) != islands.find(0)).collect();
-    let Some(&first) = unreached.first() else { return Ok(()) };
+    cables
+        .iter()
+        .for_each(|cable| _ = islands.unite(cable.ends.0, cable.ends.1));
+    let unreached: Vec<usize> = (1..switches.len())
+        .filter(|&switch| islands.find(switch) != islands.find(0))
+        .collect();
+    let Some(&first) = unreached.first() else {
+        return Ok(());
+    };
     let populated: HashSet<usize> = draft.hosts.iter().map(|host| host.switch).collect();
-    let blamed = unreached.iter().copied().find(|switch| populated.contains(switch)).unwrap_or(first);
-    let islands = unreached.iter().map(|&switch| switches[switch].name.clone()).collect();
-    let problem = TopologyProblem::Disconnected { first: switches[0].name.clone(), islands };
+    let blamed = unreached
+        .iter()
+        .copied()
+        .find(|switch| populated.contains(switch))
+        .unwrap_or(first);
+    let islands = unreached
+        .iter()
+        .map(|&switch| switches[switch].name.clone())
+        .collect();
+    let problem = TopologyProblem::Disconnected {
+        first: switches[0].name.clone(),
+        islands,
+    };
     Err(TopologyError::at(switches[blamed].line, problem))
 }
 
@@ -185,7 +287,10 @@ fn path(neighbours: &[Vec<usize>], from: usize, to: usize) -> Vec<usize> {
     let mut waiting = vec![to];
     while let Some(switch) = waiting.pop() {
         let above = came_from[switch];
-        for &next in neighbours[switch].iter().filter(|&&next| above != Some(next)) {
+        for &next in neighbours[switch]
+            .iter()
+            .filter(|&&next| above != Some(next))
+        {
             came_from[next] = Some(switch);
             waiting.push(next);
         }
@@ -223,8 +328,8 @@ pub(super) struct Draft {
     pub loops: Loops,
 }
 
-/// Whether loops are refused, because the author of the source can mark blocked cables, or assumed to be broken by
-/// switches that block some of their cables (spanning tree).
+/// Whether loops are refused, because the author of the source can mark blocked cables, or assumed
+/// to be broken by switches that block some of their cables (spanning tree).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Loops {
     #[default]
@@ -261,19 +366,35 @@ pub(super) struct DraftHost {
 
 impl DraftHost {
     pub fn new(name: String, switch: usize, line: Option<usize>) -> Self {
-        Self { name, switch, line, rate: None, injection_ns: None }
+        Self {
+            name,
+            switch,
+            line,
+            rate: None,
+            injection_ns: None,
+        }
     }
 }
 
 impl DraftLink {
     pub fn new(to: String, line: Option<usize>) -> Self {
-        Self { to, line, rate: None }
+        Self {
+            to,
+            line,
+            rate: None,
+        }
     }
 }
 
 impl Draft {
     pub fn add_switch(&mut self, name: String, line: Option<usize>) -> &mut DraftSwitch {
-        self.switches.push(DraftSwitch { name, line, links: Vec::new(), blocked: Vec::new(), address: None });
+        self.switches.push(DraftSwitch {
+            name,
+            line,
+            links: Vec::new(),
+            blocked: Vec::new(),
+            address: None,
+        });
         self.switches.last_mut().expect("a switch was just pushed")
     }
 
@@ -284,19 +405,32 @@ impl Draft {
         set: &str,
         line: Option<usize>,
     ) -> Result<(), TopologyError> {
-        let refuse = |error| TopologyError::at(line, TopologyProblem::Hosts { switch: name.to_string(), error });
+        let refuse = |error| {
+            TopologyError::at(
+                line,
+                TopologyProblem::Hosts {
+                    switch: name.to_string(),
+                    error,
+                },
+            )
+        };
         let hosts = nodeset::expand(set).map_err(refuse)?;
         if self.hosts.len() + hosts.len() > MAX_HOSTS {
             return Err(TopologyError::at(line, TopologyProblem::TooManyHosts));
         }
-        self.hosts.extend(hosts.into_iter().map(|name| DraftHost::new(name, switch, line)));
+        self.hosts.extend(
+            hosts
+                .into_iter()
+                .map(|name| DraftHost::new(name, switch, line)),
+        );
         Ok(())
     }
 
     /// Sorts hosts by the natural order of their names. The sort is stable: of a host named twice,
     /// the later one in the source is the error.
     pub fn sort_hosts(&mut self) {
-        self.hosts.sort_by(|left, right| natural_order(&left.name, &right.name));
+        self.hosts
+            .sort_by(|left, right| natural_order(&left.name, &right.name));
     }
 }
 
@@ -317,7 +451,15 @@ pub const ASSUMED_RATE_BITS_PER_SECOND: u64 = 1_000_000_000;
 pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<bool> {
     let identifiers = identifiers(switches);
     let mut ports = vec![Vec::new(); switches.len()];
-    for (cable, &DraftCable { ends: (low, high), rate, .. }) in cables.iter().enumerate() {
+    for (
+        cable,
+        &DraftCable {
+            ends: (low, high),
+            rate,
+            ..
+        },
+    ) in cables.iter().enumerate()
+    {
         ports[low].push((high, cable, cost(rate)));
         ports[high].push((low, cable, cost(rate)));
     }
@@ -333,9 +475,16 @@ pub(super) fn carrying(switches: &[DraftSwitch], cables: &[DraftCable]) -> Vec<b
             if std::mem::replace(&mut settled[switch], true) {
                 continue;
             }
-            cable.into_iter().for_each(|cable: usize| carries[cable] = true);
+            cable
+                .into_iter()
+                .for_each(|cable: usize| carries[cable] = true);
             for &(next, cable, cost) in ports[switch].iter().filter(|port| !settled[port.0]) {
-                offers.push(Reverse((cost_here + cost, identifiers[switch], Some(cable), next)));
+                offers.push(Reverse((
+                    cost_here + cost,
+                    identifiers[switch],
+                    Some(cable),
+                    next,
+                )));
             }
         }
     }
@@ -350,7 +499,10 @@ fn identifiers(switches: &[DraftSwitch]) -> Vec<usize> {
         address(left).cmp(&address(right)).then_with(by_name)
     });
     let mut identifiers = vec![0; order.len()];
-    order.into_iter().enumerate().for_each(|(place, switch)| identifiers[switch] = place);
+    order
+        .into_iter()
+        .enumerate()
+        .for_each(|(place, switch)| identifiers[switch] = place);
     identifiers
 }
 
@@ -360,7 +512,9 @@ fn cost(rate: Option<u64>) -> u64 {
 }
 
 pub(super) fn note(topology: &Topology) -> Option<String> {
-    let name = |&(low, high): &(usize, usize)| format!("{}-{}", topology.switches()[low], topology.switches()[high]);
+    let name = |&(low, high): &(usize, usize)| {
+        format!("{}-{}", topology.switches()[low], topology.switches()[high])
+    };
     let blocked: Vec<String> = topology.blocked().iter().map(name).collect();
     let all = topology.cables().len() + blocked.len();
     (!blocked.is_empty()).then(|| {
@@ -386,16 +540,21 @@ impl Topology {
     pub fn single_switch(hosts: impl IntoIterator<Item = String>) -> Result<Self, TopologyError> {
         let mut draft = Draft::default();
         draft.add_switch("s0".to_string(), None);
-        draft.hosts = hosts.into_iter().map(|name| DraftHost::new(name, 0, None)).collect();
+        draft.hosts = hosts
+            .into_iter()
+            .map(|name| DraftHost::new(name, 0, None))
+            .collect();
         build(draft)
     }
 
-    /// Returns each network of hosts on a switch of its own, all of them connected by one router. Host ids follow
-    /// the given order; a network is any number.
+    /// Returns each network of hosts on a switch of its own, all of them connected by one router.
+    /// Host ids follow the given order; a network is any number.
     ///
     /// # Errors
     /// The errors of [`single_switch`](Topology::single_switch).
-    pub fn behind_router(hosts: impl IntoIterator<Item = (String, u32)>) -> Result<Self, TopologyError> {
+    pub fn behind_router(
+        hosts: impl IntoIterator<Item = (String, u32)>,
+    ) -> Result<Self, TopologyError> {
         let (mut draft, mut switches) = (Draft::default(), BTreeMap::new());
         draft.add_switch("router".to_string(), None);
         for (name, network) in hosts {
@@ -410,13 +569,15 @@ impl Topology {
         build(draft)
     }
 
-    /// A test bed of the papers, hosts `n0…`, switches `s0…`; `None` for a name not in [`BUILTIN_NAMES`].
+    /// A test bed of the papers, hosts `n0…`, switches `s0…`; `None` for a name not in
+    /// [`BUILTIN_NAMES`].
     ///
     /// - `fig9-1`: 16 hosts on one switch;
     /// - `fig9-2`: 32 hosts, 16 on each of two switches;
     /// - `fig9-3`: 32 hosts, 8 on each of four switches, `s1`, `s2`, `s3` round `s0`;
     /// - `fig9-4`: 32 hosts, 8 on each of four switches in a row, filled switch by switch;
-    /// - `fig9-5`: the same row, hosts dealt round robin, so that neighbours by number are never neighbours by switch.
+    /// - `fig9-5`: the same row, hosts dealt round robin, so that neighbours by number are never
+    ///   neighbours by switch.
     pub fn builtin(name: &str) -> Option<Self> {
         const ROW_OF_FOUR: &[(usize, usize)] = &[(0, 1), (1, 2), (2, 3)];
         Some(match name {
@@ -430,14 +591,23 @@ impl Topology {
     }
 }
 
-fn test_bed(switches: usize, cables: &[(usize, usize)], hosts: usize, switch_of: fn(usize) -> usize) -> Topology {
+fn test_bed(
+    switches: usize,
+    cables: &[(usize, usize)],
+    hosts: usize,
+    switch_of: fn(usize) -> usize,
+) -> Topology {
     let mut draft = Draft::default();
     for id in 0..switches {
         let links = cables.iter().filter(|cable| cable.0 == id);
-        let links = links.map(|cable| DraftLink::new(format!("s{}", cable.1), None)).collect();
+        let links = links
+            .map(|cable| DraftLink::new(format!("s{}", cable.1), None))
+            .collect();
         draft.add_switch(format!("s{id}"), None).links = links;
     }
-    draft.hosts = (0..hosts).map(|id| DraftHost::new(format!("n{id}"), switch_of(id), None)).collect();
+    draft.hosts = (0..hosts)
+        .map(|id| DraftHost::new(format!("n{id}"), switch_of(id), None))
+        .collect();
     build(draft).expect("every test bed is a tree with distinct names")
 }
 
@@ -446,12 +616,21 @@ mod tests {
     use super::*;
 
     fn switch(name: &str, address: Option<u64>) -> DraftSwitch {
-        DraftSwitch { name: name.to_owned(), line: None, links: Vec::new(), blocked: Vec::new(), address }
+        DraftSwitch {
+            name: name.to_owned(),
+            line: None,
+            links: Vec::new(),
+            blocked: Vec::new(),
+            address,
+        }
     }
 
     fn kept(switches: &[DraftSwitch], cables: &[(usize, usize, Option<u64>)]) -> Vec<usize> {
-        let cable =
-            |&(low, high, rate): &(usize, usize, Option<u64>)| DraftCable { ends: (low, high), line: None, rate };
+        let cable = |&(low, high, rate): &(usize, usize, Option<u64>)| DraftCable {
+            ends: (low, high),
+            line: None,
+            rate,
+        };
         let cables: Vec<DraftCable> = cables.iter().map(cable).collect();
         let carries = carrying(switches, &cables);
         (0..cables.len()).filter(|&cable| carries[cable]).collect()
@@ -462,10 +641,23 @@ mod tests {
         let ring = [(0, 1, None), (1, 2, None), (0, 2, None)];
         let named = ["s2", "s1", "s10"].map(|name| switch(name, None));
         assert_eq!(kept(&named, &ring), [0, 1], "s1 is the root by name");
-        let addressed = [("s2", 7), ("s1", 9), ("s10", 3)].map(|(name, address)| switch(name, Some(address)));
-        assert_eq!(kept(&addressed, &ring), [1, 2], "s10 is the root by address");
-        let one_known = [switch("s2", None), switch("s1", None), switch("s10", Some(99))];
-        assert_eq!(kept(&one_known, &ring), [1, 2], "who has an address has an identifier");
+        let addressed =
+            [("s2", 7), ("s1", 9), ("s10", 3)].map(|(name, address)| switch(name, Some(address)));
+        assert_eq!(
+            kept(&addressed, &ring),
+            [1, 2],
+            "s10 is the root by address"
+        );
+        let one_known = [
+            switch("s2", None),
+            switch("s1", None),
+            switch("s10", Some(99)),
+        ];
+        assert_eq!(
+            kept(&one_known, &ring),
+            [1, 2],
+            "who has an address has an identifier"
+        );
     }
 
     #[test]
@@ -473,11 +665,27 @@ mod tests {
         let switches = ["a", "b", "c", "d"].map(|name| switch(name, None));
         // From a to c: directly at 100 Mbit/s, or through b at 10 Gbit/s each.
         let (slow, fast) = (Some(100_000_000), Some(10_000_000_000));
-        assert_eq!(kept(&switches[..3], &[(0, 2, slow), (0, 1, fast), (1, 2, fast)]), [1, 2]);
-        // Switch d reaches a through b or through c at equal cost.
-        assert_eq!(kept(&switches, &[(2, 3, None), (1, 3, None), (0, 1, None), (0, 2, None)]), [1, 2, 3]);
         assert_eq!(
-            [Some(1_000_000_000), fast, Some(100_000_000_000_000), Some(1), None].map(cost),
+            kept(&switches[..3], &[(0, 2, slow), (0, 1, fast), (1, 2, fast)]),
+            [1, 2]
+        );
+        // Switch d reaches a through b or through c at equal cost.
+        assert_eq!(
+            kept(
+                &switches,
+                &[(2, 3, None), (1, 3, None), (0, 1, None), (0, 2, None)]
+            ),
+            [1, 2, 3]
+        );
+        assert_eq!(
+            [
+                Some(1_000_000_000),
+                fast,
+                Some(100_000_000_000_000),
+                Some(1),
+                None
+            ]
+            .map(cost),
             [20_000, 2_000, 1, MAX_COST, 20_000]
         );
     }
@@ -485,18 +693,34 @@ mod tests {
     #[test]
     fn islands_have_trees_of_their_own() {
         let switches = ["a", "b", "c", "d", "e"].map(|name| switch(name, None));
-        assert_eq!(kept(&switches, &[(0, 1, None), (2, 3, None), (3, 4, None), (2, 4, None)]), [0, 1, 3]);
+        assert_eq!(
+            kept(
+                &switches,
+                &[(0, 1, None), (2, 3, None), (3, 4, None), (2, 4, None)]
+            ),
+            [0, 1, 3]
+        );
     }
 
     #[test]
     fn networks_behind_a_router_are_switches_round_it() {
-        let hosts = [("a", 7), ("b", 9), ("c", 7), ("d", 0)].map(|(name, network)| (name.to_owned(), network));
+        let hosts = [("a", 7), ("b", 9), ("c", 7), ("d", 0)]
+            .map(|(name, network)| (name.to_owned(), network));
         let topology = Topology::behind_router(hosts).expect("distinct names");
         assert_eq!(topology.hosts(), ["a", "b", "c", "d"]);
         let switches = [0, 1, 2, 3].map(|host| topology.switch_of(host));
-        assert!(switches[0] == switches[2] && switches[0] != switches[1] && switches[3] != switches[1]);
-        let router = topology.switches().iter().position(|name| name == "router").expect("it is there");
-        assert_eq!((topology.neighbours(router).len(), topology.cables().len()), (3, 3));
+        assert!(
+            switches[0] == switches[2] && switches[0] != switches[1] && switches[3] != switches[1]
+        );
+        let router = topology
+            .switches()
+            .iter()
+            .position(|name| name == "router")
+            .expect("it is there");
+        assert_eq!(
+            (topology.neighbours(router).len(), topology.cables().len()),
+            (3, 3)
+        );
         assert!(Topology::behind_router([("a".to_owned(), 1), ("a".to_owned(), 2)]).is_err());
     }
 
@@ -512,7 +736,9 @@ mod tests {
     fn the_beds_have_the_shapes_of_figure_9() {
         let shape = |name: &str| {
             let bed = Topology::builtin(name).expect(name);
-            let loads: Vec<usize> = (0..bed.switches().len()).map(|switch| bed.hosts_on(switch).count()).collect();
+            let loads: Vec<usize> = (0..bed.switches().len())
+                .map(|switch| bed.hosts_on(switch).count())
+                .collect();
             (loads, bed.cables().to_vec())
         };
         assert_eq!(shape("fig9-1"), (vec![16], vec![]));
@@ -548,11 +774,29 @@ mod tests {
 
     #[test]
     fn a_single_switch_refuses_an_invalid_list_of_hosts() {
-        let refusal = |hosts: &[&str]| Topology::single_switch(names(hosts)).expect_err("refused").to_string();
-        assert_eq!(refusal(&[]), "the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`");
-        assert_eq!(refusal(&["a", "b", "a"]), "host `a` is on switch `s0` already; name every host once");
-        assert_eq!(refusal(&["a b"]), "the name `a b` may not contain ` `; use letters, digits and `-_.:`");
-        assert_eq!(refusal(&[""]), "a name is empty; use letters, digits and `-_.:`");
-        assert!(refusal(&["x".repeat(256).as_str()]).ends_with("is longer than 255 bytes; shorten it"));
+        let refusal = |hosts: &[&str]| {
+            Topology::single_switch(names(hosts))
+                .expect_err("refused")
+                .to_string()
+        };
+        assert_eq!(
+            refusal(&[]),
+            "the topology names no host; give at least one switch a `hosts = \"n[0-7]\"`"
+        );
+        assert_eq!(
+            refusal(&["a", "b", "a"]),
+            "host `a` is on switch `s0` already; name every host once"
+        );
+        assert_eq!(
+            refusal(&["a b"]),
+            "the name `a b` may not contain ` `; use letters, digits and `-_.:`"
+        );
+        assert_eq!(
+            refusal(&[""]),
+            "a name is empty; use letters, digits and `-_.:`"
+        );
+        assert!(
+            refusal(&["x".repeat(256).as_str()]).ends_with("is longer than 255 bytes; shorten it")
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Inference of which hosts share a switch, from measurements whether two simultaneous flows slow each other.
+//! Inference of which hosts share a switch, from measurements whether two simultaneous flows slow
+//! each other.
 //!
 //! Frames from `a` to `c` and from `b` to `d`, four hosts, share a cable if and only if a cable
 //! between switches has `a` and `b` on one side and `c` and `d` on the other: the quartet *ab | cd*
@@ -50,14 +51,21 @@ pub struct Discovery {
 
 impl Discovery {
     pub fn new(hosts: usize) -> Discovery {
-        Discovery { hosts, known: BTreeMap::new(), again: BTreeMap::new() }
+        Discovery {
+            hosts,
+            known: BTreeMap::new(),
+            again: BTreeMap::new(),
+        }
     }
 
     /// Returns the next question; `None` when everything is known.
     pub fn next(&self) -> Option<Question> {
         match self.sketch() {
             Ok(sketch) => {
-                let mut asked = sketch.checks(CHECKS).into_iter().map(|check| check.question);
+                let mut asked = sketch
+                    .checks(CHECKS)
+                    .into_iter()
+                    .map(|check| check.question);
                 asked.find(|question| !self.again.contains_key(question))
             }
             Err(question) => Some(question),
@@ -67,7 +75,11 @@ impl Discovery {
     /// Takes the answer to the question from [`next`](Discovery::next): whether the two flows share
     /// a cable.
     pub fn record(&mut self, question: Question, share: bool) {
-        let answers = if self.sketch().is_ok() { &mut self.again } else { &mut self.known };
+        let answers = if self.sketch().is_ok() {
+            &mut self.again
+        } else {
+            &mut self.known
+        };
         answers.insert(question, share);
     }
 
@@ -80,13 +92,23 @@ impl Discovery {
     /// # Errors
     /// The question that must be answered first.
     pub fn sketch(&self) -> Result<Sketch, Question> {
-        Sketch::of(self.hosts, &mut |question| self.known.get(&question).copied().ok_or(question))
+        Sketch::of(self.hosts, &mut |question| {
+            self.known.get(&question).copied().ok_or(question)
+        })
     }
 
     /// Returns how many repeated answers contradict the sketch, including those about no cable.
     pub fn contradictions(&self, sketch: &Sketch) -> usize {
-        let is_wrong = |check: &Check| self.again.get(&check.question).is_some_and(|said| *said != check.share);
-        sketch.checks(CHECKS).iter().filter(|check| is_wrong(check)).count()
+        let is_wrong = |check: &Check| {
+            self.again
+                .get(&check.question)
+                .is_some_and(|said| *said != check.share)
+        };
+        sketch
+            .checks(CHECKS)
+            .iter()
+            .filter(|check| is_wrong(check))
+            .count()
     }
 
     pub fn support(&self, sketch: &Sketch, cable: (usize, usize)) -> Support {
@@ -141,12 +163,21 @@ impl Sketch {
     /// Those of `ask`.
     fn of<E>(hosts: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<Sketch, E> {
         // Three hosts are on one switch: two flows cannot show more.
-        let mut sketch = Sketch { switches: vec![Switch { hosts: (0..hosts.min(3)).collect(), ..Switch::default() }] };
+        let mut sketch = Sketch {
+            switches: vec![Switch {
+                hosts: (0..hosts.min(3)).collect(),
+                ..Switch::default()
+            }],
+        };
         (3..hosts).try_for_each(|host| sketch.place(host, ask))?;
         Ok(sketch)
     }
 
-    fn place<E>(&mut self, host: usize, ask: &mut impl FnMut(Question) -> Result<bool, E>) -> Result<(), E> {
+    fn place<E>(
+        &mut self,
+        host: usize,
+        ask: &mut impl FnMut(Question) -> Result<bool, E>,
+    ) -> Result<(), E> {
         let (mut at, mut from) = (0, None);
         'switch: loop {
             // Whether the host is before this switch: the previous one is then behind it.
@@ -157,7 +188,11 @@ impl Sketch {
                 self.switches[between].hosts.insert(host);
                 return Ok(());
             }
-            for branch in self.branches(at).into_iter().filter(|branch| from.map(Branch::Switch) != Some(*branch)) {
+            for branch in self
+                .branches(at)
+                .into_iter()
+                .filter(|branch| from.map(Branch::Switch) != Some(*branch))
+            {
                 if !self.leans(host, at, branch, ask)? {
                     continue;
                 }
@@ -188,14 +223,26 @@ impl Sketch {
         ask: &mut impl FnMut(Question) -> Result<bool, E>,
     ) -> Result<bool, E> {
         let one = |branch| self.behind(at, branch)[0];
-        let mut others = self.branches(at).into_iter().filter(|other| *other != branch).map(one);
-        let (Some(c), Some(d)) = (others.next(), others.next()) else { return Ok(false) };
-        ask(Question { from: [host, one(branch)], to: [c, d] })
+        let mut others = self
+            .branches(at)
+            .into_iter()
+            .filter(|other| *other != branch)
+            .map(one);
+        let (Some(c), Some(d)) = (others.next(), others.next()) else {
+            return Ok(false);
+        };
+        ask(Question {
+            from: [host, one(branch)],
+            to: [c, d],
+        })
     }
 
     fn split(&mut self, at: usize, branch: Branch) -> usize {
         let new = self.switches.len();
-        self.switches.push(Switch { links: BTreeSet::from([at]), ..Switch::default() });
+        self.switches.push(Switch {
+            links: BTreeSet::from([at]),
+            ..Switch::default()
+        });
         match branch {
             Branch::Host(host) => {
                 self.switches[at].hosts.remove(&host);
@@ -214,7 +261,11 @@ impl Sketch {
 
     fn branches(&self, at: usize) -> Vec<Branch> {
         let Switch { hosts, links } = &self.switches[at];
-        links.iter().map(|&link| Branch::Switch(link)).chain(hosts.iter().map(|&host| Branch::Host(host))).collect()
+        links
+            .iter()
+            .map(|&link| Branch::Switch(link))
+            .chain(hosts.iter().map(|&host| Branch::Host(host)))
+            .collect()
     }
 
     fn behind(&self, at: usize, branch: Branch) -> Vec<usize> {
@@ -225,13 +276,25 @@ impl Sketch {
         let (mut hosts, mut ways) = (Vec::new(), vec![(at, next)]);
         while let Some((from, to)) = ways.pop() {
             hosts.extend(&self.switches[to].hosts);
-            ways.extend(self.switches[to].links.iter().filter(|&&link| link != from).map(|&link| (to, link)));
+            ways.extend(
+                self.switches[to]
+                    .links
+                    .iter()
+                    .filter(|&&link| link != from)
+                    .map(|&link| (to, link)),
+            );
         }
         hosts
     }
 
     pub fn cables(&self) -> Vec<(usize, usize)> {
-        let of = |(at, switch): (usize, &Switch)| switch.links.range(at..).map(move |&to| (at, to)).collect::<Vec<_>>();
+        let of = |(at, switch): (usize, &Switch)| {
+            switch
+                .links
+                .range(at..)
+                .map(move |&to| (at, to))
+                .collect::<Vec<_>>()
+        };
         self.switches.iter().enumerate().flat_map(of).collect()
     }
 
@@ -264,14 +327,33 @@ impl Sketch {
             let (near, far) = (self.ways(one, Some(other)), self.ways(other, Some(one)));
             let pair = |ways: &[Vec<usize>], turn| [pick(ways, turn, 0), pick(ways, turn, 1)];
             for turn in 0..each {
-                let (from, to) = if turn % 2 == 0 { (&near, &far) } else { (&far, &near) };
-                let question = Question { from: pair(from, turn), to: pair(to, turn) };
-                add(Check { question, share: true, about: (one, other) });
+                let (from, to) = if turn % 2 == 0 {
+                    (&near, &far)
+                } else {
+                    (&far, &near)
+                };
+                let question = Question {
+                    from: pair(from, turn),
+                    to: pair(to, turn),
+                };
+                add(Check {
+                    question,
+                    share: true,
+                    about: (one, other),
+                });
                 // Flows that stay on either side share none; this reveals networks where all flows
                 // slow each other.
-                let [(a, b), (c, d)] = [pair(&near, turn), pair(&far, turn)].map(|[one, other]| (one, other));
-                let question = Question { from: [a, c], to: [b, d] };
-                add(Check { question, share: false, about: (one, other) });
+                let [(a, b), (c, d)] =
+                    [pair(&near, turn), pair(&far, turn)].map(|[one, other]| (one, other));
+                let question = Question {
+                    from: [a, c],
+                    to: [b, d],
+                };
+                add(Check {
+                    question,
+                    share: false,
+                    about: (one, other),
+                });
             }
         }
         for at in 0..self.switches.len() {
@@ -281,14 +363,21 @@ impl Sketch {
                     from: [pick(&ways, turn, 0), pick(&ways, turn, 1)],
                     to: [pick(&ways, turn, 2), pick(&ways, turn, 3)],
                 };
-                add(Check { question, share: false, about: (at, at) });
+                add(Check {
+                    question,
+                    share: false,
+                    about: (at, at),
+                });
             }
         }
         checks
     }
 
     fn ways(&self, at: usize, but: Option<usize>) -> Vec<Vec<usize>> {
-        let ways = self.branches(at).into_iter().filter(|branch| but.map(Branch::Switch) != Some(*branch));
+        let ways = self
+            .branches(at)
+            .into_iter()
+            .filter(|branch| but.map(Branch::Switch) != Some(*branch));
         ways.map(|branch| self.behind(at, branch)).collect()
     }
 
@@ -309,7 +398,10 @@ impl Sketch {
                 text += "links = [\n";
                 for to in links {
                     let said = say((at, to));
-                    text += &format!("  \"s{to}\",{}{said}\n", if said.is_empty() { "" } else { "  # " });
+                    text += &format!(
+                        "  \"s{to}\",{}{said}\n",
+                        if said.is_empty() { "" } else { "  # " }
+                    );
                 }
                 text += "]\n";
             }
@@ -330,8 +422,8 @@ mod tests {
     use crate::topology::{Topology, Walk};
     use proptest::prelude::*;
 
-    /// Returns the hosts on the far side of each cable that two flows can reveal: at least two hosts on
-    /// either side.
+    /// Returns the hosts on the far side of each cable that two flows can reveal: at least two
+    /// hosts on either side.
     fn splits(topology: &Topology) -> BTreeSet<BTreeSet<usize>> {
         let mut splits = BTreeSet::new();
         for &(one, other) in topology.cables() {
@@ -354,14 +446,20 @@ mod tests {
     }
 
     fn side_without_the_first(side: BTreeSet<usize>, hosts: usize) -> BTreeSet<usize> {
-        if side.contains(&0) { (0..hosts).filter(|host| !side.contains(host)).collect() } else { side }
+        if side.contains(&0) {
+            (0..hosts).filter(|host| !side.contains(host)).collect()
+        } else {
+            side
+        }
     }
 
     fn splits_of(sketch: &Sketch, hosts: usize) -> BTreeSet<BTreeSet<usize>> {
         let cables = sketch.cables();
         cables
             .into_iter()
-            .map(|cable| side_without_the_first(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts))
+            .map(|cable| {
+                side_without_the_first(BTreeSet::from_iter(sketch.sides(cable)[0].clone()), hosts)
+            })
             .collect()
     }
 
@@ -377,9 +475,15 @@ mod tests {
         let mut discovery = Discovery::new(hosts);
         while let Some(question) = discovery.next() {
             let four = BTreeSet::from_iter(question.from.into_iter().chain(question.to));
-            assert!(four.len() == 4 && four.iter().all(|&host| host < hosts), "{question:?}");
+            assert!(
+                four.len() == 4 && four.iter().all(|&host| host < hosts),
+                "{question:?}"
+            );
             discovery.record(question, answer(discovery.recorded(), question));
-            assert!(discovery.recorded() <= hosts * hosts * 4, "too many questions for {hosts} hosts");
+            assert!(
+                discovery.recorded() <= hosts * hosts * 4,
+                "too many questions for {hosts} hosts"
+            );
         }
         discovery
     }
@@ -410,8 +514,8 @@ mod tests {
             let sketch = discovery.sketch().expect("all is known");
             let is_right = splits_of(&sketch, hosts) == truth;
             let all_high = sketch.cables().into_iter().all(|cable| discovery.support(&sketch, cable).is_high());
-            // A surplus cable is contradicted when its question is repeated; a missing one may leave no
-            // question.
+            // A surplus cable is contradicted when its question is repeated; a missing one may
+            // leave no question.
             let has_more = splits_of(&sketch, hosts).len() > truth.len();
             prop_assert!(is_right || !all_high || !has_more, "{sketch:?} for {truth:?}");
             prop_assert!(all_high || discovery.contradictions(&sketch) > 0);
@@ -451,6 +555,9 @@ mod tests {
         let sketch = discovery.sketch().expect("all is known");
         let file = sketch.to_toml(topology.hosts(), |_| "sure".to_owned());
         assert!(file.contains("\"s1\",  # sure"), "{file}");
-        assert_eq!(splits(&Topology::parse(&file, "found").expect("a topology")), truth);
+        assert_eq!(
+            splits(&Topology::parse(&file, "found").expect("a topology")),
+            truth
+        );
     }
 }

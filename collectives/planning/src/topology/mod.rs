@@ -36,13 +36,23 @@ pub(crate) mod arbitrary {
     use proptest::prelude::*;
     use proptest::sample::Index;
 
-    pub(crate) fn topology(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = Topology> {
-        topology_text(max_switches, max_hosts)
-            .prop_map(|text| Topology::parse(&text, "random").unwrap_or_else(|error| panic!("{error}\n{text}")))
+    pub(crate) fn topology(
+        max_switches: usize,
+        max_hosts: usize,
+    ) -> impl Strategy<Value = Topology> {
+        topology_text(max_switches, max_hosts).prop_map(|text| {
+            Topology::parse(&text, "random").unwrap_or_else(|error| panic!("{error}\n{text}"))
+        })
     }
 
-    pub(crate) fn topology_text(max_switches: usize, max_hosts: usize) -> impl Strategy<Value = String> {
-        let switches = prop::collection::vec((any::<Index>(), any::<bool>(), any::<bool>()), 1..=max_switches);
+    pub(crate) fn topology_text(
+        max_switches: usize,
+        max_hosts: usize,
+    ) -> impl Strategy<Value = String> {
+        let switches = prop::collection::vec(
+            (any::<Index>(), any::<bool>(), any::<bool>()),
+            1..=max_switches,
+        );
         let shuffled = switches.prop_flat_map(|switches| {
             let order: Vec<usize> = (0..switches.len()).collect();
             (Just(switches), Just(order).prop_shuffle())
@@ -59,7 +69,10 @@ pub(crate) mod arbitrary {
                     links[high].push(low);
                 }
             }
-            let on: Vec<usize> = hosts.iter().map(|host| host.index(switches.len())).collect();
+            let on: Vec<usize> = hosts
+                .iter()
+                .map(|host| host.index(switches.len()))
+                .collect();
             write(&links, &on)
         })
     }
@@ -71,7 +84,8 @@ pub(crate) mod arbitrary {
             let hosts = switch_of.iter().enumerate().filter(|host| *host.1 == id);
             let hosts = quoted(hosts.map(|(host, _)| format!("\"n{host}\"")).collect());
             let links = quoted(links.iter().map(|link| format!("\"s{link}\"")).collect());
-            text += &format!("[[switch]]\nname = \"s{id}\"\nhosts = [{hosts}]\nlinks = [{links}]\n");
+            text +=
+                &format!("[[switch]]\nname = \"s{id}\"\nhosts = [{hosts}]\nlinks = [{links}]\n");
         }
         text
     }
@@ -106,7 +120,11 @@ pub enum TopologyProblem {
     #[error("host `{host}` is on switch `{switch}` already; name every host once")]
     HostTwice { host: String, switch: String },
     #[error("switch `{switch}` links to `{link}`, which is not a switch; expected one of {}", list(.known))]
-    UnknownLink { switch: String, link: String, known: Vec<String> },
+    UnknownLink {
+        switch: String,
+        link: String,
+        known: Vec<String>,
+    },
     #[error("switch `{0}` links to itself; name the switch at the other end of the cable")]
     LinkToItself(String),
     #[error(
@@ -127,11 +145,18 @@ pub enum TopologyProblem {
         "the cable from switch `{switch}` to `{link}` is described twice, with {before} and with {rate}; give it one \
          rate"
     )]
-    RateTwice { switch: String, link: String, before: String, rate: String },
+    RateTwice {
+        switch: String,
+        link: String,
+        before: String,
+        rate: String,
+    },
     /// An invalid rate; the sentence says how rates are written.
     #[error("rate: {0}")]
     Rate(String),
-    #[error("expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2 }}: {0}")]
+    #[error(
+        "expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2 }}: {0}"
+    )]
     LinkForm(String),
     #[error("no switch has a host `{0}`; add it to the hosts of one, or correct the name")]
     NotOnSwitch(String),
@@ -181,18 +206,30 @@ pub enum LldpProblem {
         "`{near}` reports that the cable to `{far}` carries {rate}, and `{far}` that it carries {before}; one output \
          is out of date: collect both again"
     )]
-    RateTwice { near: String, far: String, before: String, rate: String },
+    RateTwice {
+        near: String,
+        far: String,
+        before: String,
+        rate: String,
+    },
     #[error("no cable is known that joins {} to the switch `{first}`; add the outputs of these switches, or leave out \
              those of all", list(.islands))]
     Islands { first: String, islands: Vec<String> },
 }
 
 fn hosts_that_hear(hosts: &[String]) -> String {
-    format!("{} {}", nodeset::fold(hosts), if hosts.len() == 1 { "hears" } else { "hear" })
+    format!(
+        "{} {}",
+        nodeset::fold(hosts),
+        if hosts.len() == 1 { "hears" } else { "hear" }
+    )
 }
 
 fn on(interface: &Option<String>) -> String {
-    interface.as_ref().map(|interface| format!(" on {interface}")).unwrap_or_default()
+    interface
+        .as_ref()
+        .map(|interface| format!(" on {interface}"))
+        .unwrap_or_default()
 }
 
 /// Problem of Slurm's topology data.
@@ -204,7 +241,9 @@ pub enum SlurmProblem {
     NoKey(String),
     #[error("`{0}=` has no value; give one, such as `{0}=n[0-7]`")]
     NoValue(String),
-    #[error("the value of `{0}=` opens a quotation mark and does not close it; close it on the same line")]
+    #[error(
+        "the value of `{0}=` opens a quotation mark and does not close it; close it on the same line"
+    )]
     OpenQuote(String),
     #[error("unknown key `{0}`, expected one of `SwitchName`, `Switches`, `Nodes`, `LinkSpeed`")]
     UnknownKey(String),
@@ -217,7 +256,9 @@ pub enum SlurmProblem {
     /// The text is no `topology.yaml`, or none about switches; the message says what was expected.
     #[error("{0}")]
     Yaml(String),
-    #[error("`LinkSpeed={0}` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate such as 10gbit")]
+    #[error(
+        "`LinkSpeed={0}` is no rate; write a number of Mbit/s, such as LinkSpeed=10000, or a rate such as 10gbit"
+    )]
     LinkSpeed(String),
     #[error("`Include` is not followed; put the `SwitchName=` lines of all files into one")]
     Include,
@@ -231,14 +272,22 @@ pub enum SlurmProblem {
     NoAddress,
     #[error("expected an address and at most a pattern, found a third word `{0}`")]
     ThirdWord(String),
-    #[error("expected a pattern of `switch` and a last `node`, such as switch.switch.node, found `{0}`")]
+    #[error(
+        "expected a pattern of `switch` and a last `node`, such as switch.switch.node, found `{0}`"
+    )]
     Pattern(String),
-    #[error("the address `{address}` has fewer parts than its pattern `{pattern}`; copy both from one host")]
+    #[error(
+        "the address `{address}` has fewer parts than its pattern `{pattern}`; copy both from one host"
+    )]
     ShortAddress { address: String, pattern: String },
     #[error("the address `{0}` names no host; expected one such as s0.s4.n3")]
     NoHost(String),
-    #[error("the address goes through several switches at once, `{0}`; only a tree of switches can be read")]
+    #[error(
+        "the address goes through several switches at once, `{0}`; only a tree of switches can be read"
+    )]
     SeveralSwitches(String),
-    #[error("the address `{0}` names no switch, though others do; collect the addresses from one job")]
+    #[error(
+        "the address `{0}` names no switch, though others do; collect the addresses from one job"
+    )]
     NoSwitches(String),
 }

@@ -1,5 +1,5 @@
-//! Data structure of a network topology: hosts, switches and cables, with derived tables. A form with ranks instead of
-//! names is enough for all ranks of a group to compute the same plan.
+//! Data structure of a network topology: hosts, switches and cables, with derived tables. A form
+//! with ranks instead of names is enough for all ranks of a group to compute the same plan.
 
 use crate::names::HostNames;
 use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
@@ -55,9 +55,15 @@ impl Topology {
         cables.sort_unstable_by_key(|cable| cable.ends);
         blocked.sort_unstable();
         let mut hosts_on = vec![Vec::new(); switches.len()];
-        hosts.iter().enumerate().for_each(|(id, host)| hosts_on[host.switch].push(id));
+        hosts
+            .iter()
+            .enumerate()
+            .for_each(|(id, host)| hosts_on[host.switch].push(id));
         let mut neighbours = vec![Vec::new(); switches.len()];
-        for CablePart { ends: (low, high), .. } in &cables {
+        for CablePart {
+            ends: (low, high), ..
+        } in &cables
+        {
             neighbours[*low].push(*high);
             neighbours[*high].push(*low);
         }
@@ -106,7 +112,10 @@ impl Topology {
     /// Returns the rate of the cable between two switches, in bits per second, if it exists and its
     /// rate is known.
     pub fn cable_rate(&self, one: usize, other: usize) -> Option<u64> {
-        let cable = self.cables.binary_search(&(one.min(other), one.max(other))).ok()?;
+        let cable = self
+            .cables
+            .binary_search(&(one.min(other), one.max(other)))
+            .ok()?;
         self.cable_rates[cable]
     }
 
@@ -176,11 +185,19 @@ impl Walk {
     /// Walks breadth-first, level by level.
     pub fn from(topology: &Topology, start: usize) -> Self {
         let switches = topology.switches().len();
-        let mut walk = Self { above: vec![None; switches], depth: vec![0; switches], order: vec![start] };
+        let mut walk = Self {
+            above: vec![None; switches],
+            depth: vec![0; switches],
+            order: vec![start],
+        };
         let mut seen = 0;
         while let Some(&switch) = walk.order.get(seen) {
             let above = walk.above[switch];
-            for &next in topology.neighbours(switch).iter().filter(|&&next| above != Some(next)) {
+            for &next in topology
+                .neighbours(switch)
+                .iter()
+                .filter(|&&next| above != Some(next))
+            {
                 walk.above[next] = Some(switch);
                 walk.depth[next] = walk.depth[switch] + 1;
                 walk.order.push(next);
@@ -214,7 +231,14 @@ impl Walk {
     /// Returns the switch farthest from the start; of several, the first.
     pub fn farthest(&self) -> usize {
         let ids = 0..self.depth.len();
-        ids.reduce(|best, next| if self.depth[next] > self.depth[best] { next } else { best }).unwrap_or(0)
+        ids.reduce(|best, next| {
+            if self.depth[next] > self.depth[best] {
+                next
+            } else {
+                best
+            }
+        })
+        .unwrap_or(0)
     }
 }
 
@@ -226,8 +250,8 @@ pub struct Uplink {
     pub rate: Option<u64>,
 }
 
-/// Switch of a host, with the rate of its cable in bits per second, if known, and the time to send a frame, if
-/// measured.
+/// Switch of a host, with the rate of its cable in bits per second, if known, and the time to send
+/// a frame, if measured.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
@@ -242,25 +266,49 @@ impl Topology {
     /// one, there is no rank, or a rate or time is out of range.
     pub fn of_places(uplinks: &[Uplink], places: &[Place]) -> Option<Self> {
         let is_rate = |rate: Option<u64>| {
-            rate.is_none_or(|rate| (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate))
+            rate.is_none_or(|rate| {
+                (LOWEST_RATE_BITS_PER_SECOND..=HIGHEST_RATE_BITS_PER_SECOND).contains(&rate)
+            })
         };
-        let climbs = uplinks.iter().enumerate().all(|(below, uplink)| uplink.to <= below && is_rate(uplink.rate));
+        let climbs = uplinks
+            .iter()
+            .enumerate()
+            .all(|(below, uplink)| uplink.to <= below && is_rate(uplink.rate));
         let hangs = |place: &Place| {
-            place.switch <= uplinks.len() && is_rate(place.rate) && place.injection_ns.is_none_or(|time| time > 0)
+            place.switch <= uplinks.len()
+                && is_rate(place.rate)
+                && place.injection_ns.is_none_or(|time| time > 0)
         };
         if places.is_empty() || !climbs || !places.iter().all(hangs) {
             return None;
         }
-        let host = |(rank, &Place { switch, rate, injection_ns }): (usize, &Place)| HostPart {
+        let host = |(
+            rank,
+            &Place {
+                switch,
+                rate,
+                injection_ns,
+            },
+        ): (usize, &Place)| HostPart {
             name: format!("rank{rank}"),
             switch,
             rate,
             injection_ns,
         };
-        let cable = |(below, uplink): (usize, &Uplink)| CablePart { ends: (uplink.to, below + 1), rate: uplink.rate };
-        let switches = (0..=uplinks.len()).map(|switch| format!("s{switch}")).collect();
+        let cable = |(below, uplink): (usize, &Uplink)| CablePart {
+            ends: (uplink.to, below + 1),
+            rate: uplink.rate,
+        };
+        let switches = (0..=uplinks.len())
+            .map(|switch| format!("s{switch}"))
+            .collect();
         let hosts = places.iter().enumerate().map(host).collect();
-        Some(Self::new(switches, hosts, uplinks.iter().enumerate().map(cable).collect(), Vec::new()))
+        Some(Self::new(
+            switches,
+            hosts,
+            uplinks.iter().enumerate().map(cable).collect(),
+            Vec::new(),
+        ))
     }
 
     /// Returns the number of cables between a switch and each other one.
@@ -287,10 +335,19 @@ impl Topology {
             let number = usize::from(above.is_some()) + uplinks.len();
             numbers[switch] = Some(number);
             if let Some((above, to)) = above {
-                uplinks.push(Uplink { to, rate: self.cable_rate(above, switch) });
+                uplinks.push(Uplink {
+                    to,
+                    rate: self.cable_rate(above, switch),
+                });
             }
-            let below = self.neighbours(switch).iter().filter(|&&next| walk.above()[next] == Some(switch));
-            let mut below: Vec<usize> = below.copied().filter(|&next| lowest[next].is_some()).collect();
+            let below = self
+                .neighbours(switch)
+                .iter()
+                .filter(|&&next| walk.above()[next] == Some(switch));
+            let mut below: Vec<usize> = below
+                .copied()
+                .filter(|&next| lowest[next].is_some())
+                .collect();
             below.sort_by_key(|&next| std::cmp::Reverse(lowest[next]));
             open.extend(below.into_iter().map(|next| (next, Some((switch, number)))));
         }
@@ -332,26 +389,63 @@ mod tests {
             "{name='a', hosts='n[0,2]', links=['b', 'd']}, {name='b', links=['c']}, {name='c', hosts='n1'}, \
              {name='d', hosts='m0'}",
         );
-        let other = parse("{name='z', hosts='n1', links=['y']}, {name='y', links=['x']}, {name='x', hosts='n[0,2,5]'}");
-        let members = |topology: &Topology| ["n0", "n1", "n2"].map(|name| topology.host_named(name).expect(name));
+        let other = parse(
+            "{name='z', hosts='n1', links=['y']}, {name='y', links=['x']}, {name='x', hosts='n[0,2,5]'}",
+        );
+        let members = |topology: &Topology| {
+            ["n0", "n1", "n2"].map(|name| topology.host_named(name).expect(name))
+        };
         let (uplinks, places) = one.places_of(&members(&one));
-        assert_eq!((uplinks.clone(), places.clone()), other.places_of(&members(&other)));
-        assert_eq!(uplinks.iter().map(|uplink| uplink.to).collect::<Vec<_>>(), [0, 1]);
-        assert_eq!(places.iter().map(|place| place.switch).collect::<Vec<_>>(), [0, 2, 0]);
+        assert_eq!(
+            (uplinks.clone(), places.clone()),
+            other.places_of(&members(&other))
+        );
+        assert_eq!(
+            uplinks.iter().map(|uplink| uplink.to).collect::<Vec<_>>(),
+            [0, 1]
+        );
+        assert_eq!(
+            places.iter().map(|place| place.switch).collect::<Vec<_>>(),
+            [0, 2, 0]
+        );
     }
 
     #[test]
     fn received_ranks_that_are_no_tree_or_out_of_range_are_refused() {
-        let place = Place { switch: 1, rate: None, injection_ns: None };
+        let place = Place {
+            switch: 1,
+            rate: None,
+            injection_ns: None,
+        };
         let link = Uplink { to: 0, rate: None };
         assert!(Topology::of_places(&[link], &[place]).is_some());
-        let refused = |uplinks: &[Uplink], places: &[Place]| assert_eq!(Topology::of_places(uplinks, places), None);
+        let refused = |uplinks: &[Uplink], places: &[Place]| {
+            assert_eq!(Topology::of_places(uplinks, places), None)
+        };
         refused(&[], &[place]);
         refused(&[link], &[]);
         refused(&[Uplink { to: 1, ..link }], &[place]);
-        refused(&[Uplink { rate: Some(1), ..link }], &[place]);
-        refused(&[link], &[Place { rate: Some(0), ..place }]);
-        refused(&[link], &[Place { injection_ns: Some(0), ..place }]);
+        refused(
+            &[Uplink {
+                rate: Some(1),
+                ..link
+            }],
+            &[place],
+        );
+        refused(
+            &[link],
+            &[Place {
+                rate: Some(0),
+                ..place
+            }],
+        );
+        refused(
+            &[link],
+            &[Place {
+                injection_ns: Some(0),
+                ..place
+            }],
+        );
     }
 
     proptest! {

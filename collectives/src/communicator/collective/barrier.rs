@@ -41,20 +41,36 @@ impl Barrier {
         let rank = group.rank();
         let mut arrivals = AwaitedBlocks::default();
         let (parent, children) = (parent(group.nodes(), rank), children(group.nodes(), rank));
-        children.into_iter().for_each(|child| arrivals.add(group, child, 0));
+        children
+            .into_iter()
+            .for_each(|child| arrivals.add(group, child, 0));
         let release = StreamName::new(Rank(0), group.streams().plans().release());
         let (own, release) = match parent {
             None => (None, Release::Given(Writing::on(release))),
-            Some(parent) => (Some(BlockToSend::new(parent)), Release::Awaited(Reading::on(release))),
+            Some(parent) => (
+                Some(BlockToSend::new(parent)),
+                Release::Awaited(Reading::on(release)),
+            ),
         };
-        Ok(Call::new(signature, Meeting { arrivals, own, release }))
+        Ok(Call::new(
+            signature,
+            Meeting {
+                arrivals,
+                own,
+                release,
+            },
+        ))
     }
 
     /// Advances the call.
     ///
     /// # Errors
     /// If the group has failed.
-    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
+    pub fn advance(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+    ) -> Result<CallProgress, CommunicatorError> {
         self.step(member, now, ())
     }
 }
@@ -62,7 +78,13 @@ impl Barrier {
 impl CallWork for Meeting {
     type Slices<'a> = ();
 
-    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, (): ()) -> Result<bool, Failure> {
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        (): (),
+    ) -> Result<bool, Failure> {
         if !self.arrivals.have_come(group, call)? {
             return Ok(false);
         }
@@ -84,17 +106,24 @@ impl CallWork for Meeting {
 
     fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let told = || self.own.as_ref().and_then(BlockToSend::waits_for);
-        self.arrivals.waits_for().or_else(told).or_else(|| match &self.release {
-            Release::Given(writing) => writing.waits_for(group),
-            Release::Awaited(reading) => reading.waits_for(group),
-        })
+        self.arrivals
+            .waits_for()
+            .or_else(told)
+            .or_else(|| match &self.release {
+                Release::Given(writing) => writing.waits_for(group),
+                Release::Awaited(reading) => reading.waits_for(group),
+            })
     }
 }
 
-/// Returns the ranks whose arrivals `rank` collects: the others of its host, and the first ranks of child hosts.
+/// Returns the ranks whose arrivals `rank` collects: the others of its host, and the first ranks of
+/// child hosts.
 fn children(nodes: &Nodes, rank: Rank) -> Vec<Rank> {
     nodes.below(rank, |node| {
-        let first = node.saturating_mul(FAN_OUT).saturating_add(1).min(nodes.count());
+        let first = node
+            .saturating_mul(FAN_OUT)
+            .saturating_add(1)
+            .min(nodes.count());
         first..first.saturating_add(FAN_OUT).min(nodes.count())
     })
 }
@@ -118,8 +147,15 @@ mod tests {
                     waited_for[child.index()] += 1;
                 }
             }
-            assert!(waited_for[1..].iter().all(|&count| count == 1) && waited_for[0] == 0, "{size} ranks");
+            assert!(
+                waited_for[1..].iter().all(|&count| count == 1) && waited_for[0] == 0,
+                "{size} ranks"
+            );
         }
-        assert_eq!(children(&Nodes::apart(17), Rank(0)).len(), 16, "up to 17 hosts all tell rank 0");
+        assert_eq!(
+            children(&Nodes::apart(17), Rank(0)).len(),
+            16,
+            "up to 17 hosts all tell rank 0"
+        );
     }
 }

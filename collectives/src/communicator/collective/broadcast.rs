@@ -24,8 +24,16 @@ impl Broadcast {
     /// # Errors
     /// If `root` is no rank, another collective is in progress on this rank, or the group has
     /// failed.
-    pub fn begin(member: &mut Member, now: Instant, root: Rank, bytes: usize) -> Result<Broadcast, CommunicatorError> {
-        let signature = member.group()?.calls().begin(now, Operation::Broadcast, root, bytes)?;
+    pub fn begin(
+        member: &mut Member,
+        now: Instant,
+        root: Rank,
+        bytes: usize,
+    ) -> Result<Broadcast, CommunicatorError> {
+        let signature = member
+            .group()?
+            .calls()
+            .begin(now, Operation::Broadcast, root, bytes)?;
         let group = member.group()?;
         let (decision, size) = (group.streams().plans().decide(root, bytes), group.size());
         let name = StreamName::new(root, decision.way);
@@ -59,7 +67,13 @@ impl Broadcast {
 impl CallWork for BroadcastRole {
     type Slices<'a> = &'a mut [u8];
 
-    fn step(&mut self, group: &mut Group, now: Instant, call: Signature, buffer: &mut [u8]) -> Result<bool, Failure> {
+    fn step(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        call: Signature,
+        buffer: &mut [u8],
+    ) -> Result<bool, Failure> {
         match self {
             // A group of one has no receivers.
             BroadcastRole::Root(_) if group.size() == 1 => Ok(true),
@@ -84,16 +98,30 @@ pub struct Outgoing {
 impl Outgoing {
     pub(super) fn new(name: StreamName, bytes: usize, size: u16, frame_bytes: usize) -> Outgoing {
         let shares = shares(name, bytes, size);
-        Outgoing { shares: shares.map(|(range, name)| (range, Writing::new(name, frame_bytes))).collect() }
+        Outgoing {
+            shares: shares
+                .map(|(range, name)| (range, Writing::new(name, frame_bytes)))
+                .collect(),
+        }
     }
 
-    pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
-        self.shares.retain_mut(|(range, writing)| !writing.advance(group, now, signature, &data[range.clone()]));
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &[u8],
+    ) -> bool {
+        self.shares.retain_mut(|(range, writing)| {
+            !writing.advance(group, now, signature, &data[range.clone()])
+        });
         self.shares.is_empty()
     }
 
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
-        self.shares.iter().find_map(|(_, writing)| writing.waits_for(group))
+        self.shares
+            .iter()
+            .find_map(|(_, writing)| writing.waits_for(group))
     }
 }
 
@@ -106,7 +134,11 @@ pub struct Incoming {
 
 impl Incoming {
     pub(super) fn new(name: StreamName, size: u16) -> Incoming {
-        Incoming { whole: Reading::new(name), size, shares: None }
+        Incoming {
+            whole: Reading::new(name),
+            size,
+            shares: None,
+        }
     }
 
     pub(super) fn advance(
@@ -120,10 +152,13 @@ impl Incoming {
             && let Some(name) = self.whole.find(group, signature)?
             && let MessagePath::Blocks(_) = name.way
         {
-            let shares = shares(name, data.len(), self.size).map(|(range, name)| (range, Reading::on(name)));
+            let shares =
+                shares(name, data.len(), self.size).map(|(range, name)| (range, Reading::on(name)));
             self.shares = Some(shares.collect());
         }
-        let Some(shares) = &mut self.shares else { return self.whole.advance(group, now, signature, data) };
+        let Some(shares) = &mut self.shares else {
+            return self.whole.advance(group, now, signature, data);
+        };
         let mut at = 0;
         while let Some((range, reading)) = shares.get_mut(at) {
             if reading.advance(group, now, signature, &mut data[range.clone()])? {
@@ -137,13 +172,19 @@ impl Incoming {
 
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let share = self.shares.as_ref().and_then(|shares| shares.first());
-        share.map_or(&self.whole, |(_, reading)| reading).waits_for(group)
+        share
+            .map_or(&self.whole, |(_, reading)| reading)
+            .waits_for(group)
     }
 }
 
 /// Returns the streams of a message of `bytes` bytes with their ranges. The first stream always
 /// carries something, at least the signature.
-fn shares(name: StreamName, bytes: usize, size: u16) -> impl Iterator<Item = (Range<usize>, StreamName)> {
+fn shares(
+    name: StreamName,
+    bytes: usize,
+    size: u16,
+) -> impl Iterator<Item = (Range<usize>, StreamName)> {
     let count = match name.way {
         MessagePath::Blocks(via) => via.trees(size.into()) as u16,
         _ => 1,
@@ -166,12 +207,23 @@ mod tests {
     fn shares_are_the_whole_message_and_none_is_empty_but_the_first() {
         let ranges = |way, bytes| {
             let name = StreamName::new(Rank(2), way);
-            shares(name, bytes, 4).map(|(range, name)| (name.share, range)).collect::<Vec<_>>()
+            shares(name, bytes, 4)
+                .map(|(range, name)| (name.share, range))
+                .collect::<Vec<_>>()
         };
         assert_eq!(ranges(MessagePath::Tree(Via::Binary), 10), [(0, 0..10)]);
-        assert_eq!(ranges(MessagePath::Blocks(Via::TwoTree), 9), [(0, 0..5), (1, 5..9)]);
+        assert_eq!(
+            ranges(MessagePath::Blocks(Via::TwoTree), 9),
+            [(0, 0..5), (1, 5..9)]
+        );
         let blocks = MessagePath::Blocks(Via::ScatterAllgather);
-        assert_eq!(ranges(blocks, 10), [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]);
-        assert_eq!((ranges(blocks, 2), ranges(blocks, 0)), (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)]));
+        assert_eq!(
+            ranges(blocks, 10),
+            [(0, 0..3), (1, 3..6), (2, 6..9), (3, 9..10)]
+        );
+        assert_eq!(
+            (ranges(blocks, 2), ranges(blocks, 0)),
+            (vec![(0, 0..1), (1, 1..2)], vec![(0, 0..0)])
+        );
     }
 }

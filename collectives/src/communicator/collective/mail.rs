@@ -21,15 +21,28 @@ pub(super) struct BlockToSend {
 
 impl BlockToSend {
     pub(super) fn new(to: Rank) -> BlockToSend {
-        BlockToSend { to, message: None, handed: None }
+        BlockToSend {
+            to,
+            message: None,
+            handed: None,
+        }
     }
 
-    /// Hands over `blocks` as one message; returns false while the send queue is full. A missing peer is detected
-    /// elsewhere.
-    pub(super) fn advance(&mut self, group: &mut Group, signature: Signature, blocks: &[&[u8]]) -> bool {
+    /// Hands over `blocks` as one message; returns false while the send queue is full. A missing
+    /// peer is detected elsewhere.
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        signature: Signature,
+        blocks: &[&[u8]],
+    ) -> bool {
         if self.handed.is_none() {
-            let message = self.message.get_or_insert_with(|| message(signature, blocks));
-            let handed = group.messages().send_internal(self.to, TAG, message.clone());
+            let message = self
+                .message
+                .get_or_insert_with(|| message(signature, blocks));
+            let handed = group
+                .messages()
+                .send_internal(self.to, TAG, message.clone());
             self.handed = Some(handed).filter(|&handed| handed != Handover::Full);
         }
         if self.handed.is_some() {
@@ -53,7 +66,9 @@ impl BlockToSend {
 fn message(signature: Signature, blocks: &[&[u8]]) -> Arc<[u8]> {
     let block_bytes: usize = blocks.iter().map(|block| block.len()).sum();
     let mut message: Arc<[u8]> = std::iter::repeat_n(0, Signature::BYTES + block_bytes).collect();
-    let (head, mut rest) = Arc::get_mut(&mut message).expect("it has just been made").split_at_mut(Signature::BYTES);
+    let (head, mut rest) = Arc::get_mut(&mut message)
+        .expect("it has just been made")
+        .split_at_mut(Signature::BYTES);
     head.copy_from_slice(&signature.head(&[]));
     for block in blocks {
         let place;
@@ -81,15 +96,21 @@ struct AwaitedBlock {
 }
 
 impl AwaitedBlocks {
-    /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait for a grant.
+    /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait
+    /// for a grant.
     pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
-        let mut inbound = AwaitedBlock { from, bytes, id: None, misfit: false };
+        let mut inbound = AwaitedBlock {
+            from,
+            bytes,
+            id: None,
+            misfit: false,
+        };
         inbound.request(group);
         self.awaited.push(inbound);
     }
 
-    /// Takes a block that has arrived, with its signature, and its index among those awaited. Of several from one rank
-    /// it takes the one awaited longest.
+    /// Takes a block that has arrived, with its signature, and its index among those awaited. Of
+    /// several from one rank it takes the one awaited longest.
     pub(super) fn take_any(
         &mut self,
         group: &mut Group,
@@ -108,13 +129,23 @@ impl AwaitedBlocks {
         Ok(None)
     }
 
-    pub(super) fn have_come(&mut self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
+    pub(super) fn have_come(
+        &mut self,
+        group: &mut Group,
+        signature: Signature,
+    ) -> Result<bool, Failure> {
         while self.take_any(group, signature)?.is_some() {}
         Ok(self.awaited.is_empty())
     }
 
-    pub(super) fn take_first(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
-        let Some(inbound) = self.awaited.first_mut() else { return Ok(None) };
+    pub(super) fn take_first(
+        &mut self,
+        group: &mut Group,
+        signature: Signature,
+    ) -> Result<Option<Vec<u8>>, Failure> {
+        let Some(inbound) = self.awaited.first_mut() else {
+            return Ok(None);
+        };
         let message = inbound.poll(group, signature)?;
         if message.is_some() {
             self.awaited.remove(0);
@@ -131,30 +162,54 @@ impl AwaitedBlocks {
     }
 
     pub(super) fn clear(&mut self, group: &mut Group) {
-        self.awaited.drain(..).filter_map(|inbound| inbound.id).for_each(|id| group.messages().drop_receive(id));
+        self.awaited
+            .drain(..)
+            .filter_map(|inbound| inbound.id)
+            .for_each(|id| group.messages().drop_receive(id));
     }
 }
 
 impl AwaitedBlock {
     fn request(&mut self, group: &mut Group) {
         if self.id.is_none() {
-            self.id = group.messages().receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
+            self.id =
+                group
+                    .messages()
+                    .receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
         }
     }
 
-    fn poll(&mut self, group: &mut Group, signature: Signature) -> Result<Option<Vec<u8>>, Failure> {
+    fn poll(
+        &mut self,
+        group: &mut Group,
+        signature: Signature,
+    ) -> Result<Option<Vec<u8>>, Failure> {
         self.request(group);
         match self.id.and_then(|id| group.messages().take_received(id)) {
             Some(RecvOutcome::Received { bytes }) => match Signature::split(&bytes) {
-                Some((found, block)) if found == signature && block.len() == self.bytes => return Ok(Some(bytes)),
+                Some((found, block)) if found == signature && block.len() == self.bytes => {
+                    return Ok(Some(bytes));
+                }
                 Some((found, _)) if found.number > signature.number => self.misfit = true,
-                found => return Err(group.calls().odd(self.from, found.map(|(found, _)| found), signature)),
+                found => {
+                    return Err(group.calls().odd(
+                        self.from,
+                        found.map(|(found, _)| found),
+                        signature,
+                    ));
+                }
             },
             Some(RecvOutcome::TooShort { .. }) => self.misfit = true,
             // The block was lost with its sender, or the sender is alive but has not replied for
             // long.
             Some(RecvOutcome::PeerGone) => {
-                let (from, cause) = (signature.number, Cause::Cut { one: self.from, other: group.rank() });
+                let (from, cause) = (
+                    signature.number,
+                    Cause::Cut {
+                        one: self.from,
+                        other: group.rank(),
+                    },
+                );
                 let absence = group.calls().absence(self.from, signature.number);
                 return Err(absence.unwrap_or(Failure { from, cause }));
             }
@@ -166,7 +221,11 @@ impl AwaitedBlock {
         {
             return Err(failure);
         }
-        match group.calls().misfit(self.from, signature).filter(|_| self.misfit) {
+        match group
+            .calls()
+            .misfit(self.from, signature)
+            .filter(|_| self.misfit)
+        {
             Some(failure) => Err(failure),
             None => Ok(None),
         }
@@ -202,7 +261,9 @@ impl Own<'_> {
     }
 
     fn keep(&mut self, rank: Rank, block: &[u8]) -> bool {
-        let (Some(place), Some(kept)) = (self.place(rank), self.kept.as_deref_mut()) else { return false };
+        let (Some(place), Some(kept)) = (self.place(rank), self.kept.as_deref_mut()) else {
+            return false;
+        };
         kept[place].copy_from_slice(block);
         true
     }
@@ -223,8 +284,16 @@ pub struct Relay {
 impl Relay {
     pub(super) fn of(group: &mut Group, call: Signature) -> Relay {
         let (rank, block_bytes) = (group.rank(), call.bytes as usize);
-        let passage = group.streams().plans().passage(rank, (call.operation, call.root), block_bytes);
-        let Passage { arrivals, departures, is_long } = passage;
+        let passage =
+            group
+                .streams()
+                .plans()
+                .passage(rank, (call.operation, call.root), block_bytes);
+        let Passage {
+            arrivals,
+            departures,
+            is_long,
+        } = passage;
         let mut relay = Relay {
             arrivals: arrivals.into(),
             awaited: AwaitedBlocks::default(),
@@ -239,36 +308,51 @@ impl Relay {
         relay
     }
 
-    pub(super) fn advance(&mut self, group: &mut Group, call: Signature, own: &mut Own) -> Result<bool, Failure> {
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        call: Signature,
+        own: &mut Own,
+    ) -> Result<bool, Failure> {
         let block_bytes = call.bytes as usize;
         loop {
             self.await_more(group, block_bytes);
             let come = self.take(group, call, own)?;
             let gone = self.send(group, call, own);
             if !come && !gone {
-                return Ok(self.arrivals.is_empty() && self.expected.is_empty() && self.departures.is_empty());
+                return Ok(self.arrivals.is_empty()
+                    && self.expected.is_empty()
+                    && self.departures.is_empty());
             }
         }
     }
 
-    /// Posts receives: all at once for short messages, a few for long ones. A rank that sends nothing takes long
-    /// messages in the order in which they begin to arrive.
+    /// Posts receives: all at once for short messages, a few for long ones. A rank that sends
+    /// nothing takes long messages in the order in which they begin to arrive.
     fn await_more(&mut self, group: &mut Group, block_bytes: usize) {
         // While departures are blocked, no more is requested.
         while !(self.is_long && (self.awaited.count() >= AWAITED_AT_ONCE || self.is_blocked())) {
             let in_order = !self.is_long || !self.departures.is_empty() || self.comes_from_one();
             let next = match in_order {
                 true => (!self.arrivals.is_empty()).then_some(0),
-                false => self.arrivals.iter().position(|bundle| has_begun(group, bundle.peer)),
+                false => self
+                    .arrivals
+                    .iter()
+                    .position(|bundle| has_begun(group, bundle.peer)),
             };
-            let Some(bundle) = next.and_then(|at| self.arrivals.remove(at)) else { return };
-            self.awaited.add(group, bundle.peer, bundle.blocks.len() * block_bytes);
+            let Some(bundle) = next.and_then(|at| self.arrivals.remove(at)) else {
+                return;
+            };
+            self.awaited
+                .add(group, bundle.peer, bundle.blocks.len() * block_bytes);
             self.expected.push_back(bundle);
         }
     }
 
     fn comes_from_one(&self) -> bool {
-        self.arrivals.iter().all(|bundle| bundle.peer == self.arrivals[0].peer)
+        self.arrivals
+            .iter()
+            .all(|bundle| bundle.peer == self.arrivals[0].peer)
     }
 
     fn is_blocked(&self) -> bool {
@@ -278,7 +362,9 @@ impl Relay {
     fn take(&mut self, group: &mut Group, call: Signature, own: &mut Own) -> Result<bool, Failure> {
         let before = self.expected.len();
         while let Some((at, message)) = self.awaited.take_any(group, call)? {
-            let Some(Bundle { blocks, .. }) = self.expected.remove(at) else { break };
+            let Some(Bundle { blocks, .. }) = self.expected.remove(at) else {
+                break;
+            };
             let mut bytes = &message[Signature::BYTES..];
             for rank in blocks {
                 let block;
@@ -295,22 +381,33 @@ impl Relay {
         let before = self.departures.len();
         while let Some(bundle) = self.departures.front() {
             if self.is_long {
-                while self.leaving.front().is_some_and(|&id| group.messages().has_gone(id)) {
+                while self
+                    .leaving
+                    .front()
+                    .is_some_and(|&id| group.messages().has_gone(id))
+                {
                     self.leaving.pop_front();
                 }
                 if self.leaving.len() >= LEAVING_AT_ONCE {
                     break;
                 }
             }
-            let Some(blocks) = blocks_of(bundle, &self.held, own) else { break };
-            let outbound = self.outbound.get_or_insert_with(|| BlockToSend::new(bundle.peer));
+            let Some(blocks) = blocks_of(bundle, &self.held, own) else {
+                break;
+            };
+            let outbound = self
+                .outbound
+                .get_or_insert_with(|| BlockToSend::new(bundle.peer));
             if !outbound.advance(group, call, &blocks) {
                 break;
             }
             self.leaving.extend(outbound.id().filter(|_| self.is_long));
             self.outbound = None;
             if let Some(bundle) = self.departures.pop_front() {
-                bundle.blocks.iter().for_each(|rank| _ = self.held.remove(rank));
+                bundle
+                    .blocks
+                    .iter()
+                    .for_each(|rank| _ = self.held.remove(rank));
             }
         }
         self.departures.len() < before
@@ -319,8 +416,12 @@ impl Relay {
     pub(super) fn waits_for(&self) -> Option<Rank> {
         let blocked = || self.departures.front().filter(|_| !self.leaving.is_empty());
         let to = self.outbound.as_ref().and_then(BlockToSend::waits_for);
-        to.or_else(|| self.awaited.waits_for())
-            .or_else(|| self.arrivals.front().or_else(blocked).map(|bundle| bundle.peer))
+        to.or_else(|| self.awaited.waits_for()).or_else(|| {
+            self.arrivals
+                .front()
+                .or_else(blocked)
+                .map(|bundle| bundle.peer)
+        })
     }
 
     pub(super) fn give_up(&mut self, group: &mut Group) {
@@ -328,8 +429,19 @@ impl Relay {
     }
 }
 
-fn blocks_of<'a>(bundle: &Bundle, held: &'a BTreeMap<Rank, Vec<u8>>, own: &'a Own) -> Option<Vec<&'a [u8]>> {
-    bundle.blocks.iter().map(|rank| own.given(*rank).or_else(|| held.get(rank).map(Vec::as_slice))).collect()
+fn blocks_of<'a>(
+    bundle: &Bundle,
+    held: &'a BTreeMap<Rank, Vec<u8>>,
+    own: &'a Own,
+) -> Option<Vec<&'a [u8]>> {
+    bundle
+        .blocks
+        .iter()
+        .map(|rank| {
+            own.given(*rank)
+                .or_else(|| held.get(rank).map(Vec::as_slice))
+        })
+        .collect()
 }
 
 pub(super) fn block_range(rank: Rank, block_bytes: usize) -> Range<usize> {

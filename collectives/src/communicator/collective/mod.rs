@@ -1,9 +1,9 @@
 //! Collectives as in MPI: broadcast, barrier, scatter, gather, allgather.
 //!
 //! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
-//! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are copied
-//! only between the caller's slice and a feed or message. The caller's slices are given to each
-//! `advance` and must stay the same.
+//! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are
+//! copied only between the caller's slice and a feed or message. The caller's slices are given to
+//! each `advance` and must stay the same.
 
 mod barrier;
 mod blocks;
@@ -51,7 +51,8 @@ pub trait CallWork: Debug {
     fn give_up(&mut self, _group: &mut Group) {}
 }
 
-/// A collective in progress on this rank; [`Broadcast`](super::Broadcast) and the others are such calls.
+/// A collective in progress on this rank; [`Broadcast`](super::Broadcast) and the others are such
+/// calls.
 #[derive(Clone, Debug)]
 #[must_use = "a collective that is begun has to be advanced to its end or abandoned"]
 pub struct Call<W> {
@@ -62,7 +63,11 @@ pub struct Call<W> {
 
 impl<W> Call<W> {
     pub(super) fn new(signature: Signature, work: W) -> Call<W> {
-        Call { signature, work, done: false }
+        Call {
+            signature,
+            work,
+            done: false,
+        }
     }
 
     /// Returns the call's identity.
@@ -92,7 +97,13 @@ impl<W: CallWork> Call<W> {
         if end.is_err() {
             self.work.give_up(group);
         }
-        end.map(|done| if done { CallProgress::Done } else { CallProgress::Waiting })
+        end.map(|done| {
+            if done {
+                CallProgress::Done
+            } else {
+                CallProgress::Waiting
+            }
+        })
     }
 
     pub(super) fn check_length(&self, slice: &[u8]) {
@@ -116,10 +127,10 @@ impl<W: CallWork> Call<W> {
     }
 }
 
-/// The shrinking of a group to the surviving ranks, after others died or left (ULFM's `MPIX_Comm_shrink`). All
-/// survivors begin it and advance it to its end. They have new ranks then, in the old order, and collectives count
-/// from 0; messages in flight, and outcomes that were not taken, are dropped. A rank that dies meanwhile is left out,
-/// or found to be gone later.
+/// The shrinking of a group to the surviving ranks, after others died or left (ULFM's
+/// `MPIX_Comm_shrink`). All survivors begin it and advance it to its end. They have new ranks then,
+/// in the old order, and collectives count from 0; messages in flight, and outcomes that were not
+/// taken, are dropped. A rank that dies meanwhile is left out, or found to be gone later.
 #[derive(Clone, Debug)]
 #[must_use = "a shrinking that is begun has to be advanced to its end or abandoned"]
 pub struct Shrink {
@@ -132,19 +143,28 @@ impl Shrink {
     /// # Errors
     /// If the group is not complete, a collective is in progress, or this rank has left.
     pub fn begin(member: &mut Member, now: Instant) -> Result<Shrink, CommunicatorError> {
-        Ok(Shrink { session: member.group()?.begin_shrink(now)? })
+        Ok(Shrink {
+            session: member.group()?.begin_shrink(now)?,
+        })
     }
 
     /// Continues as far as frames allow.
     ///
     /// # Errors
     /// If the others consider this rank lost, or it receives from none of them.
-    pub fn advance(&mut self, member: &mut Member, now: Instant) -> Result<CallProgress, CommunicatorError> {
+    pub fn advance(
+        &mut self,
+        member: &mut Member,
+        now: Instant,
+    ) -> Result<CallProgress, CommunicatorError> {
         member.shrink_on(now);
         if member.session() != Some(self.session) {
             return Ok(CallProgress::Done);
         }
-        member.group()?.take_shrink_error().map_or(Ok(CallProgress::Waiting), Err)
+        member
+            .group()?
+            .take_shrink_error()
+            .map_or(Ok(CallProgress::Waiting), Err)
     }
 
     /// Abandons the shrinking; the group is as it was before. Returns the error to report.
@@ -175,7 +195,12 @@ impl Patience {
     /// Creates a limit: no progress for longer than `within`, counted from `now`.
     pub fn new(member: &Member, now: Instant, within: Duration) -> Patience {
         let due = now + MAX_CHECK_INTERVAL.min(within / CHECKS);
-        Patience { within, progress: member.progress(), moved_at: now, due }
+        Patience {
+            within,
+            progress: member.progress(),
+            moved_at: now,
+            due,
+        }
     }
 
     /// Returns the time of the next check.

@@ -18,7 +18,13 @@ pub struct Writing {
 
 impl Writing {
     pub(super) fn new(name: StreamName, frame_bytes: usize) -> Writing {
-        Writing { name, frame_bytes, begun: false, written: 0, frames: 0 }
+        Writing {
+            name,
+            frame_bytes,
+            begun: false,
+            written: 0,
+            frames: 0,
+        }
     }
 
     pub(super) fn on(name: StreamName) -> Writing {
@@ -29,7 +35,13 @@ impl Writing {
         Writing::on(StreamName::new(origin, MessagePath::Cast))
     }
 
-    pub(super) fn advance(&mut self, group: &mut Group, now: Instant, signature: Signature, data: &[u8]) -> bool {
+    pub(super) fn advance(
+        &mut self,
+        group: &mut Group,
+        now: Instant,
+        signature: Signature,
+        data: &[u8],
+    ) -> bool {
         self.advance_to(u64::MAX, group, now, signature, data)
     }
 
@@ -46,8 +58,14 @@ impl Writing {
             if self.frames >= most_frames {
                 return false;
             }
-            let room = if self.begun { payload_bytes } else { payload_bytes - Signature::BYTES };
-            let room = room.min(self.frame_bytes).min(group.streams().unpushed(self.name, self.written));
+            let room = if self.begun {
+                payload_bytes
+            } else {
+                payload_bytes - Signature::BYTES
+            };
+            let room = room
+                .min(self.frame_bytes)
+                .min(group.streams().unpushed(self.name, self.written));
             let part = &data[self.written..][..room.min(data.len() - self.written)];
             let ends = self.written + part.len() == data.len();
             // No read confirmation is needed: a later message or the barrier gives it.
@@ -55,7 +73,9 @@ impl Writing {
             let taken = if self.begun {
                 group.streams().push(now, self.name, part, ending)
             } else {
-                group.streams().push(now, self.name, &signature.head(part), ending)
+                group
+                    .streams()
+                    .push(now, self.name, &signature.head(part), ending)
             };
             if !taken {
                 return false;
@@ -83,13 +103,24 @@ pub struct Reading {
 }
 
 impl Reading {
-    /// Creates a reader that expects the message on `expected`, and accepts another stream of its origin.
+    /// Creates a reader that expects the message on `expected`, and accepts another stream of its
+    /// origin.
     pub(super) fn new(expected: StreamName) -> Reading {
-        Reading { expected, is_certain: false, name: None, begun: false, read: 0, frames: 0 }
+        Reading {
+            expected,
+            is_certain: false,
+            name: None,
+            begun: false,
+            read: 0,
+            frames: 0,
+        }
     }
 
     pub(super) fn on(name: StreamName) -> Reading {
-        Reading { is_certain: true, ..Reading::new(name) }
+        Reading {
+            is_certain: true,
+            ..Reading::new(name)
+        }
     }
 
     pub(super) fn cast(origin: Rank) -> Reading {
@@ -103,12 +134,20 @@ impl Reading {
         signature: Signature,
         data: &mut [u8],
     ) -> Result<bool, Failure> {
-        let Some(name) = self.find(group, signature)? else { return self.dried_up(group, signature) };
+        let Some(name) = self.find(group, signature)? else {
+            return self.dried_up(group, signature);
+        };
         let before = (self.begun, self.read);
         while !self.begun || self.read < data.len() {
             let most = if self.begun { u64::MAX } else { 1 };
-            let Some(Run { bytes, frames, .. }) = group.streams().peek_run(name, most) else { break };
-            let payload = if self.begun { bytes } else { &bytes[Signature::BYTES..] };
+            let Some(Run { bytes, frames, .. }) = group.streams().peek_run(name, most) else {
+                break;
+            };
+            let payload = if self.begun {
+                bytes
+            } else {
+                &bytes[Signature::BYTES..]
+            };
             // Bytes beyond the agreed length are dropped.
             let part = payload.len().min(data.len() - self.read);
             data[self.read..][..part].copy_from_slice(&payload[..part]);
@@ -116,15 +155,23 @@ impl Reading {
             let frame_bytes = (self.begun && frames > 0).then(|| bytes.len() / frames as usize);
             (self.begun, self.read) = (true, self.read + part);
             self.frames += frames;
-            group.streams().consume(now, name, frames, self.read < data.len());
+            group
+                .streams()
+                .consume(now, name, frames, self.read < data.len());
             if let Some(frame_bytes) = frame_bytes.filter(|&bytes| bytes > 0) {
-                group.streams().expect_frames(name, (data.len() - self.read).div_ceil(frame_bytes) as u64);
+                group
+                    .streams()
+                    .expect_frames(name, (data.len() - self.read).div_ceil(frame_bytes) as u64);
             }
         }
         if (self.begun, self.read) != before {
             group.streams().drained(now, name);
         }
-        if self.begun && self.read == data.len() { Ok(true) } else { self.dried_up(group, signature) }
+        if self.begun && self.read == data.len() {
+            Ok(true)
+        } else {
+            self.dried_up(group, signature)
+        }
     }
 
     pub(super) fn frames(&self) -> u64 {
@@ -132,27 +179,42 @@ impl Reading {
     }
 
     fn dried_up(&self, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
-        group.dried_up(self.expected.origin, signature.number).map_or(Ok(false), Err)
+        group
+            .dried_up(self.expected.origin, signature.number)
+            .map_or(Ok(false), Err)
     }
 
-    /// Returns the rank that holds up the receipt: a child that takes no frames from this rank, or the sender.
+    /// Returns the rank that holds up the receipt: a child that takes no frames from this rank, or
+    /// the sender.
     pub(super) fn waits_for(&self, group: &mut Group) -> Option<Rank> {
         let name = self.name.unwrap_or(self.expected);
         let streams = group.streams();
-        streams.held_up_by(name).or_else(|| streams.parent(name)).or(Some(name.origin))
+        streams
+            .held_up_by(name)
+            .or_else(|| streams.parent(name))
+            .or(Some(name.origin))
     }
 
-    pub(super) fn find(&mut self, group: &mut Group, signature: Signature) -> Result<Option<StreamName>, Failure> {
+    pub(super) fn find(
+        &mut self,
+        group: &mut Group,
+        signature: Signature,
+    ) -> Result<Option<StreamName>, Failure> {
         if self.name.is_none() {
             self.name = if is_at_head(self.expected, group, signature)? {
                 Some(self.expected)
             } else if self.is_certain {
                 None
             } else {
-                let others: Vec<StreamName> = group.streams().of_origin(self.expected.origin).collect();
+                let others: Vec<StreamName> =
+                    group.streams().of_origin(self.expected.origin).collect();
                 let mut found = None;
                 for name in others {
-                    found = if is_at_head(name, group, signature)? { Some(name) } else { found };
+                    found = if is_at_head(name, group, signature)? {
+                        Some(name)
+                    } else {
+                        found
+                    };
                 }
                 found
             };
@@ -162,7 +224,9 @@ impl Reading {
 }
 
 fn is_at_head(name: StreamName, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
-    let Some(frame) = group.streams().peek(name) else { return Ok(false) };
+    let Some(frame) = group.streams().peek(name) else {
+        return Ok(false);
+    };
     let found = Signature::split(frame).map(|(found, _)| found);
     match found {
         Some(found) if found == signature => Ok(true),

@@ -4,7 +4,8 @@ use super::join::wait;
 use super::{Communicator, Error};
 use crate::communicator::collective::{Call, CallWork};
 use crate::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience, Scatter, Shrink,
+    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience,
+    Scatter, Shrink,
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::lock::Turn;
@@ -32,7 +33,9 @@ impl Communicator {
     /// # Errors
     /// The errors of [`broadcast`](Communicator::broadcast).
     pub fn barrier(&self) -> Result<(), Error> {
-        self.collective(Barrier::begin, |barrier, member, now| barrier.advance(member, now))
+        self.collective(Barrier::begin, |barrier, member, now| {
+            barrier.advance(member, now)
+        })
     }
 
     /// Copies block *r* of the root's `blocks` into rank *r*'s `own`. All blocks have the length of
@@ -73,25 +76,33 @@ impl Communicator {
         )
     }
 
-    /// Shrinks the group to the surviving ranks, after others died or left (`MPIX_Comm_shrink` of ULFM). All
-    /// survivors call it, and have new ranks then, in the old order. Calls work again; the ports stay, and no process
-    /// joins anew. A rank that dies meanwhile is left out, or found by the next call: shrink again then. Messages in
-    /// flight are dropped.
+    /// Shrinks the group to the surviving ranks, after others died or left (`MPIX_Comm_shrink` of
+    /// ULFM). All survivors call it, and have new ranks then, in the old order. Calls work again;
+    /// the ports stay, and no process joins anew. A rank that dies meanwhile is left out, or found
+    /// by the next call: shrink again then. Messages in flight are dropped.
     ///
     /// # Errors
-    /// If some survivors do not call it within [`Options::call_within`](super::Options), or the others
-    /// consider this rank lost, or it receives from none of them; the group is as it was before.
+    /// If some survivors do not call it within [`Options::call_within`](super::Options), or the
+    /// others consider this rank lost, or it receives from none of them; the group is as it was
+    /// before.
     pub fn shrink(&mut self) -> Result<(), Error> {
         let mut call = None;
-        let ended = self.wait(Some(self.shared()?.now() + self.call_within), |member, now| {
-            let begun = call.take().map_or_else(|| Shrink::begin(member, now), Ok);
-            match begun.and_then(|begun| call.insert(begun).advance(member, now)) {
-                Ok(CallProgress::Waiting) => ControlFlow::Continue(()),
-                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
-                Err(error) => ControlFlow::Break(Err(error)),
-            }
-        });
-        let given_up = || self.shared()?.with(|member, _| call.map(|call| call.abandon(member))).map_err(Error::from);
+        let ended = self.wait(
+            Some(self.shared()?.now() + self.call_within),
+            |member, now| {
+                let begun = call.take().map_or_else(|| Shrink::begin(member, now), Ok);
+                match begun.and_then(|begun| call.insert(begun).advance(member, now)) {
+                    Ok(CallProgress::Waiting) => ControlFlow::Continue(()),
+                    Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
+                    Err(error) => ControlFlow::Break(Err(error)),
+                }
+            },
+        );
+        let given_up = || {
+            self.shared()?
+                .with(|member, _| call.map(|call| call.abandon(member)))
+                .map_err(Error::from)
+        };
         match ended {
             Ok(Some(done)) => done?,
             Ok(None) => given_up()?.map_or(Ok(()), |error| Err(Error::Call(error)))?,
@@ -106,17 +117,26 @@ impl Communicator {
     fn collective<W: CallWork>(
         &self,
         begin: impl FnOnce(&mut Member, Instant) -> Result<Call<W>, CommunicatorError>,
-        mut advance: impl FnMut(&mut Call<W>, &mut Member, Instant) -> Result<CallProgress, CommunicatorError>,
+        mut advance: impl FnMut(
+            &mut Call<W>,
+            &mut Member,
+            Instant,
+        ) -> Result<CallProgress, CommunicatorError>,
     ) -> Result<(), Error> {
         let shared = self.shared()?;
         let _turn = self.collective_turn()?;
         let (mut begin, mut call, mut patience) = (Some(begin), None, None);
         let mut turn = |member: &mut Member, now: Instant| {
-            let patience = patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
+            let patience =
+                patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
             // The call begins in the turn that first advances it: nothing is sent in between.
-            let begun = begin.take().map_or(Ok(()), |begin| begin(member, now).map(|begun| call = Some(begun)));
+            let begun = begin.take().map_or(Ok(()), |begin| {
+                begin(member, now).map(|begun| call = Some(begun))
+            });
             match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
-                Ok(CallProgress::Waiting) if !patience.is_over(member, now) => ControlFlow::Continue(patience.due()),
+                Ok(CallProgress::Waiting) if !patience.is_over(member, now) => {
+                    ControlFlow::Continue(patience.due())
+                }
                 Ok(CallProgress::Waiting) => {
                     ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now)))
                 }
@@ -127,7 +147,10 @@ impl Communicator {
         let mut due = shared.now() + self.call_within / 16;
         loop {
             // A wait ends when progress is due to be checked or the caller's other work is due.
-            let until = self.meanwhile.as_ref().map_or(due, |other| due.min(shared.now() + other.every()));
+            let until = self
+                .meanwhile
+                .as_ref()
+                .map_or(due, |other| due.min(shared.now() + other.every()));
             let ended = shared.wait(Some(until), |member, now| match turn(member, now) {
                 ControlFlow::Continue(at) => {
                     due = at;
@@ -138,7 +161,11 @@ impl Communicator {
             if let Some(outcome) = ended {
                 return Ok(outcome?);
             }
-            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+            if self
+                .meanwhile
+                .as_ref()
+                .is_some_and(|other| other.work().is_break())
+            {
                 shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
                 return Err(Error::Interrupted);
             }
@@ -166,7 +193,13 @@ impl Communicator {
     ///
     /// # Errors
     /// The errors of [`send`](Communicator::send).
-    pub fn send_within(&self, to: u16, tag: u32, bytes: &[u8], within: Duration) -> Result<(), Error> {
+    pub fn send_within(
+        &self,
+        to: u16,
+        tag: u32,
+        bytes: &[u8],
+        within: Duration,
+    ) -> Result<(), Error> {
         let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut sending: Option<SendId> = None;
@@ -194,7 +227,11 @@ impl Communicator {
         if self.is_sent(to, tag, bytes, outcome?)? {
             return Ok(());
         }
-        let what = format!("a send of {} bytes to {} under tag {tag}", bytes.len(), self.named(to));
+        let what = format!(
+            "a send of {} bytes to {} under tag {tag}",
+            bytes.len(),
+            self.named(to)
+        );
         Err(Error::TimedOut { what, within })
     }
 
@@ -204,28 +241,43 @@ impl Communicator {
     /// # Errors
     /// The errors of [`send`](Communicator::send).
     pub fn try_send(&self, to: u16, tag: u32, bytes: &[u8]) -> Result<bool, Error> {
-        let id = match self.shared()?.with(|member, _| member.send(Rank(to), tag, bytes, None))? {
+        let id = match self
+            .shared()?
+            .with(|member, _| member.send(Rank(to), tag, bytes, None))?
+        {
             Ok(id) => id,
             Err(error) if error.is_queue_full() => return Ok(false),
             Err(error) => return Err(error.into()),
         };
         // Anything that could be sent has been sent by now.
-        let outcome = self.shared()?.with(|member, _| match member.take_sent(id) {
-            Some(outcome) => outcome,
-            None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
-            None => {
-                member.ignore_sent(id);
-                SendOutcome::Sent
-            }
-        })?;
+        let outcome = self
+            .shared()?
+            .with(|member, _| match member.take_sent(id) {
+                Some(outcome) => outcome,
+                None if !member.has_gone(id) && member.cancel_send(id) => SendOutcome::TimedOut,
+                None => {
+                    member.ignore_sent(id);
+                    SendOutcome::Sent
+                }
+            })?;
         self.is_sent(to, tag, bytes, outcome)
     }
 
-    fn is_sent(&self, to: u16, tag: u32, bytes: &[u8], outcome: SendOutcome) -> Result<bool, Error> {
+    fn is_sent(
+        &self,
+        to: u16,
+        tag: u32,
+        bytes: &[u8],
+        outcome: SendOutcome,
+    ) -> Result<bool, Error> {
         match outcome {
             SendOutcome::Sent => Ok(true),
             SendOutcome::TimedOut => Ok(false),
-            SendOutcome::Refused => Err(Error::Refused { to: self.named(to), bytes: bytes.len(), tag }),
+            SendOutcome::Refused => Err(Error::Refused {
+                to: self.named(to),
+                bytes: bytes.len(),
+                tag,
+            }),
             SendOutcome::PeerGone => Err(self.absence(Rank(to))),
         }
     }
@@ -245,19 +297,28 @@ impl Communicator {
     ///
     /// # Errors
     /// The errors of [`recv`](Communicator::recv).
-    pub fn recv_within(&self, from: u16, tag: u32, buffer: &mut [u8], within: Duration) -> Result<usize, Error> {
+    pub fn recv_within(
+        &self,
+        from: u16,
+        tag: u32,
+        buffer: &mut [u8],
+        within: Duration,
+    ) -> Result<usize, Error> {
         let shared = self.shared()?;
         let deadline = shared.now() + within;
         let mut receiving: Option<RecvId> = None;
         let outcome = self.until(deadline, |member, now| {
-            let ask = |member: &mut Member| member.recv(Rank(from), tag, buffer.len(), Some(deadline));
+            let ask =
+                |member: &mut Member| member.recv(Rank(from), tag, buffer.len(), Some(deadline));
             let id = match posted(&mut receiving, member, ask, now < deadline) {
                 ControlFlow::Continue(id) => id,
                 ControlFlow::Break(wait) => return wait,
             };
             received(member, id)
         });
-        let outcome = self.or_withdrawn(outcome, |member| receiving.into_iter().for_each(|id| member.drop_recv(id)))?;
+        let outcome = self.or_withdrawn(outcome, |member| {
+            receiving.into_iter().for_each(|id| member.drop_recv(id))
+        })?;
         self.accept(from, tag, outcome?, within, buffer)
     }
 
@@ -273,15 +334,20 @@ impl Communicator {
             let none = outcome.is_none() && member.cancel_recv(id);
             Ok::<_, CommunicatorError>((!none).then_some((id, outcome)))
         })??;
-        let Some((id, outcome)) = asked else { return Ok(None) };
+        let Some((id, outcome)) = asked else {
+            return Ok(None);
+        };
         let outcome = match outcome {
             Some(outcome) => outcome,
             None => {
-                let arrived = self.shared()?.wait(None, |member, _| received(member, id))?;
+                let arrived = self
+                    .shared()?
+                    .wait(None, |member, _| received(member, id))?;
                 arrived.expect("a wait without a deadline ends with its turn")?
             }
         };
-        self.accept(from, tag, outcome, self.call_within, buffer).map(Some)
+        self.accept(from, tag, outcome, self.call_within, buffer)
+            .map(Some)
     }
 
     /// Sends `bytes` to rank `to` and receives a message of this `tag` from rank `from` at once, so
@@ -289,9 +355,18 @@ impl Communicator {
     ///
     /// # Errors
     /// The errors of [`send`](Communicator::send) and [`recv`](Communicator::recv).
-    pub fn sendrecv(&self, to: u16, bytes: &[u8], from: u16, buffer: &mut [u8], tag: u32) -> Result<usize, Error> {
+    pub fn sendrecv(
+        &self,
+        to: u16,
+        bytes: &[u8],
+        from: u16,
+        buffer: &mut [u8],
+        tag: u32,
+    ) -> Result<usize, Error> {
         let deadline = Some(self.shared()?.now() + self.call_within);
-        let posted = self.shared()?.with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
+        let posted = self
+            .shared()?
+            .with(|member, _| member.recv(Rank(from), tag, buffer.len(), deadline))??;
         let sent = self.send(to, tag, bytes);
         let outcome = self.wait(None, |member, _| {
             // If the send failed, only a message that has begun to arrive is awaited.
@@ -307,7 +382,8 @@ impl Communicator {
         self.accept(from, tag, outcome, self.call_within, buffer)
     }
 
-    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message once there is room in the queue.
+    /// Runs `turn` until it breaks or `deadline` passes. `turn` posts its message once there is
+    /// room in the queue.
     fn until<T>(
         &self,
         deadline: Instant,
@@ -321,7 +397,11 @@ impl Communicator {
         Ok(ended.expect("a wait without a deadline ends with its turn"))
     }
 
-    fn or_withdrawn<T>(&self, ended: Result<T, Error>, withdraw: impl FnOnce(&mut Member)) -> Result<T, Error> {
+    fn or_withdrawn<T>(
+        &self,
+        ended: Result<T, Error>,
+        withdraw: impl FnOnce(&mut Member),
+    ) -> Result<T, Error> {
         if let Err(Error::Interrupted) = ended {
             self.shared()?.with(|member, _| withdraw(member))?;
         }
@@ -329,7 +409,9 @@ impl Communicator {
     }
 
     fn absence(&self, rank: Rank) -> Error {
-        let found = self.shared().and_then(|shared| Ok(shared.with(|member, _| member.absence(rank))?));
+        let found = self
+            .shared()
+            .and_then(|shared| Ok(shared.with(|member, _| member.absence(rank))?));
         found.map_or_else(|error| error, Error::from)
     }
 
@@ -347,13 +429,17 @@ impl Communicator {
                 buffer[..bytes.len()].copy_from_slice(&bytes);
                 Ok(bytes.len())
             }
-            RecvOutcome::TooShort { message_bytes } => {
-                Err(Error::TooLong { from: from(), tag, message_bytes, buffer_bytes: buffer.len() })
-            }
+            RecvOutcome::TooShort { message_bytes } => Err(Error::TooLong {
+                from: from(),
+                tag,
+                message_bytes,
+                buffer_bytes: buffer.len(),
+            }),
             RecvOutcome::Withdrawn => Err(Error::Withdrawn { from: from(), tag }),
-            RecvOutcome::TimedOut => {
-                Err(Error::TimedOut { what: format!("a receive from {} under tag {tag}", from()), within })
-            }
+            RecvOutcome::TimedOut => Err(Error::TimedOut {
+                what: format!("a receive from {} under tag {tag}", from()),
+                within,
+            }),
             RecvOutcome::PeerGone => Err(self.absence(from().rank)),
         }
     }
@@ -372,12 +458,17 @@ fn posted<I: Copy, T>(
     }
     match ask(member) {
         Ok(id) => ControlFlow::Continue(*earlier.insert(id)),
-        Err(error) if may_wait && error.is_queue_full() => ControlFlow::Break(ControlFlow::Continue(())),
+        Err(error) if may_wait && error.is_queue_full() => {
+            ControlFlow::Break(ControlFlow::Continue(()))
+        }
         Err(error) => ControlFlow::Break(ControlFlow::Break(Err(error))),
     }
 }
 
-fn received(member: &mut Member, id: RecvId) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
+fn received(
+    member: &mut Member,
+    id: RecvId,
+) -> ControlFlow<Result<RecvOutcome, CommunicatorError>> {
     match member.take_received(id) {
         Some(outcome) => ControlFlow::Break(Ok(outcome)),
         None if member.is_open() => ControlFlow::Continue(()),
@@ -399,15 +490,25 @@ impl Communicator {
         let deadline = shared.now() + self.call_within;
         loop {
             let rest = deadline.since(shared.now());
-            let part = self.meanwhile.as_ref().map_or(rest, |other| rest.min(other.every()));
+            let part = self
+                .meanwhile
+                .as_ref()
+                .map_or(rest, |other| rest.min(other.every()));
             if let Some(turn) = self.collective.take_within(part) {
                 return Ok(turn);
             }
             if shared.now() >= deadline {
                 let what = "a collective behind those of other threads".into();
-                return Err(Error::TimedOut { what, within: self.call_within });
+                return Err(Error::TimedOut {
+                    what,
+                    within: self.call_within,
+                });
             }
-            if self.meanwhile.as_ref().is_some_and(|other| other.work().is_break()) {
+            if self
+                .meanwhile
+                .as_ref()
+                .is_some_and(|other| other.work().is_break())
+            {
                 return Err(Error::Interrupted);
             }
         }

@@ -19,14 +19,19 @@ pub enum Error {
     #[error(transparent)]
     Node(NodeError),
     #[error("{missing}; on this host others wait for {}: give all ranks the same group", groups.join(", "))]
-    OtherGroups { missing: Box<CommunicatorError>, groups: Vec<String> },
+    OtherGroups {
+        missing: Box<CommunicatorError>,
+        groups: Vec<String>,
+    },
     #[error(transparent)]
     Forked(#[from] Forked),
     #[error(transparent)]
     Drive(#[from] DriveError),
     #[error("no thread for the communicator's background work: {0}")]
     Thread(#[source] std::io::Error),
-    #[error("no random number to join with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
+    #[error(
+        "no random number to join with ({0}): allow getrandom(2), which Linux has from 3.17 on"
+    )]
     Random(#[source] std::io::Error),
     #[error(
         "{what} was not done within {within:?}: see whether the other rank makes the matching call, or allow more \
@@ -42,7 +47,12 @@ pub enum Error {
         "the message from {from} under tag {tag} has {message_bytes} bytes, the buffer {buffer_bytes}: pass a \
          longer one; the message is lost"
     )]
-    TooLong { from: Named, tag: u32, message_bytes: u64, buffer_bytes: usize },
+    TooLong {
+        from: Named,
+        tag: u32,
+        message_bytes: u64,
+        buffer_bytes: usize,
+    },
     #[error("{from} gave up sending the message under tag {tag}: let it allow more time")]
     Withdrawn { from: Named, tag: u32 },
     /// The caller's [`Meanwhile`](super::Meanwhile) hook has ended the call. A collective has then

@@ -12,7 +12,8 @@ use ethbcast_planning::plan::file::{Contention, SavedPlan};
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::lock::Turns;
 use ethbcast_transport::packet::{
-    Clock, Interface, NodeConfig, NodeError, NodePort, Over, PortConfig, Shared, Waker, processor_time, random_u64,
+    Clock, Interface, NodeConfig, NodeError, NodePort, Over, PortConfig, Shared, Waker,
+    processor_time, random_u64,
 };
 use ethbcast_transport::wire::{EtherType, Rank, group_mac};
 use ethbcast_transport::{Instant, MacAddr, with_defaults};
@@ -22,7 +23,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// Room in the receive ring for the credit of several origins, limited by memory for long frames.
-const RING_ROOM: RingRoom = RingRoom { credit_frames: 8192, margin_frames: 0, most_bytes: 16 << 20 };
+const RING_ROOM: RingRoom = RingRoom {
+    credit_frames: 8192,
+    margin_frames: 0,
+    most_bytes: 16 << 20,
+};
 
 impl Communicator {
     /// Joins `group` on the only Ethernet interface that is up, and waits until all `size` ranks
@@ -30,8 +35,8 @@ impl Communicator {
     /// `CAP_NET_RAW`.
     ///
     /// # Errors
-    /// If there is no interface or no permission, this host has a key that is not used, not all ranks join within a
-    /// minute, or they disagree about the group.
+    /// If there is no interface or no permission, this host has a key that is not used, not all
+    /// ranks join within a minute, or they disagree about the group.
     pub fn join(group: &str, size: u16) -> Result<Communicator, Error> {
         Communicator::join_with(group, size, &Options::default())
     }
@@ -46,7 +51,14 @@ impl Communicator {
     /// The errors of [`join`](Communicator::join), and if the plan is for other hosts.
     pub fn with_plan(group: &str, size: u16, plan: SavedPlan) -> Result<Communicator, Error> {
         let route = Route::Saved(Box::new(plan));
-        Communicator::join_with(group, size, &Options { route, ..Options::default() })
+        Communicator::join_with(
+            group,
+            size,
+            &Options {
+                route,
+                ..Options::default()
+            },
+        )
     }
 
     /// Joins like [`join`](Communicator::join), with options.
@@ -86,24 +98,39 @@ impl Communicator {
         Ok(joined)
     }
 
-    /// Creates another group of some ranks of this one, in the order given, as `MPI_Comm_create_group` does. It needs
-    /// no meeting: all its ranks create it with the same `group` name, which no other group has, and the same ranks,
-    /// within [`Options::dead_after`] of each other: a rank that is not heard in that time counts as gone. Both groups
-    /// go on beside each other. The network, the keys and the preset are those of this group; of the options count
-    /// those of the port and of calls.
+    /// Creates another group of some ranks of this one, in the order given, as
+    /// `MPI_Comm_create_group` does. It needs no meeting: all its ranks create it with the same
+    /// `group` name, which no other group has, and the same ranks, within [`Options::dead_after`]
+    /// of each other: a rank that is not heard in that time counts as gone. Both groups go on
+    /// beside each other. The network, the keys and the preset are those of this group; of the
+    /// options count those of the port and of calls.
     ///
     /// # Errors
     /// If there is no permission, this process is not one of the ranks, or a rank does not exist.
-    pub fn subgroup(&self, group: &str, ranks: &[u16], options: &Options) -> Result<Communicator, Error> {
+    pub fn subgroup(
+        &self,
+        group: &str,
+        ranks: &[u16],
+        options: &Options,
+    ) -> Result<Communicator, Error> {
         // A rank is found by its address: of several processes on this host each keeps its port.
         let own = self.shared()?.with(|member, _| member.mac())?;
         let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, _) = open(group, options, nonce, Some(own.port_id()))?;
         let clock = Clock::start();
-        let (now, ranks) = (clock.now(), ranks.iter().copied().map(Rank).collect::<Vec<_>>());
-        let member = self.shared()?.with(|member, _| member.subgroup(now, &ranks, station))??;
+        let (now, ranks) = (
+            clock.now(),
+            ranks.iter().copied().map(Rank).collect::<Vec<_>>(),
+        );
+        let member = self
+            .shared()?
+            .with(|member, _| member.subgroup(now, &ranks, station))??;
         let created = Communicator::joined(start(port, member, clock)?, options)??;
-        log::info!("rank {} of {} in group {group}, without a meeting", created.rank, created.size());
+        log::info!(
+            "rank {} of {} in group {group}, without a meeting",
+            created.rank,
+            created.size()
+        );
         Ok(created)
     }
 
@@ -127,24 +154,45 @@ impl Communicator {
         };
         let rank = rank.expect("who has joined has a rank").0;
         shared.with_link(|port| port.complete(is_alone));
-        let Options { call_within, meanwhile, .. } = options.clone();
+        let Options {
+            call_within,
+            meanwhile,
+            ..
+        } = options.clone();
         let (opener, shared) = (Opener::here(), Some(shared));
-        Ok(Ok(Communicator { opener, shared, collective: Turns::default(), rank, hosts, call_within, meanwhile }))
+        Ok(Ok(Communicator {
+            opener,
+            shared,
+            collective: Turns::default(),
+            rank,
+            hosts,
+            call_within,
+            meanwhile,
+        }))
     }
 }
 
 fn start(port: NodePort, member: Member, clock: Clock) -> Result<Shared<Member, NodePort>, Error> {
-    let waiter = |thread| port.waiter(Waker::new()?, thread).map_err(std::io::Error::from);
-    let waiters = waiter(0).and_then(|first| Ok([first, waiter(1)?])).map_err(Error::Thread)?;
+    let waiter = |thread| {
+        port.waiter(Waker::new()?, thread)
+            .map_err(std::io::Error::from)
+    };
+    let waiters = waiter(0)
+        .and_then(|first| Ok([first, waiter(1)?]))
+        .map_err(Error::Thread)?;
     Shared::start_on(port, member, clock, waiters).map_err(Error::Thread)
 }
 
-/// Returns why there is no group. If ranks are missing, names those of this host that wait for another group.
+/// Returns why there is no group. If ranks are missing, names those of this host that wait for
+/// another group.
 fn refused(refusal: CommunicatorError, interface: &Interface, group_mac: MacAddr) -> Error {
     if let CommunicatorError::Missing { .. } = refusal {
         let groups = NodePort::waiting_groups(interface, group_mac);
         if !groups.is_empty() {
-            return Error::OtherGroups { missing: Box::new(refusal), groups };
+            return Error::OtherGroups {
+                missing: Box::new(refusal),
+                groups,
+            };
         }
     }
     refusal.into()
@@ -170,8 +218,25 @@ fn open(
         ..Opening::new(group, port)
     };
     let (interface, port, station) = opening.prepare(|_| RING_ROOM)?;
-    let Station { host, group, group_mac, ether_type, .. } = station.clone();
-    let port = NodePort::open(&interface, port, &NodeConfig { group_mac, group, host, ether_type, nonce, port_id });
+    let Station {
+        host,
+        group,
+        group_mac,
+        ether_type,
+        ..
+    } = station.clone();
+    let port = NodePort::open(
+        &interface,
+        port,
+        &NodeConfig {
+            group_mac,
+            group,
+            host,
+            ether_type,
+            nonce,
+            port_id,
+        },
+    );
     let port = port.map_err(|error| match error {
         NodeError::Open(error) => Error::Station(StationError::Open(error)),
         error => Error::Node(error),
@@ -196,8 +261,8 @@ with_defaults! {
         pub over: Over = Over::Ethernet,
         /// MTU, in bytes; the smallest of all ranks counts. Default: the interface's.
         pub mtu_bytes: Option<u32> = None,
-        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN interface
-        /// (IEEE 802.1p). The first process of a host decides for all.
+        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
+        /// interface (IEEE 802.1p). The first process of a host decides for all.
         pub priority: Option<u8> = None,
         /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
         pub keys: Option<Arc<Keys>> = None,
@@ -234,8 +299,8 @@ with_defaults! {
         /// sleeps. Polling saves the wake-up, which costs more than a short message; zero sleeps at
         /// once.
         pub spin: Duration = Duration::from_micros(100),
-        /// Silence after which another rank counts as dead; at least five keepalives, which is half a
-        /// second among up to 64 ranks. Default: 15 keepalives.
+        /// Silence after which another rank counts as dead; at least five keepalives, which is half
+        /// a second among up to 64 ranks. Default: 15 keepalives.
         pub dead_after: Option<Duration> = None,
         /// Hook that a waiting call runs at intervals, in the caller's thread.
         pub meanwhile: Option<Meanwhile> = None,
@@ -254,8 +319,14 @@ pub struct Meanwhile {
 impl Meanwhile {
     /// Runs `work` at this interval. If it breaks, the call fails with
     /// [`Error::Interrupted`](super::Error::Interrupted).
-    pub fn new(every: Duration, work: impl Fn() -> ControlFlow<()> + Send + Sync + 'static) -> Meanwhile {
-        Meanwhile { every, work: Arc::new(work) }
+    pub fn new(
+        every: Duration,
+        work: impl Fn() -> ControlFlow<()> + Send + Sync + 'static,
+    ) -> Meanwhile {
+        Meanwhile {
+            every,
+            work: Arc::new(work),
+        }
     }
 
     /// Returns the interval.
@@ -271,7 +342,9 @@ impl Meanwhile {
 
 impl fmt::Debug for Meanwhile {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Meanwhile").field("every", &self.every).finish_non_exhaustive()
+        out.debug_struct("Meanwhile")
+            .field("every", &self.every)
+            .finish_non_exhaustive()
     }
 }
 
@@ -283,7 +356,9 @@ pub(super) fn wait<T>(
     deadline: Option<Instant>,
     mut turn: impl FnMut(&mut Member, Instant) -> ControlFlow<T>,
 ) -> Result<Option<T>, Error> {
-    let Some(other) = meanwhile else { return Ok(shared.wait(deadline, turn)?) };
+    let Some(other) = meanwhile else {
+        return Ok(shared.wait(deadline, turn)?);
+    };
     loop {
         let next = shared.now() + other.every();
         let until = deadline.map_or(next, |deadline| deadline.min(next));

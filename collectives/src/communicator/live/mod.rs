@@ -94,14 +94,21 @@ impl Communicator {
     /// # Errors
     /// If there is no such rank, or the socket has failed.
     pub fn choice(&self, root: u16, bytes: usize) -> Result<Choice, Error> {
-        let choice = self.shared()?.with(|member, _| member.choice(Rank(root), bytes))?;
-        Ok(choice.ok_or(CommunicatorError::NoSuchRank { rank: Rank(root), size: self.size() })?)
+        let choice = self
+            .shared()?
+            .with(|member, _| member.choice(Rank(root), bytes))?;
+        Ok(choice.ok_or(CommunicatorError::NoSuchRank {
+            rank: Rank(root),
+            size: self.size(),
+        })?)
     }
 
-    /// Whether collectives are possible, as far as this rank knows: the socket works, and no rank has
-    /// died or left.
+    /// Whether collectives are possible, as far as this rank knows: the socket works, and no rank
+    /// has died or left.
     pub fn is_whole(&self) -> bool {
-        let Ok(shared) = self.shared() else { return false };
+        let Ok(shared) = self.shared() else {
+            return false;
+        };
         shared.with(|member, _| member.is_whole()).unwrap_or(false)
     }
 
@@ -146,7 +153,9 @@ impl Communicator {
     /// # Errors
     /// The errors of [`leave`](Communicator::leave).
     pub fn leave_in(&self, within: Duration) -> Result<(), Error> {
-        Ok(self.shared()?.with(|member, now| member.leave(now, now + within))?)
+        Ok(self
+            .shared()?
+            .with(|member, now| member.leave(now, now + within))?)
     }
 
     /// Whether this rank has left, and its messages are delivered or their time was up.
@@ -171,13 +180,21 @@ impl Communicator {
     }
 
     fn named(&self, rank: u16) -> Named {
-        Named { rank: Rank(rank), host: self.hosts[usize::from(rank)].clone() }
+        Named {
+            rank: Rank(rank),
+            host: self.hosts[usize::from(rank)].clone(),
+        }
     }
 }
 
 impl fmt::Debug for Communicator {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Communicator { rank, hosts, call_within, .. } = self;
+        let Communicator {
+            rank,
+            hosts,
+            call_within,
+            ..
+        } = self;
         out.debug_struct("Communicator")
             .field("rank", rank)
             .field("hosts", hosts)
@@ -188,7 +205,9 @@ impl fmt::Debug for Communicator {
 
 impl Drop for Communicator {
     fn drop(&mut self) {
-        let Some(shared) = self.shared.take() else { return };
+        let Some(shared) = self.shared.take() else {
+            return;
+        };
         if self.check_process().is_err() {
             // The socket is the parent's, and the threads are there only.
             return std::mem::forget(shared);
@@ -199,7 +218,11 @@ impl Drop for Communicator {
             if !std::mem::replace(&mut told, true) {
                 member.leave(now, by);
             }
-            if member.has_left() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            if member.has_left() {
+                ControlFlow::Break(())
+            } else {
+                ControlFlow::Continue(())
+            }
         });
         if let Err(error) = left {
             log::warn!("leaving the group: {error}");

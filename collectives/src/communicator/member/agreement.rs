@@ -30,8 +30,19 @@ pub(super) struct Agreement {
 
 impl Agreement {
     pub(super) fn new(own: Rank, size: u16) -> Agreement {
-        let (history, others) = (VecDeque::with_capacity(REMEMBERED_CALLS), vec![None; usize::from(size)]);
-        Agreement { own, next: 0, history, others, ahead: 0, current: None, failure: None }
+        let (history, others) = (
+            VecDeque::with_capacity(REMEMBERED_CALLS),
+            vec![None; usize::from(size)],
+        );
+        Agreement {
+            own,
+            next: 0,
+            history,
+            others,
+            ahead: 0,
+            current: None,
+            failure: None,
+        }
     }
 
     pub(super) fn last(&self) -> [Option<Signature>; REPORTED_CALLS] {
@@ -47,24 +58,34 @@ impl Agreement {
         self.failure
     }
 
-    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch and the rank whose
-    /// call differs.
+    /// Begins the next call, and compares it with the calls reported by others. Returns a mismatch
+    /// and the rank whose call differs.
     pub(super) fn begin(
         &mut self,
         operation: Operation,
         root: Rank,
         bytes: u64,
     ) -> (Signature, Option<(Rank, Failure)>) {
-        let signature = Signature { number: self.next, operation, root, bytes };
+        let signature = Signature {
+            number: self.next,
+            operation,
+            root,
+            bytes,
+        };
         self.next += 1;
         if self.history.len() == REMEMBERED_CALLS {
             self.history.pop_front();
         }
         self.history.push_back(signature);
         self.current = Some(signature);
-        let differs = |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
+        let differs =
+            |other: &Option<Signature>| other.is_some_and(|other| differ(other, signature));
         // Others are rarely ahead; only then are all compared.
-        let other = if self.ahead > signature.number { self.others.iter().position(differs) } else { None };
+        let other = if self.ahead > signature.number {
+            self.others.iter().position(differs)
+        } else {
+            None
+        };
         let mismatch = other.and_then(|rank| {
             let theirs = (Rank(rank as u16), self.others[rank]?);
             Some((theirs.0, Failure::mismatch(theirs, (self.own, signature))))
@@ -89,8 +110,15 @@ impl Agreement {
     /// mismatch if this rank remembers a different call of one of these numbers.
     pub(super) fn on_calls(&mut self, rank: Rank, calls: &[Signature]) -> Option<Failure> {
         self.others[rank.index()] = calls.first().copied();
-        self.ahead = self.ahead.max(calls.first().map_or(0, |newest| newest.number.saturating_add(1)));
-        calls.iter().rev().find_map(|&signature| self.compare(rank, signature))
+        self.ahead = self.ahead.max(
+            calls
+                .first()
+                .map_or(0, |newest| newest.number.saturating_add(1)),
+        );
+        calls
+            .iter()
+            .rev()
+            .find_map(|&signature| self.compare(rank, signature))
     }
 
     pub(super) fn newest_of(&self, rank: Rank) -> u64 {
@@ -103,7 +131,9 @@ impl Agreement {
 
     pub(super) fn missing(&self, number: u64) -> Vec<Rank> {
         let ranks = (0..self.others.len() as u16).map(Rank);
-        ranks.filter(|&rank| rank != self.own && !self.has_called(rank, number)).collect()
+        ranks
+            .filter(|&rank| rank != self.own && !self.has_called(rank, number))
+            .collect()
     }
 
     /// Records that collectives cannot go on. The first failure stands, unless the new one is about
@@ -162,7 +192,17 @@ impl Neighbours {
         let plans = Plans::new(network, &nodes, size, payload_bytes, segment_frames);
         let casts = CastTree::new(nodes, size, identity.rank, tuning.policy);
         let places = BTreeMap::new();
-        Neighbours { identity, group_mac, peers, payload_bytes, tuning, removed, plans, casts, places }
+        Neighbours {
+            identity,
+            group_mac,
+            peers,
+            payload_bytes,
+            tuning,
+            removed,
+            plans,
+            casts,
+            places,
+        }
     }
 
     pub(super) fn plans(&mut self) -> &mut Plans {
@@ -188,7 +228,11 @@ impl Neighbours {
     }
 
     pub(super) fn push_bytes(&self, name: StreamName) -> Option<usize> {
-        let pushed = self.tuning.cast.push_bytes.filter(|_| name.way == MessagePath::Cast)?;
+        let pushed = self
+            .tuning
+            .cast
+            .push_bytes
+            .filter(|_| name.way == MessagePath::Cast)?;
         Some(usize::try_from(pushed).unwrap_or(usize::MAX))
     }
 
@@ -197,7 +241,10 @@ impl Neighbours {
     }
 
     pub(super) fn open(&mut self, name: StreamName) -> Stream {
-        let identity = Identity { stream: name.number(self.size()), ..self.identity.clone() };
+        let identity = Identity {
+            stream: name.number(self.size()),
+            ..self.identity.clone()
+        };
         let (outlet, tuning, bytes) = (self.outlet(name), self.tuning_of(name), self.payload_bytes);
         match self.parent(name) {
             None => Stream::origin(identity, bytes, &outlet, tuning),
@@ -214,7 +261,9 @@ impl Neighbours {
     }
 
     pub(super) fn can_begin(&mut self, name: StreamName, rank: Rank) -> bool {
-        let Some(parent) = self.parent(name) else { return false };
+        let Some(parent) = self.parent(name) else {
+            return false;
+        };
         parent.rank == rank || (name.way == MessagePath::Cast && name.origin == rank)
     }
 
@@ -228,7 +277,9 @@ impl Neighbours {
 
     fn place(&mut self, name: StreamName) -> &TreePlace {
         let (rank, plans) = (self.identity.rank, &self.plans);
-        self.places.entry(name).or_insert_with(|| plans.place(name, rank))
+        self.places
+            .entry(name)
+            .or_insert_with(|| plans.place(name, rank))
     }
 
     fn outlet(&mut self, name: StreamName) -> Outlet {
@@ -238,14 +289,20 @@ impl Neighbours {
         }
         let children = self.present(self.casts.children(name.origin).into_iter());
         if name.origin == self.rank() {
-            Outlet::Cast { group: self.group_mac, listeners: children }
+            Outlet::Cast {
+                group: self.group_mac,
+                listeners: children,
+            }
         } else {
             Outlet::RepairChildren(children)
         }
     }
 
     fn present(&self, ranks: impl Iterator<Item = Rank>) -> Vec<Peer> {
-        ranks.filter(|rank| !self.removed[rank.index()]).map(|rank| self.peers[rank.index()]).collect()
+        ranks
+            .filter(|rank| !self.removed[rank.index()])
+            .map(|rank| self.peers[rank.index()])
+            .collect()
     }
 
     fn tuning_of(&self, name: StreamName) -> Tuning {
@@ -274,39 +331,73 @@ mod tests {
     use crate::communicator::error::Cause;
 
     fn barrier(number: u64) -> Signature {
-        Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 }
+        Signature {
+            number,
+            operation: Operation::Barrier,
+            root: Rank(0),
+            bytes: 0,
+        }
     }
 
     #[test]
     fn a_differing_call_is_noticed_in_any_order_of_arrival() {
         let mut agreement = Agreement::new(Rank(0), 3);
-        assert_eq!(agreement.on_calls(Rank(2), &[barrier(1)]), None, "this rank has called nothing yet");
+        assert_eq!(
+            agreement.on_calls(Rank(2), &[barrier(1)]),
+            None,
+            "this rank has called nothing yet"
+        );
         assert_eq!(agreement.begin(Operation::Gather, Rank(0), 4).1, None);
         let (gather, mismatch) = agreement.begin(Operation::Gather, Rank(0), 4);
         let expected = |rank| {
-            let cause = Cause::Mismatch { one: (Rank(rank), barrier(1)), other: (Rank(0), gather) };
+            let cause = Cause::Mismatch {
+                one: (Rank(rank), barrier(1)),
+                other: (Rank(0), gather),
+            };
             Failure { from: 1, cause }
         };
         assert_eq!(mismatch, Some((Rank(2), expected(2))));
-        assert_eq!(agreement.on_calls(Rank(1), &[barrier(1)]), Some(expected(1)));
+        assert_eq!(
+            agreement.on_calls(Rank(1), &[barrier(1)]),
+            Some(expected(1))
+        );
         assert_eq!(agreement.missing(1), []);
         assert_eq!(agreement.missing(2), [Rank(1), Rank(2)]);
         agreement.on_calls(Rank(2), &[barrier(u64::MAX)]);
         agreement.on_calls(Rank(2), &[barrier(1)]);
         assert_eq!(
-            (agreement.newest_of(Rank(2)), agreement.has_called(Rank(2), 2)),
+            (
+                agreement.newest_of(Rank(2)),
+                agreement.has_called(Rank(2), 2)
+            ),
             (1, false),
             "its last word counts"
         );
     }
 
     #[test]
-    fn the_first_reason_stands_unless_another_is_about_earlier_calls_and_calls_before_it_are_not_touched() {
+    fn the_first_reason_stands_unless_another_is_about_earlier_calls_and_calls_before_it_are_not_touched()
+     {
         let mut agreement = Agreement::new(Rank(0), 2);
-        let first = Failure { from: 5, cause: Cause::Left { rank: Rank(1) } };
-        assert!(agreement.fail(first) && !agreement.fail(Failure { from: 5, cause: Cause::Gone { rank: Rank(1) } }));
-        assert_eq!((agreement.failure_of(4), agreement.failure_of(5)), (None, Some(first)));
-        let earlier = Failure { from: 4, cause: Cause::Gone { rank: Rank(1) } };
+        let first = Failure {
+            from: 5,
+            cause: Cause::Left { rank: Rank(1) },
+        };
+        assert!(
+            agreement.fail(first)
+                && !agreement.fail(Failure {
+                    from: 5,
+                    cause: Cause::Gone { rank: Rank(1) }
+                })
+        );
+        assert_eq!(
+            (agreement.failure_of(4), agreement.failure_of(5)),
+            (None, Some(first))
+        );
+        let earlier = Failure {
+            from: 4,
+            cause: Cause::Gone { rank: Rank(1) },
+        };
         assert!(agreement.fail(earlier));
         assert_eq!(agreement.failure_of(5), Some(earlier));
     }

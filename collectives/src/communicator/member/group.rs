@@ -37,10 +37,23 @@ pub struct Group {
 }
 
 impl Group {
-    pub(super) fn new(now: Instant, config: &Config, roster: Roster, network: Arc<Network>, rank: Rank) -> Group {
+    pub(super) fn new(
+        now: Instant,
+        config: &Config,
+        roster: Roster,
+        network: Arc<Network>,
+        rank: Rank,
+    ) -> Group {
         let station = &config.station;
-        let peers: Vec<Peer> =
-            roster.entries().iter().zip(0..).map(|(entry, rank)| Peer { rank: Rank(rank), mac: entry.mac }).collect();
+        let peers: Vec<Peer> = roster
+            .entries()
+            .iter()
+            .zip(0..)
+            .map(|(entry, rank)| Peer {
+                rank: Rank(rank),
+                mac: entry.mac,
+            })
+            .collect();
         let identity = station.identity(roster.session(), rank);
         let payload_bytes = identity.guard.payload_bytes(roster.mtu_bytes().into());
         let mailbox = Mailbox::new(identity.clone(), &peers, payload_bytes, config.settings());
@@ -50,7 +63,14 @@ impl Group {
         let probe = || Probing::new(now, identity.clone(), &peers, group, link, config.join_by);
         let probing = network.is_to_be_measured().then(probe);
         let newest = vec![None; peers.len()];
-        let neighbours = Neighbours::new(identity, station.group_mac, peers, network, payload_bytes, config.tuning());
+        let neighbours = Neighbours::new(
+            identity,
+            station.group_mac,
+            peers,
+            network,
+            payload_bytes,
+            config.tuning(),
+        );
         Group {
             calls: Calls::new(now, roster, rank, config),
             messages: Messages::new(mailbox),
@@ -90,7 +110,9 @@ impl Group {
 
     fn measure_on(&mut self) {
         let size = self.size();
-        let Some(probing) = &mut self.probing else { return };
+        let Some(probing) = &mut self.probing else {
+            return;
+        };
         if let Some(calibration) = probing.advance(&mut self.messages, size) {
             self.streams.set_calibration(calibration);
         }
@@ -101,7 +123,10 @@ impl Group {
     }
 
     pub(super) fn absence(&self, rank: Rank) -> CommunicatorError {
-        self.calls.check_presence(rank).err().unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
+        self.calls
+            .check_presence(rank)
+            .err()
+            .unwrap_or_else(|| CommunicatorError::Gone(self.calls.named(rank)))
     }
 
     pub(in crate::communicator) fn calls(&mut self) -> &mut Calls {
@@ -116,17 +141,27 @@ impl Group {
         &mut self.streams
     }
 
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, stats: &mut MemberStats) {
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        stats: &mut MemberStats,
+    ) {
         if self.is_over() {
             return;
         }
         let header = frame.header;
         let roster = self.roster();
-        let member =
-            header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        let member = header.session == roster.session()
+            && header.rank != self.rank()
+            && roster.is(header.rank, frame.source);
         let is_sign = !self.is_keyed || is_numbered(header.kind);
         let counts = |calls: &mut Calls| {
-            if is_sign { calls.on_frame_from(now, header.rank) } else { calls.counts(header.rank) }
+            if is_sign {
+                calls.on_frame_from(now, header.rank)
+            } else {
+                calls.counts(header.rank)
+            }
         };
         if !member || !counts(&mut self.calls) {
             stats.non_members += 1;
@@ -140,9 +175,12 @@ impl Group {
         match header.kind {
             // Until the measured costs arrive, a different tree would be derived. The frame will be
             // sent again.
-            Kind::DATA | Kind::PARITY | Kind::HEARTBEAT if !ready && !self.streams.is_cast(header.stream) => {}
+            Kind::DATA | Kind::PARITY | Kind::HEARTBEAT
+                if !ready && !self.streams.is_cast(header.stream) => {}
             kind if kind.is_of_stream() => self.streams.handle_frame(now, frame),
-            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => self.messages.handle_frame(now, frame),
+            Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK => {
+                self.messages.handle_frame(now, frame)
+            }
             _ if is_notice => match Notice::decode(frame.payload, self.size()) {
                 Some(notice) => {
                     self.calls.on_notice(now, header.rank, header.kind, notice);
@@ -153,19 +191,26 @@ impl Group {
                 None => stats.malformed += 1,
             },
             PROBE | ECHO | REPORT if self.probing.is_some() => {
-                self.probing.iter_mut().for_each(|probing| probing.handle_frame(now, frame));
+                self.probing
+                    .iter_mut()
+                    .for_each(|probing| probing.handle_frame(now, frame));
             }
             _ => stats.non_members += 1,
         }
         self.measure_on();
     }
 
-    /// Whether a frame was sent after all that have come from its rank, so that it is no replay. Only ranks that still
-    /// need something send frames with a stamp of their own to one that has everything.
+    /// Whether a frame was sent after all that have come from its rank, so that it is no replay.
+    /// Only ranks that still need something send frames with a stamp of their own to one that has
+    /// everything.
     fn is_latest(&mut self, header: &Header) -> bool {
-        let is_own = matches!(header.kind, Kind::DATA | Kind::PARITY | Kind::HEARTBEAT | Kind::PUSH | Kind::ASK);
+        let is_own = matches!(
+            header.kind,
+            Kind::DATA | Kind::PARITY | Kind::HEARTBEAT | Kind::PUSH | Kind::ASK
+        );
         let newest = &mut self.newest[header.rank.index()];
-        let is_latest = is_own && newest.is_none_or(|newest| (header.stamp.wrapping_sub(newest) as i32) > 0);
+        let is_latest =
+            is_own && newest.is_none_or(|newest| (header.stamp.wrapping_sub(newest) as i32) > 0);
         if is_latest {
             *newest = Some(header.stamp);
         }
@@ -178,7 +223,9 @@ impl Group {
         }
         self.messages.handle_timeout(now);
         self.streams.handle_timeout(now);
-        self.probing.iter_mut().for_each(|probing| probing.handle_timeout(now));
+        self.probing
+            .iter_mut()
+            .for_each(|probing| probing.handle_timeout(now));
         self.measure_on();
         if self.calls.is_look_due(now) {
             self.look(now);
@@ -187,7 +234,9 @@ impl Group {
             self.compare_unread(now);
             self.calls.give_sign(now);
         }
-        self.shrinking.iter_mut().for_each(|shrinking| shrinking.handle_timeout(now));
+        self.shrinking
+            .iter_mut()
+            .for_each(|shrinking| shrinking.handle_timeout(now));
         self.leave_on(now);
     }
 
@@ -199,20 +248,33 @@ impl Group {
     }
 
     fn compare_unread(&mut self, now: Instant) {
-        let found = self.streams.unread().find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
+        let found = self
+            .streams
+            .unread()
+            .find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
         if let Some(failure) = found {
             self.calls.fail(now, failure);
         }
     }
 
-    /// Returns why nothing more arrives of a message that `origin` broadcasts: the origin is gone, and so is every rank
-    /// that forwards or repairs it.
-    pub(in crate::communicator) fn dried_up(&mut self, origin: Rank, number: u64) -> Option<Failure> {
+    /// Returns why nothing more arrives of a message that `origin` broadcasts: the origin is gone,
+    /// and so is every rank that forwards or repairs it.
+    pub(in crate::communicator) fn dried_up(
+        &mut self,
+        origin: Rank,
+        number: u64,
+    ) -> Option<Failure> {
         let failure = self.calls.absence(origin, number)?;
-        let cast = self.streams.parent(StreamName::new(origin, MessagePath::Cast));
+        let cast = self
+            .streams
+            .parent(StreamName::new(origin, MessagePath::Cast));
         let begun: Vec<StreamName> = self.streams.of_origin(origin).collect();
-        let sources = begun.into_iter().filter_map(|name| self.streams.source(name));
-        let flows = sources.chain(cast).any(|rank| self.calls.absence(rank, number).is_none());
+        let sources = begun
+            .into_iter()
+            .filter_map(|name| self.streams.source(name));
+        let flows = sources
+            .chain(cast)
+            .any(|rank| self.calls.absence(rank, number).is_none());
         (!flows).then_some(failure)
     }
 
@@ -259,14 +321,30 @@ impl Group {
             return None;
         }
         let leaving = self.leaving.due().map(|at| Wait::Leave.at(at));
-        let probing = self.probing.as_ref().and_then(|probing| probing.poll_timeout(now));
+        let probing = self
+            .probing
+            .as_ref()
+            .and_then(|probing| probing.poll_timeout(now));
         let shrinking = self.shrinking.as_ref().and_then(Shrinking::poll_timeout);
-        let (messages, streams) = (self.messages.poll_timeout(now), self.streams.poll_timeout(now));
-        [messages, streams, self.calls.deadline(), leaving, probing, shrinking].into_iter().flatten().min()
+        let (messages, streams) = (
+            self.messages.poll_timeout(now),
+            self.streams.poll_timeout(now),
+        );
+        [
+            messages,
+            streams,
+            self.calls.deadline(),
+            leaving,
+            probing,
+            shrinking,
+        ]
+        .into_iter()
+        .flatten()
+        .min()
     }
 
-    /// Takes the next keepalive, which precedes all other frames. A member that sends BYE sends none, because a
-    /// keepalive means that it stays.
+    /// Takes the next keepalive, which precedes all other frames. A member that sends BYE sends
+    /// none, because a keepalive means that it stays.
     pub(super) fn take_sign(&mut self) -> Option<(Sign, Notice)> {
         if self.leaving.has_parted() {
             self.calls.forget_signs();
@@ -276,10 +354,13 @@ impl Group {
     }
 
     pub(super) fn take_bye(&mut self) -> Option<Notice> {
-        self.leaving.take_bye().map(|repeats| self.calls.notice(self.moved(), repeats))
+        self.leaving
+            .take_bye()
+            .map(|repeats| self.calls.notice(self.moved(), repeats))
     }
 
-    /// Returns a number that grows as this rank makes progress: by calls, and by new frames of streams and messages.
+    /// Returns a number that grows as this rank makes progress: by calls, and by new frames of
+    /// streams and messages.
     fn moved(&self) -> u64 {
         let (streams, mailbox) = (self.streams.stats(), self.messages.mailbox().stats());
         let sent = streams.data_sent + mailbox.pushes_sent + mailbox.pulls_sent;
@@ -294,38 +375,64 @@ impl Group {
         if self.is_over() {
             return None;
         }
-        if let Some(length) = self.probing.as_mut().and_then(|probing| probing.poll_transmit(now, buffer)) {
+        if let Some(length) = self
+            .probing
+            .as_mut()
+            .and_then(|probing| probing.poll_transmit(now, buffer))
+        {
             return Some(length);
         }
         self.streams_first = !self.streams_first;
         if self.streams_first {
-            self.streams.poll_transmit(now, buffer).or_else(|| self.messages.poll_transmit(now, buffer))
+            self.streams
+                .poll_transmit(now, buffer)
+                .or_else(|| self.messages.poll_transmit(now, buffer))
         } else {
-            self.messages.poll_transmit(now, buffer).or_else(|| self.streams.poll_transmit(now, buffer))
+            self.messages
+                .poll_transmit(now, buffer)
+                .or_else(|| self.streams.poll_transmit(now, buffer))
         }
     }
 
-    pub(in crate::communicator) fn begin_shrink(&mut self, now: Instant) -> Result<u32, CommunicatorError> {
+    pub(in crate::communicator) fn begin_shrink(
+        &mut self,
+        now: Instant,
+    ) -> Result<u32, CommunicatorError> {
         self.calls.check_idle()?;
         self.shrinking = Some(Shrinking::new(now, self.rank(), self.size()));
         Ok(self.roster().session())
     }
 
     /// Takes a statement of a member, even one that is considered lost; returns whether it counts.
-    pub(super) fn on_shrink_message(&mut self, now: Instant, frame: &Frame<'_>, word: ShrinkBody) -> bool {
+    pub(super) fn on_shrink_message(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        word: ShrinkBody,
+    ) -> bool {
         let (header, roster) = (frame.header, self.roster());
-        let member =
-            header.session == roster.session() && header.rank != self.rank() && roster.is(header.rank, frame.source);
+        let member = header.session == roster.session()
+            && header.rank != self.rank()
+            && roster.is(header.rank, frame.source);
         if member && word.lost.fits(self.size()) {
             self.calls.on_frame_from(now, header.rank);
-            self.shrinking.iter_mut().for_each(|shrinking| shrinking.on_shrink_report(header.rank, &word));
+            self.shrinking
+                .iter_mut()
+                .for_each(|shrinking| shrinking.on_shrink_report(header.rank, &word));
             return true;
         }
         false
     }
 
     pub(super) fn settle_shrink(&mut self, now: Instant) -> Option<RankSet> {
-        let Group { calls, shrinking: Some(shrinking), .. } = self else { return None };
+        let Group {
+            calls,
+            shrinking: Some(shrinking),
+            ..
+        } = self
+        else {
+            return None;
+        };
         let lost = match shrinking.settle(now, |rank| calls.is_absent(rank))? {
             Settled::Without(lost) => lost,
             Settled::Outlawed => {
@@ -347,13 +454,26 @@ impl Group {
     }
 
     pub(in crate::communicator) fn give_up_shrink(&mut self) -> CommunicatorError {
-        let missing = self.shrinking.take().map(|shrinking| shrinking.missing()).unwrap_or_default();
-        CommunicatorError::Unshrunk { missing_ranks: missing.into_iter().map(|rank| self.calls.named(rank)).collect() }
+        let missing = self
+            .shrinking
+            .take()
+            .map(|shrinking| shrinking.missing())
+            .unwrap_or_default();
+        CommunicatorError::Unshrunk {
+            missing_ranks: missing
+                .into_iter()
+                .map(|rank| self.calls.named(rank))
+                .collect(),
+        }
     }
 
     pub(super) fn take_shrink_message(&mut self) -> Option<ShrinkMessage> {
         let body = self.shrinking.as_mut()?.take_shrink()?;
-        Some(ShrinkMessage { session: self.roster().session(), rank: self.rank(), body })
+        Some(ShrinkMessage {
+            session: self.roster().session(),
+            rank: self.rank(),
+            body,
+        })
     }
 
     pub(super) fn without(&mut self, lost: &RankSet) -> (Roster, Network) {
@@ -364,15 +484,25 @@ impl Group {
 
     pub(super) fn within(&mut self, name: &str, ranks: &[Rank]) -> (Roster, Network) {
         let kept: Vec<usize> = ranks.iter().copied().map(Rank::index).collect();
-        (self.roster().within(name, ranks), self.streams.plans().network_among(&kept))
+        (
+            self.roster().within(name, ranks),
+            self.streams.plans().network_among(&kept),
+        )
     }
 
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {
-        MemberStats { streams: self.streams.stats(), mailbox: self.messages.mailbox().stats(), ..counted }
+        MemberStats {
+            streams: self.streams.stats(),
+            mailbox: self.messages.mailbox().stats(),
+            ..counted
+        }
     }
 
     pub(super) fn memory(&self) -> MemberMemory {
-        MemberMemory { streams: self.streams.memory(), mailbox: self.messages.mailbox().memory() }
+        MemberMemory {
+            streams: self.streams.memory(),
+            mailbox: self.messages.mailbox().memory(),
+        }
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {

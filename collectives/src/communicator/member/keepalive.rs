@@ -68,28 +68,40 @@ impl Keepalive {
         (self.is_pending, self.due) = (true, now + pause);
     }
 
-    /// Limit of probes per period. All are probed in turn before they count as gone, and among a thousand ranks each
-    /// receives at most eighty frames per second.
+    /// Limit of probes per period. All are probed in turn before they count as gone, and among a
+    /// thousand ranks each receives at most eighty frames per second.
     fn max_queries(&self) -> usize {
         usize::from(self.size.div_ceil(8))
     }
 
-    /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from the others.
+    /// Probes the next of the `silent` ranks (sorted). A rank that never replies takes no turn from
+    /// the others.
     pub(super) fn query_in_turn(&mut self, silent: Vec<Rank>) {
         let next = silent.partition_point(|rank| Some(*rank) <= self.last_queried);
         let turns = silent[next..].iter().chain(&silent[..next]);
         for &rank in turns.take(self.max_queries()) {
             self.last_queried = Some(rank);
-            self.send_alone(Sign { to: Some(rank), asks: true });
+            self.send_alone(Sign {
+                to: Some(rank),
+                asks: true,
+            });
         }
     }
 
-    /// Replies to a probe from `rank`, at most once per quarter of a period: the probe may be forged.
+    /// Replies to a probe from `rank`, at most once per quarter of a period: the probe may be
+    /// forged.
     pub(super) fn reply(&mut self, now: Instant, rank: Rank) {
         let pause = period(self.size) / 4;
-        if self.answered.get(&rank).is_none_or(|&at| now.since(at) >= pause) {
+        if self
+            .answered
+            .get(&rank)
+            .is_none_or(|&at| now.since(at) >= pause)
+        {
             self.answered.insert(rank, now);
-            self.send_alone(Sign { to: Some(rank), asks: false });
+            self.send_alone(Sign {
+                to: Some(rank),
+                asks: false,
+            });
         }
     }
 
@@ -106,7 +118,10 @@ impl Keepalive {
 
     pub(super) fn take(&mut self) -> Option<Sign> {
         if std::mem::take(&mut self.is_pending) {
-            return Some(Sign { to: None, asks: false });
+            return Some(Sign {
+                to: None,
+                asks: false,
+            });
         }
         self.alone.pop_front()
     }
@@ -141,7 +156,10 @@ pub(super) struct Leaving {
 
 impl Leaving {
     pub(super) fn new() -> Leaving {
-        Leaving { stage: LeavingStage::Staying, bye: None }
+        Leaving {
+            stage: LeavingStage::Staying,
+            bye: None,
+        }
     }
 
     pub(super) fn begin(&mut self, by: Instant) {
@@ -176,22 +194,28 @@ impl Leaving {
         self.is_parting() || self.is_over()
     }
 
-    /// Takes the next step: the others have everything (`settled`), there are no others (`alone`), or the next BYE is
-    /// due.
+    /// Takes the next step: the others have everything (`settled`), there are no others (`alone`),
+    /// or the next BYE is due.
     pub(super) fn advance(&mut self, now: Instant, alone: bool, settled: bool) {
         match self.stage {
             LeavingStage::Settling { .. } if alone => self.stage = LeavingStage::Over,
             LeavingStage::Settling { by } if by <= now || settled => self.part(now, FAREWELLS, by),
-            LeavingStage::Parting { repeats, due, by } if due <= now => match repeats.checked_sub(1) {
-                Some(repeats) => self.part(now, repeats, by),
-                None => self.stage = LeavingStage::Over,
-            },
+            LeavingStage::Parting { repeats, due, by } if due <= now => {
+                match repeats.checked_sub(1) {
+                    Some(repeats) => self.part(now, repeats, by),
+                    None => self.stage = LeavingStage::Over,
+                }
+            }
             _ => {}
         }
     }
 
     fn part(&mut self, now: Instant, repeats: u8, by: Instant) {
-        self.stage = LeavingStage::Parting { repeats, due: now + URGENT_INTERVAL, by };
+        self.stage = LeavingStage::Parting {
+            repeats,
+            due: now + URGENT_INTERVAL,
+            by,
+        };
         self.bye = Some(repeats);
     }
 
@@ -213,7 +237,9 @@ mod tests {
     use super::*;
 
     fn signs(keepalive: &mut Keepalive) -> Vec<(Option<u16>, bool)> {
-        std::iter::from_fn(|| keepalive.take()).map(|sign| (sign.to.map(|rank| rank.0), sign.asks)).collect()
+        std::iter::from_fn(|| keepalive.take())
+            .map(|sign| (sign.to.map(|rank| rank.0), sign.asks))
+            .collect()
     }
 
     #[test]
@@ -223,7 +249,10 @@ mod tests {
         keepalive.reply(start, Rank(4));
         (0..3).for_each(|_| keepalive.reply(start, Rank(2)));
         keepalive.give(start);
-        assert_eq!(signs(&mut keepalive), [(None, false), (Some(4), true), (Some(2), false)]);
+        assert_eq!(
+            signs(&mut keepalive),
+            [(None, false), (Some(4), true), (Some(2), false)]
+        );
         keepalive.reply(start + period(20) / 5, Rank(2));
         assert!(signs(&mut keepalive).is_empty());
         keepalive.reply(start + period(20) / 4, Rank(2));

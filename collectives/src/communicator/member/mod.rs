@@ -24,7 +24,9 @@ use super::roster::Roster;
 use super::seals::{Seals, other_keys};
 use crate::membership::Station;
 use ethbcast_planning::model::Choice;
-use ethbcast_transport::messages::{MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::messages::{
+    MailboxMemory, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome,
+};
 use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Guard, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant, MacAddr};
@@ -58,7 +60,10 @@ impl Member {
     /// If a name, the size or the MTU is invalid.
     pub fn begin(now: Instant, config: Config) -> Result<Member, CommunicatorError> {
         config.check()?;
-        let seals = config.keys.clone().map(|keys| Box::new(Seals::new(keys, config.size)));
+        let seals = config
+            .keys
+            .clone()
+            .map(|keys| Box::new(Seals::new(keys, config.size)));
         let mut member = Member::with(now, config, seals, None);
         if let Some(fault) = member.assembly.fault() {
             return Err(fault);
@@ -74,40 +79,85 @@ impl Member {
     pub fn joined(&self) -> Result<bool, CommunicatorError> {
         match (&self.refusal, &self.group) {
             (Some(refusal), _) => Err(refusal.clone()),
-            (None, Some(group)) if group.is_unconfigured() => {
-                Err(CommunicatorError::Unmeasured { host: group.roster().entries()[0].host.clone() })
-            }
+            (None, Some(group)) if group.is_unconfigured() => Err(CommunicatorError::Unmeasured {
+                host: group.roster().entries()[0].host.clone(),
+            }),
             (None, group) => Ok(group.as_ref().is_some_and(|group| group.is_ready())),
         }
     }
 
-    /// Creates this process's part in another group, of some ranks of this one in the order given, as
-    /// `MPI_Comm_create_group` does. The group has `station`'s name; it goes on beside this one, with frames of its
-    /// own number. Nothing is sent for it: all its ranks create it, with equal names and ranks.
+    /// Creates this process's part in another group, of some ranks of this one in the order given,
+    /// as `MPI_Comm_create_group` does. The group has `station`'s name; it goes on beside this one,
+    /// with frames of its own number. Nothing is sent for it: all its ranks create it, with equal
+    /// names and ranks.
     ///
     /// # Errors
-    /// If this group is not complete, or there are no such ranks, or this process is not one of them.
-    pub fn subgroup(&mut self, now: Instant, ranks: &[Rank], station: Station) -> Result<Member, CommunicatorError> {
-        let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
-        ranks.iter().try_for_each(|&rank| group.calls().check_rank(rank))?;
+    /// If this group is not complete, or there are no such ranks, or this process is not one of
+    /// them.
+    pub fn subgroup(
+        &mut self,
+        now: Instant,
+        ranks: &[Rank],
+        station: Station,
+    ) -> Result<Member, CommunicatorError> {
+        let group = self
+            .group
+            .as_deref_mut()
+            .filter(|group| group.is_ready())
+            .ok_or(CommunicatorError::NotJoined)?;
+        ranks
+            .iter()
+            .try_for_each(|&rank| group.calls().check_rank(rank))?;
         let is_twice = |(at, rank)| ranks[..at].contains(rank);
         if !ranks.contains(&group.rank()) || ranks.iter().enumerate().any(is_twice) {
-            return Err(CommunicatorError::NotOfSubgroup { group: station.group });
+            return Err(CommunicatorError::NotOfSubgroup {
+                group: station.group,
+            });
         }
         let (roster, network) = group.within(&station.group, ranks);
-        let seals = self.seals.as_ref().map(|seals| Box::new(seals.within(&roster)));
-        let config = Config { station, size: roster.size(), join_by: None, ..self.assembly.config().clone() };
+        let seals = self
+            .seals
+            .as_ref()
+            .map(|seals| Box::new(seals.within(&roster)));
+        let config = Config {
+            station,
+            size: roster.size(),
+            join_by: None,
+            ..self.assembly.config().clone()
+        };
         config.check()?;
         let own = config.station.mac;
-        let rank =
-            roster.rank_of(own).ok_or(CommunicatorError::NotOfSubgroup { group: config.station.group.clone() })?;
-        let group = Group::new(now, &guarded(&config, seals.as_deref()), roster, Arc::new(network), rank);
+        let rank = roster
+            .rank_of(own)
+            .ok_or(CommunicatorError::NotOfSubgroup {
+                group: config.station.group.clone(),
+            })?;
+        let group = Group::new(
+            now,
+            &guarded(&config, seals.as_deref()),
+            roster,
+            Arc::new(network),
+            rank,
+        );
         Ok(Member::with(now, config, seals, Some(Box::new(group))))
     }
 
-    fn with(now: Instant, config: Config, seals: Option<Box<Seals>>, group: Option<Box<Group>>) -> Member {
-        let guard = seals.as_ref().map_or(Guard::Plain, |seals| seals.cluster_guard());
-        let config = Config { station: Station { guard, ..config.station }, ..config };
+    fn with(
+        now: Instant,
+        config: Config,
+        seals: Option<Box<Seals>>,
+        group: Option<Box<Group>>,
+    ) -> Member {
+        let guard = seals
+            .as_ref()
+            .map_or(Guard::Plain, |seals| seals.cluster_guard());
+        let config = Config {
+            station: Station {
+                guard,
+                ..config.station
+            },
+            ..config
+        };
         Member {
             assembly: Assembly::new(now, config),
             refusal: None,
@@ -138,7 +188,13 @@ impl Member {
             && let Some(network) = network
             && self.group.is_none()
         {
-            self.group = Some(Box::new(Group::new(now, config, roster.clone(), network.clone(), rank)));
+            self.group = Some(Box::new(Group::new(
+                now,
+                config,
+                roster.clone(),
+                network.clone(),
+                rank,
+            )));
         }
     }
 
@@ -158,25 +214,59 @@ impl Member {
         }
     }
 
-    /// Continues with the ranks that are left, if that is agreed. Messages in flight are dropped, and collectives count
-    /// from 0 again.
+    /// Continues with the ranks that are left, if that is agreed. Messages in flight are dropped,
+    /// and collectives count from 0 again.
     pub(super) fn shrink_on(&mut self, now: Instant) {
-        let Some(group) = self.group.as_deref_mut().filter(|group| !group.is_leaving()) else { return };
-        let Some(lost) = group.settle_shrink(now) else { return };
+        let Some(group) = self
+            .group
+            .as_deref_mut()
+            .filter(|group| !group.is_leaving())
+        else {
+            return;
+        };
+        let Some(lost) = group.settle_shrink(now) else {
+            return;
+        };
         let (roster, network) = group.without(&lost);
         let former = Former::new(now, group.roster().clone(), group.rank(), lost);
-        self.seals.iter_mut().for_each(|seals| seals.shrink(&roster));
+        self.seals
+            .iter_mut()
+            .for_each(|seals| seals.shrink(&roster));
         let config = guarded(self.assembly.config(), self.seals.as_deref());
-        let config = Config { size: roster.size(), join_by: None, ..config };
-        let Some(rank) = roster.rank_of(config.station.mac) else { return };
-        log::info!("rank {} goes on as rank {rank} of {}", group.rank(), roster.size());
+        let config = Config {
+            size: roster.size(),
+            join_by: None,
+            ..config
+        };
+        let Some(rank) = roster.rank_of(config.station.mac) else {
+            return;
+        };
+        log::info!(
+            "rank {} goes on as rank {rank} of {}",
+            group.rank(),
+            roster.size()
+        );
         self.former = Some(Box::new(former));
-        self.group = Some(Box::new(Group::new(now, &config, roster, Arc::new(network), rank)));
+        self.group = Some(Box::new(Group::new(
+            now,
+            &config,
+            roster,
+            Arc::new(network),
+            rank,
+        )));
     }
 
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {
-        let group = self.group.as_deref_mut().filter(|group| group.is_ready()).ok_or(CommunicatorError::NotJoined)?;
-        if group.is_leaving() { Err(CommunicatorError::Closed) } else { Ok(group) }
+        let group = self
+            .group
+            .as_deref_mut()
+            .filter(|group| group.is_ready())
+            .ok_or(CommunicatorError::NotJoined)?;
+        if group.is_leaving() {
+            Err(CommunicatorError::Closed)
+        } else {
+            Ok(group)
+        }
     }
 
     /// Returns the address of this process.
@@ -196,18 +286,25 @@ impl Member {
 
     /// Returns the number of ranks.
     pub fn size(&self) -> u16 {
-        self.group.as_ref().map_or(self.assembly.config().size, |group| group.size())
+        self.group
+            .as_ref()
+            .map_or(self.assembly.config().size, |group| group.size())
     }
 
     /// Returns the hosts' names by rank; none before the group is complete.
     pub fn hosts(&self) -> impl Iterator<Item = &str> {
         let roster = self.group.as_ref().map(|group| group.roster());
-        roster.into_iter().flat_map(Roster::entries).map(|entry| entry.host.as_str())
+        roster
+            .into_iter()
+            .flat_map(Roster::entries)
+            .map(|entry| entry.host.as_str())
     }
 
     /// Whether all ranks are on one host, once the group is complete.
     pub fn is_on_one_host(&self) -> bool {
-        self.group.as_ref().is_some_and(|group| group.nodes().count() == 1)
+        self.group
+            .as_ref()
+            .is_some_and(|group| group.nodes().count() == 1)
     }
 
     /// Returns the MTU of the group's frames, the smallest of all members', once the group is
@@ -237,7 +334,9 @@ impl Member {
 
     /// Whether the member has left, and need not be driven any more.
     pub fn has_left(&self) -> bool {
-        self.group.as_ref().map_or(self.given_up, |group| group.is_over())
+        self.group
+            .as_ref()
+            .map_or(self.given_up, |group| group.is_over())
     }
 
     /// Whether nothing is in flight, pending or awaited, apart from keepalives; also true before
@@ -309,24 +408,32 @@ impl Member {
 
     /// Returns why no messages can be exchanged with a rank any more.
     pub fn absence(&self, rank: Rank) -> CommunicatorError {
-        let Some(group) = &self.group else { return CommunicatorError::NotJoined };
+        let Some(group) = &self.group else {
+            return CommunicatorError::NotJoined;
+        };
         group.absence(rank)
     }
 
     /// Withdraws a message, which then has no outcome. Returns false if the send has ended already.
     pub fn cancel_send(&mut self, id: SendId) -> bool {
-        self.group.as_mut().is_some_and(|group| group.messages().cancel_send(id))
+        self.group
+            .as_mut()
+            .is_some_and(|group| group.messages().cancel_send(id))
     }
 
     /// Cancels a receive for which nothing has arrived, which then has no outcome. Returns false if
     /// something has arrived: the receive goes on.
     pub fn cancel_recv(&mut self, id: RecvId) -> bool {
-        self.group.as_mut().is_some_and(|group| group.messages().cancel_recv(id))
+        self.group
+            .as_mut()
+            .is_some_and(|group| group.messages().cancel_recv(id))
     }
 
     /// Cancels a receive; a message that has begun to arrive for it is dropped.
     pub fn drop_recv(&mut self, id: RecvId) {
-        self.group.iter_mut().for_each(|group| group.messages().drop_receive(id));
+        self.group
+            .iter_mut()
+            .for_each(|group| group.messages().drop_receive(id));
     }
 
     /// Returns the route by which `bytes` bytes from `root` would be broadcast, the reason and the
@@ -392,7 +499,8 @@ impl Member {
         }
     }
 
-    /// Records a refusal: there will be no group. The others must also receive this process's calls, and believe them.
+    /// Records a refusal: there will be no group. The others must also receive this process's
+    /// calls, and believe them.
     fn heed(&mut self, taken: Result<(), CommunicatorError>) {
         if let Err(refusal) = taken {
             (self.refusal, self.calls_pending) = (Some(refusal), 2);
@@ -400,7 +508,11 @@ impl Member {
     }
 
     fn on_reject(&mut self, now: Instant, frame: &[u8], why: Reject) {
-        *(if why.is_non_member() { &mut self.stats.non_members } else { &mut self.stats.malformed }) += 1;
+        *(if why.is_non_member() {
+            &mut self.stats.non_members
+        } else {
+            &mut self.stats.malformed
+        }) += 1;
         if self.refusal.is_some() || self.given_up {
             return;
         }
@@ -417,7 +529,9 @@ impl Member {
             self.assembly.on_other_build(other);
         }
         if let Reject::Version(other) = why {
-            let taken = self.assembly.on_other_version(other, frame, self.seals.is_some());
+            let taken = self
+                .assembly
+                .on_other_version(other, frame, self.seals.is_some());
             self.heed(taken);
         }
     }
@@ -426,7 +540,13 @@ impl Member {
 /// Returns the configuration of a member of a group, whose frames have the group's guard.
 fn guarded(config: &Config, seals: Option<&Seals>) -> Config {
     let guard = seals.map_or(Guard::Plain, Seals::group_guard);
-    Config { station: Station { guard, ..config.station.clone() }, ..config.clone() }
+    Config {
+        station: Station {
+            guard,
+            ..config.station.clone()
+        },
+        ..config.clone()
+    }
 }
 
 /// Counters of a member; all in frames.
@@ -460,11 +580,16 @@ pub struct MemberMemory {
 impl Member {
     /// Returns the counters so far.
     pub fn stats(&self) -> MemberStats {
-        self.group.as_ref().map_or(self.stats, |group| group.stats(self.stats))
+        self.group
+            .as_ref()
+            .map_or(self.stats, |group| group.stats(self.stats))
     }
 
     /// Returns the memory of streams and messages.
     pub fn memory(&self) -> MemberMemory {
-        self.group.as_ref().map(|group| group.memory()).unwrap_or_default()
+        self.group
+            .as_ref()
+            .map(|group| group.memory())
+            .unwrap_or_default()
     }
 }

@@ -5,8 +5,12 @@ use super::way::{KARY, MessagePath, StreamName};
 use crate::communicator::network::{Chosen, Network, SavedTree, most_ranks};
 use crate::communicator::roster::Nodes;
 use crate::communicator::signature::{Operation, Signature};
-use ethbcast_planning::model::{Broadcast, Calibration, Choice, Quote, Situation, candidates, given, price};
-use ethbcast_planning::plan::{BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, grouped_blocks};
+use ethbcast_planning::model::{
+    Broadcast, Calibration, Choice, Quote, Situation, candidates, given, price,
+};
+use ethbcast_planning::plan::{
+    BlockGroup, MIN_SEGMENT_BYTES, Plan, Via, farthest_first, grouped_blocks,
+};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Place, Topology};
 use ethbcast_planning::{model, plan};
 use ethbcast_transport::wire::Rank;
@@ -55,8 +59,14 @@ impl Plans {
         let payload_bytes = payload_bytes as u64;
         let assumed = || Calibration::assumed(ASSUMED_RATE_BITS_PER_SECOND, payload_bytes);
         let one_switch = || {
-            let place = Place { switch: 0, rate: None, injection_ns: None };
-            nodes.topology(Vec::new(), &vec![place; usize::from(nodes.count())]).expect("a group has ranks")
+            let place = Place {
+                switch: 0,
+                rate: None,
+                injection_ns: None,
+            };
+            nodes
+                .topology(Vec::new(), &vec![place; usize::from(nodes.count())])
+                .expect("a group has ranks")
         };
         Plans {
             topology: network.topology().cloned().unwrap_or_else(one_switch),
@@ -89,7 +99,11 @@ impl Plans {
         forget_one(&mut self.exchanges);
         log::info!(
             "blocks of {block_bytes} bytes go {}",
-            if are_cast { "by a cast of each rank" } else { "round a ring" }
+            if are_cast {
+                "by a cast of each rank"
+            } else {
+                "round a ring"
+            }
         );
         self.exchanges.insert(block_bytes, are_cast);
         are_cast
@@ -101,24 +115,30 @@ impl Plans {
         (operation, root): (Operation, Rank),
         block_bytes: usize,
     ) -> Passage {
-        let (key, payload_bytes) = ((operation as u8, root, block_bytes), self.payload_bytes as usize);
+        let (key, payload_bytes) = (
+            (operation as u8, root, block_bytes),
+            self.payload_bytes as usize,
+        );
         if !self.block_trees.contains_key(&key) {
             let tree = BlockTree::of(operation, &self.situation(root, block_bytes as u64));
             forget_one(&mut self.block_trees);
             self.block_trees.insert(key, tree);
         }
         let tree = self.block_trees.get(&key).and_then(Option::as_ref);
-        tree.map(|tree| tree.passage(rank, block_bytes, payload_bytes)).unwrap_or_default()
+        tree.map(|tree| tree.passage(rank, block_bytes, payload_bytes))
+            .unwrap_or_default()
     }
 
-    /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable once in each
-    /// direction.
+    /// Returns all ranks along the switches in depth-first order. A ring over them uses every cable
+    /// once in each direction.
     pub(in crate::communicator) fn line(&self) -> Vec<Rank> {
         let Some(chain) = self.plan(Rank::ROOT, MessagePath::Tree(Via::Chain)) else {
             return (0..self.size()).map(Rank).collect();
         };
         let next = |&rank: &usize| chain.children(rank).first().copied();
-        std::iter::successors(Some(chain.root()), next).map(|rank| Rank(rank as u16)).collect()
+        std::iter::successors(Some(chain.root()), next)
+            .map(|rank| Rank(rank as u16))
+            .collect()
     }
 
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {
@@ -141,7 +161,9 @@ impl Plans {
             MessagePath::Saved => self.saved(name.origin).is_some(),
             MessagePath::Latency(_) => fits(Via::Latency),
             MessagePath::Blocks(via) => fits(via),
-            MessagePath::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => asked(via),
+            MessagePath::Tree(via @ (Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest)) => {
+                asked(via)
+            }
             MessagePath::Tree(via) => fits(via),
         }
     }
@@ -153,11 +175,17 @@ impl Plans {
             return self.place_in_blocks(via, name, rank);
         }
         // A plan that was checked on receipt can be made.
-        let Some(plan) = self.plan(name.origin, name.way) else { return TreePlace::default() };
+        let Some(plan) = self.plan(name.origin, name.way) else {
+            return TreePlace::default();
+        };
         let plan = plan.trees()[usize::from(name.share)];
         TreePlace {
             parent: plan.parent(rank.index()).map(|parent| Rank(parent as u16)),
-            children: plan.children(rank.index()).iter().map(|&child| Rank(child as u16)).collect(),
+            children: plan
+                .children(rank.index())
+                .iter()
+                .map(|&child| Rank(child as u16))
+                .collect(),
         }
     }
 
@@ -173,7 +201,8 @@ impl Plans {
     }
 
     pub(super) fn segment_frames(&self, name: StreamName) -> u64 {
-        self.segment_bytes(name.origin, name.way).div_ceil(self.payload_bytes)
+        self.segment_bytes(name.origin, name.way)
+            .div_ceil(self.payload_bytes)
     }
 
     fn segment_bytes(&self, origin: Rank, way: MessagePath) -> u64 {
@@ -218,8 +247,17 @@ impl Plans {
             return Some(saved.plan.clone());
         }
         // The length matters only for the tree of least latency.
-        let frames = if let MessagePath::Latency(class) = way { MessagePath::latency_frames(class) } else { 1 };
-        price(self.via(way), &self.situation(origin, frames * self.payload_bytes)).ok().map(|priced| priced.plan)
+        let frames = if let MessagePath::Latency(class) = way {
+            MessagePath::latency_frames(class)
+        } else {
+            1
+        };
+        price(
+            self.via(way),
+            &self.situation(origin, frames * self.payload_bytes),
+        )
+        .ok()
+        .map(|priced| priced.plan)
     }
 
     pub(super) fn price(&mut self, origin: Rank, way: MessagePath, bytes: usize) -> Option<Choice> {
@@ -234,9 +272,9 @@ impl Plans {
         };
         let situation = self.situation(origin, bytes as u64);
         let segment_bytes = match way {
-            MessagePath::Blocks(via) if via.is_scattered() => {
-                (bytes as u64).div_ceil(self.size().into()).clamp(1, self.segment_bytes)
-            }
+            MessagePath::Blocks(via) if via.is_scattered() => (bytes as u64)
+                .div_ceil(self.size().into())
+                .clamp(1, self.segment_bytes),
             way if way.is_streamed() => {
                 // A relay forwards frames as they arrive: a segment is at most one frame.
                 let best = given(plan.clone(), None, &situation);
@@ -257,9 +295,14 @@ impl Plans {
         // Between two ranks every tree equals a cast; and a message of one frame is not worth
         // planning, unless broadcast is policed.
         let is_small = self.size() <= 2 || frames == 1 && !self.is_policed() || !self.is_known;
-        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| way == MessagePath::Cast);
+        let is_cast = chosen.map_or(is_small && self.network.casts(), |way| {
+            way == MessagePath::Cast
+        });
         if is_cast {
-            return Decision { way: MessagePath::Cast, frame_bytes: self.payload_bytes as usize };
+            return Decision {
+                way: MessagePath::Cast,
+                frame_bytes: self.payload_bytes as usize,
+            };
         }
         if let Some(&decision) = self.decided.get(&(origin, bytes)) {
             return decision;
@@ -268,14 +311,21 @@ impl Plans {
         let decision = self.best(origin, bytes, ways);
         forget_one(&mut self.decided);
         self.decided.insert((origin, bytes), decision);
-        log::info!("{bytes} bytes from rank {origin} go by {}", self.via(decision.way));
+        log::info!(
+            "{bytes} bytes from rank {origin} go by {}",
+            self.via(decision.way)
+        );
         decision
     }
 
-    /// Returns the route of a barrier's release. Where broadcast is policed or not allowed, rank 0 sends to each rank
-    /// itself: a relay may leave before it has forwarded the release.
+    /// Returns the route of a barrier's release. Where broadcast is policed or not allowed, rank 0
+    /// sends to each rank itself: a relay may leave before it has forwarded the release.
     pub(in crate::communicator) fn release(&self) -> MessagePath {
-        if self.is_policed() || !self.network.casts() { MessagePath::Tree(Via::Flat) } else { MessagePath::Cast }
+        if self.is_policed() || !self.network.casts() {
+            MessagePath::Tree(Via::Flat)
+        } else {
+            MessagePath::Cast
+        }
     }
 
     fn is_policed(&self) -> bool {
@@ -287,19 +337,26 @@ impl Plans {
         // Block-wise routes ignore shared hosts, and would cross their cables repeatedly.
         let is_wasteful = |via: Via| self.are_hosts_shared && via.is_scattered();
         let is_fit = |via: Via| self.size() <= most_ranks(via) && !is_wasteful(via);
-        let vias = candidates(self.members.len()).filter(|&via| (casts || via != Via::Cast) && is_fit(via));
+        let vias = candidates(self.members.len())
+            .filter(|&via| (casts || via != Via::Cast) && is_fit(via));
         vias.map(|via| MessagePath::of(via, frames)).collect()
     }
 
     fn best(&mut self, origin: Rank, bytes: usize, ways: Vec<MessagePath>) -> Decision {
         let frame_bytes = self.payload_bytes as usize;
-        let full = Decision { way: ways[0], frame_bytes };
+        let full = Decision {
+            way: ways[0],
+            frame_bytes,
+        };
         let (mut quotes, mut decisions) = (Vec::new(), Vec::new());
         for way in ways {
-            let Some(choice) = self.price(origin, way, bytes) else { continue };
+            let Some(choice) = self.price(origin, way, bytes) else {
+                continue;
+            };
             // A plan saved for a short message must not cut a long one into as many frames.
             let segment_bytes = choice.segment_bytes.max(MIN_SEGMENT_BYTES);
-            let frame_bytes = frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
+            let frame_bytes =
+                frame_bytes.min(usize::try_from(segment_bytes).unwrap_or(frame_bytes));
             quotes.push(Quote::exact(self.via(way), choice.predicted_seconds));
             decisions.push(Decision { way, frame_bytes });
         }
@@ -309,7 +366,14 @@ impl Plans {
         let best = decisions[model::best(&quotes, self.members.len(), &self.calibration)];
         // Frames are full in block-wise routes and where a relay waits for the whole message.
         let is_cut = best.way.is_streamed() || best.way == MessagePath::Saved;
-        if is_cut { best } else { Decision { frame_bytes, ..best } }
+        if is_cut {
+            best
+        } else {
+            Decision {
+                frame_bytes,
+                ..best
+            }
+        }
     }
 }
 
@@ -352,8 +416,9 @@ pub(in crate::communicator) struct BlockTree {
 }
 
 impl BlockTree {
-    /// Returns the tree of least predicted time; of equal ones the one without relays, since a relay that calls late
-    /// would delay others. Returns `None` if the situation's root is no member.
+    /// Returns the tree of least predicted time; of equal ones the one without relays, since a
+    /// relay that calls late would delay others. Returns `None` if the situation's root is no
+    /// member.
     pub(super) fn of(operation: Operation, situation: &Situation) -> Option<BlockTree> {
         let (ranks, is_gather) = (situation.members.len(), operation == Operation::Gather);
         let (most, unasked) = block_group_limits(situation);
@@ -361,54 +426,94 @@ impl BlockTree {
         let is_flat = !is_gather || unasked * (ranks as u64 - 1) <= MEETING_FRAMES;
         // If every block needs its own frames, a tree saves nothing.
         let is_tree = most > 1 || !is_flat;
-        let candidates = [(Via::Flat, 1, is_flat), (Via::Binary, most, is_tree)].into_iter().filter(|way| way.2);
+        let candidates = [(Via::Flat, 1, is_flat), (Via::Binary, most, is_tree)]
+            .into_iter()
+            .filter(|way| way.2);
         let priced = candidates.filter_map(|(via, most, _)| {
             let plan = model::price(via, situation).ok()?.plan;
             Some((model::scatter(&plan, most, situation), plan, most))
         });
-        let (_, plan, most) = priced.reduce(|best, next| if next.0 < best.0 { next } else { best })?;
+        let (_, plan, most) =
+            priced.reduce(|best, next| if next.0 < best.0 { next } else { best })?;
         let mut order = farthest_first(&plan, situation.topology, situation.members);
         if is_gather {
             order.reverse();
         }
-        Some(BlockTree { plan, order, most, is_gather })
+        Some(BlockTree {
+            plan,
+            order,
+            most,
+            is_gather,
+        })
     }
 
     pub(super) fn passage(&self, rank: Rank, block_bytes: usize, payload_bytes: usize) -> Passage {
-        let grouped_blocks = |rank: usize| grouped_blocks(&self.plan, &self.order, rank, self.most).into_iter();
+        let grouped_blocks =
+            |rank: usize| grouped_blocks(&self.plan, &self.order, rank, self.most).into_iter();
         let bundle = |peer: usize, BlockGroup { ranks, .. }: BlockGroup| Bundle {
             peer: Rank(peer as u16),
             blocks: ranks.into_iter().map(|rank| Rank(rank as u16)).collect(),
         };
-        let below = grouped_blocks(rank.index()).map(|block_group| bundle(block_group.child, block_group)).collect();
+        let below = grouped_blocks(rank.index())
+            .map(|block_group| bundle(block_group.child, block_group))
+            .collect();
         let own = |parent| {
             grouped_blocks(parent)
                 .filter(|block_group| block_group.child == rank.index())
                 .map(move |block_group| bundle(parent, block_group))
         };
-        let above = self.plan.parent(rank.index()).into_iter().flat_map(own).collect();
+        let above = self
+            .plan
+            .parent(rank.index())
+            .into_iter()
+            .flat_map(own)
+            .collect();
         let is_long = HEAD_BYTES as usize + block_bytes > payload_bytes;
         match self.is_gather {
-            true => Passage { arrivals: below, departures: above, is_long },
-            false => Passage { arrivals: above, departures: below, is_long },
+            true => Passage {
+                arrivals: below,
+                departures: above,
+                is_long,
+            },
+            false => Passage {
+                arrivals: above,
+                departures: below,
+                is_long,
+            },
         }
     }
 }
 
 /// Returns how many blocks fit one frame, and how many frames of a block are sent unrequested.
 fn block_group_limits(situation: &Situation) -> (usize, u64) {
-    let (ranks, block_bytes) = (situation.members.len(), situation.size_bytes.unwrap_or_default());
+    let (ranks, block_bytes) = (
+        situation.members.len(),
+        situation.size_bytes.unwrap_or_default(),
+    );
     let room = situation.frame_payload_bytes.saturating_sub(HEAD_BYTES);
-    let most = room.checked_div(block_bytes).map_or(ranks, |blocks| blocks.clamp(1, ranks as u64) as usize);
-    (most, (HEAD_BYTES + block_bytes).div_ceil(situation.frame_payload_bytes).min(UNASKED_FRAMES))
+    let most = room
+        .checked_div(block_bytes)
+        .map_or(ranks, |blocks| blocks.clamp(1, ranks as u64) as usize);
+    (
+        most,
+        (HEAD_BYTES + block_bytes)
+            .div_ceil(situation.frame_payload_bytes)
+            .min(UNASKED_FRAMES),
+    )
 }
 
 /// Whether an allgather by casts of each rank takes no more time than round a ring. Policed casts
 /// have to be faster by the margin that they need against trees; untried ones need no such margin.
 pub(super) fn casts_are_best(situation: &Situation) -> bool {
-    let model::Allgather { casts_seconds, ring_seconds, .. } = model::allgather(situation);
+    let model::Allgather {
+        casts_seconds,
+        ring_seconds,
+        ..
+    } = model::allgather(situation);
     let casts_seconds = match situation.calibration.broadcast() {
-        Broadcast::Policed(_) => model::competing_seconds(Via::Cast, casts_seconds, situation.calibration),
+        Broadcast::Policed(_) => {
+            model::competing_seconds(Via::Cast, casts_seconds, situation.calibration)
+        }
         Broadcast::Untried | Broadcast::FullRate | Broadcast::Slower(_) => casts_seconds,
     };
     situation.members.len() as u64 <= MEETING_FRAMES && casts_seconds <= ring_seconds
@@ -422,7 +527,8 @@ mod tests {
 
     #[test]
     fn policed_casts_have_to_take_half_as_long_as_the_ring() {
-        let topology = Topology::single_switch((0..8).map(|host| format!("n{host}"))).expect("hosts");
+        let topology =
+            Topology::single_switch((0..8).map(|host| format!("n{host}"))).expect("hosts");
         let members: Vec<usize> = (0..8).collect();
         let wins = |calibration: &Calibration| {
             let situation = Situation {
@@ -433,14 +539,20 @@ mod tests {
                 frame_payload_bytes: 1468,
                 calibration,
             };
-            let model::Allgather { casts_seconds, ring_seconds } = model::allgather(&situation);
+            let model::Allgather {
+                casts_seconds,
+                ring_seconds,
+            } = model::allgather(&situation);
             (casts_seconds / ring_seconds, casts_are_best(&situation))
         };
         let free = Calibration::assumed(100_000_000, 1468);
         assert!(wins(&free).1, "nobody has tried them");
         let policed = |rate| wins(&free.clone().with_cast_max(rate).expect("a rate"));
         let (ratio, best) = policed(9_000);
-        assert!((0.6..1.0).contains(&ratio) && !best, "{ratio} times the ring");
+        assert!(
+            (0.6..1.0).contains(&ratio) && !best,
+            "{ratio} times the ring"
+        );
         assert!(!policed(100).1);
     }
 }

@@ -3,7 +3,9 @@
 
 use super::streams::{FIRST_RESERVED_TAG, Handover, Messages};
 use crate::communicator::network::{read_costs, write_costs};
-use crate::measure::{ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind};
+use crate::measure::{
+    ProbeSettings, Prober, Processors, Responder, Unicast, broadcast, calibrate, kind,
+};
 use ethbcast_planning::model::{Calibration, CalibrationError};
 use ethbcast_transport::messages::{RecvId, RecvOutcome};
 use ethbcast_transport::wire::{Frame, Identity, Peer, Rank};
@@ -59,8 +61,17 @@ impl Probing {
             None => ProbingStage::Done,
         };
         let others = peers.iter().filter(elsewhere).copied().collect();
-        let responder = Responder::new(identity.clone(), mtu_bytes, None).with_processors(processors);
-        Probing { identity, others, group, mtu_bytes, responder, stage, reported_by }
+        let responder =
+            Responder::new(identity.clone(), mtu_bytes, None).with_processors(processors);
+        Probing {
+            identity,
+            others,
+            group,
+            mtu_bytes,
+            responder,
+            stage,
+            reported_by,
+        }
     }
 
     pub(super) fn is_unconfigured(&self) -> bool {
@@ -77,14 +88,19 @@ impl Probing {
             ProbingStage::Measuring(prober) if prober.is_done() => {
                 let found = measured(prober);
                 if let Err(error) = &found {
-                    log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
+                    log::warn!(
+                        "the short probe found out too little ({error}); cables of 1 Gbit/s are assumed"
+                    );
                 }
                 self.notify(found.ok(), messages, peers)
             }
             ProbingStage::Trying(prober, calibration) if prober.is_done() => {
                 let found = prober.result().cast;
                 log::info!("broadcast: {found:?}");
-                let calibration = (**calibration).clone().with_broadcast(broadcast(found)).ok();
+                let calibration = (**calibration)
+                    .clone()
+                    .with_broadcast(broadcast(found))
+                    .ok();
                 self.notify(calibration, messages, peers)
             }
             ProbingStage::Telling(told, left) => {
@@ -108,13 +124,21 @@ impl Probing {
                     _ => None,
                 }
             }
-            ProbingStage::Measuring(_) | ProbingStage::Trying(..) | ProbingStage::Untold | ProbingStage::Done => None,
+            ProbingStage::Measuring(_)
+            | ProbingStage::Trying(..)
+            | ProbingStage::Untold
+            | ProbingStage::Done => None,
         }
     }
 }
 
 impl Probing {
-    fn notify(&mut self, found: Option<Calibration>, messages: &mut Messages, peers: u16) -> Option<Calibration> {
+    fn notify(
+        &mut self,
+        found: Option<Calibration>,
+        messages: &mut Messages,
+        peers: u16,
+    ) -> Option<Calibration> {
         let told = found.as_ref().map_or_else(Vec::new, write_costs);
         self.stage = ProbingStage::Telling(told.into(), (1..peers).rev().map(Rank).collect());
         self.advance(messages, peers);
@@ -123,13 +147,22 @@ impl Probing {
 
     /// Tries broadcast before it is chosen for anything, as soon as unicast is measured.
     fn try_broadcast(&mut self, now: Instant) {
-        let ProbingStage::Measuring(prober) = &self.stage else { return };
-        let found = self.group.filter(|_| prober.is_done()).zip(measured(prober).ok());
+        let ProbingStage::Measuring(prober) = &self.stage else {
+            return;
+        };
+        let found = self
+            .group
+            .filter(|_| prober.is_done())
+            .zip(measured(prober).ok());
         if let Some((group, calibration)) = found {
             let frame_bytes = self.identity.guard.payload_bytes(self.mtu_bytes) as u64;
             let frame_gap = Duration::from_nanos(calibration.gap_ns(frame_bytes) as u64);
-            let unicast = Unicast { frame_gap, loss: calibration.loss() };
-            let settings = ProbeSettings::ramp(self.mtu_bytes, group, unicast).guarded(&self.identity.guard);
+            let unicast = Unicast {
+                frame_gap,
+                loss: calibration.loss(),
+            };
+            let settings =
+                ProbeSettings::ramp(self.mtu_bytes, group, unicast).guarded(&self.identity.guard);
             let prober = Prober::new(now, self.identity.clone(), self.others.clone(), settings);
             self.stage = ProbingStage::Trying(Box::new(prober), Box::new(calibration));
         }
@@ -145,7 +178,9 @@ impl Part for Probing {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         match &mut self.stage {
             _ if frame.header.kind == kind::PROBE => self.responder.handle_frame(now, frame),
-            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.handle_frame(now, frame),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => {
+                prober.handle_frame(now, frame)
+            }
             _ => {}
         }
         self.try_broadcast(now);
@@ -153,7 +188,9 @@ impl Part for Probing {
 
     fn handle_timeout(&mut self, now: Instant) {
         match &mut self.stage {
-            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.handle_timeout(now),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => {
+                prober.handle_timeout(now)
+            }
             ProbingStage::Awaiting(_) if self.reported_by.is_some_and(|by| by <= now) => {
                 self.stage = ProbingStage::Untold
             }
@@ -165,15 +202,22 @@ impl Part for Probing {
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let answer = self.responder.poll_transmit(now, buffer);
         answer.or_else(|| match &mut self.stage {
-            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.poll_transmit(now, buffer),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => {
+                prober.poll_transmit(now, buffer)
+            }
             _ => None,
         })
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         match &self.stage {
-            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => prober.poll_timeout(now),
-            ProbingStage::Awaiting(_) => self.reported_by.map(|at| Deadline { at, why: Timer("measured") }),
+            ProbingStage::Measuring(prober) | ProbingStage::Trying(prober, _) => {
+                prober.poll_timeout(now)
+            }
+            ProbingStage::Awaiting(_) => self.reported_by.map(|at| Deadline {
+                at,
+                why: Timer("measured"),
+            }),
             _ => None,
         }
     }
@@ -186,17 +230,41 @@ mod tests {
 
     #[test]
     fn a_rank_without_calibration_waits_no_longer_than_the_join_limit() {
-        let peer = |rank: u16| Peer { rank: Rank(rank), mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8) };
+        let peer = |rank: u16| Peer {
+            rank: Rank(rank),
+            mac: MacAddr::new(2, 0, 0, 0, 0, rank as u8),
+        };
         let peers: Vec<Peer> = (0..3).map(peer).collect();
         let (mac, ether_type) = (peers[2].mac, EtherType::DEFAULT);
         let (stream, guard) = (StreamId(0), Guard::Plain);
-        let identity = Identity { session: 1, stream, rank: Rank(2), mac, ether_type, guard };
+        let identity = Identity {
+            session: 1,
+            stream,
+            rank: Rank(2),
+            mac,
+            ether_type,
+            guard,
+        };
         let by = Instant::START + Duration::from_secs(60);
-        let mut probing = Probing::new(Instant::START, identity, &peers, None, (1500, None), Some(by));
-        assert_eq!(probing.poll_timeout(Instant::START).map(|deadline| deadline.at), Some(by));
+        let mut probing = Probing::new(
+            Instant::START,
+            identity,
+            &peers,
+            None,
+            (1500, None),
+            Some(by),
+        );
+        assert_eq!(
+            probing
+                .poll_timeout(Instant::START)
+                .map(|deadline| deadline.at),
+            Some(by)
+        );
         probing.handle_timeout(Instant::START);
         assert!(!probing.is_unconfigured() && !probing.is_done());
         probing.handle_timeout(by);
-        assert!(probing.is_unconfigured() && !probing.is_done() && probing.poll_timeout(by).is_none());
+        assert!(
+            probing.is_unconfigured() && !probing.is_done() && probing.poll_timeout(by).is_none()
+        );
     }
 }

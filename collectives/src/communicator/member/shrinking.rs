@@ -31,7 +31,12 @@ struct Repeater {
 
 impl Repeater {
     fn new(now: Instant, every: Option<Duration>) -> Repeater {
-        Repeater { due: Some(now), hurried: REPEATS, every, is_pending: false }
+        Repeater {
+            due: Some(now),
+            hurried: REPEATS,
+            every,
+            is_pending: false,
+        }
     }
 
     fn hurry(&mut self, now: Instant) {
@@ -50,7 +55,10 @@ impl Repeater {
         self.is_pending = true;
         let hurried = self.hurried.checked_sub(1);
         self.hurried = hurried.unwrap_or(0);
-        self.due = hurried.map(|_| URGENT_INTERVAL).or(self.every).map(|pause| now + pause);
+        self.due = hurried
+            .map(|_| URGENT_INTERVAL)
+            .or(self.every)
+            .map(|pause| now + pause);
     }
 
     fn take(&mut self) -> bool {
@@ -88,25 +96,45 @@ pub(super) struct Shrinking {
 
 impl Shrinking {
     pub(super) fn new(now: Instant, own: Rank, size: u16) -> Shrinking {
-        let word = ShrinkBody { stage: ShrinkStage::Proposed, lost: RankSet::none(size) };
+        let word = ShrinkBody {
+            stage: ShrinkStage::Proposed,
+            lost: RankSet::none(size),
+        };
         let (repeater, asks_until) = (Repeater::new(now, Some(period(size))), now + period(size));
-        Shrinking { own, word, heard: vec![None; usize::from(size)], repeater, asks_until, error: None }
+        Shrinking {
+            own,
+            word,
+            heard: vec![None; usize::from(size)],
+            repeater,
+            asks_until,
+            error: None,
+        }
     }
 
     pub(super) fn on_shrink_report(&mut self, rank: Rank, word: &ShrinkBody) {
         match &mut self.heard[rank.index()] {
             Some(heard) if heard.word == *word => heard.times = heard.times.saturating_add(1),
-            heard => *heard = Some(ReceivedShrink { word: word.clone(), times: 1 }),
+            heard => {
+                *heard = Some(ReceivedShrink {
+                    word: word.clone(),
+                    times: 1,
+                })
+            }
         }
     }
 
     fn others(&self) -> impl Iterator<Item = Rank> + use<> {
         let own = self.own;
-        (0..self.heard.len() as u16).map(Rank).filter(move |&rank| rank != own)
+        (0..self.heard.len() as u16)
+            .map(Rank)
+            .filter(move |&rank| rank != own)
     }
 
     fn shrink_of(&self, rank: Rank) -> Option<&ShrinkBody> {
-        self.heard[rank.index()].as_ref().filter(|heard| heard.times >= CREDIBLE_REPEATS).map(|heard| &heard.word)
+        self.heard[rank.index()]
+            .as_ref()
+            .filter(|heard| heard.times >= CREDIBLE_REPEATS)
+            .map(|heard| &heard.word)
     }
 
     fn announce(&mut self, now: Instant, word: ShrinkBody) {
@@ -114,45 +142,84 @@ impl Shrinking {
         self.repeater.hurry(now);
     }
 
-    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows another to be gone,
-    /// or to have left.
-    pub(super) fn settle(&mut self, now: Instant, is_absent: impl Fn(Rank) -> bool) -> Option<Settled> {
+    /// Continues as far as received statements allow. `is_absent` returns whether this rank knows
+    /// another to be gone, or to have left.
+    pub(super) fn settle(
+        &mut self,
+        now: Instant,
+        is_absent: impl Fn(Rank) -> bool,
+    ) -> Option<Settled> {
         if self.error.is_some() {
             return None;
         }
-        let done = self.others().filter_map(|rank| self.shrink_of(rank)).find(|word| word.stage == ShrinkStage::Done);
+        let done = self
+            .others()
+            .filter_map(|rank| self.shrink_of(rank))
+            .find(|word| word.stage == ShrinkStage::Done);
         if let Some(ShrinkBody { lost, .. }) = done {
             let lost = lost.clone();
-            return Some(if lost.has(self.own) { Settled::Outlawed } else { Settled::Without(lost) });
+            return Some(if lost.has(self.own) {
+                Settled::Outlawed
+            } else {
+                Settled::Without(lost)
+            });
         }
         let lost = self.lost(is_absent);
         if lost.has(self.own) {
             return Some(Settled::Outlawed);
         }
         if lost != self.word.lost {
-            self.announce(now, ShrinkBody { stage: ShrinkStage::Proposed, lost: lost.clone() });
+            self.announce(
+                now,
+                ShrinkBody {
+                    stage: ShrinkStage::Proposed,
+                    lost: lost.clone(),
+                },
+            );
         }
-        let stage = |rank| self.shrink_of(rank).filter(|word| word.lost == lost).map(|word| word.stage);
-        let least = self.others().filter(|&rank| !lost.has(rank)).map(stage).min();
+        let stage = |rank| {
+            self.shrink_of(rank)
+                .filter(|word| word.lost == lost)
+                .map(|word| word.stage)
+        };
+        let least = self
+            .others()
+            .filter(|&rank| !lost.has(rank))
+            .map(stage)
+            .min();
         if least.is_none() && self.heard.len() > 1 && now < self.asks_until {
             return None;
         }
         // A rank that is left alone agrees with itself.
         let least = least.unwrap_or(Some(ShrinkStage::Agreed));
         if least.is_some() && self.word.stage == ShrinkStage::Proposed {
-            self.announce(now, ShrinkBody { stage: ShrinkStage::Agreed, lost: lost.clone() });
+            self.announce(
+                now,
+                ShrinkBody {
+                    stage: ShrinkStage::Agreed,
+                    lost: lost.clone(),
+                },
+            );
         }
         (least >= Some(ShrinkStage::Agreed)).then_some(Settled::Without(lost))
     }
 
-    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost itself.
+    /// Returns the ranks considered lost by this rank, or by one that it does not consider lost
+    /// itself.
     fn lost(&self, is_absent: impl Fn(Rank) -> bool) -> RankSet {
         let mut lost = self.word.lost.clone();
-        self.others().filter(|&rank| is_absent(rank)).for_each(|rank| lost.insert(rank));
+        self.others()
+            .filter(|&rank| is_absent(rank))
+            .for_each(|rank| lost.insert(rank));
         loop {
             let known = lost.clone();
-            let heard = self.others().filter(|&rank| !known.has(rank)).filter_map(|rank| self.shrink_of(rank));
-            heard.filter(|word| word.lost != known).for_each(|word| lost.join(&word.lost));
+            let heard = self
+                .others()
+                .filter(|&rank| !known.has(rank))
+                .filter_map(|rank| self.shrink_of(rank));
+            heard
+                .filter(|word| word.lost != known)
+                .for_each(|word| lost.join(&word.lost));
             if lost == known {
                 return lost;
             }
@@ -160,7 +227,9 @@ impl Shrinking {
     }
 
     pub(super) fn missing(&self) -> Vec<Rank> {
-        self.others().filter(|&rank| !self.word.lost.has(rank) && self.heard[rank.index()].is_none()).collect()
+        self.others()
+            .filter(|&rank| !self.word.lost.has(rank) && self.heard[rank.index()].is_none())
+            .collect()
     }
 
     pub(super) fn fail(&mut self, error: CommunicatorError) {
@@ -201,12 +270,21 @@ pub(super) struct Former {
 
 impl Former {
     pub(super) fn new(now: Instant, roster: Roster, rank: Rank, lost: RankSet) -> Former {
-        let word = ShrinkBody { stage: ShrinkStage::Done, lost };
-        Former { roster, rank, word, repeater: Repeater::new(now, None) }
+        let word = ShrinkBody {
+            stage: ShrinkStage::Done,
+            lost,
+        };
+        Former {
+            roster,
+            rank,
+            word,
+            repeater: Repeater::new(now, None),
+        }
     }
 
     pub(super) fn has(&self, frame: &Frame<'_>) -> bool {
-        frame.header.session == self.roster.session() && self.roster.is(frame.header.rank, frame.source)
+        frame.header.session == self.roster.session()
+            && self.roster.is(frame.header.rank, frame.source)
     }
 
     pub(super) fn on_shrink_report(&mut self, now: Instant, word: &ShrinkBody) {
@@ -225,7 +303,11 @@ impl Former {
 
     pub(super) fn take_shrink(&mut self) -> Option<ShrinkMessage> {
         let is_due = self.repeater.take();
-        is_due.then(|| ShrinkMessage { session: self.roster.session(), rank: self.rank, body: self.word.clone() })
+        is_due.then(|| ShrinkMessage {
+            session: self.roster.session(),
+            rank: self.rank,
+            body: self.word.clone(),
+        })
     }
 }
 
@@ -244,7 +326,10 @@ mod tests {
     /// Statements of ranks, each as often as it takes to be believed.
     fn say(shrinking: &mut Shrinking, stage: ShrinkStage, ranks: &[u16], without: &[u16]) {
         for &rank in ranks {
-            let word = ShrinkBody { stage, lost: lost(without) };
+            let word = ShrinkBody {
+                stage,
+                lost: lost(without),
+            };
             (0..CREDIBLE_REPEATS).for_each(|_| shrinking.on_shrink_report(Rank(rank), &word));
         }
     }
@@ -257,18 +342,37 @@ mod tests {
     fn those_who_are_left_name_the_same_then_agree_then_go_on() {
         use ShrinkStage::{Agreed, Proposed};
         let mut own = Shrinking::new(NOW, Rank(0), 4);
-        assert_eq!((settle(&mut own, &[3]), own.missing()), (None, [Rank(1), Rank(2)].to_vec()));
+        assert_eq!(
+            (settle(&mut own, &[3]), own.missing()),
+            (None, [Rank(1), Rank(2)].to_vec())
+        );
         say(&mut own, Proposed, &[1], &[3]);
-        own.on_shrink_report(Rank(2), &ShrinkBody { stage: Proposed, lost: lost(&[3]) });
-        assert_eq!((settle(&mut own, &[3]), own.word.stage), (None, Proposed), "rank 2 may be forged");
+        own.on_shrink_report(
+            Rank(2),
+            &ShrinkBody {
+                stage: Proposed,
+                lost: lost(&[3]),
+            },
+        );
+        assert_eq!(
+            (settle(&mut own, &[3]), own.word.stage),
+            (None, Proposed),
+            "rank 2 may be forged"
+        );
         say(&mut own, Proposed, &[2], &[3]);
         assert_eq!((settle(&mut own, &[3]), own.word.stage), (None, Agreed));
         say(&mut own, Agreed, &[1], &[3]);
         assert_eq!(settle(&mut own, &[3]), None);
         // Another rank dies: all begin again.
-        assert_eq!((settle(&mut own, &[2, 3]), own.word.stage), (None, Proposed));
+        assert_eq!(
+            (settle(&mut own, &[2, 3]), own.word.stage),
+            (None, Proposed)
+        );
         say(&mut own, Agreed, &[1], &[2, 3]);
-        assert_eq!(settle(&mut own, &[2, 3]), Some(Settled::Without(lost(&[2, 3]))));
+        assert_eq!(
+            settle(&mut own, &[2, 3]),
+            Some(Settled::Without(lost(&[2, 3])))
+        );
     }
 
     #[test]
@@ -278,7 +382,11 @@ mod tests {
         say(&mut own, Proposed, &[2], &[0]);
         assert_eq!(settle(&mut own, &[2, 3]), None, "rank 2 is lost itself");
         say(&mut own, Done, &[2], &[3]);
-        assert_eq!(settle(&mut own, &[2, 3]), Some(Settled::Without(lost(&[3]))), "it was there when all agreed");
+        assert_eq!(
+            settle(&mut own, &[2, 3]),
+            Some(Settled::Without(lost(&[3]))),
+            "it was there when all agreed"
+        );
         let mut own = Shrinking::new(NOW, Rank(0), 4);
         say(&mut own, Agreed, &[1], &[0, 3]);
         assert_eq!(settle(&mut own, &[3]), Some(Settled::Outlawed));
@@ -291,13 +399,21 @@ mod tests {
     fn a_statement_is_repeated_soon_then_rarely_and_one_that_is_done_only_on_request() {
         let count = |repeater: &mut Repeater, from: u64, millis: u64| {
             let at = |milli| NOW + Duration::from_millis(milli);
-            (from..from + millis).filter(|&milli| (repeater.handle_timeout(at(milli)), repeater.take()).1).count()
+            (from..from + millis)
+                .filter(|&milli| (repeater.handle_timeout(at(milli)), repeater.take()).1)
+                .count()
         };
         let mut own = Repeater::new(NOW, Some(Duration::from_millis(100)));
         assert_eq!((count(&mut own, 0, 100), count(&mut own, 100, 500)), (3, 5));
         let mut former = Repeater::new(NOW, None);
-        assert_eq!((count(&mut former, 0, 100), former.poll_timeout()), (3, None));
+        assert_eq!(
+            (count(&mut former, 0, 100), former.poll_timeout()),
+            (3, None)
+        );
         (0..9).for_each(|_| former.reply(NOW + Duration::from_millis(100)));
-        assert_eq!((count(&mut former, 100, 100), former.poll_timeout()), (1, None));
+        assert_eq!(
+            (count(&mut former, 100, 100), former.poll_timeout()),
+            (1, None)
+        );
     }
 }

@@ -33,18 +33,27 @@ pub(in crate::communicator) struct Streams {
 
 impl Streams {
     pub(super) fn new(neighbours: Neighbours) -> Streams {
-        Streams { neighbours, slots: BTreeMap::new(), agenda: Agenda::default(), forged_acks: 0, non_members: 0 }
+        Streams {
+            neighbours,
+            slots: BTreeMap::new(),
+            agenda: Agenda::default(),
+            forged_acks: 0,
+            non_members: 0,
+        }
     }
 
     pub(in crate::communicator) fn payload_bytes(&self) -> usize {
         self.neighbours.payload_bytes()
     }
 
-    /// Returns the maximum bytes of the next frame of a message with `written` bytes written, while its pushed part
-    /// lasts.
+    /// Returns the maximum bytes of the next frame of a message with `written` bytes written, while
+    /// its pushed part lasts.
     pub(in crate::communicator) fn unpushed(&self, name: StreamName, written: usize) -> usize {
         let pushed = self.neighbours.push_bytes(name);
-        pushed.and_then(|pushed| pushed.checked_sub(written)).filter(|&left| left > 0).unwrap_or(usize::MAX)
+        pushed
+            .and_then(|pushed| pushed.checked_sub(written))
+            .filter(|&left| left > 0)
+            .unwrap_or(usize::MAX)
     }
 
     pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
@@ -56,7 +65,9 @@ impl Streams {
     }
 
     pub(super) fn is_cast(&self, number: StreamId) -> bool {
-        self.neighbours.name_of(number).is_some_and(|name| name.way == MessagePath::Cast)
+        self.neighbours
+            .name_of(number)
+            .is_some_and(|name| name.way == MessagePath::Cast)
     }
 
     pub(in crate::communicator) fn push(
@@ -74,14 +85,24 @@ impl Streams {
     }
 
     pub(in crate::communicator) fn peek(&self, name: StreamName) -> Option<&[u8]> {
-        self.slots.get(&name)?.stream.peek().map(|(payload, _)| payload)
+        self.slots
+            .get(&name)?
+            .stream
+            .peek()
+            .map(|(payload, _)| payload)
     }
 
     pub(in crate::communicator) fn peek_run(&self, name: StreamName, most: u64) -> Option<Run<'_>> {
         self.slots.get(&name)?.stream.peek_run(most)
     }
 
-    pub(in crate::communicator) fn consume(&mut self, now: Instant, name: StreamName, frames: u64, midway: bool) {
+    pub(in crate::communicator) fn consume(
+        &mut self,
+        now: Instant,
+        name: StreamName,
+        frames: u64,
+        midway: bool,
+    ) {
         if let Some(slot) = self.slots.get_mut(&name) {
             slot.stream.consume_run(now, frames);
             slot.midway = midway;
@@ -107,9 +128,15 @@ impl Streams {
         self.neighbours.parent(name).map(|parent| parent.rank)
     }
 
-    pub(in crate::communicator) fn of_origin(&self, origin: Rank) -> impl Iterator<Item = StreamName> + '_ {
+    pub(in crate::communicator) fn of_origin(
+        &self,
+        origin: Rank,
+    ) -> impl Iterator<Item = StreamName> + '_ {
         let from = StreamName::first_of(origin);
-        self.slots.range(from..).map(|(&name, _)| name).take_while(move |name| name.origin == origin)
+        self.slots
+            .range(from..)
+            .map(|(&name, _)| name)
+            .take_while(move |name| name.origin == origin)
     }
 
     pub(in crate::communicator) fn held_up_by(&self, name: StreamName) -> Option<Rank> {
@@ -117,7 +144,9 @@ impl Streams {
     }
 
     pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
-        self.existing().filter(|(_, slot)| !slot.midway).filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
+        self.existing()
+            .filter(|(_, slot)| !slot.midway)
+            .filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
     }
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
@@ -128,7 +157,11 @@ impl Streams {
         let neighbours = &mut self.neighbours;
         self.slots.entry(name).or_insert_with(|| {
             let source = neighbours.parent(name).map(|parent| parent.rank);
-            Box::new(Slot { stream: neighbours.open(name), source, midway: false })
+            Box::new(Slot {
+                stream: neighbours.open(name),
+                source,
+                midway: false,
+            })
         })
     }
 
@@ -144,7 +177,9 @@ impl Streams {
     }
 
     pub(super) fn discard(&mut self, now: Instant) {
-        let waiting = self.existing().filter(|(_, slot)| slot.stream.backlog_frames() > 0);
+        let waiting = self
+            .existing()
+            .filter(|(_, slot)| slot.stream.backlog_frames() > 0);
         let names: Vec<StreamName> = waiting.map(|(name, _)| name).collect();
         for name in names {
             while let Some(frames) = self.peek_run(name, u64::MAX).map(|run| run.frames) {
@@ -157,7 +192,10 @@ impl Streams {
     pub(super) fn is_settled(&self) -> bool {
         self.existing().all(|(_, slot)| {
             let head = slot.stream.feed().head();
-            slot.stream.cursors().iter().all(|&(_, cursor)| cursor == head)
+            slot.stream
+                .cursors()
+                .iter()
+                .all(|&(_, cursor)| cursor == head)
         })
     }
 
@@ -167,24 +205,33 @@ impl Streams {
 
     fn touch(&mut self, now: Instant, name: StreamName) {
         if let Some(slot) = self.slots.get(&name) {
-            self.agenda.touch(name.number(self.neighbours.size()).0, slot.stream.poll_timeout(now));
+            self.agenda.touch(
+                name.number(self.neighbours.size()).0,
+                slot.stream.poll_timeout(now),
+            );
         }
     }
 
     pub(super) fn stats(&self) -> StreamStats {
         let mut counted = StreamStats::default();
         (counted.forged_acks, counted.non_members) = (self.forged_acks, self.non_members);
-        self.existing().map(|(_, slot)| slot.stream.stats()).fold(counted, |sum, stats| sum + stats)
+        self.existing()
+            .map(|(_, slot)| slot.stream.stats())
+            .fold(counted, |sum, stats| sum + stats)
     }
 
     pub(super) fn memory(&self) -> Memory {
-        self.existing().map(|(_, slot)| slot.stream.memory()).fold(Memory::default(), |sum, one| sum + one)
+        self.existing()
+            .map(|(_, slot)| slot.stream.memory())
+            .fold(Memory::default(), |sum, one| sum + one)
     }
 
     pub(super) fn audit(&self) -> Result<(), AuditError> {
-        let within =
-            |name: StreamName, error: AuditError| error.within(format_args!("{:?} of rank {}", name.way, name.origin));
-        self.existing().try_for_each(|(name, slot)| slot.stream.audit().map_err(|error| within(name, error)))
+        let within = |name: StreamName, error: AuditError| {
+            error.within(format_args!("{:?} of rank {}", name.way, name.origin))
+        };
+        self.existing()
+            .try_for_each(|(name, slot)| slot.stream.audit().map_err(|error| within(name, error)))
     }
 }
 
@@ -219,7 +266,11 @@ impl Part for Streams {
     fn handle_timeout(&mut self, now: Instant) {
         let due: Vec<u16> = self.agenda.due(now).collect();
         for at in due {
-            if let Some(slot) = self.neighbours.name_of(StreamId(at)).and_then(|name| self.slots.get_mut(&name)) {
+            if let Some(slot) = self
+                .neighbours
+                .name_of(StreamId(at))
+                .and_then(|name| self.slots.get_mut(&name))
+            {
                 slot.stream.handle_timeout(now);
                 self.agenda.touch(at, slot.stream.poll_timeout(now));
             }
@@ -227,17 +278,30 @@ impl Part for Streams {
     }
 
     fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
-        let Streams { neighbours, slots, .. } = self;
-        self.agenda.poll(|at| match neighbours.name_of(StreamId(at)).and_then(|name| slots.get_mut(&name)) {
-            Some(slot) => (slot.stream.poll_transmit(now, buffer), slot.stream.poll_timeout(now)),
-            None => (None, None),
+        let Streams {
+            neighbours, slots, ..
+        } = self;
+        self.agenda.poll(|at| {
+            match neighbours
+                .name_of(StreamId(at))
+                .and_then(|name| slots.get_mut(&name))
+            {
+                Some(slot) => (
+                    slot.stream.poll_transmit(now, buffer),
+                    slot.stream.poll_timeout(now),
+                ),
+                None => (None, None),
+            }
         })
     }
 
     /// Whether all streams in use are at the beginning or end of a message.
     fn is_urgent(&self) -> bool {
         let slot = |at| self.slots.get(&self.neighbours.name_of(StreamId(at))?);
-        self.agenda.armed().filter_map(slot).all(|slot| slot.stream.is_urgent())
+        self.agenda
+            .armed()
+            .filter_map(slot)
+            .all(|slot| slot.stream.is_urgent())
     }
 }
 
@@ -261,7 +325,11 @@ pub(in crate::communicator) struct Messages {
 
 impl Messages {
     pub(super) fn new(mailbox: Mailbox) -> Messages {
-        Messages { mailbox, sends: Pending::default(), receives: Pending::default() }
+        Messages {
+            mailbox,
+            sends: Pending::default(),
+            receives: Pending::default(),
+        }
     }
 
     pub(super) fn send(
@@ -300,9 +368,14 @@ impl Messages {
         Ok(id)
     }
 
-    /// Sends a message of a collective, whose outcome is not wanted. A rank that is gone is sent nothing; its absence
-    /// is detected elsewhere.
-    pub(in crate::communicator) fn send_internal(&mut self, to: Rank, tag: u32, bytes: Arc<[u8]>) -> Handover {
+    /// Sends a message of a collective, whose outcome is not wanted. A rank that is gone is sent
+    /// nothing; its absence is detected elsewhere.
+    pub(in crate::communicator) fn send_internal(
+        &mut self,
+        to: Rank,
+        tag: u32,
+        bytes: Arc<[u8]>,
+    ) -> Handover {
         match self.mailbox.send(to, tag, bytes) {
             Ok(id) => {
                 self.sends.add(id);
@@ -424,5 +497,9 @@ impl Part for Messages {
 }
 
 fn check_tag(tag: u32) -> Result<(), CommunicatorError> {
-    if tag < FIRST_RESERVED_TAG { Ok(()) } else { Err(CommunicatorError::Tag { tag }) }
+    if tag < FIRST_RESERVED_TAG {
+        Ok(())
+    } else {
+        Err(CommunicatorError::Tag { tag })
+    }
 }

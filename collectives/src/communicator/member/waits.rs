@@ -19,8 +19,8 @@ struct ReportedWait {
 #[derive(Clone, Debug)]
 pub(super) struct Waits {
     own: Rank,
-    /// Rank that this one waits for in the call in progress. It is determined again only at `look_at`: among thousands
-    /// of ranks that takes time.
+    /// Rank that this one waits for in the call in progress. It is determined again only at
+    /// `look_at`: among thousands of ranks that takes time.
     waits_for: Option<Rank>,
     look_at: Instant,
     looks_every: Duration,
@@ -31,7 +31,14 @@ pub(super) struct Waits {
 impl Waits {
     pub(super) fn new(now: Instant, own: Rank, size: u16) -> Waits {
         let told = vec![ReportedWait::default(); usize::from(size)];
-        Waits { own, waits_for: None, look_at: now, looks_every: period(size) / 2, told, others_moved: 0 }
+        Waits {
+            own,
+            waits_for: None,
+            look_at: now,
+            looks_every: period(size) / 2,
+            told,
+            others_moved: 0,
+        }
     }
 
     pub(super) fn begin(&mut self, now: Instant) {
@@ -58,13 +65,25 @@ impl Waits {
     pub(super) fn on_sign(&mut self, rank: Rank, waits_for: Option<Rank>, moved: u16) {
         let told = &mut self.told[rank.index()];
         self.others_moved += u64::from(told.moved != moved);
-        *told = ReportedWait { waits_for: waits_for.filter(|&other| other != rank), moved };
+        *told = ReportedWait {
+            waits_for: waits_for.filter(|&other| other != rank),
+            moved,
+        };
     }
 
     pub(super) fn blame(&self, agreement: &Agreement, number: u64) -> Option<Blame> {
-        let call_of = |rank: Rank| if rank == self.own { number } else { agreement.newest_of(rank) };
+        let call_of = |rank: Rank| {
+            if rank == self.own {
+                number
+            } else {
+                agreement.newest_of(rank)
+            }
+        };
         let Some(mut next) = self.waits_for else {
-            return agreement.missing(number).first().map(|&rank| Blame::NotEntered { rank });
+            return agreement
+                .missing(number)
+                .first()
+                .map(|&rank| Blame::NotEntered { rank });
         };
         let mut path = vec![self.own];
         loop {
@@ -73,15 +92,24 @@ impl Waits {
                 path.push(next);
                 // In a cycle, the rank in the earliest call is the one not served.
                 let hops = path[from..].windows(2).map(|hop| (hop[0], hop[1]));
-                return hops.min_by_key(|&(rank, _)| call_of(rank)).map(|(one, other)| Blame::Between { one, other });
+                return hops
+                    .min_by_key(|&(rank, _)| call_of(rank))
+                    .map(|(one, other)| Blame::Between { one, other });
             }
             match self.told[next.index()].waits_for {
                 Some(further) => {
                     path.push(next);
                     next = further;
                 }
-                None if !agreement.has_called(next, number) => return Some(Blame::NotEntered { rank: next }),
-                None => return Some(Blame::TakesNothing { rank: next, from: last }),
+                None if !agreement.has_called(next, number) => {
+                    return Some(Blame::NotEntered { rank: next });
+                }
+                None => {
+                    return Some(Blame::TakesNothing {
+                        rank: next,
+                        from: last,
+                    });
+                }
             }
         }
     }
@@ -102,7 +130,10 @@ pub(super) struct Pending<I, T> {
 
 impl<I, T> Default for Pending<I, T> {
     fn default() -> Pending<I, T> {
-        Pending { fates: BTreeMap::new(), unwanted: 0 }
+        Pending {
+            fates: BTreeMap::new(),
+            unwanted: 0,
+        }
     }
 }
 
@@ -112,7 +143,9 @@ impl<I: Ord + Copy, T> Pending<I, T> {
     }
 
     pub(super) fn are_awaited(&self) -> bool {
-        self.fates.values().any(|fate| matches!(fate, OutcomeState::Awaited))
+        self.fates
+            .values()
+            .any(|fate| matches!(fate, OutcomeState::Awaited))
     }
 
     pub(super) fn add(&mut self, id: I) {
@@ -121,18 +154,27 @@ impl<I: Ord + Copy, T> Pending<I, T> {
 
     pub(super) fn ignore(&mut self, id: I) {
         match self.fates.get_mut(&id) {
-            Some(fate @ OutcomeState::Awaited) => (*fate, self.unwanted) = (OutcomeState::Unwanted, self.unwanted + 1),
+            Some(fate @ OutcomeState::Awaited) => {
+                (*fate, self.unwanted) = (OutcomeState::Unwanted, self.unwanted + 1)
+            }
             Some(OutcomeState::Here(_)) => drop(self.fates.remove(&id)),
             Some(OutcomeState::Unwanted) | None => {}
         }
     }
 
     pub(super) fn forget(&mut self, id: I) {
-        self.unwanted -= usize::from(matches!(self.fates.remove(&id), Some(OutcomeState::Unwanted)));
+        self.unwanted -= usize::from(matches!(
+            self.fates.remove(&id),
+            Some(OutcomeState::Unwanted)
+        ));
     }
 
     pub(super) fn open(&self) -> Vec<I> {
-        self.fates.iter().filter(|(_, fate)| !matches!(fate, OutcomeState::Here(_))).map(|(&id, _)| id).collect()
+        self.fates
+            .iter()
+            .filter(|(_, fate)| !matches!(fate, OutcomeState::Here(_)))
+            .map(|(&id, _)| id)
+            .collect()
     }
 
     pub(super) fn settle(&mut self, id: I, outcome: T) {
@@ -143,11 +185,17 @@ impl<I: Ord + Copy, T> Pending<I, T> {
     }
 
     pub(super) fn take(&mut self, id: I) -> Option<T> {
-        let Entry::Occupied(entry) = self.fates.entry(id) else { return None };
+        let Entry::Occupied(entry) = self.fates.entry(id) else {
+            return None;
+        };
         if !matches!(entry.get(), OutcomeState::Here(_)) {
             return None;
         }
-        if let OutcomeState::Here(outcome) = entry.remove() { Some(outcome) } else { None }
+        if let OutcomeState::Here(outcome) = entry.remove() {
+            Some(outcome)
+        } else {
+            None
+        }
     }
 }
 
@@ -165,19 +213,28 @@ pub(super) struct Claims {
 
 impl Claims {
     pub(super) fn new(held_for: Duration) -> Claims {
-        Claims { held_for, claims: BTreeMap::new() }
+        Claims {
+            held_for,
+            claims: BTreeMap::new(),
+        }
     }
 
-    /// Records that `claimant` claims a failure. Returns whether it is accepted: repeated for long enough, or also
-    /// claimed by another rank.
+    /// Records that `claimant` claims a failure. Returns whether it is accepted: repeated for long
+    /// enough, or also claimed by another rank.
     pub(super) fn make(&mut self, now: Instant, claimant: Rank, failure: Failure) -> bool {
         let mut others = self.claims.iter().filter(|&(&rank, _)| rank != claimant);
         if others.any(|(_, claim)| is_same(claim.failure.cause, failure.cause)) {
             return true;
         }
-        let claim = self.claims.entry(claimant).or_insert(FailureClaim { failure, since: now });
+        let claim = self.claims.entry(claimant).or_insert(FailureClaim {
+            failure,
+            since: now,
+        });
         if !is_same(claim.failure.cause, failure.cause) {
-            *claim = FailureClaim { failure, since: now };
+            *claim = FailureClaim {
+                failure,
+                since: now,
+            };
         }
         now.since(claim.since) >= self.held_for
     }
@@ -191,7 +248,10 @@ impl Claims {
     }
 
     pub(super) fn any(&self, number: u64) -> Option<Failure> {
-        self.claims.values().map(|claim| claim.failure).find(|failure| failure.from <= number)
+        self.claims
+            .values()
+            .map(|claim| claim.failure)
+            .find(|failure| failure.from <= number)
     }
 
     pub(super) fn take(&mut self, claimant: Rank) -> Option<Failure> {
@@ -215,11 +275,19 @@ mod waits_tests {
 
     fn blame(number: u64, waits_for: u16, others: &[(u64, Option<u16>)]) -> Option<Blame> {
         let size = others.len() as u16 + 1;
-        let (mut waits, mut agreement) = (Waits::new(Instant::START, Rank(0), size), Agreement::new(Rank(0), size));
+        let (mut waits, mut agreement) = (
+            Waits::new(Instant::START, Rank(0), size),
+            Agreement::new(Rank(0), size),
+        );
         waits.set(Instant::START, Some(Rank(waits_for)));
         for (&(number, waits_for), rank) in others.iter().zip(1..) {
             waits.on_sign(Rank(rank), waits_for.map(Rank), 1);
-            let signature = Signature { number, operation: Operation::Barrier, root: Rank(0), bytes: 0 };
+            let signature = Signature {
+                number,
+                operation: Operation::Barrier,
+                root: Rank(0),
+                bytes: 0,
+            };
             agreement.on_calls(Rank(rank), &[signature]);
         }
         waits.blame(&agreement, number)
@@ -227,11 +295,29 @@ mod waits_tests {
 
     #[test]
     fn the_culprit_is_found_along_the_line_of_those_who_wait() {
-        let between = |one, other| Some(Blame::Between { one: Rank(one), other: Rank(other) });
-        assert_eq!(blame(5, 1, &[(5, Some(2)), (4, None)]), Some(Blame::NotEntered { rank: Rank(2) }));
-        assert_eq!(blame(5, 1, &[(5, Some(2)), (5, None)]), Some(Blame::TakesNothing { rank: Rank(2), from: Rank(1) }));
+        let between = |one, other| {
+            Some(Blame::Between {
+                one: Rank(one),
+                other: Rank(other),
+            })
+        };
+        assert_eq!(
+            blame(5, 1, &[(5, Some(2)), (4, None)]),
+            Some(Blame::NotEntered { rank: Rank(2) })
+        );
+        assert_eq!(
+            blame(5, 1, &[(5, Some(2)), (5, None)]),
+            Some(Blame::TakesNothing {
+                rank: Rank(2),
+                from: Rank(1)
+            })
+        );
         assert_eq!(blame(5, 1, &[(5, Some(2)), (5, Some(1))]), between(1, 2));
-        assert_eq!(blame(6, 3, &[(6, Some(0)), (6, Some(0)), (5, Some(2))]), between(3, 2), "in an earlier call");
+        assert_eq!(
+            blame(6, 3, &[(6, Some(0)), (6, Some(0)), (5, Some(2))]),
+            between(3, 2),
+            "in an earlier call"
+        );
     }
 }
 
@@ -246,17 +332,27 @@ mod claims_tests {
     }
 
     fn gone(rank: u16, from: u64) -> Failure {
-        Failure { from, cause: Cause::Gone { rank: Rank(rank) } }
+        Failure {
+            from,
+            cause: Cause::Gone { rank: Rank(rank) },
+        }
     }
 
     #[test]
     fn a_claim_is_believed_when_it_is_kept_to_or_another_makes_it_too() {
         let mut claims = Claims::new(HELD_FOR);
-        assert!(!claims.make(at(0), Rank(1), gone(3, 5)) && !claims.make(at(99), Rank(1), gone(3, 5)));
+        assert!(
+            !claims.make(at(0), Rank(1), gone(3, 5)) && !claims.make(at(99), Rank(1), gone(3, 5))
+        );
         assert!(claims.make(at(100), Rank(1), gone(3, 6)), "kept to");
         claims.withdraw(Rank(1));
         assert!(!claims.make(at(101), Rank(1), gone(3, 5)), "it begins anew");
-        assert!(!claims.make(at(150), Rank(2), gone(1, 5)) && claims.make(at(160), Rank(2), gone(3, 7)), "two say so");
-        assert!(!claims.make(at(170), Rank(1), gone(2, 5)) && claims.take(Rank(1)) == Some(gone(2, 5)));
+        assert!(
+            !claims.make(at(150), Rank(2), gone(1, 5)) && claims.make(at(160), Rank(2), gone(3, 7)),
+            "two say so"
+        );
+        assert!(
+            !claims.make(at(170), Rank(1), gone(2, 5)) && claims.take(Rank(1)) == Some(gone(2, 5))
+        );
     }
 }

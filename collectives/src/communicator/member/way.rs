@@ -1,5 +1,5 @@
-//! Routes that a communicator's broadcasts can take: broadcast frames or trees of relays. Each has its own stream
-//! numbers.
+//! Routes that a communicator's broadcasts can take: broadcast frames or trees of relays. Each has
+//! its own stream numbers.
 
 use crate::communicator::config::MAX_RANKS;
 use crate::communicator::network::most_ranks;
@@ -43,10 +43,14 @@ const BLOCK_WAYS: [Via; 2] = [Via::ScatterAllgather, Via::RecursiveDoubling];
 
 pub(super) const KARY: Via = Via::Kary(3);
 
-/// Limit of a message's frames in each class of [`MessagePath::Latency`]; beyond, the tree hardly changes.
+/// Limit of a message's frames in each class of [`MessagePath::Latency`]; beyond, the tree hardly
+/// changes.
 const LATENCY_FRAMES: [u64; 4] = [1, 4, 16, 64];
 
-const _: () = assert!(WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize, "every stream has a number");
+const _: () = assert!(
+    WAYS.len() * MAX_RANKS as usize <= u16::MAX as usize,
+    "every stream has a number"
+);
 
 impl MessagePath {
     pub(in crate::communicator) fn of(via: Via, frames: u64) -> MessagePath {
@@ -54,7 +58,9 @@ impl MessagePath {
             Via::Cast => MessagePath::Cast,
             Via::Latency => MessagePath::Latency(latency_class(frames)),
             Via::Kary(_) => MessagePath::Tree(KARY),
-            Via::ScatterAllgather | Via::RecursiveDoubling | Via::TwoTree => MessagePath::Blocks(via),
+            Via::ScatterAllgather | Via::RecursiveDoubling | Via::TwoTree => {
+                MessagePath::Blocks(via)
+            }
             Via::Chain | Via::Binary | Via::Binomial | Via::Flat => MessagePath::Tree(via),
             Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => MessagePath::Tree(via),
         }
@@ -88,23 +94,35 @@ pub(in crate::communicator) struct StreamName {
 
 impl StreamName {
     pub(in crate::communicator) fn new(origin: Rank, way: MessagePath) -> StreamName {
-        StreamName { origin, way, share: 0 }
+        StreamName {
+            origin,
+            way,
+            share: 0,
+        }
     }
 
     pub(super) fn first_of(origin: Rank) -> StreamName {
         StreamName::new(origin, MessagePath::Cast)
     }
 
-    /// Returns the stream number among `size` ranks. Casts of all origins come first, from 1, then their chains, and
-    /// so on. Block-wise routes, for as many ranks as can use them, and pairs of trees are last.
+    /// Returns the stream number among `size` ranks. Casts of all origins come first, from 1, then
+    /// their chains, and so on. Block-wise routes, for as many ranks as can use them, and pairs of
+    /// trees are last.
     pub(super) fn number(self, size: u16) -> StreamId {
         let halves = halves_from(size);
-        let (size, origin, share) = (u32::from(size), u32::from(self.origin.0), u32::from(self.share));
+        let (size, origin, share) = (
+            u32::from(size),
+            u32::from(self.origin.0),
+            u32::from(self.share),
+        );
         let place = |way| WAYS.iter().position(|&other| other == way).unwrap_or(0) as u32;
         let at = match self.way {
             MessagePath::Blocks(Via::TwoTree) => halves as u32 + 2 * origin + share,
             MessagePath::Blocks(via) => {
-                let way = BLOCK_WAYS.iter().position(|&other| other == via).unwrap_or(0) as u32;
+                let way = BLOCK_WAYS
+                    .iter()
+                    .position(|&other| other == via)
+                    .unwrap_or(0) as u32;
                 WAYS.len() as u32 * size + (way * size + origin) * size + share
             }
             way => place(way) * size + origin,
@@ -121,12 +139,20 @@ impl StreamName {
         if let Some(at) = at.checked_sub(halves) {
             let (origin, share) = (Rank((at / 2) as u16), (at % 2) as u16);
             let is_one = at < 2 * size && size <= usize::from(most_ranks(Via::TwoTree));
-            return is_one.then_some(StreamName { origin, way: MessagePath::Blocks(Via::TwoTree), share });
+            return is_one.then_some(StreamName {
+                origin,
+                way: MessagePath::Blocks(Via::TwoTree),
+                share,
+            });
         }
         let at = at - WAYS.len() * size;
         let via = BLOCK_WAYS.get(at / (size * size))?;
         let (origin, share) = (Rank((at / size % size) as u16), (at % size) as u16);
-        Some(StreamName { origin, way: MessagePath::Blocks(*via), share })
+        Some(StreamName {
+            origin,
+            way: MessagePath::Blocks(*via),
+            share,
+        })
     }
 }
 
@@ -134,7 +160,12 @@ impl StreamName {
 fn halves_from(size: u16) -> usize {
     let is_for_blocks = size <= most_ranks(Via::ScatterAllgather);
     let size = usize::from(size);
-    WAYS.len() * size + if is_for_blocks { BLOCK_WAYS.len() * size * size } else { 0 }
+    WAYS.len() * size
+        + if is_for_blocks {
+            BLOCK_WAYS.len() * size * size
+        } else {
+            0
+        }
 }
 
 #[derive(Clone, Debug)]
@@ -152,10 +183,14 @@ enum Role {
 }
 
 impl CastTree {
-    /// Creates the trees for `nodes`. Under strict go-back-n all acknowledge to the origin: no rank keeps frames out of
-    /// order, so none can repair for others.
+    /// Creates the trees for `nodes`. Under strict go-back-n all acknowledge to the origin: no rank
+    /// keeps frames out of order, so none can repair for others.
     pub(super) fn new(nodes: Nodes, size: u16, own: Rank, policy: Policy) -> CastTree {
-        let nodes = if policy == Policy::InOrderOnly { Nodes::apart(size) } else { nodes };
+        let nodes = if policy == Policy::InOrderOnly {
+            Nodes::apart(size)
+        } else {
+            nodes
+        };
         CastTree { nodes, own, policy }
     }
 
@@ -175,16 +210,19 @@ impl CastTree {
     }
 
     fn speaker_at(&self, origin: Rank, position: usize) -> Rank {
-        self.nodes.speaker((self.nodes.of(origin) + 1 + position as u16) % self.nodes.count())
+        self.nodes
+            .speaker((self.nodes.of(origin) + 1 + position as u16) % self.nodes.count())
     }
 
     fn parent_of(&self, origin: Rank, rank: Rank) -> Option<Rank> {
         match self.role(origin, rank) {
             Role::Origin => None,
             Role::Below(rank) => Some(rank),
-            Role::Speaker(position) => {
-                Some(self.speakers().parent(position).map_or(origin, |at| self.speaker_at(origin, at)))
-            }
+            Role::Speaker(position) => Some(
+                self.speakers()
+                    .parent(position)
+                    .map_or(origin, |at| self.speaker_at(origin, at)),
+            ),
         }
     }
 
@@ -198,9 +236,14 @@ impl CastTree {
             Role::Origin => None,
             Role::Speaker(position) => Some(position),
         };
-        let speakers = self.speakers().children(position).map(|at| self.speaker_at(origin, at));
+        let speakers = self
+            .speakers()
+            .children(position)
+            .map(|at| self.speaker_at(origin, at));
         let own_host = self.nodes.ranks(self.nodes.of(rank)).iter().copied();
-        speakers.chain(own_host.filter(|&other| other != rank)).collect()
+        speakers
+            .chain(own_host.filter(|&other| other != rank))
+            .collect()
     }
 
     pub(super) fn children(&self, origin: Rank) -> Vec<Rank> {
@@ -210,12 +253,19 @@ impl CastTree {
     pub(super) fn tuned(&self, own: &Tuning, origin: Rank) -> Tuning {
         let role = self.role(origin, self.own);
         if !self.nodes.are_shared() {
-            let position = if let Role::Speaker(position) = role { Some(position) } else { None };
+            let position = if let Role::Speaker(position) = role {
+                Some(position)
+            } else {
+                None
+            };
             return self.speakers().tuned(own, position);
         }
         // The origin counts itself as the first of its children.
         let siblings = self.children_of(origin, self.parent(origin).unwrap_or(origin));
-        let order = siblings.iter().position(|&rank| rank == self.own).unwrap_or(0);
+        let order = siblings
+            .iter()
+            .position(|&rank| rank == self.own)
+            .unwrap_or(0);
         let receivers = usize::from(self.nodes.count()) - 1;
         own.for_ack_tree(receivers.max(siblings.len()), siblings.len(), order)
     }
@@ -227,17 +277,29 @@ mod way_tests {
 
     #[test]
     fn every_stream_has_a_number_of_its_own() {
-        for (size, blocks, halves) in
-            [(1, true, 2), (3, true, 2), (64, true, 2), (2048, false, 2), (MAX_RANKS, false, 0)]
-        {
+        for (size, blocks, halves) in [
+            (1, true, 2),
+            (3, true, 2),
+            (64, true, 2),
+            (2048, false, 2),
+            (MAX_RANKS, false, 0),
+        ] {
             let names = (1..=u16::MAX).map_while(|number| {
                 let name = StreamName::of(StreamId(number), size)?;
                 assert_eq!(name.number(size), StreamId(number));
                 Some(name)
             });
-            let shares = if blocks { 2 * usize::from(size).pow(2) } else { 0 };
+            let shares = if blocks {
+                2 * usize::from(size).pow(2)
+            } else {
+                0
+            };
             let shares = shares + halves * usize::from(size);
-            assert_eq!(names.count(), WAYS.len() * usize::from(size) + shares, "{size} ranks");
+            assert_eq!(
+                names.count(),
+                WAYS.len() * usize::from(size) + shares,
+                "{size} ranks"
+            );
         }
         assert_eq!(StreamName::of(StreamId(0), 3), None);
     }
@@ -246,7 +308,11 @@ mod way_tests {
     fn every_way_to_send_is_one_here() {
         for via in Via::every() {
             let ways = [1, 5, 1000].map(|frames| MessagePath::of(via, frames));
-            assert!(ways.iter().all(|way| WAYS.contains(way) || matches!(way, MessagePath::Blocks(_))), "{via}");
+            assert!(
+                ways.iter()
+                    .all(|way| WAYS.contains(way) || matches!(way, MessagePath::Blocks(_))),
+                "{via}"
+            );
         }
         assert_eq!(
             [1, 4, 5, 1000].map(|frames| MessagePath::of(Via::Latency, frames)),
@@ -262,10 +328,15 @@ mod cast_tree_tests {
 
     fn trees(sizes: &[u8], policy: Policy) -> Vec<CastTree> {
         let address = |node| MacAddr::new(2, 0, 0, 0, 0, node);
-        let port_ids = sizes.iter().zip(0..).flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
+        let port_ids = sizes
+            .iter()
+            .zip(0..)
+            .flat_map(|(&size, node)| (0..size).map(move |port_id| (node, port_id)));
         let nodes = Nodes::new(port_ids.map(|(node, port_id)| address(node).with_port_id(port_id)));
         let size = sizes.iter().map(|&size| u16::from(size)).sum();
-        (0..size).map(|own| CastTree::new(nodes.clone(), size, Rank(own), policy)).collect()
+        (0..size)
+            .map(|own| CastTree::new(nodes.clone(), size, Rank(own), policy))
+            .collect()
     }
 
     #[test]
@@ -276,10 +347,16 @@ mod cast_tree_tests {
                 let mut heard = 0;
                 for (rank, tree) in (0..).map(Rank).zip(&trees) {
                     for child in tree.children(origin) {
-                        assert_eq!(trees[child.index()].parent(origin), Some(rank), "{sizes:?} from {origin}");
+                        assert_eq!(
+                            trees[child.index()].parent(origin),
+                            Some(rank),
+                            "{sizes:?} from {origin}"
+                        );
                         heard += 1;
                     }
-                    let mut line = std::iter::successors(Some(rank), |rank| trees[rank.index()].parent(origin));
+                    let mut line = std::iter::successors(Some(rank), |rank| {
+                        trees[rank.index()].parent(origin)
+                    });
                     assert_eq!(line.by_ref().take(trees.len()).last(), Some(origin));
                     assert_eq!(tree.tuned(&Tuning::default(), origin).check(), Ok(()));
                 }
@@ -294,9 +371,15 @@ mod cast_tree_tests {
         let ranks = |ranks: &[u16]| ranks.iter().copied().map(Rank).collect::<Vec<_>>();
         assert_eq!(tree[5].children(Rank(5)), ranks(&[8, 9, 0, 4, 6, 7]));
         assert_eq!(tree[9].children(Rank(5)), ranks(&[10, 11]));
-        assert_eq!((tree[0].children(Rank(5)), tree[6].children(Rank(5))), (ranks(&[1, 2, 3]), Vec::new()));
+        assert_eq!(
+            (tree[0].children(Rank(5)), tree[6].children(Rank(5))),
+            (ranks(&[1, 2, 3]), Vec::new())
+        );
         let strict = &trees(&[4, 4], Policy::InOrderOnly);
-        assert_eq!((strict[0].children(Rank(0)).len(), strict[6].parent(Rank(0))), (7, Some(Rank(0))));
+        assert_eq!(
+            (strict[0].children(Rank(0)).len(), strict[6].parent(Rank(0))),
+            (7, Some(Rank(0)))
+        );
     }
 
     #[test]

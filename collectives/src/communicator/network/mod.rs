@@ -21,7 +21,8 @@ use ethbcast_transport::MacAddr;
 use std::collections::{HashMap, HashSet};
 use std::fmt::Display;
 
-/// Limit of an encoded description, in bytes: the largest group, with everything known of each rank.
+/// Limit of an encoded description, in bytes: the largest group, with everything known of each
+/// rank.
 pub(super) const MAX_NETWORK_BYTES: usize = 256 << 10;
 /// Limit of switches between ranks: no cluster has more.
 const MAX_SWITCHES: usize = 4 * MAX_RANKS as usize;
@@ -56,7 +57,13 @@ pub(super) struct Network {
 
 impl Network {
     pub(super) fn unknown() -> Network {
-        Network { topology: None, calibration: None, chosen: Chosen::Auto, casts: true, probe: false }
+        Network {
+            topology: None,
+            calibration: None,
+            chosen: Chosen::Auto,
+            casts: true,
+            probe: false,
+        }
     }
 
     pub(super) fn topology(&self) -> Option<&Topology> {
@@ -87,15 +94,19 @@ impl Network {
         self.topology.is_some() || self.calibration.is_some()
     }
 
-    /// Returns what is known of the network between some of the ranks, which get new numbers in their order. `measured`
-    /// are the costs that rank 0 has measured, if it was configured to. A saved plan applies to all ranks only, and is
-    /// dropped.
+    /// Returns what is known of the network between some of the ranks, which get new numbers in
+    /// their order. `measured` are the costs that rank 0 has measured, if it was configured to. A
+    /// saved plan applies to all ranks only, and is dropped.
     pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
         let topology = self.topology.as_ref().and_then(|topology| {
             let (uplinks, places) = topology.places_of(kept);
             Topology::of_places(&uplinks, &places)
         });
-        let known = if self.is_to_be_measured() { Some(measured) } else { self.calibration.as_ref() };
+        let known = if self.is_to_be_measured() {
+            Some(measured)
+        } else {
+            self.calibration.as_ref()
+        };
         let calibration = known.and_then(|calibration| {
             let former = kept.iter().map(|&rank| rank_name(rank)).collect::<Vec<_>>();
             with_costs(calibration, former.iter().map(String::as_str))
@@ -104,7 +115,13 @@ impl Network {
             Chosen::Saved(_) => Chosen::Auto,
             chosen => chosen.clone(),
         };
-        Network { topology, calibration, chosen, casts: self.casts, probe: false }
+        Network {
+            topology,
+            calibration,
+            chosen,
+            casts: self.casts,
+            probe: false,
+        }
     }
 }
 
@@ -122,25 +139,48 @@ pub(super) fn most_ranks(via: Via) -> u16 {
     }
 }
 
-/// Describes the network of `hosts` (by rank). Fails if the configuration does not fit these hosts, or contradicts
-/// itself.
+/// Describes the network of `hosts` (by rank). Fails if the configuration does not fit these hosts,
+/// or contradicts itself.
 pub(super) fn describe(config: &Config, hosts: &[&str]) -> Result<Network, CommunicatorError> {
-    let places = config.topology.as_ref().map(|topology| places(topology, hosts)).transpose()?;
-    let calibration = config.calibration.as_ref().map(|calibration| costs(calibration, config, hosts)).transpose()?;
+    let places = config
+        .topology
+        .as_ref()
+        .map(|topology| places(topology, hosts))
+        .transpose()?;
+    let calibration = config
+        .calibration
+        .as_ref()
+        .map(|calibration| costs(calibration, config, hosts))
+        .transpose()?;
     let chosen = match &config.route {
         Route::Auto => Chosen::Auto,
         Route::Via(via) => Chosen::Via(possible(*via, config.casts, hosts.len())?),
-        Route::Saved(saved) => Chosen::Saved(tree(saved, config.topology.as_ref(), config.contention, hosts)?),
+        Route::Saved(saved) => Chosen::Saved(tree(
+            saved,
+            config.topology.as_ref(),
+            config.contention,
+            hosts,
+        )?),
     };
-    let network = Network { topology: places, calibration, chosen, casts: config.casts, probe: config.probe };
+    let network = Network {
+        topology: places,
+        calibration,
+        chosen,
+        casts: config.casts,
+        probe: config.probe,
+    };
     if network.encode().len() > MAX_NETWORK_BYTES {
-        return refuse("the network description is too long for a group: leave out what is not needed");
+        return refuse(
+            "the network description is too long for a group: leave out what is not needed",
+        );
     }
     Ok(network)
 }
 
 fn refuse<T>(why: impl Display) -> Result<T, CommunicatorError> {
-    Err(CommunicatorError::Network { why: why.to_string() })
+    Err(CommunicatorError::Network {
+        why: why.to_string(),
+    })
 }
 
 fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorError> {
@@ -166,13 +206,19 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
     let switches = uplinks.len() + 1;
     match nodes.topology(uplinks, &places) {
         Some(topology) if topology.switches().len() <= MAX_SWITCHES => Ok(topology),
-        _ => refuse(format!("{switches} switches between the hosts of a group are too many")),
+        _ => refuse(format!(
+            "{switches} switches between the hosts of a group are too many"
+        )),
     }
 }
 
 fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {
     let mut seen = HashSet::new();
-    hosts.iter().copied().filter(|host| seen.insert(*host)).collect()
+    hosts
+        .iter()
+        .copied()
+        .filter(|host| seen.insert(*host))
+        .collect()
 }
 
 fn nodes(hosts: &[&str]) -> Nodes {
@@ -183,7 +229,11 @@ fn nodes(hosts: &[&str]) -> Nodes {
     }))
 }
 
-fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<Calibration, CommunicatorError> {
+fn costs(
+    calibration: &Calibration,
+    config: &Config,
+    hosts: &[&str],
+) -> Result<Calibration, CommunicatorError> {
     let here = |name: &str| match &config.topology {
         Some(topology) => topology.host_named(name).is_some(),
         None => hosts.iter().any(|host| short(host) == short(name)),
@@ -192,13 +242,21 @@ fn costs(calibration: &Calibration, config: &Config, hosts: &[&str]) -> Result<C
     let most = usize::from(u8::MAX);
     match with_costs(calibration, hosts.iter().copied()) {
         Some(calibration) if calibration.points().len() <= most => Ok(calibration),
-        _ => refuse(format!("a calibration of more than {most} sizes is too much for a group: leave some out")),
+        _ => refuse(format!(
+            "a calibration of more than {most} sizes is too much for a group: leave some out"
+        )),
     }
 }
 
-fn with_costs<'a>(calibration: &Calibration, hosts: impl Iterator<Item = &'a str>) -> Option<Calibration> {
+fn with_costs<'a>(
+    calibration: &Calibration,
+    hosts: impl Iterator<Item = &'a str>,
+) -> Option<Calibration> {
     let cost = |(rank, host): (usize, &str)| {
-        Some(HostCost { name: rank_name(rank), injection_ns: calibration.injection_ns(host)? })
+        Some(HostCost {
+            name: rank_name(rank),
+            injection_ns: calibration.injection_ns(host)?,
+        })
     };
     let hosts = hosts.enumerate().filter_map(cost).collect();
     let (points, broadcast) = (calibration.points().to_vec(), calibration.broadcast());
@@ -216,13 +274,17 @@ fn short(name: &str) -> &str {
 
 fn possible(via: Via, casts: bool, ranks: usize) -> Result<Via, CommunicatorError> {
     if via == Via::Cast && !casts {
-        return refuse("casts are not allowed, and cast is the configured way: choose one of the two");
+        return refuse(
+            "casts are not allowed, and cast is the configured way: choose one of the two",
+        );
     }
     let most = most_ranks(via);
     if ranks <= usize::from(most) {
         return Ok(via);
     }
-    refuse(format!("{via} is for up to {most} ranks, and there are {ranks}: choose another way"))
+    refuse(format!(
+        "{via} is for up to {most} ranks, and there are {ranks}: choose another way"
+    ))
 }
 
 fn tree(
@@ -232,7 +294,10 @@ fn tree(
     hosts: &[&str],
 ) -> Result<SavedTree, CommunicatorError> {
     if saved.via() == Via::Cast || saved.via().is_in_blocks() {
-        return refuse(format!("a saved plan that goes by {} has no tree: ask for that way itself", saved.via()));
+        return refuse(format!(
+            "a saved plan that goes by {} has no tree: ask for that way itself",
+            saved.via()
+        ));
     }
     if distinct(hosts).len() < hosts.len() {
         return refuse(
@@ -241,20 +306,32 @@ fn tree(
         );
     }
     // The root is the first host in the file.
-    let root = hosts.iter().position(|host| *host == saved.root()).unwrap_or(0);
-    let turned: Vec<usize> = (0..hosts.len()).map(|at| (at + root) % hosts.len()).collect();
+    let root = hosts
+        .iter()
+        .position(|host| *host == saved.root())
+        .unwrap_or(0);
+    let turned: Vec<usize> = (0..hosts.len())
+        .map(|at| (at + root) % hosts.len())
+        .collect();
     let names: Vec<&str> = turned.iter().map(|&rank| hosts[rank]).collect();
     let plan = saved.for_members(&names, SAVED_EPOCH).or_else(refuse)?;
     if let Some(topology) = topology {
         let report = saved.admit(topology, contention).or_else(refuse)?;
         if !report.is_contention_free() {
-            log::warn!("the plan sends over one cable from several hosts at a time: {}", report.contention());
+            log::warn!(
+                "the plan sends over one cable from several hosts at a time: {}",
+                report.contention()
+            );
         }
     }
     let mut children = vec![Vec::new(); hosts.len()];
     for (from, to) in plan.edges() {
         children[turned[from]].push(turned[to]);
     }
-    let plan = ethbcast_planning::plan::Plan::from_children(plan.via(), root, &children).or_else(refuse)?;
-    Ok(SavedTree { plan, segment_bytes: saved.segment_bytes() })
+    let plan = ethbcast_planning::plan::Plan::from_children(plan.via(), root, &children)
+        .or_else(refuse)?;
+    Ok(SavedTree {
+        plan,
+        segment_bytes: saved.segment_bytes(),
+    })
 }

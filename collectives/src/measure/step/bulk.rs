@@ -108,22 +108,47 @@ impl Bulk {
 
     fn begin(&mut self, writer: &mut ProbeWriter) {
         let test = writer.draw();
-        let identity = Identity { stream: stream_of(test), ..writer.identity().clone() };
-        let peers = self.bulk_receivers.iter().map(|bulk_receiver| bulk_receiver.peer);
+        let identity = Identity {
+            stream: stream_of(test),
+            ..writer.identity().clone()
+        };
+        let peers = self
+            .bulk_receivers
+            .iter()
+            .map(|bulk_receiver| bulk_receiver.peer);
         let (outlet, listeners) = match self.way {
             BulkRoute::Chain => (Outlet::Lanes(peers.take(1).collect()), 0),
-            BulkRoute::Cast(group) => (Outlet::Cast { group, listeners: peers.collect() }, self.bulk_receivers.len()),
+            BulkRoute::Cast(group) => (
+                Outlet::Cast {
+                    group,
+                    listeners: peers.collect(),
+                },
+                self.bulk_receivers.len(),
+            ),
         };
-        let stream = Box::new(Stream::origin(identity, self.payload.len(), &outlet, tuned(listeners, 0)));
+        let stream = Box::new(Stream::origin(
+            identity,
+            self.payload.len(),
+            &outlet,
+            tuned(listeners, 0),
+        ));
         self.running = Some(BulkRun { test, stream });
     }
 
     fn owes(&self, bulk_receiver: &BulkReceiver) -> bool {
-        if self.closing { !bulk_receiver.closed } else { bulk_receiver.marks.len() < self.asked }
+        if self.closing {
+            !bulk_receiver.closed
+        } else {
+            bulk_receiver.marks.len() < self.asked
+        }
     }
 
     fn go_on(&mut self, now: Instant) {
-        if self.bulk_receivers.iter().any(|bulk_receiver| self.owes(bulk_receiver)) {
+        if self
+            .bulk_receivers
+            .iter()
+            .any(|bulk_receiver| self.owes(bulk_receiver))
+        {
             return;
         }
         self.wait = ReplyWait::default();
@@ -136,25 +161,40 @@ impl Bulk {
     }
 
     fn question(&self) -> u64 {
-        if self.closing { REPORTS as u64 + 1 } else { self.asked as u64 }
+        if self.closing {
+            REPORTS as u64 + 1
+        } else {
+            self.asked as u64
+        }
     }
 
     fn request(&mut self, now: Instant, writer: &ProbeWriter, buffer: &mut [u8]) -> Option<usize> {
         if self.next_at.is_none() && !self.wait.is_on() {
             self.wait.begin_doubled(now, self.patience);
-            let owing: Vec<bool> = self.bulk_receivers.iter().map(|bulk_receiver| self.owes(bulk_receiver)).collect();
+            let owing: Vec<bool> = self
+                .bulk_receivers
+                .iter()
+                .map(|bulk_receiver| self.owes(bulk_receiver))
+                .collect();
             self.bulk_receivers
                 .iter_mut()
                 .zip(owing)
                 .for_each(|(bulk_receiver, owes)| bulk_receiver.needs_request = owes);
         }
-        let at = self.bulk_receivers.iter().position(|bulk_receiver| bulk_receiver.needs_request)?;
+        let at = self
+            .bulk_receivers
+            .iter()
+            .position(|bulk_receiver| bulk_receiver.needs_request)?;
         self.bulk_receivers[at].needs_request = false;
         let order = Probe {
             to: self.bulk_receivers[at].peer.mac,
             test: self.running.as_ref()?.test,
             index: self.question(),
-            flags: if self.closing { Flags::LAST } else { Flags::default() },
+            flags: if self.closing {
+                Flags::LAST
+            } else {
+                Flags::default()
+            },
             body: ProbeBody {
                 task: Task::Bulk,
                 payload_bytes: self.payload.len() as u16,
@@ -168,9 +208,12 @@ impl Bulk {
     fn place(&self, at: usize) -> StreamPlace {
         let peer = |at: Option<usize>| Some(self.bulk_receivers.get(at?)?.peer);
         match self.way {
-            BulkRoute::Chain => {
-                StreamPlace { parent: peer(at.checked_sub(1)), child: peer(Some(at + 1)), listeners: 0, position: 0 }
-            }
+            BulkRoute::Chain => StreamPlace {
+                parent: peer(at.checked_sub(1)),
+                child: peer(Some(at + 1)),
+                listeners: 0,
+                position: 0,
+            },
             BulkRoute::Cast(_) => StreamPlace {
                 listeners: self.bulk_receivers.len() as u16,
                 position: at as u16,
@@ -180,16 +223,30 @@ impl Bulk {
     }
 
     fn finding(&self, bulk_receiver: &BulkReceiver) -> Option<BulkFinding> {
-        let [_, first, last] = bulk_receiver.marks[..] else { return None };
-        let (taken, sent) = (last.taken.checked_sub(first.taken)?, last.sent.checked_sub(first.sent)?);
-        let each =
-            |nanos: Option<u64>, frames: u64| nanos?.checked_div(frames).filter(|nanos| POSSIBLE.contains(nanos));
+        let [_, first, last] = bulk_receiver.marks[..] else {
+            return None;
+        };
+        let (taken, sent) = (
+            last.taken.checked_sub(first.taken)?,
+            last.sent.checked_sub(first.sent)?,
+        );
+        let each = |nanos: Option<u64>, frames: u64| {
+            nanos?
+                .checked_div(frames)
+                .filter(|nanos| POSSIBLE.contains(nanos))
+        };
         let told = self.processors.is_some() && first.receiving_nanos > 0;
         let gap_nanos = each(last.last_nanos.checked_sub(first.last_nanos), taken)?;
         let sending_nanos = each(last.sending_nanos.checked_sub(first.sending_nanos), sent);
-        let receiving_nanos = each(last.receiving_nanos.checked_sub(first.receiving_nanos), taken);
+        let receiving_nanos = each(
+            last.receiving_nanos.checked_sub(first.receiving_nanos),
+            taken,
+        );
         let work_nanos = sending_nanos.zip(receiving_nanos).filter(|_| told);
-        (taken >= MIN_FRAMES).then_some(BulkFinding { gap_nanos, work_nanos })
+        (taken >= MIN_FRAMES).then_some(BulkFinding {
+            gap_nanos,
+            work_nanos,
+        })
     }
 }
 
@@ -199,11 +256,19 @@ impl ProbeStep for Bulk {
     }
 
     fn on_report(&mut self, now: Instant, report: Report) {
-        let Some(running) = self.running.as_ref().filter(|running| running.test == report.test) else { return };
+        let Some(running) = self
+            .running
+            .as_ref()
+            .filter(|running| running.test == report.test)
+        else {
+            return;
+        };
         let (asked, stats) = (self.asked, running.stream.stats());
         let (question, closing) = (self.question(), self.closing);
-        let Some(bulk_receiver) =
-            self.bulk_receivers.iter_mut().find(|bulk_receiver| bulk_receiver.target == report.target)
+        let Some(bulk_receiver) = self
+            .bulk_receivers
+            .iter_mut()
+            .find(|bulk_receiver| bulk_receiver.target == report.target)
         else {
             return;
         };
@@ -227,11 +292,15 @@ impl ProbeStep for Bulk {
     }
 
     fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.running.iter_mut().for_each(|running| running.stream.handle_frame(now, frame));
+        self.running
+            .iter_mut()
+            .for_each(|running| running.stream.handle_frame(now, frame));
     }
 
     fn on_timeout(&mut self, now: Instant) {
-        self.running.iter_mut().for_each(|running| running.stream.handle_timeout(now));
+        self.running
+            .iter_mut()
+            .for_each(|running| running.stream.handle_timeout(now));
         if self.next_at.is_some_and(|at| at <= now) {
             (self.next_at, self.asked) = (None, self.asked + 1);
         }
@@ -249,7 +318,12 @@ impl ProbeStep for Bulk {
         Some(split.join(buffer, |kept| self.payload(kept)))
     }
 
-    fn poll_split(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<SplitFrame> {
+    fn poll_split(
+        &mut self,
+        now: Instant,
+        writer: &mut ProbeWriter,
+        buffer: &mut [u8],
+    ) -> Option<SplitFrame> {
         if self.is_done() {
             return None;
         }
@@ -259,45 +333,72 @@ impl ProbeStep for Bulk {
         if let Some(length) = self.request(now, writer, buffer) {
             return Some(SplitFrame::whole(length));
         }
-        let are_ready = self.bulk_receivers.iter().all(|bulk_receiver| !bulk_receiver.marks.is_empty());
+        let are_ready = self
+            .bulk_receivers
+            .iter()
+            .all(|bulk_receiver| !bulk_receiver.marks.is_empty());
         let running = self.running.as_mut().filter(|_| !self.closing)?;
         while are_ready && running.stream.push(&self.payload, Ending::None) {}
         running.stream.poll_transmit_split(now, buffer)
     }
 
     fn payload(&self, kept: Kept) -> &[u8] {
-        self.running.as_ref().map_or(&[], |running| running.stream.payload(kept))
+        self.running
+            .as_ref()
+            .map_or(&[], |running| running.stream.payload(kept))
     }
 
     fn deadline(&self, now: Instant) -> Option<Deadline> {
         if self.is_done() {
             return None;
         }
-        let next = self.next_at.map(|at| Deadline { at, why: Timer::HEARTBEAT });
+        let next = self.next_at.map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        });
         let own = [self.wait.deadline(), next].into_iter().flatten();
-        own.chain(self.running.as_ref().and_then(|running| running.stream.poll_timeout(now))).min()
+        own.chain(
+            self.running
+                .as_ref()
+                .and_then(|running| running.stream.poll_timeout(now)),
+        )
+        .min()
     }
 
     fn is_urgent(&self) -> bool {
-        self.running.as_ref().is_none_or(|running| running.stream.is_urgent())
+        self.running
+            .as_ref()
+            .is_none_or(|running| running.stream.is_urgent())
     }
 
     fn is_done(&self) -> bool {
-        self.given_up || self.closing && self.bulk_receivers.iter().all(|bulk_receiver| bulk_receiver.closed)
+        self.given_up
+            || self.closing
+                && self
+                    .bulk_receivers
+                    .iter()
+                    .all(|bulk_receiver| bulk_receiver.closed)
     }
 
     fn conclude(&self, findings: &mut Findings) {
         let last = self.bulk_receivers.len() - 1;
         for (at, bulk_receiver) in self.bulk_receivers.iter().enumerate() {
-            let Some(finding) = self.finding(bulk_receiver) else { continue };
+            let Some(finding) = self.finding(bulk_receiver) else {
+                continue;
+            };
             let work = finding.work_nanos.into_iter();
             match self.way {
-                BulkRoute::Cast(_) => findings.casting_nanos.extend(work.map(|(sending, _)| sending)),
-                BulkRoute::Chain if last == 0 => findings.targets[bulk_receiver.target].bulk = Some(finding),
-                // A relay's work is to receive a frame and to send it.
-                BulkRoute::Chain if at < last => {
-                    findings.chain.relaying_nanos.extend(work.map(|(_, relaying)| relaying))
+                BulkRoute::Cast(_) => findings
+                    .casting_nanos
+                    .extend(work.map(|(sending, _)| sending)),
+                BulkRoute::Chain if last == 0 => {
+                    findings.targets[bulk_receiver.target].bulk = Some(finding)
                 }
+                // A relay's work is to receive a frame and to send it.
+                BulkRoute::Chain if at < last => findings
+                    .chain
+                    .relaying_nanos
+                    .extend(work.map(|(_, relaying)| relaying)),
                 BulkRoute::Chain => {
                     findings.chain.copies = self.bulk_receivers.len() as u64;
                     findings.chain.gap_nanos = Some(finding.gap_nanos);

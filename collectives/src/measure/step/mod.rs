@@ -35,7 +35,8 @@ pub(super) struct Report {
     pub body: ReportBody,
 }
 
-/// Wait for the reply to a request, which is sent again when it ends. `misses` counts the waits that ended without.
+/// Wait for the reply to a request, which is sent again when it ends. `misses` counts the waits
+/// that ended without.
 #[derive(Clone, Copy, Debug, Default)]
 struct ReplyWait {
     due: Option<Instant>,
@@ -62,7 +63,10 @@ impl ReplyWait {
     }
 
     fn deadline(&self) -> Option<Deadline> {
-        self.due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        self.due.map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        })
     }
 }
 
@@ -81,12 +85,20 @@ pub(super) trait ProbeStep: Debug + Send {
     fn poll(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<usize>;
 
     /// Writes the next frame; its payload may stay in the feed or message that keeps it.
-    fn poll_split(&mut self, now: Instant, writer: &mut ProbeWriter, buffer: &mut [u8]) -> Option<SplitFrame> {
+    fn poll_split(
+        &mut self,
+        now: Instant,
+        writer: &mut ProbeWriter,
+        buffer: &mut [u8],
+    ) -> Option<SplitFrame> {
         self.poll(now, writer, buffer).map(SplitFrame::whole)
     }
 
     fn payload(&self, kept: Kept) -> &[u8] {
-        panic!("frame {} of stream {} is not kept here", kept.sequence, kept.stream)
+        panic!(
+            "frame {} of stream {} is not kept here",
+            kept.sequence, kept.stream
+        )
     }
 
     fn deadline(&self, now: Instant) -> Option<Deadline>;

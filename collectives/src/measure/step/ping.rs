@@ -1,4 +1,5 @@
-//! Network tests by frames that come back: reachability, round-trip time RTT(m) (Patarasuk 2008 §5.1), and path MTU.
+//! Network tests by frames that come back: reachability, round-trip time RTT(m) (Patarasuk 2008
+//! §5.1), and path MTU.
 
 use super::{EchoFrame, ProbeStep, ReplyWait};
 use crate::measure::body::{ProbeBody, Task};
@@ -35,15 +36,24 @@ pub(in crate::measure) struct Ping {
 }
 
 impl Ping {
-    pub(in crate::measure) fn new(target: usize, bytes: usize, findings: &Findings, settings: &ProbeSettings) -> Ping {
-        let expected = findings.targets[target].expected_round_trip(bytes).map(Duration::from_nanos);
+    pub(in crate::measure) fn new(
+        target: usize,
+        bytes: usize,
+        findings: &Findings,
+        settings: &ProbeSettings,
+    ) -> Ping {
+        let expected = findings.targets[target]
+            .expected_round_trip(bytes)
+            .map(Duration::from_nanos);
         Ping {
             target,
             to: findings.targets[target].peer.mac,
             framed: findings.framed(bytes),
             wanted: settings.pings,
             length: settings.train(findings.present()),
-            patience: expected.map_or(settings.patience, |expected| PATIENCE_MIN.max(expected * PATIENCE_FACTOR)),
+            patience: expected.map_or(settings.patience, |expected| {
+                PATIENCE_MIN.max(expected * PATIENCE_FACTOR)
+            }),
             ..Ping::default()
         }
     }
@@ -62,7 +72,9 @@ impl ProbeStep for Ping {
             self.samples_nanos.push(now.since(*sent).as_nanos() as u64);
             self.unanswered.clear();
             (self.sent, self.wait) = (0, ReplyWait::default());
-            let over_time = self.began.is_some_and(|began| now.since(began) >= self.length);
+            let over_time = self
+                .began
+                .is_some_and(|began| now.since(began) >= self.length);
             self.enough = over_time || self.samples_nanos.len() >= self.wanted as usize;
         }
     }
@@ -95,7 +107,17 @@ impl ProbeStep for Ping {
         };
         let flags = if last { Flags::LAST } else { Flags::default() };
         let payload_bytes = self.framed.payload_of(index);
-        Some(writer.write(buffer, &Probe { to: self.to, test, index, flags, body, payload_bytes }))
+        Some(writer.write(
+            buffer,
+            &Probe {
+                to: self.to,
+                test,
+                index,
+                flags,
+                body,
+                payload_bytes,
+            },
+        ))
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
@@ -108,7 +130,11 @@ impl ProbeStep for Ping {
 
     fn conclude(&self, findings: &mut Findings) {
         let target = &mut findings.targets[self.target];
-        target.round_trips.entry(self.framed.bytes).or_default().extend(&self.samples_nanos);
+        target
+            .round_trips
+            .entry(self.framed.bytes)
+            .or_default()
+            .extend(&self.samples_nanos);
         if self.is_done() {
             target.on_echo(!self.samples_nanos.is_empty());
         }
@@ -139,12 +165,23 @@ pub(in crate::measure) struct Largest {
 }
 
 impl Largest {
-    pub(in crate::measure) fn new(target: usize, findings: &Findings, settings: &ProbeSettings) -> Largest {
+    pub(in crate::measure) fn new(
+        target: usize,
+        findings: &Findings,
+        settings: &ProbeSettings,
+    ) -> Largest {
         // Frames too large for one target are not needed for the others.
-        let known = findings.targets.iter().filter_map(|target| target.mtu_bytes).min();
+        let known = findings
+            .targets
+            .iter()
+            .filter_map(|target| target.mtu_bytes)
+            .min();
         let largest = known.unwrap_or(settings.mtu_bytes);
         let it = &findings.targets[target];
-        let expected = it.expected_round_trip(SMALL_BYTES).map(Duration::from_nanos).unwrap_or_default();
+        let expected = it
+            .expected_round_trip(SMALL_BYTES)
+            .map(Duration::from_nanos)
+            .unwrap_or_default();
         Largest {
             target,
             to: it.peer.mac,
@@ -163,7 +200,9 @@ impl Largest {
             (self.fails, self.tried, self.is_repeated) = (self.largest + 1, self.largest, true);
             return;
         }
-        let common = COMMON_MTU_BYTES.into_iter().find(|&mtu_bytes| mtu_bytes < self.fails);
+        let common = COMMON_MTU_BYTES
+            .into_iter()
+            .find(|&mtu_bytes| mtu_bytes < self.fails);
         self.tried = match (self.passes, common) {
             (0, Some(mtu_bytes)) => mtu_bytes,
             // If even the smallest frame fails, there is no result.
@@ -208,8 +247,22 @@ impl ProbeStep for Largest {
         self.tests.push(test);
         self.wait.begin(now, self.patience);
         let payload_bytes = self.tried - self.header_bytes;
-        let body = ProbeBody { task: Task::Ping, payload_bytes: payload_bytes as u16, number: payload_bytes as u32 };
-        Some(writer.write(buffer, &Probe { to: self.to, test, index: 0, flags: Flags::LAST, body, payload_bytes }))
+        let body = ProbeBody {
+            task: Task::Ping,
+            payload_bytes: payload_bytes as u16,
+            number: payload_bytes as u32,
+        };
+        Some(writer.write(
+            buffer,
+            &Probe {
+                to: self.to,
+                test,
+                index: 0,
+                flags: Flags::LAST,
+                body,
+                payload_bytes,
+            },
+        ))
     }
 
     fn deadline(&self, _now: Instant) -> Option<Deadline> {
@@ -254,9 +307,17 @@ struct Called {
 
 impl RollCall {
     pub(in crate::measure) fn new(findings: &Findings, settings: &ProbeSettings) -> RollCall {
-        let called = |mac| Called { mac, calls: Vec::new(), round_trip_nanos: None };
+        let called = |mac| Called {
+            mac,
+            calls: Vec::new(),
+            round_trip_nanos: None,
+        };
         RollCall {
-            targets: findings.targets.iter().map(|target| called(target.peer.mac)).collect(),
+            targets: findings
+                .targets
+                .iter()
+                .map(|target| called(target.peer.mac))
+                .collect(),
             patience: settings.patience,
             longest: settings.patience.max(settings.slow_budget / SLOW_PART),
             calls: settings.roll_calls,
@@ -290,7 +351,9 @@ impl ProbeStep for RollCall {
         if self.wait.is_on() || self.over {
             return None;
         }
-        let Some(skipped) = self.targets[self.next..].iter().position(|called| called.round_trip_nanos.is_none())
+        let Some(skipped) = self.targets[self.next..]
+            .iter()
+            .position(|called| called.round_trip_nanos.is_none())
         else {
             self.wait.begin(now, self.patience);
             return None;
@@ -299,8 +362,19 @@ impl ProbeStep for RollCall {
         self.next += skipped + 1;
         let test = writer.draw();
         called.calls.push((test, now));
-        let body = ProbeBody { task: Task::Ping, payload_bytes: SMALL_BYTES as u16, number: SMALL_BYTES as u32 };
-        let probe = Probe { to: called.mac, test, index: 0, flags: Flags::LAST, body, payload_bytes: SMALL_BYTES };
+        let body = ProbeBody {
+            task: Task::Ping,
+            payload_bytes: SMALL_BYTES as u16,
+            number: SMALL_BYTES as u32,
+        };
+        let probe = Probe {
+            to: called.mac,
+            test,
+            index: 0,
+            flags: Flags::LAST,
+            body,
+            payload_bytes: SMALL_BYTES,
+        };
         Some(writer.write(buffer, &probe))
     }
 
@@ -309,9 +383,14 @@ impl ProbeStep for RollCall {
     }
 
     fn is_done(&self) -> bool {
-        let mut answers = self.targets.iter().map(|called| called.round_trip_nanos.is_some());
+        let mut answers = self
+            .targets
+            .iter()
+            .map(|called| called.round_trip_nanos.is_some());
         let is_growing = self.longest > self.patience;
-        let is_enough = is_growing && self.wait.misses >= CALLS_TOGETHER && answers.clone().any(|answered| answered);
+        let is_enough = is_growing
+            && self.wait.misses >= CALLS_TOGETHER
+            && answers.clone().any(|answered| answered);
         self.over || is_enough || answers.all(|answered| answered)
     }
 
@@ -319,7 +398,11 @@ impl ProbeStep for RollCall {
         for (called, target) in self.targets.iter().zip(&mut findings.targets) {
             target.present = called.round_trip_nanos.is_some();
             if let Some(nanos) = called.round_trip_nanos {
-                target.round_trips.entry(SMALL_BYTES).or_default().push(nanos);
+                target
+                    .round_trips
+                    .entry(SMALL_BYTES)
+                    .or_default()
+                    .push(nanos);
             }
         }
     }

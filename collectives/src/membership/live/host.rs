@@ -24,29 +24,40 @@ pub fn name(given: Option<&str>) -> String {
         .unwrap_or_else(|| "localhost".to_owned())
 }
 
-/// Returns the computer's own name, whatever `$ETHBCAST_HOST` says: launchers pass that of one host to all.
+/// Returns the computer's own name, whatever `$ETHBCAST_HOST` says: launchers pass that of one host
+/// to all.
 pub fn own_name() -> String {
     hostname().unwrap_or_else(|| name(None))
 }
 
 /// Returns the number of processors that this process may use.
 pub fn cores() -> u32 {
-    std::thread::available_parallelism().map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
+    std::thread::available_parallelism()
+        .map_or(1, |cores| u32::try_from(cores.get()).unwrap_or(u32::MAX))
 }
 
 /// Returns an identifier of the computer across namespaces: the kernel's boot id; 0 if unknown.
 pub fn computer() -> u64 {
     let text = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap_or_default();
-    let digits: String = text.chars().filter(char::is_ascii_hexdigit).take(16).collect();
+    let digits: String = text
+        .chars()
+        .filter(char::is_ascii_hexdigit)
+        .take(16)
+        .collect();
     u64::from_str_radix(&digits, 16).unwrap_or(0)
 }
 
 fn hostname() -> Option<String> {
-    nix::unistd::gethostname().ok()?.into_string().ok().filter(|name| is_given(name))
+    nix::unistd::gethostname()
+        .ok()?
+        .into_string()
+        .ok()
+        .filter(|name| is_given(name))
 }
 
 fn address() -> Option<String> {
-    let is_card = |interface: &InterfaceAddress| !interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
+    let is_card =
+        |interface: &InterfaceAddress| !interface.flags.contains(InterfaceFlags::IFF_LOOPBACK);
     let octets = |interface: InterfaceAddress| interface.address?.as_link_addr()?.addr();
     let mut cards = getifaddrs().ok()?.filter(is_card).filter_map(octets);
     let [a, b, c, d, e, f] = cards.find(|octets| *octets != [0; 6])?;
@@ -61,7 +72,8 @@ fn namespace() -> Option<String> {
     let entries = std::fs::read_dir("/run/netns").ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
     names.into_iter().find(|name| {
-        stat(format!("/run/netns/{name}").as_str()).is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev)
+        stat(format!("/run/netns/{name}").as_str())
+            .is_ok_and(|at| at.st_ino == own.st_ino && at.st_dev == own.st_dev)
     })
 }
 
@@ -71,9 +83,20 @@ mod tests {
 
     #[test]
     fn localhost_in_any_form_is_no_name() {
-        for name in ["", "(none)", "localhost", "LOCALHOST", "localhost.localdomain", "localhost6.localdomain6"] {
+        for name in [
+            "",
+            "(none)",
+            "localhost",
+            "LOCALHOST",
+            "localhost.localdomain",
+            "localhost6.localdomain6",
+        ] {
             assert!(!is_given(name), "{name}");
         }
-        assert!(["n1", "localhost1", "n1.localdomain"].into_iter().all(is_given));
+        assert!(
+            ["n1", "localhost1", "n1.localdomain"]
+                .into_iter()
+                .all(is_given)
+        );
     }
 }

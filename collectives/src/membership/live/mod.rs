@@ -5,7 +5,10 @@ pub mod host;
 mod key;
 mod open;
 
-pub use key::{KeyError, KeyFault, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase, key_of_system};
+pub use key::{
+    KeyError, KeyFault, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase,
+    key_of_system,
+};
 pub use open::addresses_of;
 pub use open::{Forked, Opener};
 pub use open::{Opening, RingRoom, StationError, check_group};

@@ -4,7 +4,9 @@ use super::host;
 use crate::membership::codec::{MAX_NAME_BYTES, is_shown};
 use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::packet::{Interface, InterfaceError, OpenError, Port, PortConfig, address_of};
+use ethbcast_transport::packet::{
+    Interface, InterfaceError, OpenError, Port, PortConfig, address_of,
+};
 use ethbcast_transport::wire::{Guard, HEADER_BYTES, group_mac};
 use std::collections::BTreeMap;
 use std::net::{Ipv4Addr, SocketAddr, ToSocketAddrs};
@@ -14,8 +16,9 @@ use thiserror::Error;
 /// Ethernet header.
 const SLOT_OVERHEAD_BYTES: usize = 128;
 
-/// Room of a port's ring, in frames: those that the streams' credit lets arrive before any of them is read, and a
-/// margin for frames without credit (control messages, acknowledgements, repairs sent twice).
+/// Room of a port's ring, in frames: those that the streams' credit lets arrive before any of them
+/// is read, and a margin for frames without credit (control messages, acknowledgements, repairs
+/// sent twice).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RingRoom {
     pub credit_frames: u64,
@@ -27,7 +30,11 @@ impl RingRoom {
     /// Returns the room for one stream of a session with `credit_frames`: it cannot overflow the
     /// ring.
     pub const fn for_session(credit_frames: u64) -> RingRoom {
-        RingRoom { credit_frames, margin_frames: 256, most_bytes: usize::MAX }
+        RingRoom {
+            credit_frames,
+            margin_frames: 256,
+            most_bytes: usize::MAX,
+        }
     }
 
     /// Returns the memory in bytes: an eighth more than the slots, because they do not fill the
@@ -35,7 +42,11 @@ impl RingRoom {
     pub const fn bytes(&self, interface_mtu_bytes: usize) -> usize {
         let frames = (self.credit_frames + self.margin_frames) as usize;
         let bytes = frames * (interface_mtu_bytes + SLOT_OVERHEAD_BYTES) * 9 / 8;
-        if bytes < self.most_bytes { bytes } else { self.most_bytes }
+        if bytes < self.most_bytes {
+            bytes
+        } else {
+            self.most_bytes
+        }
     }
 }
 
@@ -50,17 +61,34 @@ pub enum StationError {
     ControlCharacters { what: &'static str, name: String },
     #[error("the host name has {bytes} bytes: choose one of 1 to {MAX_NAME_BYTES}")]
     HostName { bytes: usize },
-    #[error("an MTU of {wanted} is more than interface {interface} carries: use at most {available}")]
-    LargeMtu { wanted: usize, interface: String, available: usize },
-    #[error("an MTU of {mtu_bytes} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {interface}")]
+    #[error(
+        "an MTU of {wanted} is more than interface {interface} carries: use at most {available}"
+    )]
+    LargeMtu {
+        wanted: usize,
+        interface: String,
+        available: usize,
+    },
+    #[error(
+        "an MTU of {mtu_bytes} is too small: ethbcast needs at least {MIN_MTU_BYTES} on interface {interface}"
+    )]
     SmallMtu { mtu_bytes: usize, interface: String },
-    #[error("over unicast a sender has to know its receivers: name each by --hosts, or `hosts` of its options")]
+    #[error(
+        "over unicast a sender has to know its receivers: name each by --hosts, or `hosts` of its options"
+    )]
     NoPeers,
-    #[error("over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp")]
+    #[error(
+        "over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp"
+    )]
     OnlySessions,
     #[error("{} and {} are one host, {address}: name it once", hosts[0], hosts[1])]
-    OneAddress { hosts: [String; 2], address: Ipv4Addr },
-    #[error("host {host} has no address ({why}): name it by its IPv4 address, or add it to /etc/hosts here")]
+    OneAddress {
+        hosts: [String; 2],
+        address: Ipv4Addr,
+    },
+    #[error(
+        "host {host} has no address ({why}): name it by its IPv4 address, or add it to /etc/hosts here"
+    )]
     NoAddress { host: String, why: String },
     #[error(transparent)]
     Interface(#[from] InterfaceError),
@@ -68,8 +96,9 @@ pub enum StationError {
     Open(#[from] OpenError),
 }
 
-/// Parameters of a port. By default it is on the only Ethernet interface that is up and has that interface's MTU, in
-/// bytes, and the host has [`host::name`]. Group and ring of `port` are set here.
+/// Parameters of a port. By default it is on the only Ethernet interface that is up and has that
+/// interface's MTU, in bytes, and the host has [`host::name`]. Group and ring of `port` are set
+/// here.
 #[derive(Clone, Copy, Debug)]
 pub struct Opening<'a> {
     pub interface: Option<&'a str>,
@@ -83,7 +112,14 @@ pub struct Opening<'a> {
 impl<'a> Opening<'a> {
     /// Returns the defaults, with the group's usual address.
     pub fn new(group: &'a str, port: PortConfig) -> Opening<'a> {
-        Opening { interface: None, host: None, group, group_mac: group_mac(group), mtu_bytes: None, port }
+        Opening {
+            interface: None,
+            host: None,
+            group,
+            group_mac: group_mac(group),
+            mtu_bytes: None,
+            port,
+        }
     }
 
     /// Finds the interface and opens its port. `ring` returns the room needed for frames with this
@@ -91,7 +127,10 @@ impl<'a> Opening<'a> {
     ///
     /// # Errors
     /// See [`StationError`].
-    pub fn open(&self, ring: impl FnOnce(usize) -> RingRoom) -> Result<(Port, Station), StationError> {
+    pub fn open(
+        &self,
+        ring: impl FnOnce(usize) -> RingRoom,
+    ) -> Result<(Port, Station), StationError> {
         let (interface, config, station) = self.prepare(ring)?;
         let port = Port::open(&interface, config)?;
         let mac = port.interface().mac;
@@ -112,7 +151,8 @@ impl<'a> Opening<'a> {
         let interface = Interface::find_over(self.interface, self.port.over)?;
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
         // Slots hold the interface's MTU, even if this group's frames are shorter.
-        let receive_ring_bytes = ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
+        let receive_ring_bytes =
+            ring(interface.mtu_bytes - HEADER_BYTES).bytes(interface.mtu_bytes);
         let mut config = self.port;
         (config.group, config.receive_ring_bytes) = (Some(self.group_mac), receive_ring_bytes);
         let station = Station {
@@ -120,13 +160,26 @@ impl<'a> Opening<'a> {
             group: self.group.to_owned(),
             mac: interface.mac,
             // By unicast no datagram says to which group it goes, and checksums cover the address.
-            group_mac: if self.port.over.is_unicast() { MacAddr::BROADCAST } else { self.group_mac },
+            group_mac: if self.port.over.is_unicast() {
+                MacAddr::BROADCAST
+            } else {
+                self.group_mac
+            },
             ether_type: self.port.ether_type,
             mtu_bytes,
             guard: Guard::Plain,
         };
-        let Station { host, group, group_mac, .. } = &station;
-        log::info!("{host} on {} ({}), MTU {mtu_bytes}, group {group} at {group_mac}", interface.name, interface.mac);
+        let Station {
+            host,
+            group,
+            group_mac,
+            ..
+        } = &station;
+        log::info!(
+            "{host} on {} ({}), MTU {mtu_bytes}, group {group} at {group_mac}",
+            interface.name,
+            interface.mac
+        );
         Ok((interface, config, station))
     }
 }
@@ -138,19 +191,32 @@ impl<'a> Opening<'a> {
 pub fn check_group(group: &str) -> Result<(), StationError> {
     check_shown("group", group)?;
     let bytes = group.len();
-    if (1..=MAX_GROUP_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::GroupName { bytes }) }
+    if (1..=MAX_GROUP_BYTES).contains(&bytes) {
+        Ok(())
+    } else {
+        Err(StationError::GroupName { bytes })
+    }
 }
 
 /// Refuses characters that are not shown, so that different names cannot look alike.
 fn check_shown(what: &'static str, name: &str) -> Result<(), StationError> {
     let is_shown = name.chars().all(is_shown);
-    is_shown.then_some(()).ok_or_else(|| StationError::ControlCharacters { what, name: name.to_owned() })
+    is_shown
+        .then_some(())
+        .ok_or_else(|| StationError::ControlCharacters {
+            what,
+            name: name.to_owned(),
+        })
 }
 
 fn check_host(host: &str) -> Result<(), StationError> {
     check_shown("host", host)?;
     let bytes = host.len();
-    if (1..=MAX_NAME_BYTES).contains(&bytes) { Ok(()) } else { Err(StationError::HostName { bytes }) }
+    if (1..=MAX_NAME_BYTES).contains(&bytes) {
+        Ok(())
+    } else {
+        Err(StationError::HostName { bytes })
+    }
 }
 
 fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationError> {
@@ -158,9 +224,16 @@ fn check_mtu(interface: &Interface, wanted: Option<u32>) -> Result<u16, StationE
     let wanted = wanted.map_or(available, |mtu_bytes| mtu_bytes as usize);
     let interface = interface.name.clone();
     if wanted > available {
-        Err(StationError::LargeMtu { wanted, interface, available })
+        Err(StationError::LargeMtu {
+            wanted,
+            interface,
+            available,
+        })
     } else if wanted < usize::from(MIN_MTU_BYTES) {
-        Err(StationError::SmallMtu { mtu_bytes: wanted, interface })
+        Err(StationError::SmallMtu {
+            mtu_bytes: wanted,
+            interface,
+        })
     } else {
         Ok(wanted as u16)
     }
@@ -191,7 +264,11 @@ impl Opener {
     /// # Errors
     /// If this process is a fork of the one that opened it.
     pub fn check(self) -> Result<(), Forked> {
-        if self == Opener::here() { Ok(()) } else { Err(Forked { parent: self.0 }) }
+        if self == Opener::here() {
+            Ok(())
+        } else {
+            Err(Forked { parent: self.0 })
+        }
     }
 }
 
@@ -202,38 +279,54 @@ fn another_process_is_told_whose_it_is() {
     assert_eq!(Opener(parent).check(), Err(Forked { parent }));
 }
 
-/// Returns the addresses of hosts, each given by its name, by an IPv4 address, or as `name@MAC`. The system
-/// resolves names, once.
+/// Returns the addresses of hosts, each given by its name, by an IPv4 address, or as `name@MAC`.
+/// The system resolves names, once.
 ///
 /// # Errors
-/// [`StationError::NoPeers`] if there are no hosts, [`StationError::NoAddress`] for one without an address of IPv4,
-/// [`StationError::OneAddress`] for two with the same.
+/// [`StationError::NoPeers`] if there are no hosts, [`StationError::NoAddress`] for one without an
+/// address of IPv4, [`StationError::OneAddress`] for two with the same.
 pub fn addresses_of(hosts: &[String]) -> Result<Vec<Ipv4Addr>, StationError> {
     if hosts.is_empty() {
         return Err(StationError::NoPeers);
     }
-    let addresses: Vec<Ipv4Addr> = hosts.iter().map(|host| address(host)).collect::<Result<_, _>>()?;
+    let addresses: Vec<Ipv4Addr> = hosts
+        .iter()
+        .map(|host| address(host))
+        .collect::<Result<_, _>>()?;
     let mut known = BTreeMap::new();
     for (&address, host) in addresses.iter().zip(hosts) {
         if let Some(other) = known.insert(address, host).filter(|other| *other != host) {
-            return Err(StationError::OneAddress { hosts: [other, host].map(String::clone), address });
+            return Err(StationError::OneAddress {
+                hosts: [other, host].map(String::clone),
+                address,
+            });
         }
     }
     Ok(addresses)
 }
 
 fn address(host: &str) -> Result<Ipv4Addr, StationError> {
-    let (name, mac) = host.split_once('@').map_or((host, None), |(name, mac)| (name, Some(mac)));
+    let (name, mac) = host
+        .split_once('@')
+        .map_or((host, None), |(name, mac)| (name, Some(mac)));
     if let Some(address) = mac.and_then(|mac| address_of(mac.parse::<MacAddr>().ok()?)) {
         return Ok(*address.ip());
     }
-    let refuse = |why: String| StationError::NoAddress { host: host.to_owned(), why };
-    let resolved = (name, 0).to_socket_addrs().map_err(|error| refuse(error.to_string()))?;
+    let refuse = |why: String| StationError::NoAddress {
+        host: host.to_owned(),
+        why,
+    };
+    let resolved = (name, 0)
+        .to_socket_addrs()
+        .map_err(|error| refuse(error.to_string()))?;
     let of_ipv4 = |address: SocketAddr| match address {
         SocketAddr::V4(address) => Some(*address.ip()),
         SocketAddr::V6(_) => None,
     };
-    resolved.filter_map(of_ipv4).next().ok_or_else(|| refuse("it has none of IPv4".to_owned()))
+    resolved
+        .filter_map(of_ipv4)
+        .next()
+        .ok_or_else(|| refuse("it has none of IPv4".to_owned()))
 }
 
 #[cfg(test)]
@@ -242,19 +335,49 @@ mod tests {
 
     #[test]
     fn a_ring_has_room_for_credit_and_margin_and_stays_below_its_limit() {
-        assert_eq!(RingRoom::for_session(4096).bytes(1500), (4096 + 256) * (1500 + 128) * 9 / 8);
-        assert_eq!(RingRoom { most_bytes: 1 << 20, ..RingRoom::for_session(4096) }.bytes(1500), 1 << 20);
+        assert_eq!(
+            RingRoom::for_session(4096).bytes(1500),
+            (4096 + 256) * (1500 + 128) * 9 / 8
+        );
+        assert_eq!(
+            RingRoom {
+                most_bytes: 1 << 20,
+                ..RingRoom::for_session(4096)
+            }
+            .bytes(1500),
+            1 << 20
+        );
     }
 
     #[test]
     fn an_mtu_that_cannot_be_is_refused_with_one_that_can() {
         let mac = MacAddr::new(2, 0, 0, 0, 0, 1);
-        let interface = Interface { name: "eth0".to_owned(), index: 1, mac, mtu_bytes: 1500 };
-        assert_eq!(check_mtu(&interface, None).expect("the interface's own"), 1500);
-        let refused = |wanted| check_mtu(&interface, Some(wanted)).expect_err("it cannot be").to_string();
-        assert_eq!(refused(1501), "an MTU of 1501 is more than interface eth0 carries: use at most 1500");
-        assert_eq!(refused(100), "an MTU of 100 is too small: ethbcast needs at least 576 on interface eth0");
-        let text = check_host(&"h".repeat(256)).expect_err("too long").to_string();
+        let interface = Interface {
+            name: "eth0".to_owned(),
+            index: 1,
+            mac,
+            mtu_bytes: 1500,
+        };
+        assert_eq!(
+            check_mtu(&interface, None).expect("the interface's own"),
+            1500
+        );
+        let refused = |wanted| {
+            check_mtu(&interface, Some(wanted))
+                .expect_err("it cannot be")
+                .to_string()
+        };
+        assert_eq!(
+            refused(1501),
+            "an MTU of 1501 is more than interface eth0 carries: use at most 1500"
+        );
+        assert_eq!(
+            refused(100),
+            "an MTU of 100 is too small: ethbcast needs at least 576 on interface eth0"
+        );
+        let text = check_host(&"h".repeat(256))
+            .expect_err("too long")
+            .to_string();
         assert_eq!(text, "the host name has 256 bytes: choose one of 1 to 255");
         assert_eq!(
             check_group("").expect_err("empty").to_string(),
@@ -269,17 +392,34 @@ mod tests {
 
     #[test]
     fn hosts_are_found_by_address_and_by_what_a_report_calls_them() {
-        let found = resolved(&["10.1.0.2", "127.0.0.1", "no.such.name.invalid@02:00:0a:01:00:03"]);
-        assert_eq!(found, Ok(vec![[10, 1, 0, 2].into(), Ipv4Addr::LOCALHOST, [10, 1, 0, 3].into()]));
+        let found = resolved(&[
+            "10.1.0.2",
+            "127.0.0.1",
+            "no.such.name.invalid@02:00:0a:01:00:03",
+        ]);
+        assert_eq!(
+            found,
+            Ok(vec![
+                [10, 1, 0, 2].into(),
+                Ipv4Addr::LOCALHOST,
+                [10, 1, 0, 3].into()
+            ])
+        );
     }
 
     #[test]
     fn a_host_without_an_address_is_named_with_what_to_do() {
         for (hosts, words) in [
-            (&["10.1.0.2", "no.such.name.invalid"][..], ["no.such.name.invalid", "/etc/hosts"]),
+            (
+                &["10.1.0.2", "no.such.name.invalid"][..],
+                ["no.such.name.invalid", "/etc/hosts"],
+            ),
             (&["::1"], ["::1", "none of IPv4"]),
             (&[], ["unicast", "hosts"]),
-            (&["n0@02:00:0a:01:00:02", "10.1.0.2"], ["n0@02:00:0a:01:00:02 and 10.1.0.2 are one host", "once"]),
+            (
+                &["n0@02:00:0a:01:00:02", "10.1.0.2"],
+                ["n0@02:00:0a:01:00:02 and 10.1.0.2 are one host", "once"],
+            ),
         ] {
             let text = resolved(hosts).expect_err("it has none");
             assert!(words.iter().all(|word| text.contains(word)), "{text}");

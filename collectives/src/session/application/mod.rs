@@ -77,12 +77,20 @@ impl<S: Source, K: Sink> Participant<S, K> {
 
     /// Returns the application, if this is the root.
     pub fn sending(&self) -> Option<&Sending<S>> {
-        if let Participant::Root(_, sending) = self { Some(sending) } else { None }
+        if let Participant::Root(_, sending) = self {
+            Some(sending)
+        } else {
+            None
+        }
     }
 
     /// Returns the application, if this is a receiver.
     pub fn receiving(&self) -> Option<&Receiving<K>> {
-        if let Participant::Receiver(_, receiving) = self { Some(receiving) } else { None }
+        if let Participant::Receiver(_, receiving) = self {
+            Some(receiving)
+        } else {
+            None
+        }
     }
 
     /// Returns this host's end of the streams, once it is a member.
@@ -149,7 +157,11 @@ impl<B: AsRef<[u8]>> MemoryContent<B> {
         let mut tally = Tally::default();
         tally.add(bytes.as_ref());
         let trailer = tally.trailer();
-        MemoryContent { bytes, trailer, pushed: 0 }
+        MemoryContent {
+            bytes,
+            trailer,
+            pushed: 0,
+        }
     }
 
     /// Returns length and digest of the bytes.
@@ -166,7 +178,11 @@ impl<B: AsRef<[u8]>> MemoryContent<B> {
 impl<B: AsRef<[u8]>> Source for MemoryContent<B> {
     fn next(&mut self, _now: Instant, _passed: bool) -> Next<'_> {
         let rest = &self.bytes.as_ref()[self.pushed..];
-        if rest.is_empty() { Next::End(self.trailer) } else { Next::Bytes(rest) }
+        if rest.is_empty() {
+            Next::End(self.trailer)
+        } else {
+            Next::Bytes(rest)
+        }
     }
 
     fn advance(&mut self, bytes: usize) {
@@ -176,7 +192,10 @@ impl<B: AsRef<[u8]>> Source for MemoryContent<B> {
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
         let begin = usize::try_from(offset).unwrap_or(usize::MAX);
         let asked = self.bytes.as_ref().get(begin..begin.saturating_add(bytes));
-        asked.map_or_else(|| Again::Impossible("there are no such bytes".to_owned()), Again::Bytes)
+        asked.map_or_else(
+            || Again::Impossible("there are no such bytes".to_owned()),
+            Again::Bytes,
+        )
     }
 }
 
@@ -196,7 +215,12 @@ impl Collected {
     /// Refuses further bytes with this verdict.
     pub fn refuse(&mut self, outcome: Outcome, text: &str) {
         let bytes = self.bytes.len() as u64;
-        self.verdict = Some(Done { outcome, bytes, digest: [0; 32], text: text.to_owned() });
+        self.verdict = Some(Done {
+            outcome,
+            bytes,
+            digest: [0; 32],
+            text: text.to_owned(),
+        });
     }
 }
 
@@ -228,7 +252,9 @@ mod tests {
     use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
     use ethbcast_transport::Instant;
     use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
-    use ethbcast_transport::wire::{EtherType, Flags, Guard, Header, Identity, Kind, Rank, StreamId, group_mac};
+    use ethbcast_transport::wire::{
+        EtherType, Flags, Guard, Header, Identity, Kind, Rank, StreamId, group_mac,
+    };
     use std::ops::ControlFlow;
     use std::time::Duration;
 
@@ -244,19 +270,37 @@ mod tests {
     ) -> Vec<Participant<S, K>> {
         let station = |host: usize| Station::new("test", &format!("n{host}"), host_mac(host), 1500);
         let (wanted, hosts) = (Wanted::exactly(sinks.len()), sinks.len() + 1);
-        let config = RootConfig { wanted, size, probe: false, ..RootConfig::new(station(0), 1, "test") };
+        let config = RootConfig {
+            wanted,
+            size,
+            probe: false,
+            ..RootConfig::new(station(0), 1, "test")
+        };
         let root = Participant::root(Root::new(Instant::START, config), source);
         let receivers = (1..).zip(sinks).map(|(host, sink)| {
             let config = ReceiverConfig::new(station(host), host as u64);
             Participant::receiver(Receiver::new(Instant::START, config), sink)
         });
-        let settings = HostSettings { groups: vec![group_mac("test")], ..HostSettings::default() };
-        let network = Network::star(hosts, Cable::new(1_000_000_000, Duration::from_micros(1)), &settings);
-        let mut simulation = Simulation::new(&network, std::iter::once(root).chain(receivers).collect(), NoFaults);
+        let settings = HostSettings {
+            groups: vec![group_mac("test")],
+            ..HostSettings::default()
+        };
+        let network = Network::star(
+            hosts,
+            Cable::new(1_000_000_000, Duration::from_micros(1)),
+            &settings,
+        );
+        let mut simulation = Simulation::new(
+            &network,
+            std::iter::once(root).chain(receivers).collect(),
+            NoFaults,
+        );
         if let Some((at, frame)) = stray {
             simulation.inject(at, 1, frame);
         }
-        let end = simulation.run(Instant::START + Duration::from_secs(60), |_, host, now| host.turn(now));
+        let end = simulation.run(Instant::START + Duration::from_secs(60), |_, host, now| {
+            host.turn(now)
+        });
         assert!(end.is_quiet(), "{end:?}");
         simulation.into_machines()
     }
@@ -284,13 +328,22 @@ mod tests {
     #[test]
     fn a_source_that_fails_half_way_is_the_end_for_everybody() {
         let hosts = play(
-            Torn { content: MemoryContent::new(vec![1; 300_000]), left_bytes: 100_000 },
+            Torn {
+                content: MemoryContent::new(vec![1; 300_000]),
+                left_bytes: 100_000,
+            },
             vec![Collected::default(); 2],
         );
         let sending = hosts[0].sending().expect("the root");
-        assert_eq!((sending.failed(), sending.trailer()), (Some("the tape tore"), None));
+        assert_eq!(
+            (sending.failed(), sending.trailer()),
+            (Some("the tape tore"), None)
+        );
         for receiving in hosts.iter().filter_map(Participant::receiving) {
-            assert_eq!(receiving.end(), Some(&End::Aborted("the tape tore".to_owned())));
+            assert_eq!(
+                receiving.end(),
+                Some(&End::Aborted("the tape tore".to_owned()))
+            );
             assert!(receiving.verdict().is_none() && receiving.sink().bytes().len() <= 100_000);
         }
     }
@@ -307,7 +360,11 @@ mod tests {
             guard: Guard::Plain,
         };
         let frames = 200;
-        let header = Header { flags: Flags::LAST, sequence: frames as u64, ..identity.header(Kind::DATA) };
+        let header = Header {
+            flags: Flags::LAST,
+            sequence: frames as u64,
+            ..identity.header(Kind::DATA)
+        };
         let mut frame = [0; 200];
         let mut tally = Tally::default();
         tally.add(&content[..frames * 1468]);
@@ -315,10 +372,18 @@ mod tests {
         let length = identity.write(&mut frame, host_mac(1), &header, &trailer);
         for at in (0..90).map(|step| Instant::START + Duration::from_micros(199_500 + step * 50)) {
             let stray = Some((at, &frame[..length]));
-            let hosts =
-                disturbed(Some(400_000), stray, MemoryContent::new(content.clone()), vec![Collected::default(); 2]);
+            let hosts = disturbed(
+                Some(400_000),
+                stray,
+                MemoryContent::new(content.clone()),
+                vec![Collected::default(); 2],
+            );
             for receiving in hosts.iter().filter_map(Participant::receiving) {
-                assert_eq!(receiving.verdict().map(|done| done.outcome), Some(Outcome::Delivered), "{at:?}");
+                assert_eq!(
+                    receiving.verdict().map(|done| done.outcome),
+                    Some(Outcome::Delivered),
+                    "{at:?}"
+                );
                 assert!(receiving.sink().bytes() == content, "{at:?}");
             }
         }
@@ -329,7 +394,10 @@ mod tests {
     impl Source for Forged {
         fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
             match self.0.next(now, consumed) {
-                Next::End(trailer) => Next::End(Trailer { digest: [7; 32], ..trailer }),
+                Next::End(trailer) => Next::End(Trailer {
+                    digest: [7; 32],
+                    ..trailer
+                }),
                 next => next,
             }
         }
@@ -341,8 +409,14 @@ mod tests {
 
     #[test]
     fn bytes_that_are_not_the_trailers_are_damaged() {
-        let hosts = play(Forged(MemoryContent::new(vec![1; 10_000])), vec![Collected::default()]);
-        let verdict = hosts[1].receiving().and_then(Receiving::verdict).expect("a verdict");
+        let hosts = play(
+            Forged(MemoryContent::new(vec![1; 10_000])),
+            vec![Collected::default()],
+        );
+        let verdict = hosts[1]
+            .receiving()
+            .and_then(Receiving::verdict)
+            .expect("a verdict");
         assert_eq!((verdict.outcome, verdict.bytes), (Outcome::Damaged, 10_000));
         assert!(verdict.text.contains("send again"), "{}", verdict.text);
     }
@@ -368,7 +442,12 @@ mod tests {
 
         fn finish(&mut self, _now: Instant, trailer: Trailer) {
             let (outcome, text) = (Outcome::Verified, String::new());
-            self.done = Some(Done { outcome, bytes: trailer.bytes, digest: trailer.digest, text });
+            self.done = Some(Done {
+                outcome,
+                bytes: trailer.bytes,
+                digest: trailer.digest,
+                text,
+            });
         }
 
         fn verdict(&mut self, _now: Instant) -> Option<Done> {
@@ -380,10 +459,20 @@ mod tests {
     fn a_sink_that_is_full_is_given_no_more_and_the_others_get_everything() {
         let sinks = [u32::MAX, 3, u32::MAX].map(|writes| Small { writes, done: None });
         let hosts = play(MemoryContent::new(vec![1; 100_000]), sinks.into());
-        let Participant::Root(root, _) = &hosts[0] else { panic!("the root is the first") };
+        let Participant::Root(root, _) = &hosts[0] else {
+            panic!("the root is the first")
+        };
         let outcomes: Vec<_> = root.reports().map(|report| report.outcome).collect();
-        assert_eq!(outcomes, [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered]);
-        assert_eq!(hosts[2].receiving().map(|receiving| receiving.sink().writes), Some(0));
+        assert_eq!(
+            outcomes,
+            [Outcome::Delivered, Outcome::NoSpace, Outcome::Delivered]
+        );
+        assert_eq!(
+            hosts[2]
+                .receiving()
+                .map(|receiving| receiving.sink().writes),
+            Some(0)
+        );
     }
 
     struct Steps {
@@ -403,7 +492,11 @@ mod tests {
                 return Next::Nothing;
             }
             self.consumed += u32::from(std::mem::take(&mut self.waiting));
-            if self.left == 0 { Next::End(Tally::default().trailer()) } else { Next::Bytes(&[1]) }
+            if self.left == 0 {
+                Next::End(Tally::default().trailer())
+            } else {
+                Next::Bytes(&[1])
+            }
         }
 
         fn advance(&mut self, bytes: usize) {
@@ -423,13 +516,32 @@ mod tests {
 
     #[test]
     fn a_source_can_wait_for_its_messages_to_be_consumed_and_give_up_when_somebody_does() {
-        let steps = |left| Steps { left, pushed: false, waiting: false, consumed: 0 };
+        let steps = |left| Steps {
+            left,
+            pushed: false,
+            waiting: false,
+            consumed: 0,
+        };
         let sinks = |writes: [u32; 2]| writes.map(|writes| Small { writes, done: None }).into();
         let hosts = play(steps(5), sinks([6, 6]));
-        assert_eq!(hosts[0].sending().map(|sending| sending.source().consumed), Some(5));
+        assert_eq!(
+            hosts[0].sending().map(|sending| sending.source().consumed),
+            Some(5)
+        );
         let hosts = play(steps(5), sinks([6, 2]));
-        assert_eq!(hosts[0].sending().and_then(Sending::failed), Some("all or nobody"));
-        let ends: Vec<_> = hosts.iter().filter_map(Participant::receiving).map(|receiving| receiving.end()).collect();
-        assert_eq!(ends[0], Some(&End::Aborted("all or nobody".to_owned())), "{ends:?}");
+        assert_eq!(
+            hosts[0].sending().and_then(Sending::failed),
+            Some("all or nobody")
+        );
+        let ends: Vec<_> = hosts
+            .iter()
+            .filter_map(Participant::receiving)
+            .map(|receiving| receiving.end())
+            .collect();
+        assert_eq!(
+            ends[0],
+            Some(&End::Aborted("all or nobody".to_owned())),
+            "{ends:?}"
+        );
     }
 }

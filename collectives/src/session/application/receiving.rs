@@ -161,7 +161,9 @@ impl<K: Sink> Receiving<K> {
         self.read_again(receiver, now);
         receiver.set_syncing(self.sink.is_syncing());
         self.request_verdict(now);
-        let untold = self.untold.take_if(|_| receiver.can_leave() || self.cancelled);
+        let untold = self
+            .untold
+            .take_if(|_| receiver.can_leave() || self.cancelled);
         if let Some(verdict) = untold.filter(|_| !self.cancelled) {
             receiver.conclude(now, verdict);
         }
@@ -169,7 +171,9 @@ impl<K: Sink> Receiving<K> {
     }
 
     fn is_verified(&self) -> bool {
-        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Verified)
+        self.verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.outcome == Outcome::Verified)
     }
 
     fn publish(&mut self, now: Instant) {
@@ -207,7 +211,11 @@ impl<K: Sink> Receiving<K> {
                 Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
                 Arrival::Message(bytes) => self.sink.write(now, bytes, true),
                 Arrival::End(trailer) => {
-                    match self.expected.as_ref().filter(|expected| trailer.digest != ***expected) {
+                    match self
+                        .expected
+                        .as_ref()
+                        .filter(|expected| trailer.digest != ***expected)
+                    {
                         Some(_) => self.refuse(now, trailer),
                         None => self.sink.finish(now, trailer),
                     }
@@ -222,7 +230,12 @@ impl<K: Sink> Receiving<K> {
         let text = "its digest is not the one that is expected here: DEST is as it was".to_owned();
         let Trailer { bytes, digest } = trailer;
         self.concluded = Some(now);
-        self.verdict = Some(Done { outcome: Outcome::Damaged, bytes, digest, text });
+        self.verdict = Some(Done {
+            outcome: Outcome::Damaged,
+            bytes,
+            digest,
+            text,
+        });
         self.untold.clone_from(&self.verdict);
     }
 
@@ -250,11 +263,17 @@ impl<K: Sink> Receiving<K> {
 
     fn read_again(&mut self, receiver: &mut Receiver, now: Instant) {
         while let Some(wanted) = receiver.wants_again() {
-            match self.sink.read_again(now, wanted.start, (wanted.end - wanted.start) as usize) {
+            match self
+                .sink
+                .read_again(now, wanted.start, (wanted.end - wanted.start) as usize)
+            {
                 Again::Bytes(bytes) => receiver.supply(bytes),
                 Again::Pending => break,
                 Again::Impossible(text) => {
-                    log::debug!("bytes from {} on are not here for another: {text}", wanted.start);
+                    log::debug!(
+                        "bytes from {} on are not here for another: {text}",
+                        wanted.start
+                    );
                     receiver.deny();
                 }
             }
@@ -276,14 +295,26 @@ impl<K: Sink> Receiving<K> {
 
     /// Declines the content before the session is joined, with the words of a refusal.
     pub fn decline(&mut self, now: Instant, outcome: Outcome, text: String) {
-        let verdict = Done { outcome, bytes: 0, digest: [0; 32], text };
-        (self.concluded, self.untold, self.verdict) = (Some(now), Some(verdict.clone()), Some(verdict));
+        let verdict = Done {
+            outcome,
+            bytes: 0,
+            digest: [0; 32],
+            text,
+        };
+        (self.concluded, self.untold, self.verdict) =
+            (Some(now), Some(verdict.clone()), Some(verdict));
     }
 
-    /// Ends the session early for this reason, which is sent to the root in the next turn; nothing more is received.
+    /// Ends the session early for this reason, which is sent to the root in the next turn; nothing
+    /// more is received.
     pub fn give_up(&mut self, why: &str) {
         if self.verdict.is_none() {
-            let verdict = Done { outcome: Outcome::Interrupted, bytes: 0, digest: [0; 32], text: why.to_owned() };
+            let verdict = Done {
+                outcome: Outcome::Interrupted,
+                bytes: 0,
+                digest: [0; 32],
+                text: why.to_owned(),
+            };
             self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
         }
@@ -294,7 +325,15 @@ impl<K: Sink> Receiving<K> {
     pub fn cancel(&mut self, receiver: &mut Receiver, now: Instant, why: &str) {
         if !std::mem::replace(&mut self.cancelled, true) {
             let (outcome, text) = (Outcome::Interrupted, why.to_owned());
-            receiver.conclude(now, Done { outcome, bytes: 0, digest: [0; 32], text });
+            receiver.conclude(
+                now,
+                Done {
+                    outcome,
+                    bytes: 0,
+                    digest: [0; 32],
+                    text,
+                },
+            );
         }
     }
 
@@ -321,7 +360,10 @@ impl<K: Sink> Receiving<K> {
     /// Returns the outcome, with the length of the content instead of the stream.
     pub fn content_verdict(&self) -> Option<Done> {
         let form = self.sink.form();
-        self.verdict.clone().map(|done| Done { bytes: form.content_bytes(done.bytes), ..done })
+        self.verdict.clone().map(|done| Done {
+            bytes: form.content_bytes(done.bytes),
+            ..done
+        })
     }
 
     /// Returns the number of ranges that came damaged, or not at all, and were sent again.
@@ -341,6 +383,9 @@ impl<K: Sink> Receiving<K> {
 
     /// Returns the time from the first bytes to the first verdict, or zero if either is missing.
     pub fn took(&self) -> Duration {
-        self.began.zip(self.concluded).map(|(began, concluded)| concluded.since(began)).unwrap_or_default()
+        self.began
+            .zip(self.concluded)
+            .map(|(began, concluded)| concluded.since(began))
+            .unwrap_or_default()
     }
 }

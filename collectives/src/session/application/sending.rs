@@ -40,8 +40,8 @@ pub trait Source {
     }
 }
 
-/// Controls of a [`Source`] whose stream has hash lists: it can be encrypted, and selective where receivers already
-/// hold part of the content.
+/// Controls of a [`Source`] whose stream has hash lists: it can be encrypted, and selective where
+/// receivers already hold part of the content.
 pub trait VerifiedStream {
     /// Sets the cipher of the content, before the first data is asked for.
     fn protect(&mut self, cipher: ContentCipher);
@@ -50,10 +50,12 @@ pub trait VerifiedStream {
     /// [selective](VerifiedStream::select).
     fn selects(&self) -> bool;
 
-    /// Makes the stream selective from the first byte on. Frames have `frame_bytes` bytes of payload.
+    /// Makes the stream selective from the first byte on. Frames have `frame_bytes` bytes of
+    /// payload.
     fn select(&mut self, frame_bytes: usize);
 
-    /// Returns the stretch whose chunks must be [chosen](VerifiedStream::choose) before it can continue.
+    /// Returns the stretch whose chunks must be [chosen](VerifiedStream::choose) before it can
+    /// continue.
     fn wants_choice(&self) -> Option<u64>;
 
     /// Sets the chunks of a stretch that go to all.
@@ -113,7 +115,13 @@ pub struct Sending<S> {
 impl<S: Source> Sending<S> {
     /// Creates a driver that sends the content of `source`.
     pub fn new(source: S) -> Sending<S> {
-        Sending { source, trailer: None, failed: None, selected: false, is_protected: false }
+        Sending {
+            source,
+            trailer: None,
+            failed: None,
+            selected: false,
+            is_protected: false,
+        }
     }
 
     /// Runs the root's application for one turn: handles events and pushes data while there is
@@ -136,7 +144,11 @@ impl<S: Source> Sending<S> {
                     self.source.advance(taken);
                 }
                 Next::Message { reported } => {
-                    let ended = if reported { root.end_message() } else { root.end_message_quietly() };
+                    let ended = if reported {
+                        root.end_message()
+                    } else {
+                        root.end_message_quietly()
+                    };
                     debug_assert!(ended, "a root that wants data ends a message");
                 }
                 Next::End(trailer) => {
@@ -152,7 +164,9 @@ impl<S: Source> Sending<S> {
     }
 
     fn select(&mut self, root: &mut Root, now: Instant) {
-        let Some(verified) = self.source.verified() else { return };
+        let Some(verified) = self.source.verified() else {
+            return;
+        };
         if root.is_selective() && !std::mem::replace(&mut self.selected, true) {
             verified.select(root.streams().map_or(1, |streams| streams.payload_bytes()));
         }
@@ -214,7 +228,10 @@ impl<S: Source> Sending<S> {
     /// Returns length and digest of the content.
     pub fn content(&self) -> Option<Trailer> {
         let form = self.source.form();
-        self.trailer.map(|trailer| Trailer { bytes: form.content_bytes(trailer.bytes), ..trailer })
+        self.trailer.map(|trailer| Trailer {
+            bytes: form.content_bytes(trailer.bytes),
+            ..trailer
+        })
     }
 }
 
@@ -252,7 +269,10 @@ impl Tally {
 
     /// Returns the trailer of a stream of these bytes.
     pub fn trailer(&self) -> Trailer {
-        Trailer { bytes: self.bytes, digest: self.digest() }
+        Trailer {
+            bytes: self.bytes,
+            digest: self.digest(),
+        }
     }
 
     /// Checks that the counted bytes are those that the sender announced.
@@ -263,11 +283,19 @@ impl Tally {
         if trailer == self.trailer() {
             return Ok(());
         }
-        Err(Mismatch { received: self.bytes, sent: trailer.bytes })
+        Err(Mismatch {
+            received: self.bytes,
+            sent: trailer.bytes,
+        })
     }
 
     /// Creates a verdict on these bytes.
     pub fn verdict(&self, outcome: Outcome, text: impl Into<String>) -> Done {
-        Done { outcome, bytes: self.bytes, digest: self.digest(), text: text.into() }
+        Done {
+            outcome,
+            bytes: self.bytes,
+            digest: self.digest(),
+            text: text.into(),
+        }
     }
 }

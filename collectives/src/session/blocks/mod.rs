@@ -1,11 +1,11 @@
 //! Division of a transfer's frames among several streams, each with its own broadcast tree (or one
 //! stream for all).
 //!
-//! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have several: frames
-//! are distributed to the streams in turn, a block of consecutive frames to each, and every stream
-//! has a tree of its own. The reader takes them in the same order. A message ends in all streams at
-//! once: in the one with its last frame by that frame, in the others by an empty one. Distribution
-//! then starts over with the first stream.
+//! Block algorithms ([`Via::is_in_blocks`](ethbcast_planning::plan::Via::is_in_blocks)) have
+//! several: frames are distributed to the streams in turn, a block of consecutive frames to each,
+//! and every stream has a tree of its own. The reader takes them in the same order. A message ends
+//! in all streams at once: in the one with its last frame by that frame, in the others by an empty
+//! one. Distribution then starts over with the first stream.
 
 mod stream;
 
@@ -15,7 +15,9 @@ use super::view::{MemberRole, View};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, LostRange, Memory, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Guard, Identity, Kind, Rank, StreamId};
-use ethbcast_transport::{AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted};
+use ethbcast_transport::{
+    AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted,
+};
 use std::cmp::Reverse;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,9 +28,10 @@ pub(super) struct LackingFrame {
     pub ending: Ending,
 }
 
-/// Streams of a session at one host. `dealing` follows from the view alone, so that root and receivers agree whatever
-/// their feeds; `turn` is the stream whose turn it is, with the frames left of its block; `fillers` are the streams
-/// whose empty end of the message just read has not come yet.
+/// Streams of a session at one host. `dealing` follows from the view alone, so that root and
+/// receivers agree whatever their feeds; `turn` is the stream whose turn it is, with the frames
+/// left of its block; `fillers` are the streams whose empty end of the message just read has not
+/// come yet.
 #[derive(Clone, Debug)]
 pub struct Blocks {
     streams: Vec<Stream>,
@@ -46,16 +49,35 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    pub(super) fn new(identity: Identity, group_mac: MacAddr, view: &View, tuning: &Tuning) -> Blocks {
+    pub(super) fn new(
+        identity: Identity,
+        group_mac: MacAddr,
+        view: &View,
+        tuning: &Tuning,
+    ) -> Blocks {
         let own = tuning.clone();
         let mut tuning = stream::in_segments(tuning, view, &identity);
         if view.via.is_in_blocks() {
             tuning.feed.frames = stream::share_frames(&tuning, view.via.trees(view.members.len()));
         }
         let open = |(tree, number)| {
-            stream::open(Identity { stream: number, ..identity.clone() }, group_mac, view, tree, &tuning)
+            stream::open(
+                Identity {
+                    stream: number,
+                    ..identity.clone()
+                },
+                group_mac,
+                view,
+                tree,
+                &tuning,
+            )
         };
-        let streams: Vec<Stream> = view.trees().iter().zip((FIRST_STREAM..).map(StreamId)).map(open).collect();
+        let streams: Vec<Stream> = view
+            .trees()
+            .iter()
+            .zip((FIRST_STREAM..).map(StreamId))
+            .map(open)
+            .collect();
         let dealing = Dealing::new(view);
         let turns = (0..streams.len()).collect();
         let mut blocks = Blocks {
@@ -97,7 +119,10 @@ impl Blocks {
     }
 
     pub(super) fn frames_sent(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.sending().1.min(stream.feed().head())).sum()
+        self.streams
+            .iter()
+            .map(|stream| stream.sending().1.min(stream.feed().head()))
+            .sum()
     }
 
     pub(super) fn frames_of(&self, at: usize) -> u64 {
@@ -110,15 +135,24 @@ impl Blocks {
 
     /// Returns the capacity of all feeds, in frames.
     pub fn slots(&self) -> u64 {
-        self.streams.iter().map(|stream| stream.feed().slots()).sum()
+        self.streams
+            .iter()
+            .map(|stream| stream.feed().slots())
+            .sum()
     }
 
     pub fn stats(&self) -> StreamStats {
-        self.streams.iter().map(Stream::stats).fold(StreamStats::default(), |sum, stats| sum + stats)
+        self.streams
+            .iter()
+            .map(Stream::stats)
+            .fold(StreamStats::default(), |sum, stats| sum + stats)
     }
 
     pub fn memory(&self) -> Memory {
-        self.streams.iter().map(Stream::memory).fold(Memory::default(), |sum, one| sum + one)
+        self.streams
+            .iter()
+            .map(Stream::memory)
+            .fold(Memory::default(), |sum, one| sum + one)
     }
 
     pub fn streams(&self) -> impl Iterator<Item = &Stream> {
@@ -128,7 +162,9 @@ impl Blocks {
     /// Whether every application has consumed all that was pushed; guaranteed to become true after
     /// the end of a message.
     pub fn is_consumed(&self) -> bool {
-        self.streams.iter().all(|stream| stream.consumed() == stream.feed().head())
+        self.streams
+            .iter()
+            .all(|stream| stream.consumed() == stream.feed().head())
     }
 
     /// Recomputes the reader counts of every feed.
@@ -138,16 +174,22 @@ impl Blocks {
     pub fn audit(&self) -> Result<(), AuditError> {
         let mut streams = self.streams.iter().zip((FIRST_STREAM..).map(StreamId));
         streams.try_for_each(|(stream, number)| {
-            stream.audit().map_err(|error| error.within(format_args!("stream {number}")))
+            stream
+                .audit()
+                .map_err(|error| error.within(format_args!("stream {number}")))
         })
     }
 
     pub(super) fn set_epoch(&mut self, epoch: u32) {
-        self.streams.iter_mut().for_each(|stream| stream.set_epoch(epoch as u8));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.set_epoch(epoch as u8));
     }
 
     pub(super) fn has_room(&self) -> bool {
-        self.streams.iter().all(|stream| stream.feed().head() < stream.feed().limit())
+        self.streams
+            .iter()
+            .all(|stream| stream.feed().head() < stream.feed().limit())
     }
 
     pub(super) fn has_end(&self) -> bool {
@@ -164,28 +206,41 @@ impl Blocks {
         if !room {
             return false;
         }
-        assert!(self.streams[self.turn].push(payload, ending), "there was room");
+        assert!(
+            self.streams[self.turn].push(payload, ending),
+            "there was room"
+        );
         self.left -= 1;
         match ending {
             Ending::None if self.left > 0 => {}
             Ending::None => self.next_turn(),
             Ending::Message | Ending::Quiet => {
                 let others = (0..self.streams.len()).filter(|&at| at != self.turn);
-                others.for_each(|at| assert!(self.streams[at].push(&[], ending), "there was room in all"));
+                others.for_each(|at| {
+                    assert!(self.streams[at].push(&[], ending), "there was room in all")
+                });
                 self.start_over();
             }
             // A reader finds the trailer in the stream whose turn it is; the others carry it too,
             // so that all end.
             Ending::Stream => {
                 let others = (0..self.streams.len()).filter(|&at| at != self.turn);
-                others.for_each(|at| assert!(self.streams[at].push(payload, ending), "there was room in all"));
+                others.for_each(|at| {
+                    assert!(
+                        self.streams[at].push(payload, ending),
+                        "there was room in all"
+                    )
+                });
             }
         }
         true
     }
 
     fn next_turn(&mut self) {
-        (self.turn, self.left) = ((self.turn + 1) % self.streams.len(), self.dealing.block_frames());
+        (self.turn, self.left) = (
+            (self.turn + 1) % self.streams.len(),
+            self.dealing.block_frames(),
+        );
     }
 
     fn start_over(&mut self) {
@@ -193,15 +248,25 @@ impl Blocks {
     }
 
     pub(super) fn peek(&self) -> Option<Run<'_>> {
-        if self.fillers.is_empty() { self.streams[self.turn].peek_run(self.left) } else { None }
+        if self.fillers.is_empty() {
+            self.streams[self.turn].peek_run(self.left)
+        } else {
+            None
+        }
     }
 
     pub(super) fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         self.consumed_at = Some(now);
         let ending = self.streams[self.turn].consume_run(now, frames);
-        self.left -= if planted!("block-never-ends") { 0 } else { frames };
+        self.left -= if planted!("block-never-ends") {
+            0
+        } else {
+            frames
+        };
         if ending != Ending::None {
-            self.fillers = (0..self.streams.len()).filter(|&at| at != self.turn).collect();
+            self.fillers = (0..self.streams.len())
+                .filter(|&at| at != self.turn)
+                .collect();
             if ending != Ending::Stream {
                 self.start_over();
             }
@@ -225,21 +290,36 @@ impl Blocks {
 
     fn settle_consumed(&mut self) {
         if let Some(at) = self.consumed_at.take().filter(|_| self.streams.len() > 1) {
-            self.streams.iter_mut().for_each(|stream| stream.on_progress(at));
+            self.streams
+                .iter_mut()
+                .for_each(|stream| stream.on_progress(at));
         }
     }
 
     pub(super) fn poll_ack(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         self.settle_consumed();
-        self.streams.iter_mut().find_map(|stream| stream.poll_ack(now, buffer))
+        self.streams
+            .iter_mut()
+            .find_map(|stream| stream.poll_ack(now, buffer))
     }
 
-    /// Takes the frames that children lack and this host has freed, with their stream; an acknowledgement may reveal
-    /// them.
+    /// Takes the frames that children lack and this host has freed, with their stream; an
+    /// acknowledgement may reveal them.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, LostRange)> {
         let shows = frame.header.kind == Kind::ACK;
-        let numbered = self.streams.iter_mut().filter(|_| shows).zip((FIRST_STREAM..).map(StreamId));
-        numbered.flat_map(|(stream, number)| stream.take_orphans().into_iter().map(move |gap| (number, gap))).collect()
+        let numbered = self
+            .streams
+            .iter_mut()
+            .filter(|_| shows)
+            .zip((FIRST_STREAM..).map(StreamId));
+        numbered
+            .flat_map(|(stream, number)| {
+                stream
+                    .take_orphans()
+                    .into_iter()
+                    .map(move |gap| (number, gap))
+            })
+            .collect()
     }
 
     pub(super) fn place(&self, number: StreamId) -> Option<usize> {
@@ -247,13 +327,16 @@ impl Blocks {
     }
 
     fn place_followed(&self, number: StreamId) -> Option<usize> {
-        self.place(StreamId(number.0 ^ if self.is_demoted { CATCH_UP } else { 0 }))
+        self.place(StreamId(
+            number.0 ^ if self.is_demoted { CATCH_UP } else { 0 },
+        ))
     }
 
     pub(super) fn kept(&self, sequence: u64) -> Option<(u64, &[u8])> {
         let feed = self.streams[0].feed();
         let sequence = sequence.max(feed.tail());
-        feed.keeps(sequence).then(|| (sequence, feed.payload(sequence)))
+        feed.keeps(sequence)
+            .then(|| (sequence, feed.payload(sequence)))
     }
 
     pub(super) fn dealing(&self) -> Dealing {
@@ -264,15 +347,17 @@ impl Blocks {
         self.streams.iter().find_map(Stream::held_up_by)
     }
 
-    /// Whether `rank`, which reports `arrived` frames, has acknowledged all that this host sent it and waits for its
-    /// next turn. False if it gets frames by several streams.
+    /// Whether `rank`, which reports `arrived` frames, has acknowledged all that this host sent it
+    /// and waits for its next turn. False if it gets frames by several streams.
     pub(super) fn waits_for_turn(&self, rank: Rank, arrived: u64) -> bool {
         matches!(&self.streams[..], [stream] if stream.turn_of(rank).is_some_and(|next| next <= arrived))
     }
 
     /// Returns the child that takes frames more slowly than this host could send.
     pub(super) fn blocked_by(&self, now: Instant) -> Option<Rank> {
-        self.streams.iter().find_map(|stream| stream.blocked_by(now))
+        self.streams
+            .iter()
+            .find_map(|stream| stream.blocked_by(now))
     }
 
     /// Returns the child from which no frame was ever received.
@@ -281,15 +366,28 @@ impl Blocks {
     }
 
     pub(super) fn is_full(&self) -> bool {
-        self.streams.iter().any(|stream| stream.feed().head() >= stream.feed().limit())
+        self.streams
+            .iter()
+            .any(|stream| stream.feed().head() >= stream.feed().limit())
     }
 
     pub(super) fn is_settled(&self) -> bool {
         self.streams.iter().all(Stream::is_settled)
     }
 
-    pub(super) fn write_again(&mut self, now: Instant, buffer: &mut [u8], to: MacAddr, frame: &LackingFrame) -> usize {
-        let LackingFrame { at, sequence, payload, ending } = frame;
+    pub(super) fn write_again(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        to: MacAddr,
+        frame: &LackingFrame,
+    ) -> usize {
+        let LackingFrame {
+            at,
+            sequence,
+            payload,
+            ending,
+        } = frame;
         self.streams[*at].write_again(now, buffer, to, (*sequence, payload, *ending))
     }
 
@@ -315,10 +413,16 @@ impl Blocks {
 
     fn reroute(&mut self, now: Instant, rank: Rank, view: &View) {
         let way = (view.via, view.segment_frames);
-        let [stream] = &mut self.streams[..] else { return };
+        let [stream] = &mut self.streams[..] else {
+            return;
+        };
         if std::mem::replace(&mut self.way, way) != way {
             let outlet = stream::outlet(rank, self.group_mac, view, &view.trees()[0]);
-            stream.reroute(now, &outlet, stream::in_segments(&self.tuning, view, &self.identity));
+            stream.reroute(
+                now,
+                &outlet,
+                stream::in_segments(&self.tuning, view, &self.identity),
+            );
         }
     }
 
@@ -347,8 +451,13 @@ impl Blocks {
         }
         // Frames that came out of order come again: the root serves one stream, with all frames in
         // order.
-        let first = self.dealing.in_whole(self.turn, self.streams[self.turn].position());
-        let identity = Identity { stream: number, ..self.identity.clone() };
+        let first = self
+            .dealing
+            .in_whole(self.turn, self.streams[self.turn].position());
+        let identity = Identity {
+            stream: number,
+            ..self.identity.clone()
+        };
         self.streams = vec![stream::received_alone(identity, view, first, &self.tuning)];
         (self.dealing, self.turns, self.fillers) = (Dealing::single(), vec![0], Vec::new());
         self.start_over();
@@ -369,11 +478,15 @@ impl Blocks {
                 stream.set_parent(view.peer(parent));
             }
             // New children first: frames kept here for a dead child may be needed by its children.
-            tree.children(rank).into_iter().for_each(|child| stream.graft_child(now, view.peer(child)));
-            let served = |reader: &Rank| tree.parent(*reader) == Some(rank) || planted!("sent-to-the-dead");
+            tree.children(rank)
+                .into_iter()
+                .for_each(|child| stream.graft_child(now, view.peer(child)));
+            let served =
+                |reader: &Rank| tree.parent(*reader) == Some(rank) || planted!("sent-to-the-dead");
             let readers = stream.cursors().into_iter().map(|(reader, _)| reader);
             let gone: Vec<Rank> = readers.filter(|reader| !served(reader)).collect();
-            gone.into_iter().for_each(|reader| stream.remove_reader(now, reader));
+            gone.into_iter()
+                .for_each(|reader| stream.remove_reader(now, reader));
         }
     }
 }
@@ -381,7 +494,9 @@ impl Blocks {
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
         self.settle_consumed();
-        let Some(at) = self.place_followed(frame.header.stream) else { return };
+        let Some(at) = self.place_followed(frame.header.stream) else {
+            return;
+        };
         self.streams[at].handle_frame(now, frame);
         if !self.fillers.is_empty() {
             self.skip_fillers(now);
@@ -390,7 +505,9 @@ impl Part for Blocks {
 
     fn handle_timeout(&mut self, now: Instant) {
         self.settle_consumed();
-        self.streams.iter_mut().for_each(|stream| stream.handle_timeout(now));
+        self.streams
+            .iter_mut()
+            .for_each(|stream| stream.handle_timeout(now));
     }
 
     /// Writes acknowledgements of all streams first, then the current block.
@@ -413,7 +530,8 @@ impl Part for Blocks {
             if frame.is_some() {
                 return frame;
             }
-            // Two blocks on the link at once would only delay each other, unless they go different ways.
+            // Two blocks on the link at once would only delay each other, unless they go different
+            // ways.
             if self.way.0.is_scattered() && self.streams[at].is_pausing() {
                 return None;
             }
@@ -424,12 +542,17 @@ impl Part for Blocks {
     /// # Panics
     /// If `kept` belongs to no stream that this host sends, or is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let at = self.place_followed(StreamId(kept.stream)).expect("what has been written is of one of these");
+        let at = self
+            .place_followed(StreamId(kept.stream))
+            .expect("what has been written is of one of these");
         self.streams[at].payload(kept)
     }
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        self.streams.iter().filter_map(|stream| stream.poll_timeout(now)).min()
+        self.streams
+            .iter()
+            .filter_map(|stream| stream.poll_timeout(now))
+            .min()
     }
 
     fn is_urgent(&self) -> bool {

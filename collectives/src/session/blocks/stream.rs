@@ -11,7 +11,13 @@ use std::time::Duration;
 /// Longest delay of an acknowledgement under a rate limit.
 const MAX_ACK_DELAY: Duration = Duration::from_millis(50);
 
-pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &Tree<'_>, tuning: &Tuning) -> Stream {
+pub(super) fn open(
+    identity: Identity,
+    group_mac: MacAddr,
+    view: &View,
+    tree: &Tree<'_>,
+    tuning: &Tuning,
+) -> Stream {
     let (rank, number) = (identity.rank, identity.stream);
     let outlet = outlet(rank, group_mac, view, tree);
     let payload_bytes = usize::from(view.payload_bytes);
@@ -23,15 +29,24 @@ pub(super) fn open(identity: Identity, group_mac: MacAddr, view: &View, tree: &T
     let mut stream = Stream::receiver(identity, payload_bytes, parent, &outlet, tuning.clone());
     stream.set_origin(view.peer(Rank::ROOT));
     if let Some(frames) = frames(view) {
-        stream.expect_last(Dealing::new(view).of_stream(usize::from(number.0 - FIRST_STREAM), frames));
+        stream.expect_last(
+            Dealing::new(view).of_stream(usize::from(number.0 - FIRST_STREAM), frames),
+        );
     }
     stream
 }
 
 pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_>) -> Outlet {
-    let children: Vec<Peer> = tree.children(rank).into_iter().map(|child| view.peer(child)).collect();
+    let children: Vec<Peer> = tree
+        .children(rank)
+        .into_iter()
+        .map(|child| view.peer(child))
+        .collect();
     match view.via {
-        Via::Cast if rank == Rank::ROOT => Outlet::Cast { group: group_mac, listeners: children },
+        Via::Cast if rank == Rank::ROOT => Outlet::Cast {
+            group: group_mac,
+            listeners: children,
+        },
         Via::Cast => Outlet::RepairChildren(children),
         _ => Outlet::Lanes(children),
     }
@@ -39,26 +54,53 @@ pub(super) fn outlet(rank: Rank, group_mac: MacAddr, view: &View, tree: &Tree<'_
 
 /// Number of frames before the trailer, if the size is known; all but the last one are full.
 fn frames(view: &View) -> Option<u64> {
-    Some(view.size.filter(|_| !view.selective)?.div_ceil(u64::from(view.payload_bytes.max(1))))
+    Some(
+        view.size
+            .filter(|_| !view.selective)?
+            .div_ceil(u64::from(view.payload_bytes.max(1))),
+    )
 }
 
 /// Slots of the feed of a catch-up stream: enough for the link's rate over a round trip.
 const ALONE_FRAMES: u64 = 512;
 
-pub(in crate::session) fn alone(identity: Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
+pub(in crate::session) fn alone(
+    identity: Identity,
+    view: &View,
+    rank: Rank,
+    first: u64,
+    tuning: &Tuning,
+) -> Stream {
     let mut tuning = with_policy(tuning, view);
     tuning.feed.frames = tuning.feed.frames.min(ALONE_FRAMES);
-    let mut stream = Stream::origin_at(identity, usize::from(view.payload_bytes), first, view.peer(rank), tuning);
+    let mut stream = Stream::origin_at(
+        identity,
+        usize::from(view.payload_bytes),
+        first,
+        view.peer(rank),
+        tuning,
+    );
     if let Some(last) = frames(view) {
         stream.expect_last(last);
     }
     stream
 }
 
-pub(super) fn received_alone(identity: Identity, view: &View, first: u64, tuning: &Tuning) -> Stream {
+pub(super) fn received_alone(
+    identity: Identity,
+    view: &View,
+    first: u64,
+    tuning: &Tuning,
+) -> Stream {
     let (payload_bytes, root) = (usize::from(view.payload_bytes), view.peer(Rank::ROOT));
     let nobody = Outlet::Lanes(Vec::new());
-    let mut stream = Stream::receiver(identity, payload_bytes, root, &nobody, with_policy(tuning, view));
+    let mut stream = Stream::receiver(
+        identity,
+        payload_bytes,
+        root,
+        &nobody,
+        with_policy(tuning, view),
+    );
     stream.begin_at(first);
     stream.set_origin(root);
     if let Some(last) = frames(view) {
@@ -78,8 +120,9 @@ pub(in crate::session) fn most_block_frames(tuning: &Tuning, streams: usize) -> 
     share_frames(tuning, streams) / 4
 }
 
-/// The host's own parameters, with those that the view decides for all: the policy, the paper's window and
-/// acknowledgements if the policy is the paper's, and in a broadcast the ack intervals for its number of members.
+/// The host's own parameters, with those that the view decides for all: the policy, the paper's
+/// window and acknowledgements if the policy is the paper's, and in a broadcast the ack intervals
+/// for its number of members.
 pub(super) fn tuned(own: &Tuning, view: &View, rank: Rank) -> Tuning {
     let tuning = with_policy(own, view);
     if view.via != Via::Cast {
@@ -105,9 +148,17 @@ pub(super) fn in_segments(own: &Tuning, view: &View, identity: &Identity) -> Tun
 fn with_policy(own: &Tuning, view: &View) -> Tuning {
     let push_frames = view.push_frames.map(u64::from);
     match view.policy {
-        Policy::HolesAllowed => Tuning { policy: view.policy, ..own.clone() }.with_push_frames(push_frames),
+        Policy::HolesAllowed => Tuning {
+            policy: view.policy,
+            ..own.clone()
+        }
+        .with_push_frames(push_frames),
         Policy::InOrderOnly => {
-            let paper = if push_frames.is_some() { Tuning::push_pull() } else { Tuning::paper() };
+            let paper = if push_frames.is_some() {
+                Tuning::push_pull()
+            } else {
+                Tuning::paper()
+            };
             let mut tuning = own.clone();
             let tolerated = tuning.window.loss_tolerated_percent;
             (tuning.policy, tuning.window) = (paper.policy, paper.window);
@@ -137,11 +188,17 @@ impl Dealing {
             return Dealing::single();
         }
         let streams = view.via.trees(view.members.len()) as u64;
-        Dealing { streams, block_frames: u64::from(view.segment_frames.max(1)) }
+        Dealing {
+            streams,
+            block_frames: u64::from(view.segment_frames.max(1)),
+        }
     }
 
     pub(in crate::session) fn single() -> Dealing {
-        Dealing { streams: 1, block_frames: u64::MAX }
+        Dealing {
+            streams: 1,
+            block_frames: u64::MAX,
+        }
     }
 
     pub(in crate::session) fn block_frames(self) -> u64 {
@@ -153,11 +210,17 @@ impl Dealing {
             return sequence;
         }
         let (round, within) = (sequence / self.block_frames, sequence % self.block_frames);
-        (round.saturating_mul(self.streams) + at as u64).saturating_mul(self.block_frames).saturating_add(within)
+        (round.saturating_mul(self.streams) + at as u64)
+            .saturating_mul(self.block_frames)
+            .saturating_add(within)
     }
 
     pub(in crate::session) fn place_of(self, whole: u64) -> (usize, u64) {
-        let place = if self.streams == 1 { 0 } else { (whole / self.block_frames % self.streams) as usize };
+        let place = if self.streams == 1 {
+            0
+        } else {
+            (whole / self.block_frames % self.streams) as usize
+        };
         (place, self.of_stream(place, whole))
     }
 
@@ -186,10 +249,16 @@ mod tests {
     fn the_report_interval_depends_on_the_number_of_members_and_the_rank() {
         let own = Tuning::default();
         assert_eq!(tuned(&own, &cast(7), Rank(3)), own.for_cast(7, 2));
-        assert_eq!(tuned(&own, &cast(100), Rank(1)), own.for_ack_tree(100, 10, 0));
+        assert_eq!(
+            tuned(&own, &cast(100), Rank(1)),
+            own.for_ack_tree(100, 10, 0)
+        );
         let many = cast(1000);
         assert_eq!(tuned(&own, &many, Rank(13)), own.for_ack_tree(1000, 10, 2));
-        assert_eq!(tuned(&own, &many, Rank::ROOT), own.for_ack_tree(1000, 10, 0));
+        assert_eq!(
+            tuned(&own, &many, Rank::ROOT),
+            own.for_ack_tree(1000, 10, 0)
+        );
     }
 
     #[test]
@@ -197,7 +266,10 @@ mod tests {
         // A stream panics on invalid parameters, and a view comes off the wire.
         const POLICIES: [Policy; 2] = [Policy::HolesAllowed, Policy::InOrderOnly];
         let views = [0, 1, 16, 17, 32, 33, 128, 129, 1000, 20_000].map(cast);
-        for (mut view, policy) in views.into_iter().flat_map(|view| POLICIES.map(|policy| (view.clone(), policy))) {
+        for (mut view, policy) in views
+            .into_iter()
+            .flat_map(|view| POLICIES.map(|policy| (view.clone(), policy)))
+        {
             view.policy = policy;
             for push_frames in [None, Some(1), Some(u8::MAX)] {
                 view.push_frames = push_frames;
@@ -219,9 +291,14 @@ mod tests {
         let own = Tuning::default().with_feed_frames(256);
         let mut view = chain(3);
         view.policy = Policy::InOrderOnly;
-        assert_eq!(tuned(&own, &view, Rank(1)), Tuning::paper().with_feed_frames(256));
+        assert_eq!(
+            tuned(&own, &view, Rank(1)),
+            Tuning::paper().with_feed_frames(256)
+        );
         view.push_frames = Some(9);
-        let mut pushing = Tuning::push_pull().with_push_frames(Some(9)).with_feed_frames(256);
+        let mut pushing = Tuning::push_pull()
+            .with_push_frames(Some(9))
+            .with_feed_frames(256);
         // In a session all frames are as long as those that are pushed.
         pushing.cast.push_bytes = None;
         assert_eq!(tuned(&own, &view, Rank(1)), pushing);
@@ -235,14 +312,21 @@ mod dealing_tests {
     #[test]
     fn every_frame_of_the_whole_is_one_of_one_stream() {
         for (streams, block_frames) in [(1, u64::MAX), (3, 1), (4, 5), (7, 64)] {
-            let dealing = Dealing { streams, block_frames };
+            let dealing = Dealing {
+                streams,
+                block_frames,
+            };
             let mut counts = vec![0; streams as usize];
             for whole in 0..1000 {
                 let place = |at: usize| dealing.in_whole(at, counts[at]) == whole;
-                let at = (0..counts.len()).find(|&at| place(at)).expect("it has been dealt to somebody");
+                let at = (0..counts.len())
+                    .find(|&at| place(at))
+                    .expect("it has been dealt to somebody");
                 assert_eq!(dealing.place_of(whole), (at, counts[at]), "{dealing:?}");
                 counts[at] += 1;
-                let expected: Vec<u64> = (0..counts.len()).map(|at| dealing.of_stream(at, whole + 1)).collect();
+                let expected: Vec<u64> = (0..counts.len())
+                    .map(|at| dealing.of_stream(at, whole + 1))
+                    .collect();
                 assert_eq!(counts, expected, "{dealing:?} after {whole}");
             }
         }

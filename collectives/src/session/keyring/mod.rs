@@ -18,12 +18,15 @@ use super::kind;
 use super::message::Message;
 use crate::census::kind::{HERE, WHO};
 use crate::keys::{
-    CLUSTER_NAME_BYTES, ClusterSecrets, ContentCipher, KeyName, Keys, Protection, PublicKey, SIGNATURE_BYTES,
+    CLUSTER_NAME_BYTES, ClusterSecrets, ContentCipher, KeyName, Keys, Protection, PublicKey,
+    SIGNATURE_BYTES,
 };
 use crate::keys::{SealedMessage, SessionFacts, SessionName, Signed, VEIL_BYTES, VeilContext};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::{KeyDifference, Station};
-use ethbcast_transport::wire::{self, CounterWindow, FINAL_NUMBER, Flags, Frame, Guard, Header, Kind, PayloadHash};
+use ethbcast_transport::wire::{
+    self, CounterWindow, FINAL_NUMBER, Flags, Frame, Guard, Header, Kind, PayloadHash,
+};
 use ethbcast_transport::wire::{Rank, Reject, UnprovenFrame};
 use ethbcast_transport::{Instant, MacAddr, TokenBucket};
 use receiver::ReceiverRing;
@@ -73,16 +76,28 @@ impl Keyring {
     }
 
     pub fn close_trailer(&self, trailer: &[u8]) -> Option<Vec<u8>> {
-        if let Keyring::Root(root) = self { root.close_trailer(trailer) } else { None }
+        if let Keyring::Root(root) = self {
+            root.close_trailer(trailer)
+        } else {
+            None
+        }
     }
 
     pub fn open_trailer(&self, bytes: &[u8]) -> Option<Vec<u8>> {
-        if let Keyring::Receiver(receiver) = self { receiver.open_trailer(bytes) } else { None }
+        if let Keyring::Receiver(receiver) = self {
+            receiver.open_trailer(bytes)
+        } else {
+            None
+        }
     }
 
     /// Returns the guard of frames of hosts that are in no session yet.
     pub fn cluster_guard(&self) -> Guard {
-        self.clusters().secrets.protection(0).map(|cluster| cluster.guard().clone()).unwrap_or_default()
+        self.clusters()
+            .secrets
+            .protection(0)
+            .map(|cluster| cluster.guard().clone())
+            .unwrap_or_default()
     }
 
     fn clusters(&self) -> &Clusters {
@@ -99,7 +114,10 @@ impl Keyring {
     pub fn difference(&self, other: MacAddr, theirs: KeyName) -> Option<KeyDifference> {
         let clusters = self.clusters();
         if !clusters.secrets.has(theirs) {
-            return Some(KeyDifference::Both { theirs, own: self.name() });
+            return Some(KeyDifference::Both {
+                theirs,
+                own: self.name(),
+            });
         }
         (clusters.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
     }
@@ -123,11 +141,20 @@ impl Keyring {
     }
 
     pub fn requested_by(&self) -> usize {
-        if let Keyring::Receiver(receiver) = self { receiver.requested_by() } else { 0 }
+        if let Keyring::Receiver(receiver) = self {
+            receiver.requested_by()
+        } else {
+            0
+        }
     }
 
     /// Protects the reply to a census query by the secret that authenticated the query.
-    pub fn seal_reply(&mut self, cluster_index: usize, header: Header, body: &[u8]) -> Option<SealedMessage> {
+    pub fn seal_reply(
+        &mut self,
+        cluster_index: usize,
+        header: Header,
+        body: &[u8],
+    ) -> Option<SealedMessage> {
         match self {
             Keyring::Root(_) => None,
             Keyring::Receiver(receiver) => receiver.seal_reply(cluster_index, header, body),
@@ -135,7 +162,11 @@ impl Keyring {
     }
 
     pub fn keys_for(&mut self, to: MacAddr, nonce: u64) -> Option<Vec<u8>> {
-        if let Keyring::Root(root) = self { root.keys_for(to, nonce) } else { None }
+        if let Keyring::Root(root) = self {
+            root.keys_for(to, nonce)
+        } else {
+            None
+        }
     }
 
     /// Protects a message; `None` if there is no secret for it, so that it is not sent.
@@ -146,18 +177,27 @@ impl Keyring {
         }
     }
 
-    /// Protects this host's last message, which another process may send for it: its number is above all others.
+    /// Protects this host's last message, which another process may send for it: its number is
+    /// above all others.
     pub fn seal_last(&self, header: Header, body: &[u8]) -> Option<SealedMessage> {
-        let header = Header { sequence: FINAL_NUMBER, ..header };
+        let header = Header {
+            sequence: FINAL_NUMBER,
+            ..header
+        };
         match self {
             Keyring::Root(root) => root.seal_to_all(header, body),
             Keyring::Receiver(receiver) => receiver.seal_last(header, body),
         }
     }
 
-    /// Parses a frame and checks its tag, and of a control message that its number is new. The body is put into
-    /// `plain`.
-    pub fn open<'a>(&mut self, now: Instant, bytes: &'a [u8], plain: &'a mut Vec<u8>) -> Result<Frame<'a>, Reject> {
+    /// Parses a frame and checks its tag, and of a control message that its number is new. The body
+    /// is put into `plain`.
+    pub fn open<'a>(
+        &mut self,
+        now: Instant,
+        bytes: &'a [u8],
+        plain: &'a mut Vec<u8>,
+    ) -> Result<Frame<'a>, Reject> {
         let mut tried = 0;
         let (frame, slot) = loop {
             let mut slot = None;
@@ -181,7 +221,10 @@ impl Keyring {
             Keyring::Receiver(receiver) => receiver.admit(now, slot, &frame),
         };
         *plain = body.ok_or(Reject::NonMember)?;
-        Ok(Frame { payload: plain, ..frame })
+        Ok(Frame {
+            payload: plain,
+            ..frame
+        })
     }
 
     fn slot(&self, frame: &UnprovenFrame<'_>, tried: usize) -> Option<Slot> {
@@ -200,14 +243,14 @@ impl Keyring {
     }
 }
 
-/// Whether frames of a kind have a number that counts up: all but those of streams and measurements, whose numbers mean
-/// something else and prove nothing.
+/// Whether frames of a kind have a number that counts up: all but those of streams and
+/// measurements, whose numbers mean something else and prove nothing.
 pub fn is_numbered(kind: Kind) -> bool {
     !kind.is_of_stream() && !matches!(kind, PROBE | ECHO | REPORT)
 }
 
-/// Secret of a message: a cluster's by its place in the key file, a pair's by the position of the run at its address,
-/// or the group's.
+/// Secret of a message: a cluster's by its place in the key file, a pair's by the position of the
+/// run at its address, or the group's.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Slot {
     Cluster(usize),
@@ -234,8 +277,8 @@ fn secrecy(header: &Header, to: MacAddr) -> Secrecy {
     }
 }
 
-/// The cluster's secrets, at one end of sessions of a group. `unknown_sender` is the host that sent the last
-/// announcement under the right secret without being one of the senders.
+/// The cluster's secrets, at one end of sessions of a group. `unknown_sender` is the host that sent
+/// the last announcement under the right secret without being one of the senders.
 #[derive(Clone, Debug)]
 struct Clusters {
     secrets: ClusterSecrets,
@@ -254,9 +297,10 @@ impl Clusters {
         }
     }
 
-    /// Reads an announcement whose tag is right: one of the key file's senders must have signed it, for the session
-    /// that follows from it. The signature of one already in `heard` (this group's) or `others` is not checked again,
-    /// that of a session for which there is no room only every [`BETWEEN_CHECKS`]. Returns whether it is of this group.
+    /// Reads an announcement whose tag is right: one of the key file's senders must have signed it,
+    /// for the session that follows from it. The signature of one already in `heard` (this group's)
+    /// or `others` is not checked again, that of a session for which there is no room only every
+    /// [`BETWEEN_CHECKS`]. Returns whether it is of this group.
     fn invitation(
         &mut self,
         now: Instant,
@@ -264,29 +308,58 @@ impl Clusters {
         frame: &Frame<'_>,
         (heard, others): (&KnownSessions, Option<&KnownSessions>),
     ) -> Option<(SessionKeys, Vec<u8>, bool)> {
-        let plain = self.secrets.lift(cluster_index, &frame.header, frame.payload)?;
+        let plain = self
+            .secrets
+            .lift(cluster_index, &frame.header, frame.payload)?;
         let (signature, signed) = plain.split_first_chunk()?;
         let (random, rest) = signed.split_first_chunk()?;
         let (exchange, rest) = rest.split_first_chunk()?;
         let (sender, body) = rest.split_first_chunk()?;
         let senders = self.secrets.keys().senders();
-        let Some(sender) = senders.iter().map(|known| known.key).find(|known| known.bytes() == sender) else {
+        let Some(sender) = senders
+            .iter()
+            .map(|known| known.key)
+            .find(|known| known.bytes() == sender)
+        else {
             self.unknown_sender = Some(frame.source);
             return None;
         };
         let (session, root, number) = (frame.header.session, frame.source, frame.header.sequence);
         let other = match Message::decode(frame.header.kind, body) {
-            Some(Message::Announce { group, .. }) => Some(group).filter(|group| *group != self.group),
+            Some(Message::Announce { group, .. }) => {
+                Some(group).filter(|group| *group != self.group)
+            }
             _ => None,
         };
         let heard = if other.is_some() { others? } else { heard };
         let group = other.as_deref().unwrap_or(&self.group);
-        let name = SessionName::of(&SessionFacts { session, random, exchange, sender: sender.bytes(), root, group });
-        if !heard.is_new(&name, number) || !heard.has_room(&name) && !take_turn(&mut self.checks, now) {
+        let name = SessionName::of(&SessionFacts {
+            session,
+            random,
+            exchange,
+            sender: sender.bytes(),
+            root,
+            group,
+        });
+        if !heard.is_new(&name, number)
+            || !heard.has_room(&name) && !take_turn(&mut self.checks, now)
+        {
             return None;
         }
-        let is_signed = sender.has_signed(Signed::Announce, &name, &[signed, &numbered(number)], signature);
-        let keys = SessionKeys { root, session, name, exchange: *exchange, sender, cluster_index };
+        let is_signed = sender.has_signed(
+            Signed::Announce,
+            &name,
+            &[signed, &numbered(number)],
+            signature,
+        );
+        let keys = SessionKeys {
+            root,
+            session,
+            name,
+            exchange: *exchange,
+            sender,
+            cluster_index,
+        };
         is_signed.then(|| (keys, body.to_vec(), other.is_none()))
     }
 }
@@ -307,12 +380,22 @@ impl SessionKeys {
         (self.root, self.session) == (root, session)
     }
 
-    /// Returns the body of a message of the root. Its number is checked first, which costs nothing, and recorded last,
-    /// so that no other sender can use it up.
-    fn take_signed(&self, header: &Header, signed_body: &[u8], window: &mut CounterWindow) -> Option<Vec<u8>> {
+    /// Returns the body of a message of the root. Its number is checked first, which costs nothing,
+    /// and recorded last, so that no other sender can use it up.
+    fn take_signed(
+        &self,
+        header: &Header,
+        signed_body: &[u8],
+        window: &mut CounterWindow,
+    ) -> Option<Vec<u8>> {
         let what = signed(header.kind).filter(|_| window.is_new(header.sequence))?;
         let (signature, body) = signed_body.split_first_chunk::<SIGNATURE_BYTES>()?;
-        let is_signed = self.sender.has_signed(what, &self.name, &[body, &numbered(header.sequence)], signature);
+        let is_signed = self.sender.has_signed(
+            what,
+            &self.name,
+            &[body, &numbered(header.sequence)],
+            signature,
+        );
         (is_signed && window.take(header.sequence)).then(|| body.to_vec())
     }
 }
@@ -325,8 +408,8 @@ fn take_turn(bucket: &mut TokenBucket, now: Instant) -> bool {
     is_ready
 }
 
-/// Sessions that were announced, `most` at most, each with the numbers already received of its root's frames under the
-/// cluster's secret.
+/// Sessions that were announced, `most` at most, each with the numbers already received of its
+/// root's frames under the cluster's secret.
 #[derive(Clone, Debug)]
 struct KnownSessions {
     sessions: Vec<(SessionKeys, CounterWindow)>,
@@ -335,15 +418,18 @@ struct KnownSessions {
 
 impl KnownSessions {
     fn new(most: usize) -> KnownSessions {
-        KnownSessions { sessions: Vec::new(), most }
+        KnownSessions {
+            sessions: Vec::new(),
+            most,
+        }
     }
 
     fn has_room(&self, name: &SessionName) -> bool {
         self.sessions.len() < self.most || self.sessions.iter().any(|(keys, _)| keys.name == *name)
     }
 
-    /// Records an announcement; false if it has come before, or contradicts the session of this number that is `kept`.
-    /// Forgets the session known longest if there is no room.
+    /// Records an announcement; false if it has come before, or contradicts the session of this
+    /// number that is `kept`. Forgets the session known longest if there is no room.
     fn record(&mut self, keys: SessionKeys, number: u64, kept: Option<SessionName>) -> bool {
         if let Some((_, window)) = self.sessions.iter_mut().find(|(known, _)| *known == keys) {
             return window.take(number);
@@ -352,7 +438,8 @@ impl KnownSessions {
         if self.of(keys.root, keys.session).is_some_and(is_kept) {
             return false;
         }
-        self.sessions.retain(|(known, _)| !known.is_of(keys.root, keys.session));
+        self.sessions
+            .retain(|(known, _)| !known.is_of(keys.root, keys.session));
         if self.sessions.len() >= self.most
             && let Some(oldest) = self.sessions.iter().position(|(known, _)| !is_kept(known))
         {
@@ -365,7 +452,10 @@ impl KnownSessions {
     }
 
     fn of(&self, root: MacAddr, session: u32) -> Option<&SessionKeys> {
-        self.sessions.iter().map(|(keys, _)| keys).find(|keys| keys.is_of(root, session))
+        self.sessions
+            .iter()
+            .map(|(keys, _)| keys)
+            .find(|keys| keys.is_of(root, session))
     }
 
     fn is_new(&self, name: &SessionName, number: u64) -> bool {
@@ -373,18 +463,23 @@ impl KnownSessions {
         known.is_none_or(|(_, window)| window.is_new(number))
     }
 
-    /// Returns the body of a refusal, if the root of the session that it names has signed it with a new number.
+    /// Returns the body of a refusal, if the root of the session that it names has signed it with a
+    /// new number.
     fn take_refusal(&mut self, root: MacAddr, header: &Header, plain: &[u8]) -> Option<Vec<u8>> {
         let (name, signed) = plain.split_first_chunk()?;
-        let mut sessions = self.sessions.iter_mut().filter(|(keys, _)| keys.is_of(root, header.session));
+        let mut sessions = self
+            .sessions
+            .iter_mut()
+            .filter(|(keys, _)| keys.is_of(root, header.session));
         let (keys, window) = sessions.find(|(keys, _)| keys.name == SessionName(*name))?;
         keys.take_signed(header, signed, window)
     }
 }
 
-/// Returns the kind of signature on a message; `None` for messages without one. A root signs, together with the number,
-/// each message to more than one host or to a host with which it shares no secret: members have the group's secret, and
-/// could otherwise send the message in the root's name, or use up its numbers.
+/// Returns the kind of signature on a message; `None` for messages without one. A root signs,
+/// together with the number, each message to more than one host or to a host with which it shares
+/// no secret: members have the group's secret, and could otherwise send the message in the root's
+/// name, or use up its numbers.
 fn signed(kind: Kind) -> Option<Signed> {
     match kind {
         kind::VIEW => Some(Signed::View),
@@ -399,20 +494,37 @@ fn signed(kind: Kind) -> Option<Signed> {
 
 /// Returns the context of the end of a stream, the only payload of data that is veiled.
 fn end_of(session: u32) -> VeilContext {
-    VeilContext { kind: Kind::DATA.0, session, rank: Rank::ROOT.0, sequence: 0 }
+    VeilContext {
+        kind: Kind::DATA.0,
+        session,
+        rank: Rank::ROOT.0,
+        sequence: 0,
+    }
 }
 
-/// Returns the plain payload, without its signature, of a frame whose tag is right under this secret: for who reads a
-/// capture. Replays are not noticed.
+/// Returns the plain payload, without its signature, of a frame whose tag is right under this
+/// secret: for who reads a capture. Replays are not noticed.
 pub fn plain(protection: &Protection, frame: &Frame<'_>, to: MacAddr) -> Option<Vec<u8>> {
-    let Header { kind, session, flags, .. } = frame.header;
+    let Header {
+        kind,
+        session,
+        flags,
+        ..
+    } = frame.header;
     if kind == Kind::DATA && flags.has(Flags::LAST) {
         let trailer = protection.veil().lift(end_of(session), frame.payload);
-        let signed_bytes = trailer.as_ref().and_then(|trailer| trailer.len().checked_sub(SIGNATURE_BYTES));
-        let trailer = signed_bytes.zip(trailer).map(|(bytes, trailer)| trailer[..bytes].to_vec());
+        let signed_bytes = trailer
+            .as_ref()
+            .and_then(|trailer| trailer.len().checked_sub(SIGNATURE_BYTES));
+        let trailer = signed_bytes
+            .zip(trailer)
+            .map(|(bytes, trailer)| trailer[..bytes].to_vec());
         return Some(trailer.unwrap_or_else(|| frame.payload.to_vec()));
     }
-    let is_of_ranks = matches!(kind, Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK);
+    let is_of_ranks = matches!(
+        kind,
+        Kind::PUSH | Kind::PULL | Kind::NOTE | Kind::RECEIPT | Kind::ASK
+    );
     if is_of_ranks || !is_numbered(kind) {
         return Some(frame.payload.to_vec());
     }
@@ -421,7 +533,11 @@ pub fn plain(protection: &Protection, frame: &Frame<'_>, to: MacAddr) -> Option<
         return Some(Vec::new());
     }
     let is_signed = secrecy(&frame.header, to) == Secrecy::Group && signed(kind).is_some();
-    Some(if is_signed { body.get(SIGNATURE_BYTES..)?.to_vec() } else { body })
+    Some(if is_signed {
+        body.get(SIGNATURE_BYTES..)?.to_vec()
+    } else {
+        body
+    })
 }
 
 fn numbered(number: u64) -> [u8; 8] {

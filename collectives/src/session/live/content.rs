@@ -1,4 +1,5 @@
-//! Interfaces that an application implements: a source of the bytes to send, and storage for received bytes.
+//! Interfaces that an application implements: a source of the bytes to send, and storage for
+//! received bytes.
 
 use super::options::SendOptions;
 use super::read_again::{ReadAt, RestOfFile};
@@ -43,21 +44,33 @@ impl<'a> Content<'a> {
         }
     }
 
-    /// Creates a content of a file from its present position on, with the name that the file has. It
-    /// can be re-read unless the file is a pipe. A whole regular file is a file for receivers, too,
-    /// which can go on with it later and take over what has not changed.
+    /// Creates a content of a file from its present position on, with the name that the file has.
+    /// It can be re-read unless the file is a pipe. A whole regular file is a file for receivers,
+    /// too, which can go on with it later and take over what has not changed.
     pub fn of_file(mut file: File) -> Content<'static> {
         let rest = RestOfFile::of(&file);
         let size = rest.as_ref().ok().and_then(RestOfFile::bytes);
         let path = size.and_then(|_| read_link(format!("/proc/self/fd/{}", file.as_raw_fd())).ok());
-        let name = path.as_ref().and_then(|path| path.file_name()).map_or_else(String::new, |name| {
-            let name = name.to_string_lossy();
-            name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
-        });
+        let name =
+            path.as_ref()
+                .and_then(|path| path.file_name())
+                .map_or_else(String::new, |name| {
+                    let name = name.to_string_lossy();
+                    name.strip_suffix(" (deleted)").unwrap_or(&name).to_owned()
+                });
         let is_whole = file.stream_position().is_ok_and(|at| at == 0);
-        let attributes = file.metadata().ok().filter(|_| is_whole).as_ref().and_then(FileAttributes::of);
-        let content = Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>));
-        content.sized(size).named(&name, &name).kind(attributes.map_or(ContentKind::Stream, ContentKind::File))
+        let attributes = file
+            .metadata()
+            .ok()
+            .filter(|_| is_whole)
+            .as_ref()
+            .and_then(FileAttributes::of);
+        let content =
+            Content::of(file).again_from(rest.map(|rest| Box::new(rest) as Box<dyn ReadAt>));
+        content
+            .sized(size)
+            .named(&name, &name)
+            .kind(attributes.map_or(ContentKind::Stream, ContentKind::File))
     }
 
     /// Sets where to re-read bytes; offset 0 is the reader's first byte. An error says why that is
@@ -68,7 +81,11 @@ impl<'a> Content<'a> {
 
     /// Sets the name that receivers use in a directory, and the description used in errors.
     pub fn named(self, name: &str, what: &str) -> Content<'a> {
-        Content { name: name.to_owned(), what: what.to_owned(), ..self }
+        Content {
+            name: name.to_owned(),
+            what: what.to_owned(),
+            ..self
+        }
     }
 
     /// Sets the expected size in bytes; another length is an error.
@@ -93,7 +110,14 @@ impl<'a> Content<'a> {
     }
 
     pub(super) fn or_named(self, name: &str) -> Content<'a> {
-        if self.name.is_empty() { Content { name: name.to_owned(), ..self } } else { self }
+        if self.name.is_empty() {
+            Content {
+                name: name.to_owned(),
+                ..self
+            }
+        } else {
+            self
+        }
     }
 
     /// Fills in the options that describe the content, unless they are set already.
@@ -109,7 +133,11 @@ impl<'a> Content<'a> {
 
     /// Splits the content into a reader, which is run on a thread, and the session's source that it
     /// fills. A length other than `size` bytes is an error.
-    pub fn read_ahead(self, size: Option<u64>, waker: &Arc<Waker>) -> (Reader<Box<dyn Read + Send + 'a>>, ReadAhead) {
+    pub fn read_ahead(
+        self,
+        size: Option<u64>,
+        waker: &Arc<Waker>,
+    ) -> (Reader<Box<dyn Read + Send + 'a>>, ReadAhead) {
         let what = match (&*self.what, &*self.name) {
             ("", "") => "the bytes to send",
             ("", name) => name,
@@ -117,8 +145,18 @@ impl<'a> Content<'a> {
         };
         let (reader, source) = read_ahead((self.reader, what, size), self.chunk, waker);
         // A plain reader does not say whether it can be re-read, so it is not called a pipe.
-        let is_unsaid = self.again.as_ref().is_err_and(|error| error.kind() == ErrorKind::Unsupported);
-        (reader, if is_unsaid { source } else { source.reading_again_from(self.again) })
+        let is_unsaid = self
+            .again
+            .as_ref()
+            .is_err_and(|error| error.kind() == ErrorKind::Unsupported);
+        (
+            reader,
+            if is_unsaid {
+                source
+            } else {
+                source.reading_again_from(self.again)
+            },
+        )
     }
 }
 
@@ -130,7 +168,13 @@ impl<'a, R: Read + Send + 'a> From<R> for Content<'a> {
 
 impl fmt::Debug for Content<'_> {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Content { what, name, size, kind, .. } = self;
+        let Content {
+            what,
+            name,
+            size,
+            kind,
+            ..
+        } = self;
         formatter
             .debug_struct("Content")
             .field("what", what)
@@ -214,12 +258,19 @@ impl StorageError {
     /// Creates a failure with the outcome that is reported to the sender, and a sentence that says
     /// what to do.
     pub fn new(outcome: Outcome, text: impl Into<String>) -> StorageError {
-        StorageError { outcome, text: text.into(), cause: None }
+        StorageError {
+            outcome,
+            text: text.into(),
+            cause: None,
+        }
     }
 
     /// Refuses because of the present state of DEST; nothing was changed. `text` says what to do.
     pub fn refused(text: impl std::fmt::Display) -> StorageError {
-        StorageError::new(Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED))
+        StorageError::new(
+            Outcome::WriteFailed,
+            format!("{}: {text}", Outcome::REFUSED),
+        )
     }
 
     /// Returns outcome, sentence and cause.
@@ -230,14 +281,25 @@ impl StorageError {
     /// Creates a failure from a system error that occurred while `doing` something. The error
     /// determines the outcome and the sentence, to which `help` is appended.
     pub fn system(doing: &str, cause: io::Error, help: &str) -> StorageError {
-        let outcome = if is_full(&cause) { Outcome::NoSpace } else { Outcome::WriteFailed };
-        StorageError { outcome, text: format!("cannot {doing}: {cause}{help}"), cause: Some(cause) }
+        let outcome = if is_full(&cause) {
+            Outcome::NoSpace
+        } else {
+            Outcome::WriteFailed
+        };
+        StorageError {
+            outcome,
+            text: format!("cannot {doing}: {cause}{help}"),
+            cause: Some(cause),
+        }
     }
 }
 
 /// Whether the error means that there is no space left.
 pub fn is_full(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge)
+    matches!(
+        error.kind(),
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded | ErrorKind::FileTooLarge
+    )
 }
 
 /// A [`Storage`] that writes to any writer. Bytes are written as they come, verified by chunk,
@@ -263,7 +325,8 @@ impl Storage for Room<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
         let (room, end) = (self.memory.len(), self.filled + bytes.len());
         let Some(place) = self.memory.get_mut(self.filled..end) else {
-            let text = format!("the buffer has {room} bytes, and at least {end} come: pass a longer one");
+            let text =
+                format!("the buffer has {room} bytes, and at least {end} come: pass a longer one");
             return Err(StorageError::new(Outcome::NoSpace, text));
         };
         place.copy_from_slice(bytes);
@@ -282,11 +345,15 @@ impl Storage for Room<'_> {
 
 impl<W: Write> Storage for Output<W> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
+        self.0
+            .write_all(bytes)
+            .map_err(|error| StorageError::system("write", error, ""))
     }
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-        self.0.flush().map_err(|error| StorageError::system("write", error, ""))
+        self.0
+            .flush()
+            .map_err(|error| StorageError::system("write", error, ""))
     }
 }
 
@@ -313,12 +380,21 @@ mod tests {
         std::fs::write(&path, [7; 3000]).expect("written");
         for (from, bytes) in [(0, 3000), (1000, 2000)] {
             let mut file = File::open(&path).expect("it is there");
-            file.seek(SeekFrom::Start(from)).expect("a file has positions");
-            let attributes = FileAttributes::of(&file.metadata().expect("it is open")).expect("a regular file");
+            file.seek(SeekFrom::Start(from))
+                .expect("a file has positions");
+            let attributes =
+                FileAttributes::of(&file.metadata().expect("it is open")).expect("a regular file");
             let mut options = SendOptions::new();
             Content::of_file(file).describe(&mut options);
-            let kind = if from == 0 { ContentKind::File(attributes) } else { ContentKind::Stream };
-            assert_eq!((&*options.source, options.size, options.content), ("image", Some(bytes), kind));
+            let kind = if from == 0 {
+                ContentKind::File(attributes)
+            } else {
+                ContentKind::Stream
+            };
+            assert_eq!(
+                (&*options.source, options.size, options.content),
+                ("image", Some(bytes), kind)
+            );
         }
     }
 }

@@ -1,5 +1,5 @@
-//! Handles by which other threads control a running transfer: cancel, start now, limit the rate, admit receivers. A
-//! transfer's time limits and its prepared abort notification are here too.
+//! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
+//! admit receivers. A transfer's time limits and its prepared abort notification are here too.
 
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
@@ -14,8 +14,8 @@ use std::time::Duration;
 
 /// Handle that ends sessions from any thread; clones end the same sessions.
 ///
-/// A handle is passed in [`RunOptions::cancel`](super::RunOptions), and may be used before the session starts.
-/// The other hosts are notified. A reader or writer that blocks is waited for.
+/// A handle is passed in [`RunOptions::cancel`](super::RunOptions), and may be used before the
+/// session starts. The other hosts are notified. A reader or writer that blocks is waited for.
 #[derive(Clone, Debug, Default)]
 pub struct Cancel {
     shared: Arc<CancelState>,
@@ -32,7 +32,11 @@ pub(super) struct Loops(Mutex<Vec<Weak<Waker>>>);
 
 impl Loops {
     pub(super) fn wake(&self) {
-        self.0.lock().iter().filter_map(Weak::upgrade).for_each(|waker| waker.wake());
+        self.0
+            .lock()
+            .iter()
+            .filter_map(Weak::upgrade)
+            .for_each(|waker| waker.wake());
     }
 
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
@@ -119,7 +123,12 @@ struct Shared {
 impl RateLimit {
     /// Creates a limit for sessions that are still to be started.
     pub fn new(rate: Rate) -> RateLimit {
-        RateLimit { shared: Arc::new(Shared { rate: Mutex::new(rate), loops: Loops::default() }) }
+        RateLimit {
+            shared: Arc::new(Shared {
+                rate: Mutex::new(rate),
+                loops: Loops::default(),
+            }),
+        }
     }
 
     /// Returns the present limit.
@@ -144,7 +153,8 @@ impl RateLimit {
 
 pub(super) const TIMED_OUT: &str = "the sender gave up: the session exceeded its time limit";
 
-pub(super) const ROOT_ENDED: &str = "the sender's process has ended; start it and this receiver again";
+pub(super) const ROOT_ENDED: &str =
+    "the sender's process has ended; start it and this receiver again";
 pub(super) const RECEIVER_ENDED: &str = "its process has ended";
 
 /// Callback that gets a frame for another process that outlives this one. That process must send
@@ -177,11 +187,14 @@ pub(super) struct AbortNotifier {
 
 impl AbortNotifier {
     pub(super) fn new(abort_notice: Option<AbortNotice>) -> AbortNotifier {
-        AbortNotifier { abort_notice, told: None }
+        AbortNotifier {
+            abort_notice,
+            told: None,
+        }
     }
 
-    /// Withdraws the frame, or replaces it if this host's own interface has ended the session. Returns the thread's
-    /// result.
+    /// Withdraws the frame, or replaces it if this host's own interface has ended the session.
+    /// Returns the thread's result.
     pub(super) fn finish<T>(
         &mut self,
         driven: Result<T, DriveError>,
@@ -192,7 +205,9 @@ impl AbortNotifier {
     }
 
     pub(super) fn update(&mut self, frame: impl FnOnce() -> Option<Vec<u8>>) {
-        let Some(AbortNotice(tell)) = &self.abort_notice else { return };
+        let Some(AbortNotice(tell)) = &self.abort_notice else {
+            return;
+        };
         let frame = frame();
         if frame != self.told {
             tell(frame.as_deref());
@@ -232,12 +247,18 @@ pub(super) struct HookedAdmission<'a> {
 
 impl<'a> HookedAdmission<'a> {
     pub(super) fn new(admission_hook: Option<&'a Arc<dyn AdmissionHook>>) -> HookedAdmission<'a> {
-        HookedAdmission { admission_hook, is_in: false }
+        HookedAdmission {
+            admission_hook,
+            is_in: false,
+        }
     }
 
-    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer used.
+    /// Asks the hook if the receiver waits for permission, and ends an admission that is no longer
+    /// used.
     pub(super) fn turn(&mut self, receiver: &mut Receiver, now: Instant) {
-        let Some(admission_hook) = self.admission_hook else { return };
+        let Some(admission_hook) = self.admission_hook else {
+            return;
+        };
         admission_hook.came_round();
         if receiver.has_census_query() {
             receiver.set_free_bytes(admission_hook.free_bytes());
@@ -257,7 +278,9 @@ impl<'a> HookedAdmission<'a> {
 
     fn leave(&mut self) {
         if std::mem::take(&mut self.is_in) {
-            self.admission_hook.iter().for_each(|admission_hook| admission_hook.dismiss());
+            self.admission_hook
+                .iter()
+                .for_each(|admission_hook| admission_hook.dismiss());
         }
     }
 }
@@ -277,9 +300,17 @@ mod abort_notice_tests {
     fn only_what_is_new_is_told_and_nobody_is_asked_if_nobody_listens() {
         let heard = Arc::new(Mutex::new(Vec::new()));
         let list = Arc::clone(&heard);
-        let mut abort_notifier =
-            AbortNotifier::new(Some(AbortNotice::new(move |frame| list.lock().push(frame.map(<[u8]>::to_vec)))));
-        for frame in [None, Some(vec![1]), Some(vec![1]), Some(vec![2]), None, None] {
+        let mut abort_notifier = AbortNotifier::new(Some(AbortNotice::new(move |frame| {
+            list.lock().push(frame.map(<[u8]>::to_vec))
+        })));
+        for frame in [
+            None,
+            Some(vec![1]),
+            Some(vec![1]),
+            Some(vec![2]),
+            None,
+            None,
+        ] {
             abort_notifier.update(|| frame);
         }
         assert_eq!(*heard.lock(), [Some(vec![1]), Some(vec![2]), None]);
@@ -297,7 +328,12 @@ pub(super) struct Limited<M> {
 
 impl<M> Limited<M> {
     pub(super) fn new(machine: M, began: Instant, limit: Option<Duration>) -> Limited<M> {
-        Limited { machine, until: limit.map(|limit| began + limit), session_until: None, look_at: None }
+        Limited {
+            machine,
+            until: limit.map(|limit| began + limit),
+            session_until: None,
+            look_at: None,
+        }
     }
 
     pub(super) fn look_at(&mut self, at: Option<Instant>) {
@@ -342,9 +378,21 @@ impl<M: Machine> Machine for Limited<M> {
     ethbcast_transport::forward!(self => self.machine; poll_transmit_split, payload, is_urgent);
 
     fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let limit = self.until.into_iter().chain(self.session_until).chain(self.look_at).min();
-        let limit = limit.map(|at| Deadline { at, why: Timer("limit") });
-        self.machine.poll_timeout(now).into_iter().chain(limit).min()
+        let limit = self
+            .until
+            .into_iter()
+            .chain(self.session_until)
+            .chain(self.look_at)
+            .min();
+        let limit = limit.map(|at| Deadline {
+            at,
+            why: Timer("limit"),
+        });
+        self.machine
+            .poll_timeout(now)
+            .into_iter()
+            .chain(limit)
+            .min()
     }
 }
 
@@ -360,8 +408,13 @@ mod tests {
         }
         assert_eq!(cancel.shared.loops.0.lock().len(), 1);
         let clone = cancel.clone();
-        std::thread::spawn(move || clone.cancel_because("enough")).join().expect("a thread");
+        std::thread::spawn(move || clone.cancel_because("enough"))
+            .join()
+            .expect("a thread");
         cancel.cancel();
-        assert_eq!((cancel.is_cancelled(), cancel.reason()), (true, Some("enough")));
+        assert_eq!(
+            (cancel.is_cancelled(), cancel.reason()),
+            (true, Some("enough"))
+        );
     }
 }

@@ -50,7 +50,9 @@ use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::packet::{Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64};
+use ethbcast_transport::packet::{
+    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
+};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
@@ -61,8 +63,8 @@ use notifier::Notifier;
 #[doc(hidden)]
 pub use notifier::log_counters;
 pub use options::{
-    Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions, RunOptions, SendOptions,
-    WireOptions, processors,
+    Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions,
+    RunOptions, SendOptions, WireOptions, processors,
 };
 use own_host::{OwnHost, ShownSender, check_named};
 pub use read_again::{ReadAt, RestOfFile};
@@ -89,8 +91,9 @@ const MIN_FEED_FRAMES: u64 = 64;
 /// Bits of a network's prefix where the interface's says that each host is alone.
 const USUAL_PREFIX_BITS: u8 = 24;
 
-/// Outcome of [`Session::send_content`]: why the session was given up or did not start (`failed`), the error of the
-/// content's reader (`cause`), and whether receivers were only asked what they lack.
+/// Outcome of [`Session::send_content`]: why the session was given up or did not start (`failed`),
+/// the error of the content's reader (`cause`), and whether receivers were only asked what they
+/// lack.
 #[doc(hidden)]
 #[derive(Debug)]
 pub struct SentContent {
@@ -118,11 +121,20 @@ pub struct Session {
 }
 
 /// Passes an event on, and declines an invitation that fails the check.
-fn pass_checked<K: Sink>(check: Option<&OfferCheck>, receiving: &mut Receiving<K>, now: Instant, event: ReceiverEvent) {
+fn pass_checked<K: Sink>(
+    check: Option<&OfferCheck>,
+    receiving: &mut Receiving<K>,
+    now: Instant,
+    event: ReceiverEvent,
+) {
     let refusal = check.and_then(|check| check.refusal(&event));
     receiving.handle_event(now, event);
     if let Some(text) = refusal {
-        receiving.decline(now, Outcome::WriteFailed, format!("{}: {text}", Outcome::REFUSED));
+        receiving.decline(
+            now,
+            Outcome::WriteFailed,
+            format!("{}: {text}", Outcome::REFUSED),
+        );
     }
 }
 
@@ -136,23 +148,36 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, too few receivers join, the reader fails, or not all receivers
     /// have verified the bytes: [`Error::Undelivered`] has the report. All members are notified.
-    pub fn send<'a>(group: &str, content: impl Into<Content<'a>>, options: &SendOptions) -> Result<SendReport, Error> {
+    pub fn send<'a>(
+        group: &str,
+        content: impl Into<Content<'a>>,
+        options: &SendOptions,
+    ) -> Result<SendReport, Error> {
         let (content, mut options) = (content.into(), options.clone());
         content.describe(&mut options);
         let mut session = Session::open_sender(group, &options)?;
         session.check_topology(&options)?;
-        let SentContent { report, failed, cause, has_requested } = thread::scope(|scope| {
-            session.send_content(content, &options, Cut::None, |reader| start(scope, "reader", || reader.run()))
+        let SentContent {
+            report,
+            failed,
+            cause,
+            has_requested,
+        } = thread::scope(|scope| {
+            session.send_content(content, &options, Cut::None, |reader| {
+                start(scope, "reader", || reader.run())
+            })
         })?;
-        // A dry run ends where the first byte would be due; its report tells what each receiver lacks.
+        // A dry run ends where the first byte would be due; its report tells what each receiver
+        // lacks.
         if options.dry_run && has_requested && cause.is_none() {
             return Ok(report);
         }
         cause.or(failed).map_or(Ok(report), Err)?.all_verified()
     }
 
-    /// Sends a content that [describes](Content::describe) the options, with fragments cut by `cut`. `begin` runs the
-    /// reader on a thread, and does what else is due before receivers are invited.
+    /// Sends a content that [describes](Content::describe) the options, with fragments cut by
+    /// `cut`. `begin` runs the reader on a thread, and does what else is due before receivers are
+    /// invited.
     ///
     /// # Errors
     /// The errors of [`try_root`](Session::try_root), and those of `begin`.
@@ -164,13 +189,21 @@ impl Session {
         cut: Cut,
         begin: impl FnOnce(Reader<Box<dyn Read + Send + 'a>>) -> Result<(), Error>,
     ) -> Result<SentContent, Error> {
-        let content = options.chunk.into_iter().fold(content.or_named(&options.source), Content::chunked);
+        let content = options
+            .chunk
+            .into_iter()
+            .fold(content.or_named(&options.source), Content::chunked);
         let (reader, source) = content.read_ahead(options.size, &self.waker);
         begin(reader)?;
         let mut sending = Sending::new(source.naming(cut).with_requests_only(options.dry_run));
         let (report, failed) = self.try_root(options, &mut sending)?;
         let has_requested = sending.source().has_requested();
-        Ok(SentContent { report, failed, cause: sending.source_mut().take_error(), has_requested })
+        Ok(SentContent {
+            report,
+            failed,
+            cause: sending.source_mut().take_error(),
+            has_requested,
+        })
     }
 
     /// Sends a file from its present position on, like [`send`](Session::send). Bytes that were
@@ -192,7 +225,11 @@ impl Session {
     /// # Errors
     /// If the port cannot be opened, no sender comes, it refuses this host or fails, the writer
     /// fails, or the bytes are not the sender's. The sender is notified.
-    pub fn receive(group: &str, writer: impl Write + Send, options: &RecvOptions) -> Result<ReceiveReport, Error> {
+    pub fn receive(
+        group: &str,
+        writer: impl Write + Send,
+        options: &RecvOptions,
+    ) -> Result<ReceiveReport, Error> {
         Session::receive_into(group, Output(writer), options)
     }
 
@@ -218,16 +255,28 @@ impl Session {
     /// # Errors
     /// The errors of [`receive`](Session::receive). A sender that has more bytes than the memory is
     /// refused before the start.
-    pub fn receive_over<M>(group: &str, memory: M, options: &RecvOptions) -> (M, Result<ReceiveReport, Error>)
+    pub fn receive_over<M>(
+        group: &str,
+        memory: M,
+        options: &RecvOptions,
+    ) -> (M, Result<ReceiveReport, Error>)
     where
         M: AsRef<[u8]> + AsMut<[u8]> + Send + 'static,
     {
         let version = Arc::new(Version::of(memory));
         let free_bytes = options.free_bytes.min(version.bytes());
-        let (storage, held): (_, Arc<dyn HaveSet>) = (Arc::clone(&version), Arc::clone(&version) as _);
-        let report =
-            Session::receive_held(group, (storage, Some(held)), &RecvOptions { free_bytes, ..options.clone() });
-        let version = Arc::into_inner(version).expect("the writer, which has ended, had the only other handles");
+        let (storage, held): (_, Arc<dyn HaveSet>) =
+            (Arc::clone(&version), Arc::clone(&version) as _);
+        let report = Session::receive_held(
+            group,
+            (storage, Some(held)),
+            &RecvOptions {
+                free_bytes,
+                ..options.clone()
+            },
+        );
+        let version = Arc::into_inner(version)
+            .expect("the writer, which has ended, had the only other handles");
         (version.into_memory(), report)
     }
 
@@ -251,9 +300,11 @@ impl Session {
             let report = ReceiveReport::new(&session.station.host, &receiver, &receiving);
             match report.check() {
                 Ok(()) => Ok(report),
-                Err(Error::Write { outcome, text, .. }) => {
-                    Err(Error::Write { outcome, text, cause: receiving.sink_mut().take_cause() })
-                }
+                Err(Error::Write { outcome, text, .. }) => Err(Error::Write {
+                    outcome,
+                    text,
+                    cause: receiving.sink_mut().take_cause(),
+                }),
                 Err(error) => Err(error),
             }
         })
@@ -263,21 +314,40 @@ impl Session {
     /// `options`.
     ///
     /// # Errors
-    /// If the group's name or the MTU is invalid, there is no such interface, permission is denied, or too few of the
-    /// named hosts are others than this one.
+    /// If the group's name or the MTU is invalid, there is no such interface, permission is denied,
+    /// or too few of the named hosts are others than this one.
     pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
-        let peers = options.wire.over.is_unicast().then(|| addresses_of(&options.hosts)).transpose()?;
+        let peers = options
+            .wire
+            .over
+            .is_unicast()
+            .then(|| addresses_of(&options.hosts))
+            .transpose()?;
         let mut session = Session::open(group, &options.wire, &options.run, (None, false))?;
         if !session.over().is_udp() {
             let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
-            check_named(&options.hosts, needed, &session.station, session.interface())?;
+            check_named(
+                &options.hosts,
+                needed,
+                &session.station,
+                session.interface(),
+            )?;
         }
         if let Some(peers) = peers {
             session.port.name_peers(&peers);
-            session.peers = peers.into_iter().zip(options.hosts.iter().cloned()).collect();
+            session.peers = peers
+                .into_iter()
+                .zip(options.hosts.iter().cloned())
+                .collect();
         }
-        options.start.iter().for_each(|start| start.watch(&session.waker));
-        options.rate.iter().for_each(|limit| limit.watch(&session.waker));
+        options
+            .start
+            .iter()
+            .for_each(|start| start.watch(&session.waker));
+        options
+            .rate
+            .iter()
+            .for_each(|limit| limit.watch(&session.waker));
         Ok(session)
     }
 
@@ -290,19 +360,35 @@ impl Session {
         let mut session = Session::open(group, &options.wire, &options.run, (also, true))?;
         if let Some(frames) = session.port.room_frames() {
             // No credit for more frames than the ring has room for.
-            session.tuning.feed.frames = session.tuning.feed.frames.min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
+            session.tuning.feed.frames = session
+                .tuning
+                .feed
+                .frames
+                .min(1 << frames.max(MIN_FEED_FRAMES).ilog2());
         }
         Ok(session)
     }
 
     fn with_addresses(&self, config: RootConfig) -> Result<RootConfig, Error> {
-        let address_secret = self.over().is_udp().then(random_u64).transpose().map_err(Error::Random)?;
-        Ok(RootConfig { routed: self.routed(), named: self.named(), address_secret, ..config })
+        let address_secret = self
+            .over()
+            .is_udp()
+            .then(random_u64)
+            .transpose()
+            .map_err(Error::Random)?;
+        Ok(RootConfig {
+            routed: self.routed(),
+            named: self.named(),
+            address_secret,
+            ..config
+        })
     }
 
     /// Returns the prefix of this host's network, in bits, if frames leave it through a router.
     fn routed(&self) -> Option<u8> {
-        self.over().is_unicast().then(|| self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS))
+        self.over()
+            .is_unicast()
+            .then(|| self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS))
     }
 
     fn open(
@@ -316,7 +402,8 @@ impl Session {
         let mut port = PortConfig::new(wire.ether_type);
         // The others wait for this host as long.
         port.outage_limit = run.timing.dead + run.timing.patience;
-        (port.over, port.inherited, port.also, port.priority) = (wire.over, wire.port_fd, also, wire.priority);
+        (port.over, port.inherited, port.also, port.priority) =
+            (wire.over, wire.port_fd, also, wire.priority);
         port.is_called = is_called;
         let opening = Opening {
             interface: wire.interface.as_deref(),
@@ -332,7 +419,15 @@ impl Session {
             RingRoom::for_session(tuning.feed.frames)
         })?;
         let (clock, opener, peers) = (Clock::start(), Opener::here(), BTreeMap::new());
-        Ok(Session { port, station, tuning, waker, clock, opener, peers })
+        Ok(Session {
+            port,
+            station,
+            tuning,
+            waker,
+            clock,
+            opener,
+            peers,
+        })
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome
@@ -348,35 +443,71 @@ impl Session {
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
         self.opener.check()?;
-        let (session, began, form) = (random_u32().map_err(Error::Random)?, self.clock.now(), sending.source().form());
-        let selects = sending.source_mut().verified().is_some_and(|verified| verified.selects());
+        let (session, began, form) = (
+            random_u32().map_err(Error::Random)?,
+            self.clock.now(),
+            sending.source().form(),
+        );
+        let selects = sending
+            .source_mut()
+            .verified()
+            .is_some_and(|verified| verified.selects());
         let config = options.root_config(&self.station, session, (form, selects), &self.tuning)?;
-        let (form, config) = (form.signed(config.keys.is_some()), self.with_addresses(config)?);
+        let (form, config) = (
+            form.signed(config.keys.is_some()),
+            self.with_addresses(config)?,
+        );
         self.port.begin_anew();
-        let mut shown = ShownSender::new(self.interface(), &self.station, self.over(), config.wanted.needed());
+        let mut shown = ShownSender::new(
+            self.interface(),
+            &self.station,
+            self.over(),
+            config.wanted.needed(),
+        );
         let mut root = Limited::new(Root::new(began, config), began, options.run.time_limit);
         let mut notifier = Notifier::new(&options.run, form, &self.port);
         let mut watcher = AbortNotifier::new(options.run.abort_notice.clone());
         watcher.update(|| root.final_frame(ROOT_ENDED));
-        let (mut stopped, mut given_up, hop, link) = (false, None, self.port.first_hop_flag(), self.port.meter());
-        let driven = drive(&mut self.port, &mut root, &self.waker, &self.clock, |root, now| {
-            if let Some(reason) = options.run.cancel.reason().filter(|_| !std::mem::replace(&mut stopped, true)) {
-                given_up = (!root.stop_waiting(now, reason)).then_some(Error::Cancelled { delivered: false });
-            }
-            given_up = given_up.take().or_else(|| end_early(root, &mut shown, now));
-            root.set_first_hop(hop.load(Ordering::Relaxed));
-            link.take().into_iter().for_each(|reading| root.note_link(now, reading));
-            options.steer(root, now);
-            while let Some(event) = root.poll_event() {
-                notifier.root_event(now, &event);
-                sending.handle_event(root, now, &event);
-                watcher.update(|| root.final_frame(ROOT_ENDED));
-            }
-            sending.turn(root, now);
-            notifier.root_moved(root, |stream| sending.source_mut().verified()?.covered(stream), now);
-            until(root.is_over())
-        });
-        watcher.finish(driven, |error| root.final_frame(&format!("at the sender, {error}")))?;
+        let (mut stopped, mut given_up, hop, link) =
+            (false, None, self.port.first_hop_flag(), self.port.meter());
+        let driven = drive(
+            &mut self.port,
+            &mut root,
+            &self.waker,
+            &self.clock,
+            |root, now| {
+                if let Some(reason) = options
+                    .run
+                    .cancel
+                    .reason()
+                    .filter(|_| !std::mem::replace(&mut stopped, true))
+                {
+                    given_up = (!root.stop_waiting(now, reason))
+                        .then_some(Error::Cancelled { delivered: false });
+                }
+                given_up = given_up.take().or_else(|| end_early(root, &mut shown, now));
+                root.set_first_hop(hop.load(Ordering::Relaxed));
+                link.take()
+                    .into_iter()
+                    .for_each(|reading| root.note_link(now, reading));
+                options.steer(root, now);
+                while let Some(event) = root.poll_event() {
+                    notifier.root_event(now, &event);
+                    sending.handle_event(root, now, &event);
+                    watcher.update(|| root.final_frame(ROOT_ENDED));
+                }
+                sending.turn(root, now);
+                notifier.root_moved(
+                    root,
+                    |stream| sending.source_mut().verified()?.covered(stream),
+                    now,
+                );
+                until(root.is_over())
+            },
+        );
+        watcher.finish(driven, |error| {
+            root.final_frame(&format!("at the sender, {error}"))
+        })?;
         log_counters(&self.port.counters());
         let failed = self.why_failed((given_up, stopped), &root, sending);
         let report = SendReport {
@@ -409,8 +540,13 @@ impl Session {
         root: &Root,
         sending: &Sending<S>,
     ) -> Option<Error> {
-        let nobody_has_it = root.reports().all(|report| report.outcome != Outcome::Delivered);
-        let unable = self.check_interface().err().filter(|_| nobody_has_it && !is_stopped);
+        let nobody_has_it = root
+            .reports()
+            .all(|report| report.outcome != Outcome::Delivered);
+        let unable = self
+            .check_interface()
+            .err()
+            .filter(|_| nobody_has_it && !is_stopped);
         given_up
             // The time may have run out because of this host's interface.
             .filter(|error| unable.is_none() || !matches!(error, Error::TimedOut))
@@ -422,8 +558,8 @@ impl Session {
     /// Takes part as a receiver until the session is over; [`ReceiveReport::new`] makes the report.
     ///
     /// # Errors
-    /// If the socket fails, or the sender runs on the same host. A receiver with [`RecvOptions::admission_hook`]
-    /// waits for other senders.
+    /// If the socket fails, or the sender runs on the same host. A receiver with
+    /// [`RecvOptions::admission_hook`] waits for other senders.
     pub fn run_receiver<K: Sink>(
         &mut self,
         options: &RecvOptions,
@@ -436,7 +572,8 @@ impl Session {
         let config = self.receiver_config(options, receiving.sink())?;
         self.port.begin_anew();
         let began = self.clock.now();
-        let mut receiver = Limited::new(Receiver::new(began, config), began, options.run.time_limit);
+        let mut receiver =
+            Limited::new(Receiver::new(began, config), began, options.run.time_limit);
         let mut notifier = Notifier::new(&options.run, form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
@@ -445,35 +582,60 @@ impl Session {
         let mut hooked = HookedAdmission::new(options.admission_hook.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
-        let driven = drive(&mut self.port, &mut receiver, &self.waker, &self.clock, |receiver, now| {
-            timed_out |= receiver.take_over(now);
-            readings.take().into_iter().for_each(|reading| receiver.note_link(now, reading));
-            let look = own_host.look(now, !waits_for_others && receiver.admission() != Admission::Given);
-            has_own_sender = look.has_found;
-            receiver.look_at(look.again_at);
-            if let Some(why) = options.run.cancel.reason().or(timed_out.then_some(TOO_LONG)) {
-                receiving.cancel(receiver, now, why);
-            }
-            if receiver.take_session_over(now) {
-                receiving.give_up(TOO_LONG);
-            }
-            while let Some(event) = receiver.poll_event() {
-                if matches!(event, ReceiverEvent::Started { .. }) {
-                    receiver.limit_session(options.session_limit.map(|limit| now + limit));
+        let driven = drive(
+            &mut self.port,
+            &mut receiver,
+            &self.waker,
+            &self.clock,
+            |receiver, now| {
+                timed_out |= receiver.take_over(now);
+                readings
+                    .take()
+                    .into_iter()
+                    .for_each(|reading| receiver.note_link(now, reading));
+                let look = own_host.look(
+                    now,
+                    !waits_for_others && receiver.admission() != Admission::Given,
+                );
+                has_own_sender = look.has_found;
+                receiver.look_at(look.again_at);
+                if let Some(why) = options
+                    .run
+                    .cancel
+                    .reason()
+                    .or(timed_out.then_some(TOO_LONG))
+                {
+                    receiving.cancel(receiver, now, why);
                 }
-                options.run.notify(Progress::Receiver(&event));
-                pass_checked(options.offer_check.as_ref(), receiving, now, event);
-                watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
-            }
-            hooked.turn(receiver, now);
-            receiving.turn(receiver, now);
-            notifier.receiver_moved(receiver, receiving.sink().form(), receiving.sink().covered(), now);
-            is_outdated = options.admission_hook.is_some()
-                && (other_mtu.load(Ordering::Relaxed) && receiver.admission() != Admission::Given);
-            until(receiver.is_over() || is_outdated || has_own_sender)
-        });
+                if receiver.take_session_over(now) {
+                    receiving.give_up(TOO_LONG);
+                }
+                while let Some(event) = receiver.poll_event() {
+                    if matches!(event, ReceiverEvent::Started { .. }) {
+                        receiver.limit_session(options.session_limit.map(|limit| now + limit));
+                    }
+                    options.run.notify(Progress::Receiver(&event));
+                    pass_checked(options.offer_check.as_ref(), receiving, now, event);
+                    watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
+                }
+                hooked.turn(receiver, now);
+                receiving.turn(receiver, now);
+                notifier.receiver_moved(
+                    receiver,
+                    receiving.sink().form(),
+                    receiving.sink().covered(),
+                    now,
+                );
+                is_outdated = options.admission_hook.is_some()
+                    && (other_mtu.load(Ordering::Relaxed)
+                        && receiver.admission() != Admission::Given);
+                until(receiver.is_over() || is_outdated || has_own_sender)
+            },
+        );
         watcher.finish(driven, |error| receiver.final_frame(&error.to_string()))?;
-        let outdated = is_outdated.then(|| Error::OtherMtu { interface: self.interface().name.clone() });
+        let outdated = is_outdated.then(|| Error::OtherMtu {
+            interface: self.interface().name.clone(),
+        });
         if let Some(error) = outdated.or_else(|| has_own_sender.then(|| self.own_host_error())) {
             return Err(error);
         }
@@ -481,23 +643,40 @@ impl Session {
         if receiving.verdict().is_none() && (timed_out || !receiving.is_cancelled()) {
             self.check_interface()?;
         }
-        if timed_out { Err(Error::TimedOut) } else { Ok(receiver.into_inner()) }
+        if timed_out {
+            Err(Error::TimedOut)
+        } else {
+            Ok(receiver.into_inner())
+        }
     }
 
-    fn receiver_config<K: Sink>(&self, options: &RecvOptions, sink: &K) -> Result<ReceiverConfig, Error> {
+    fn receiver_config<K: Sink>(
+        &self,
+        options: &RecvOptions,
+        sink: &K,
+    ) -> Result<ReceiverConfig, Error> {
         let random = || random_u64().map_err(Error::Random);
         let (numbers, form) = ([random()?, random()?], (sink.form(), sink.holds()));
         let config = options.receiver_config(&self.station, numbers, form, &self.tuning)?;
-        Ok(ReceiverConfig { sources_unproved: self.over().is_udp(), ..config })
+        Ok(ReceiverConfig {
+            sources_unproved: self.over().is_udp(),
+            ..config
+        })
     }
 
     fn own_host_error(&self) -> Error {
-        Error::OwnHost { group: self.station.group.clone(), interface: self.interface().name.clone() }
+        Error::OwnHost {
+            group: self.station.group.clone(),
+            interface: self.interface().name.clone(),
+        }
     }
 
-    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only seem silent.
+    /// Fails if this host's interface is away, or takes no long frames: then all other hosts only
+    /// seem silent.
     fn check_interface(&self) -> Result<(), Error> {
-        self.port.outage(self.now()).map_or(Ok(()), |error| Err(error.into()))
+        self.port
+            .outage(self.now())
+            .map_or(Ok(()), |error| Err(error.into()))
     }
 
     /// Checks that the topology names this host, before any receiver is waited for.
@@ -506,10 +685,17 @@ impl Session {
     /// [`Error::NotInTopology`].
     pub fn check_topology(&self, options: &SendOptions) -> Result<(), Error> {
         let host = &self.station.host;
-        let Some(topology) = options.topology.as_ref().filter(|topology| topology.host_named(host).is_none()) else {
+        let Some(topology) = options
+            .topology
+            .as_ref()
+            .filter(|topology| topology.host_named(host).is_none())
+        else {
             return Ok(());
         };
-        Err(Error::NotInTopology { host: host.clone(), known: nodeset::fold(topology.hosts()) })
+        Err(Error::NotInTopology {
+            host: host.clone(),
+            known: nodeset::fold(topology.hosts()),
+        })
     }
 
     /// Returns the address, name and group of this host.
@@ -535,8 +721,14 @@ impl Session {
     /// Returns the names that the user has given to hosts, by address.
     fn named(&self) -> BTreeMap<u32, String> {
         let is_name = |host: &str| host.parse::<Ipv4Addr>().is_err();
-        let named = self.peers.iter().map(|(&ip, host)| (ip.to_bits(), host.split('@').next().unwrap_or(host)));
-        named.filter(|(_, name)| is_name(name)).map(|(ip, name)| (ip, name.to_owned())).collect()
+        let named = self
+            .peers
+            .iter()
+            .map(|(&ip, host)| (ip.to_bits(), host.split('@').next().unwrap_or(host)));
+        named
+            .filter(|(_, name)| is_name(name))
+            .map(|(ip, name)| (ip, name.to_owned()))
+            .collect()
     }
 
     /// Whether the interface has a link at this moment.
@@ -572,7 +764,11 @@ fn end_early(root: &mut Limited<Root>, shown: &mut ShownSender, now: Instant) ->
 }
 
 fn until(is_over: bool) -> ControlFlow<()> {
-    if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+    if is_over {
+        ControlFlow::Break(())
+    } else {
+        ControlFlow::Continue(())
+    }
 }
 
 fn start<'scope>(
@@ -581,5 +777,8 @@ fn start<'scope>(
     work: impl FnOnce() + Send + 'scope,
 ) -> Result<(), Error> {
     let thread = thread::Builder::new().name(name.to_owned());
-    thread.spawn_scoped(scope, work).map(drop).map_err(Error::Resources)
+    thread
+        .spawn_scoped(scope, work)
+        .map(drop)
+        .map_err(Error::Resources)
 }

@@ -63,7 +63,9 @@ impl<'a> Notifier<'a> {
     }
 
     fn is_due(&mut self, now: Instant) -> bool {
-        let due = self.notified_at.is_none_or(|at| now.since(at) >= self.options.progress_every);
+        let due = self
+            .notified_at
+            .is_none_or(|at| now.since(at) >= self.options.progress_every);
         if due {
             self.notified_at = Some(now);
         }
@@ -75,24 +77,49 @@ impl<'a> Notifier<'a> {
         self.history.record(event, now);
     }
 
-    /// Reports progress. `covered` converts bytes of the stream to the bytes of the content that they complete.
-    pub(super) fn root_moved(&mut self, root: &Root, mut covered: impl FnMut(u64) -> Option<u64>, now: Instant) {
+    /// Reports progress. `covered` converts bytes of the stream to the bytes of the content that
+    /// they complete.
+    pub(super) fn root_moved(
+        &mut self,
+        root: &Root,
+        mut covered: impl FnMut(u64) -> Option<u64>,
+        now: Instant,
+    ) {
         self.look_at_interface();
         self.history.note(root, self.form, now);
-        for (rank, _) in root.states().filter(|(_, status)| status.state == MemberState::Blocked) {
+        for (rank, _) in root
+            .states()
+            .filter(|(_, status)| status.state == MemberState::Blocked)
+        {
             *self.blocked.entry(rank).or_default() += 1;
         }
         let Some(view) = root.view() else { return };
         if root.states().next().is_none() || !self.is_due(now) {
             return;
         }
-        let mut place = |(rank, Status { state, consumed, .. }): (Rank, Status)| {
-            let (host, came) = (view.members[rank.index()].host.as_str(), bytes_of(consumed, view, self.form));
+        let mut place = |(
+            rank,
+            Status {
+                state, consumed, ..
+            },
+        ): (Rank, Status)| {
+            let (host, came) = (
+                view.members[rank.index()].host.as_str(),
+                bytes_of(consumed, view, self.form),
+            );
             let stream = consumed.saturating_mul(u64::from(view.payload_bytes));
-            ProgressPlace { host, state, bytes: covered(stream).unwrap_or(came), came }
+            ProgressPlace {
+                host,
+                state,
+                bytes: covered(stream).unwrap_or(came),
+                came,
+            }
         };
         let members: Vec<ProgressPlace<'_>> = root.states().map(&mut place).collect();
-        let slowest = root.states().min_by_key(|(_, status)| status.consumed).map(place);
+        let slowest = root
+            .states()
+            .min_by_key(|(_, status)| status.consumed)
+            .map(place);
         self.options.notify(Progress::Moved {
             bytes: slowest.map_or(0, |slowest| slowest.bytes),
             came: slowest.map_or(0, |slowest| slowest.came),
@@ -102,16 +129,30 @@ impl<'a> Notifier<'a> {
         });
     }
 
-    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, form: Form, covered: Option<u64>, now: Instant) {
+    pub(super) fn receiver_moved(
+        &mut self,
+        receiver: &Receiver,
+        form: Form,
+        covered: Option<u64>,
+        now: Instant,
+    ) {
         self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
-        let Some(arrived) = receiver.streams().map(arrived) else { return };
+        let Some(arrived) = receiver.streams().map(arrived) else {
+            return;
+        };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
             let came = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
             let bytes = covered.unwrap_or(came);
             let resent_frames = receiver.stream_stats().data_resent;
-            self.options.notify(Progress::Moved { bytes, came, slowest: None, members: &[], resent_frames });
+            self.options.notify(Progress::Moved {
+                bytes,
+                came,
+                slowest: None,
+                members: &[],
+                resent_frames,
+            });
         }
     }
 
@@ -121,13 +162,17 @@ impl<'a> Notifier<'a> {
 
     pub(super) fn held_up_by(&self, root: &Root) -> Option<String> {
         let (&rank, _) = self.blocked.iter().max_by_key(|(_, times)| **times)?;
-        root.view().map(|view| view.members[rank.index()].host.clone())
+        root.view()
+            .map(|view| view.members[rank.index()].host.clone())
     }
 }
 
 pub fn log_counters(counters: &Counters) {
     log::info!("socket: {counters:?}");
     if counters.kernel_dropped > 0 {
-        log::warn!("the kernel dropped {} frames because the receive ring was full", counters.kernel_dropped);
+        log::warn!(
+            "the kernel dropped {} frames because the receive ring was full",
+            counters.kernel_dropped
+        );
     }
 }

@@ -44,7 +44,8 @@ with_defaults! {
         pub host: Option<String> = None,
         /// EtherType, which must be the same on all hosts of a group.
         pub ether_type: EtherType = EtherType::DEFAULT,
-        /// Carrier of the frames, which must be the same on all hosts of a group; UDP needs no privilege.
+        /// Carrier of the frames, which must be the same on all hosts of a group; UDP needs no
+        /// privilege.
         pub over: Over = Over::Ethernet,
         /// MTU to send with, in bytes; without it, the interface's.
         pub mtu_bytes: Option<u32> = None,
@@ -53,8 +54,8 @@ with_defaults! {
         pub port_fd: Option<i32> = None,
         /// Keys that authenticate all frames; without them, no frame is authenticated.
         pub keys: Option<Arc<Keys>> = None,
-        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN interface
-        /// (IEEE 802.1p).
+        /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
+        /// interface (IEEE 802.1p).
         pub priority: Option<u8> = None,
     }
 
@@ -105,8 +106,8 @@ with_defaults! {
         pub content: ContentKind = ContentKind::Stream,
         /// Expected length of the content in bytes; another length is an error.
         pub size: Option<u64> = None,
-        /// Size of the chunks in which the content is verified, and compared with an earlier version
-        /// at receivers; without it, the content's.
+        /// Size of the chunks in which the content is verified, and compared with an earlier
+        /// version at receivers; without it, the content's.
         pub chunk: Option<ChunkSize> = None,
         /// Algorithm by which the bytes travel.
         pub route: Route = Route::Auto,
@@ -184,16 +185,32 @@ impl fmt::Debug for OfferCheck {
 }
 
 impl OfferCheck {
-    /// Creates a check, which returns why the content cannot be held. The session's thread calls it once per
-    /// invitation that is accepted.
-    pub fn new(check: impl Fn(&Offered) -> Result<(), String> + Send + Sync + 'static) -> OfferCheck {
+    /// Creates a check, which returns why the content cannot be held. The session's thread calls it
+    /// once per invitation that is accepted.
+    pub fn new(
+        check: impl Fn(&Offered) -> Result<(), String> + Send + Sync + 'static,
+    ) -> OfferCheck {
         OfferCheck(Arc::new(check))
     }
 
     /// Checks the offer of an invitation. Other events pass.
     pub(super) fn refusal(&self, event: &ReceiverEvent) -> Option<String> {
-        let ReceiverEvent::Invited { source, size, content, chunk, .. } = event else { return None };
-        let offered = Offered { source: source.clone(), size: *size, content: *content, chunk: *chunk };
+        let ReceiverEvent::Invited {
+            source,
+            size,
+            content,
+            chunk,
+            ..
+        } = event
+        else {
+            return None;
+        };
+        let offered = Offered {
+            source: source.clone(),
+            size: *size,
+            content: *content,
+            chunk: *chunk,
+        };
         self.0(&offered).err()
     }
 }
@@ -234,8 +251,8 @@ impl SendOptions {
         self
     }
 
-    /// Configuration of a root, with the buffer of `port`, for which the ring was made. Fails if the tuning is invalid,
-    /// no receivers are waited for, or a name is too long.
+    /// Configuration of a root, with the buffer of `port`, for which the ring was made. Fails if
+    /// the tuning is invalid, no receivers are waited for, or a name is too long.
     pub(super) fn root_config(
         &self,
         station: &Station,
@@ -243,11 +260,22 @@ impl SendOptions {
         (form, selects): (Form, bool),
         port: &Tuning,
     ) -> Result<RootConfig, Error> {
-        let keys = self.wire.keys.as_ref().map(|keys| root_keys(keys, !self.auth_only)).transpose()?;
+        let keys = self
+            .wire
+            .keys
+            .as_ref()
+            .map(|keys| root_keys(keys, !self.auth_only))
+            .transpose()?;
         let guard = keys.as_ref().map(RootKeys::guard).unwrap_or_default();
-        let station = Station { guard, ..station.clone() };
+        let station = Station {
+            guard,
+            ..station.clone()
+        };
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
-        let mut tuning = Tuning { feed: port.feed.clone(), ..numbers };
+        let mut tuning = Tuning {
+            feed: port.feed.clone(),
+            ..numbers
+        };
         if let Some(bytes) = self.push_bytes.or(tuning.cast.push_bytes) {
             tuning = tuning.with_push_bytes(bytes, station.payload_bytes().into(), 0);
         }
@@ -282,7 +310,10 @@ impl SendOptions {
 
     /// Applies a rate or a start that other threads have set meanwhile.
     pub(super) fn steer(&self, root: &mut Root, now: Instant) {
-        self.start.iter().filter(|start| start.is_now()).for_each(|_| root.start_now(now));
+        self.start
+            .iter()
+            .filter(|start| start.is_now())
+            .for_each(|_| root.start_now(now));
         self.rate.iter().for_each(|limit| limit.apply(root, now));
     }
 
@@ -294,8 +325,16 @@ impl SendOptions {
         let on_demand = self.start.as_ref().map(|_| 1);
         let at_least = self.min_receivers.map(at_most).or(enough).or(on_demand)?;
         let by_user = enough.is_none() && self.min_receivers.is_none();
-        let wait = if by_user { Wanted::FOREVER } else { DEFAULT_WAIT };
-        Some(Wanted { at_least, enough, patience: self.max_wait.unwrap_or(wait) })
+        let wait = if by_user {
+            Wanted::FOREVER
+        } else {
+            DEFAULT_WAIT
+        };
+        Some(Wanted {
+            at_least,
+            enough,
+            patience: self.max_wait.unwrap_or(wait),
+        })
     }
 }
 
@@ -387,8 +426,8 @@ pub enum Progress<'a> {
     Sender(&'a RootEvent),
     /// An event of a receiver.
     Receiver(&'a ReceiverEvent),
-    /// The interface of this host went away (switched off, reset, pulled out) and is waited for; or it
-    /// is back.
+    /// The interface of this host went away (switched off, reset, pulled out) and is waited for; or
+    /// it is back.
     Interface {
         /// Whether the interface is away.
         away: bool,
@@ -431,25 +470,43 @@ pub struct ProgressPlace<'a> {
 impl<'a> ProgressPlace<'a> {
     /// Creates the progress of `host`, which had nothing before the session.
     pub fn new(host: &'a str, state: MemberState, bytes: u64) -> ProgressPlace<'a> {
-        ProgressPlace { host, state, bytes, came: bytes }
+        ProgressPlace {
+            host,
+            state,
+            bytes,
+            came: bytes,
+        }
     }
 }
 
-/// Draws a root's keys for one session, whose contents it encrypts or not. Fails if the keys are a receiver's.
+/// Draws a root's keys for one session, whose contents it encrypts or not. Fails if the keys are a
+/// receiver's.
 fn root_keys(keys: &Arc<Keys>, encrypts: bool) -> Result<RootKeys, Error> {
     if !keys.may_send() {
         return Err(Error::MayNotSend);
     }
     let (random, exchange) = (*secret()?.expose(), ExchangePair::new(secret()?));
-    Ok(RootKeys { keys: keys.clone(), random, exchange, group: secret()?, hash: payload_hash(), encrypts })
+    Ok(RootKeys {
+        keys: keys.clone(),
+        random,
+        exchange,
+        group: secret()?,
+        hash: payload_hash(),
+        encrypts,
+    })
 }
 
 fn receiver_keys(keys: &Arc<Keys>) -> Result<ReceiverKeys, Error> {
-    Ok(ReceiverKeys { keys: keys.clone(), exchange: ExchangePair::new(secret()?) })
+    Ok(ReceiverKeys {
+        keys: keys.clone(),
+        exchange: ExchangePair::new(secret()?),
+    })
 }
 
 fn secret() -> Result<Secret, Error> {
-    random_secret().map(|bytes| Secret::new(*bytes)).map_err(Error::Random)
+    random_secret()
+        .map(|bytes| Secret::new(*bytes))
+        .map_err(Error::Random)
 }
 
 /// Returns the hash that this processor computes faster; all hosts of its sessions use it.
@@ -460,7 +517,11 @@ fn payload_hash() -> PayloadHash {
     let has_products = std::arch::is_aarch64_feature_detected!("pmull");
     #[cfg(not(any(target_arch = "x86_64", target_arch = "x86", target_arch = "aarch64")))]
     let has_products = false;
-    if has_products { PayloadHash::Polyval } else { PayloadHash::Poly1305 }
+    if has_products {
+        PayloadHash::Polyval
+    } else {
+        PayloadHash::Poly1305
+    }
 }
 
 #[cfg(test)]
@@ -474,33 +535,48 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let port = Tuning::default().with_feed_frames(256);
         let tuning = |preset| {
-            let config = SendOptions { preset, ..SendOptions::new().receivers(1) }.root_config(
-                &station,
-                1,
-                (Form::Plain, false),
-                &port,
-            );
+            let config = SendOptions {
+                preset,
+                ..SendOptions::new().receivers(1)
+            }
+            .root_config(&station, 1, (Form::Plain, false), &port);
             config.expect("a preset's numbers are right").tuning
         };
         let paper = tuning(Preset::Paper);
-        assert_eq!((paper.policy, paper.window.max_frames, paper.feed.frames), (Policy::InOrderOnly, 16, 256));
+        assert_eq!(
+            (paper.policy, paper.window.max_frames, paper.feed.frames),
+            (Policy::InOrderOnly, 16, 256)
+        );
         assert_eq!(tuning(Preset::Default), port);
-        assert_eq!(tuning(Preset::PushPull), Tuning::push_pull().with_feed_frames(256));
+        assert_eq!(
+            tuning(Preset::PushPull),
+            Tuning::push_pull().with_feed_frames(256)
+        );
     }
 
     #[test]
     fn bytes_are_pushed_in_as_few_frames_as_carry_them() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let pushed = |preset, push_bytes| {
-            let options = SendOptions { preset, push_bytes, ..SendOptions::new().receivers(1) };
+            let options = SendOptions {
+                preset,
+                push_bytes,
+                ..SendOptions::new().receivers(1)
+            };
             let config = options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
             let cast = config.expect("a preset's numbers are right").tuning.cast;
             cast.push_frames.zip(cast.push_bytes)
         };
-        let pulled = [None, Some(0), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
+        let pulled =
+            [None, Some(0), Some(1468), Some(1469)].map(|bytes| pushed(Preset::PushPull, bytes));
         assert_eq!(
             pulled,
-            [Some((1, 860)), Some((1, 0)), Some((1, 1468)), Some((2, 1469))],
+            [
+                Some((1, 860)),
+                Some((1, 0)),
+                Some((1, 1468)),
+                Some((2, 1469))
+            ],
             "the paper's, unless told"
         );
         assert_eq!(pushed(Preset::Paper, Some(860)), None, "nothing is pushed");
@@ -511,11 +587,17 @@ mod tests {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let mut wrong = Tuning::default();
         wrong.window.min_frames = 0;
-        let options = SendOptions { tuning: Some(wrong), ..SendOptions::new() };
+        let options = SendOptions {
+            tuning: Some(wrong),
+            ..SendOptions::new()
+        };
         let error = options
             .root_config(&station, 1, (Form::Plain, false), &Tuning::default())
             .expect_err("no frame would be on its way");
-        assert!(error.to_string().starts_with("window.min_frames = "), "{error}");
+        assert!(
+            error.to_string().starts_with("window.min_frames = "),
+            "{error}"
+        );
         assert!(matches!(error, Error::Tuning(_)));
     }
 
@@ -525,37 +607,95 @@ mod tests {
         let keys = Arc::new(Keys::new(secret(1), Signer::new(&secret(2)), "n0").expect("a name"));
         let [one, two] = [(); 2].map(|()| root_keys(&keys, true).expect("it may send"));
         assert_ne!(one.group, two.group);
-        assert_ne!((one.random, one.exchange.public()), (two.random, two.exchange.public()));
-        assert_ne!(one.group.expose(), &one.random, "what is in the announcement");
+        assert_ne!(
+            (one.random, one.exchange.public()),
+            (two.random, two.exchange.public())
+        );
+        assert_ne!(
+            one.group.expose(),
+            &one.random,
+            "what is in the announcement"
+        );
         let [one, two] = [(); 2].map(|()| receiver_keys(&keys).expect("random numbers"));
-        assert_ne!((one.nonce(), one.exchange.public()), (two.nonce(), two.exchange.public()));
+        assert_ne!(
+            (one.nonce(), one.exchange.public()),
+            (two.nonce(), two.exchange.public())
+        );
     }
 
     #[test]
     fn a_sender_says_for_whom_it_waits_and_how_long() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = |options: &SendOptions| options.root_config(&station, 1, (Form::Plain, false), &Tuning::default());
-        let wanted =
-            |options: SendOptions| config(&options).map(|config| config.wanted).expect("the usual numbers are right");
+        let config = |options: &SendOptions| {
+            options.root_config(&station, 1, (Form::Plain, false), &Tuning::default())
+        };
+        let wanted = |options: SendOptions| {
+            config(&options)
+                .map(|config| config.wanted)
+                .expect("the usual numbers are right")
+        };
         assert!(matches!(config(&SendOptions::new()), Err(Error::ForWhom)));
         assert_eq!(wanted(SendOptions::new().receivers(7)), Wanted::exactly(7));
         let patience = Duration::from_secs(3);
-        let least = SendOptions { min_receivers: Some(2), max_wait: Some(patience), ..SendOptions::new() };
-        assert_eq!(wanted(least.clone()), Wanted { at_least: 2, enough: None, patience });
-        let both = SendOptions { receivers: Some(7), ..least };
-        assert_eq!(wanted(both), Wanted { at_least: 2, enough: Some(7), patience });
-        let hosts = SendOptions { hosts: ["n1", "n2"].map(str::to_owned).into(), ..SendOptions::new() };
+        let least = SendOptions {
+            min_receivers: Some(2),
+            max_wait: Some(patience),
+            ..SendOptions::new()
+        };
+        assert_eq!(
+            wanted(least.clone()),
+            Wanted {
+                at_least: 2,
+                enough: None,
+                patience
+            }
+        );
+        let both = SendOptions {
+            receivers: Some(7),
+            ..least
+        };
+        assert_eq!(
+            wanted(both),
+            Wanted {
+                at_least: 2,
+                enough: Some(7),
+                patience
+            }
+        );
+        let hosts = SendOptions {
+            hosts: ["n1", "n2"].map(str::to_owned).into(),
+            ..SendOptions::new()
+        };
         assert_eq!(wanted(hosts.clone()), Wanted::exactly(2));
-        assert_eq!(wanted(hosts.receivers(7)), Wanted::exactly(2), "there are no more");
-        let by_user = wanted(SendOptions { start: Some(Start::new()), ..SendOptions::new() });
-        assert_eq!(by_user, Wanted { at_least: 1, enough: None, patience: Wanted::FOREVER });
+        assert_eq!(
+            wanted(hosts.receivers(7)),
+            Wanted::exactly(2),
+            "there are no more"
+        );
+        let by_user = wanted(SendOptions {
+            start: Some(Start::new()),
+            ..SendOptions::new()
+        });
+        assert_eq!(
+            by_user,
+            Wanted {
+                at_least: 1,
+                enough: None,
+                patience: Wanted::FOREVER
+            }
+        );
     }
 
     #[test]
     fn names_that_do_not_fit_are_refused_and_not_cut() {
-        let station = |host: &str, mtu_bytes| Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes);
+        let station = |host: &str, mtu_bytes| {
+            Station::new("g", host, MacAddr::new(2, 0, 0, 0, 0, 1), mtu_bytes)
+        };
         let check = |host_bytes, source_bytes, mtu_bytes| {
-            let options = SendOptions { source: "s".repeat(source_bytes), ..SendOptions::new().receivers(1) };
+            let options = SendOptions {
+                source: "s".repeat(source_bytes),
+                ..SendOptions::new().receivers(1)
+            };
             let config = options.root_config(
                 &station(&"h".repeat(host_bytes), mtu_bytes),
                 1,
@@ -564,7 +704,10 @@ mod tests {
             );
             config.map(drop).map_err(|error| error.to_string())
         };
-        assert_eq!((check(255, 255, 1500), check(255, 255, 576)), (Ok(()), Ok(())));
+        assert_eq!(
+            (check(255, 255, 1500), check(255, 255, 576)),
+            (Ok(()), Ok(()))
+        );
         let text = check(2, 256, 1500).expect_err("too long");
         assert!(text.contains("256 bytes") && text.contains("255"), "{text}");
         assert!(check(256, 2, 1500).is_err());

@@ -13,13 +13,15 @@ use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::thread;
 
-/// Maximum number of requests that wait for the disk; further ones are made when these are answered.
+/// Maximum number of requests that wait for the disk; further ones are made when these are
+/// answered.
 const REQUESTS: usize = 2;
 /// Spans kept for repeated requests: as many as there are catch-up streams.
 const SPANS_KEPT: usize = 16;
 /// Unit in which a bad disk area is skipped, in bytes; the rest of its span is still read.
 const SECTOR_BYTES: usize = 4096;
-/// Number of failures after which the rest of a span is skipped, because each failure may take the disk seconds.
+/// Number of failures after which the rest of a span is skipped, because each failure may take the
+/// disk seconds.
 const MAX_FAILURES: u32 = 32;
 
 /// Bytes that can be read at any position, repeatedly.
@@ -84,7 +86,11 @@ impl RestOfFile {
 
     /// Returns the number of bytes from there to the end of a regular file.
     pub fn bytes(&self) -> Option<u64> {
-        let metadata = self.file.metadata().ok().filter(|metadata| metadata.is_file())?;
+        let metadata = self
+            .file
+            .metadata()
+            .ok()
+            .filter(|metadata| metadata.is_file())?;
         metadata.len().checked_sub(self.begin)
     }
 }
@@ -107,12 +113,16 @@ struct Span {
 
 impl Span {
     fn lacks(&self, part: &Range<u64>) -> Option<String> {
-        let (at, error) = self.error.as_ref().filter(|_| self.bad.iter().any(|bad| overlap(bad, part)))?;
+        let (at, error) = self
+            .error
+            .as_ref()
+            .filter(|_| self.bad.iter().any(|bad| overlap(bad, part)))?;
         Some(format!("it cannot be read again at byte {at}: {error}"))
     }
 }
 
-/// Client of a thread that reads spans. The thread starts with the first request and ends when this is dropped.
+/// Client of a thread that reads spans. The thread starts with the first request and ends when this
+/// is dropped.
 #[derive(Debug)]
 pub(super) struct ReadAgain {
     chunk: ChunkSize,
@@ -140,15 +150,24 @@ impl ReadAgain {
         }));
         let (asked, kept) = (Vec::new(), VecDeque::new());
         let (cipher, part) = (ContentCipher::default(), Vec::new());
-        ReadAgain { chunk, cipher, requests, spans, asked, kept, part, work: Some(work) }
+        ReadAgain {
+            chunk,
+            cipher,
+            requests,
+            spans,
+            asked,
+            kept,
+            part,
+            work: Some(work),
+        }
     }
 
     pub(super) fn protect(&mut self, cipher: &ContentCipher) {
         (self.chunk, self.cipher) = (self.chunk.signed(cipher.is_keyed()), cipher.clone());
     }
 
-    /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the content, or
-    /// `u64::MAX` for all that can be read.
+    /// Returns a part of the verified stream, once it is read; `content_bytes` is the length of the
+    /// content, or `u64::MAX` for all that can be read.
     pub(super) fn read(&mut self, part: Range<u64>, content_bytes: u64) -> Again<'_> {
         while let Ok(span) = self.spans.try_recv() {
             self.asked.retain(|asked| *asked != span.request);
@@ -161,7 +180,8 @@ impl ReadAgain {
                 return self.request(request);
             };
             let span = self.kept.remove(at).expect("it was found there");
-            span.buffer.copy_part(request.index(), &part, &mut self.part);
+            span.buffer
+                .copy_part(request.index(), &part, &mut self.part);
             let lacks = span.lacks(&part);
             self.kept.push_front(span);
             if let Some(why) = lacks {
@@ -174,7 +194,9 @@ impl ReadAgain {
         let form = Form::Verified(self.chunk);
         let (content, _) = form.content_of(&part, form.stream_bytes(content_bytes));
         let (bytes, at) = (content.end - content.start, content.start);
-        Again::Impossible(format!("it has become shorter: there are no {bytes} bytes at {at}"))
+        Again::Impossible(format!(
+            "it has become shorter: there are no {bytes} bytes at {at}"
+        ))
     }
 
     fn request(&mut self, request: Request) -> Again<'static> {
@@ -184,8 +206,14 @@ impl ReadAgain {
             log::warn!("no thread to read again with: {error}");
         }
         if !self.asked.contains(&request) && self.asked.len() < REQUESTS {
-            if self.requests.try_send((request, self.cipher.clone())).is_err() {
-                return Again::Impossible("the thread that rereads the content for repairs has ended".to_owned());
+            if self
+                .requests
+                .try_send((request, self.cipher.clone()))
+                .is_err()
+            {
+                return Again::Impossible(
+                    "the thread that rereads the content for repairs has ended".to_owned(),
+                );
             }
             self.asked.push(request);
         }
@@ -201,8 +229,8 @@ impl std::fmt::Debug for RereadWork {
     }
 }
 
-/// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller reads and left out;
-/// then the span's hash list cannot be re-created either.
+/// Reads and seals a span, as far as it can be read. Unreadable areas are narrowed down by smaller
+/// reads and left out; then the span's hash list cannot be re-created either.
 fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Span {
     let mut buffer = SpanBuffer::empty(request.chunk_size(), SpanBuffer::default());
     let (mut unread, mut error, mut failures, mut most) = (Vec::new(), None, 0, SPAN_BYTES);
@@ -222,7 +250,11 @@ fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Sp
                 failures += 1;
                 most = (count / 4).max(SECTOR_BYTES);
                 if count <= to_border || failures >= MAX_FAILURES {
-                    let left_out = if failures < MAX_FAILURES { count } else { lacking };
+                    let left_out = if failures < MAX_FAILURES {
+                        count
+                    } else {
+                        lacking
+                    };
                     buffer.room()[..left_out].fill(0);
                     buffer.filled(left_out);
                     unread.push(offset..offset + left_out as u64);
@@ -232,10 +264,23 @@ fn read(positions: &impl ReadAt, request: Request, cipher: &ContentCipher) -> Sp
         }
     }
     buffer.seal_by(request.index(), cipher);
-    let place = SpanPlace::new(request.chunk_size(), request.index(), buffer.content_bytes());
+    let place = SpanPlace::new(
+        request.chunk_size(),
+        request.index(),
+        buffer.content_bytes(),
+    );
     let hash_list = (!unread.is_empty()).then(|| place.hash_list());
-    let bad = unread.iter().map(|unread| place.in_stream(unread)).chain(hash_list).collect();
-    Span { request, buffer, bad, error }
+    let bad = unread
+        .iter()
+        .map(|unread| place.in_stream(unread))
+        .chain(hash_list)
+        .collect();
+    Span {
+        request,
+        buffer,
+        bad,
+        error,
+    }
 }
 
 #[cfg(test)]
@@ -265,14 +310,20 @@ mod tests {
                 end = end.min(bad.start);
             }
             let count = buffer.len().min(end.saturating_sub(offset) as usize);
-            buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = byte_at(at));
+            buffer[..count]
+                .iter_mut()
+                .zip(offset..)
+                .for_each(|(byte, at)| *byte = byte_at(at));
             Ok(count)
         }
     }
 
     fn again(bytes: u64, bad: &[Range<u64>]) -> ReadAgain {
         ReadAgain::new(
-            Pattern { bytes, bad: bad.to_vec() },
+            Pattern {
+                bytes,
+                bad: bad.to_vec(),
+            },
             ChunkSize::DEFAULT,
             &Arc::new(Waker::new().expect("a descriptor")),
         )
@@ -293,7 +344,10 @@ mod tests {
         for begin in (0..bytes).step_by(SPAN_BYTES) {
             let mut span = SpanBuffer::empty(ChunkSize::DEFAULT, SpanBuffer::default());
             let count = (bytes - begin).min(SPAN_BYTES as u64) as usize;
-            span.room()[..count].iter_mut().zip(begin..).for_each(|(byte, at)| *byte = byte_at(at));
+            span.room()[..count]
+                .iter_mut()
+                .zip(begin..)
+                .for_each(|(byte, at)| *byte = byte_at(at));
             span.filled(count);
             encoder.seal(&mut span);
             stream.extend_from_slice(span.as_bytes());
@@ -320,12 +374,22 @@ mod tests {
     #[test]
     fn the_rest_of_a_file_begins_where_it_is_read_and_a_pipe_has_none() {
         let mut file = tempfile::tempfile().expect("a file");
-        file.write_all(b"read already, and what is left").expect("room");
-        file.seek(SeekFrom::Start(14)).expect("a file has positions");
+        file.write_all(b"read already, and what is left")
+            .expect("room");
+        file.seek(SeekFrom::Start(14))
+            .expect("a file has positions");
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let mut again = ReadAgain::new(RestOfFile::of(&file).expect("a file"), ChunkSize::DEFAULT, &waker);
+        let mut again = ReadAgain::new(
+            RestOfFile::of(&file).expect("a file"),
+            ChunkSize::DEFAULT,
+            &waker,
+        );
         let left = wait(&mut again, 56 + 4..56 + 16);
-        assert_eq!(left, Ok(b"what is left".to_vec()), "behind the hash list of one chunk");
+        assert_eq!(
+            left,
+            Ok(b"what is left".to_vec()),
+            "behind the hash list of one chunk"
+        );
         let mut rest = String::new();
         file.read_to_string(&mut rest).expect("text");
         assert_eq!(rest, "and what is left");
@@ -336,13 +400,19 @@ mod tests {
     #[test]
     fn the_end_is_not_crossed_and_an_error_of_the_disk_is_the_reason() {
         let mut short = again(1000, &[]);
-        assert_eq!(wait(&mut short, 1046..1056), Ok(stream(1000)[1046..].to_vec()));
+        assert_eq!(
+            wait(&mut short, 1046..1056),
+            Ok(stream(1000)[1046..].to_vec())
+        );
         let why = wait(&mut short, 1046..1057).expect_err("there are ten");
         assert!(why.contains("shorter"), "{why}");
         let mut broken = again(2_000_000, &[1_600_000..1_800_000, 1_800_000..2_000_000]);
         assert!(wait(&mut broken, 1_000_000..1_000_100).is_ok());
         let why = wait(&mut broken, 1_620_000..1_620_100).expect_err("a bad disk");
-        assert!(why.contains("Input/output error") && why.contains("at byte 1600000"), "{why}");
+        assert!(
+            why.contains("Input/output error") && why.contains("at byte 1600000"),
+            "{why}"
+        );
         let why = wait(&mut broken, 1_990_000..1_990_100).expect_err("to the end");
         assert!(why.contains("Input/output error"), "{why}");
     }
@@ -350,23 +420,42 @@ mod tests {
     #[test]
     fn a_bad_sector_costs_itself_and_the_hash_list_of_its_span() {
         let truth = stream(3_000_000);
-        let sectors = [1_228_800..1_232_896, 1_900_544..1_904_640, 1_904_640..1_908_736];
+        let sectors = [
+            1_228_800..1_232_896,
+            1_900_544..1_904_640,
+            1_904_640..1_908_736,
+        ];
         let mut broken = again(3_000_000, &sectors);
         let place = SpanPlace::new(ChunkSize::DEFAULT, 1, SPAN_BYTES);
         for bad in &sectors {
             let Range { start, end } = place.in_stream(bad);
             for part in [start - 5000..start, end..end + 5000] {
-                let spoilt = sectors.iter().any(|bad| overlap(&place.in_stream(bad), &part));
+                let spoilt = sectors
+                    .iter()
+                    .any(|bad| overlap(&place.in_stream(bad), &part));
                 let found = wait(&mut broken, part.clone());
                 assert!(
-                    spoilt && found.is_err() || found == Ok(truth[part.start as usize..part.end as usize].to_vec())
+                    spoilt && found.is_err()
+                        || found == Ok(truth[part.start as usize..part.end as usize].to_vec())
                 );
             }
-            assert!(wait(&mut broken, start - 1..start + 1).is_err() && wait(&mut broken, end - 1..end + 1).is_err());
+            assert!(
+                wait(&mut broken, start - 1..start + 1).is_err()
+                    && wait(&mut broken, end - 1..end + 1).is_err()
+            );
         }
-        assert!(wait(&mut broken, place.hash_list()).is_err(), "it says what all of its span hashes to");
+        assert!(
+            wait(&mut broken, place.hash_list()).is_err(),
+            "it says what all of its span hashes to"
+        );
         let rest = place.begin() as usize + place.bytes();
-        assert_eq!(wait(&mut broken, 0..place.begin()), Ok(truth[..place.begin() as usize].to_vec()));
-        assert_eq!(wait(&mut broken, rest as u64..truth.len() as u64), Ok(truth[rest..].to_vec()));
+        assert_eq!(
+            wait(&mut broken, 0..place.begin()),
+            Ok(truth[..place.begin() as usize].to_vec())
+        );
+        assert_eq!(
+            wait(&mut broken, rest as u64..truth.len() as u64),
+            Ok(truth[rest..].to_vec())
+        );
     }
 }

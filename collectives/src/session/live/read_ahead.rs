@@ -8,8 +8,8 @@ use crate::keys::ContentCipher;
 use crate::session::application::Again;
 use crate::session::message::Trailer;
 use crate::session::verified::{
-    Brought, ChunkSet, ChunkSize, Cut, Form, InputQueue, Manner, Sections, Selected, SelectedInput, SelectedSender,
-    SpanBuffer, SpanPlace, SpanSource,
+    Brought, ChunkSet, ChunkSize, Cut, Form, InputQueue, Manner, Sections, Selected, SelectedInput,
+    SelectedSender, SpanBuffer, SpanPlace, SpanSource,
 };
 use crossbeam_channel::{Receiver, Sender, TryRecvError, bounded, never, unbounded};
 use crossbeam_queue::ArrayQueue;
@@ -74,7 +74,16 @@ pub fn read_ahead<R: Read>(
         cipher: ContentCipher::default(),
         to_reader: Some(to_reader),
     };
-    (Reader::new((input, what, size), chunk, to_machine, recycled, (waker, cipher)), SpanSource::new(threads))
+    (
+        Reader::new(
+            (input, what, size),
+            chunk,
+            to_machine,
+            recycled,
+            (waker, cipher),
+        ),
+        SpanSource::new(threads),
+    )
 }
 
 impl ReadAhead {
@@ -90,7 +99,10 @@ impl ReadAhead {
                 self.forgetting()
             }
             Err(_) => {
-                threads.again = Err(format!("{} is a pipe, which cannot be read a second time", threads.what));
+                threads.again = Err(format!(
+                    "{} is a pipe, which cannot be read a second time",
+                    threads.what
+                ));
                 self
             }
         }
@@ -104,7 +116,10 @@ impl ReadAhead {
 
     /// Sets whether receivers only report what they lack, and nothing is sent.
     pub fn with_requests_only(self, requests_only: bool) -> ReadAhead {
-        self.brought_by(|threads| OnThreads { requests_only, ..threads })
+        self.brought_by(|threads| OnThreads {
+            requests_only,
+            ..threads
+        })
     }
 
     pub fn take_error(&mut self) -> Option<Error> {
@@ -127,8 +142,14 @@ impl InputQueue for OnThreads {
 
     fn protect(&mut self, cipher: ContentCipher) {
         (self.chunk, self.cipher) = (self.chunk.signed(cipher.is_keyed()), cipher);
-        self.again.iter_mut().for_each(|again| again.protect(&self.cipher));
-        if self.to_reader.take().is_some_and(|reader| reader.send(self.cipher.clone()).is_err()) {
+        self.again
+            .iter_mut()
+            .for_each(|again| again.protect(&self.cipher));
+        if self
+            .to_reader
+            .take()
+            .is_some_and(|reader| reader.send(self.cipher.clone()).is_err())
+        {
             log::debug!("the reader has ended");
         }
     }
@@ -150,7 +171,9 @@ impl InputQueue for OnThreads {
             }
             Ok(ReadProgress::Failed(error)) => self.fail(error),
             Err(TryRecvError::Empty) => Brought::Nothing,
-            Err(TryRecvError::Disconnected) => self.fail(Error::GaveUp("the reader panicked".to_owned())),
+            Err(TryRecvError::Disconnected) => {
+                self.fail(Error::GaveUp("the reader panicked".to_owned()))
+            }
         }
     }
 
@@ -167,10 +190,25 @@ impl InputQueue for OnThreads {
         self.to_reader = None;
         let (positions, size) = self.positions.as_ref().zip(self.size)?;
         // From here on that thread takes the reader's spans.
-        let spans = SealedSpans::new(std::mem::replace(&mut self.progress, never()), Arc::clone(&self.used));
+        let spans = SealedSpans::new(
+            std::mem::replace(&mut self.progress, never()),
+            Arc::clone(&self.used),
+        );
         let (cipher, cut, requests_only) = (self.cipher.clone(), self.cut, self.requests_only);
-        let manner = Manner { chunk: self.chunk, cipher, cut, frame_bytes, requests_only };
-        match SelectAhead::begin(spans, positions.clone(), (&self.what, size), manner, &self.waker) {
+        let manner = Manner {
+            chunk: self.chunk,
+            cipher,
+            cut,
+            frame_bytes,
+            requests_only,
+        };
+        match SelectAhead::begin(
+            spans,
+            positions.clone(),
+            (&self.what, size),
+            manner,
+            &self.waker,
+        ) {
             Ok((selecting, sections)) => {
                 self.selecting = Some(selecting);
                 Some(sections)
@@ -183,7 +221,9 @@ impl InputQueue for OnThreads {
     }
 
     fn choose(&mut self, chunks: ChunkSet) {
-        self.selecting.iter().for_each(|selecting| selecting.choose(chunks));
+        self.selecting
+            .iter()
+            .for_each(|selecting| selecting.choose(chunks));
     }
 
     fn read_whole(&mut self, _now: Instant, part: Range<u64>) -> Again<'_> {
@@ -203,8 +243,9 @@ pub(super) struct SelectAhead {
 }
 
 impl SelectAhead {
-    /// Starts a thread that makes the selective stream of the content of `spans`, which has `content_bytes` bytes;
-    /// chunks are read from `positions`. Also returns the sections made so far.
+    /// Starts a thread that makes the selective stream of the content of `spans`, which has
+    /// `content_bytes` bytes; chunks are read from `positions`. Also returns the sections made so
+    /// far.
     pub(super) fn begin(
         spans: SealedSpans,
         positions: Positions,
@@ -216,9 +257,22 @@ impl SelectAhead {
         let (choices, chosen) = unbounded();
         let sender = SelectedSender::new(content_bytes, manner);
         let sections = Arc::clone(sender.sections());
-        let input = Input { spans, positions, what: what.to_owned(), content_bytes };
-        let work = SelectWork { input, sender, chosen, parts: to_machine, waker: Arc::clone(waker) };
-        thread::Builder::new().name("select".to_owned()).spawn(|| work.run())?;
+        let input = Input {
+            spans,
+            positions,
+            what: what.to_owned(),
+            content_bytes,
+        };
+        let work = SelectWork {
+            input,
+            sender,
+            chosen,
+            parts: to_machine,
+            waker: Arc::clone(waker),
+        };
+        thread::Builder::new()
+            .name("select".to_owned())
+            .spawn(|| work.run())?;
         Ok((SelectAhead { parts, choices }, sections))
     }
 
@@ -247,7 +301,10 @@ pub(super) struct SealedSpans {
 }
 
 impl SealedSpans {
-    pub(super) fn new(progress: Receiver<ReadProgress>, used: Arc<ArrayQueue<SpanBuffer>>) -> SealedSpans {
+    pub(super) fn new(
+        progress: Receiver<ReadProgress>,
+        used: Arc<ArrayQueue<SpanBuffer>>,
+    ) -> SealedSpans {
         SealedSpans { progress, used }
     }
 
@@ -283,14 +340,24 @@ impl SelectedInput for Input {
             match self.positions.read_at(to, offset) {
                 Ok(0) => {
                     let (what, announced) = (self.what.clone(), self.content_bytes);
-                    return Err(Error::SizeChanged { what, announced, read: offset });
+                    return Err(Error::SizeChanged {
+                        what,
+                        announced,
+                        read: offset,
+                    });
                 }
                 Ok(count) => {
                     to = &mut to[count..];
                     offset += count as u64;
                 }
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(cause) => return Err(Error::Read { what: self.what.clone(), bytes: offset, cause }),
+                Err(cause) => {
+                    return Err(Error::Read {
+                        what: self.what.clone(),
+                        bytes: offset,
+                        cause,
+                    });
+                }
             }
         }
         Ok(())
@@ -315,7 +382,9 @@ struct SelectWork {
 impl SelectWork {
     fn run(mut self) {
         loop {
-            self.chosen.try_iter().for_each(|chunks| self.sender.choose(chunks));
+            self.chosen
+                .try_iter()
+                .for_each(|chunks| self.sender.choose(chunks));
             let made = match self.sender.next(&mut self.input) {
                 Ok(Selected::NeedsChoice) => match self.chosen.recv() {
                     Ok(chunks) => {
@@ -360,7 +429,8 @@ mod tests {
 
     fn drain(reader: impl Read + Send, size: Option<u64>) -> (Vec<u8>, Result<Trailer, Error>) {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, mut source) = read_ahead((reader, "the tape", size), ChunkSize::DEFAULT, &waker);
+        let (reader, mut source) =
+            read_ahead((reader, "the tape", size), ChunkSize::DEFAULT, &waker);
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
             take_all(&mut source)
@@ -393,14 +463,17 @@ mod tests {
     fn only_the_last_bytes_of_a_pipe_can_be_read_again() {
         let bytes: Vec<u8> = (0..9_000_000_u32).map(|at| (at >> 8) as u8).collect();
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, mut source) = read_ahead((&bytes[..], "the tape", None), ChunkSize::DEFAULT, &waker);
+        let (reader, mut source) =
+            read_ahead((&bytes[..], "the tape", None), ChunkSize::DEFAULT, &waker);
         thread::scope(|scope| {
             scope.spawn(move || reader.run());
             let (taken, _) = take_all(&mut source);
             let part = taken.len() - 2_000_000..taken.len() - 1_900_000;
             let again = source.read_again(Instant::START, part.start as u64, part.len());
             assert!(matches!(again, Again::Bytes(bytes) if bytes == &taken[part]));
-            let Again::Impossible(why) = source.read_again(Instant::START, 0, 1000) else { panic!("it is gone") };
+            let Again::Impossible(why) = source.read_again(Instant::START, 0, 1000) else {
+                panic!("it is gone")
+            };
             assert_eq!(why, "the tape cannot be read again");
         });
     }
@@ -432,9 +505,22 @@ mod tests {
         let (taken, ended) = drain(half, None);
         let error = ended.expect_err("it is broken");
         let whole = Form::VERIFIED.stream_bytes(1 << 20);
-        assert!(taken.len() as u64 == whole && matches!(error, Error::Read { bytes: 1_300_000, .. }), "{error:?}");
+        assert!(
+            taken.len() as u64 == whole
+                && matches!(
+                    error,
+                    Error::Read {
+                        bytes: 1_300_000,
+                        ..
+                    }
+                ),
+            "{error:?}"
+        );
         let (taken, ended) = drain(io::repeat(1), Some(1 << 20));
-        assert!(taken.len() as u64 <= whole && matches!(ended, Err(Error::SizeChanged { .. })), "it grows for ever");
+        assert!(
+            taken.len() as u64 <= whole && matches!(ended, Err(Error::SizeChanged { .. })),
+            "it grows for ever"
+        );
         let error = drain(&[1; 10][..], Some(11)).1.expect_err("one is missing");
         assert_eq!(
             error.to_string(),
@@ -448,8 +534,13 @@ mod tests {
 
     impl ReadAt for Pattern {
         fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
-            let count = buffer.len().min(PATTERN_BYTES.saturating_sub(offset) as usize);
-            buffer[..count].iter_mut().zip(offset..).for_each(|(byte, at)| *byte = (at >> 7) as u8);
+            let count = buffer
+                .len()
+                .min(PATTERN_BYTES.saturating_sub(offset) as usize);
+            buffer[..count]
+                .iter_mut()
+                .zip(offset..)
+                .for_each(|(byte, at)| *byte = (at >> 7) as u8);
             Ok(count)
         }
     }
@@ -465,7 +556,11 @@ mod tests {
     #[test]
     fn hash_lists_of_more_spans_than_are_kept_are_made_again() {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, source) = read_ahead((Pattern(0), "a pattern", Some(PATTERN_BYTES)), ChunkSize::DEFAULT, &waker);
+        let (reader, source) = read_ahead(
+            (Pattern(0), "a pattern", Some(PATTERN_BYTES)),
+            ChunkSize::DEFAULT,
+            &waker,
+        );
         let mut source = source.reading_again_from(Ok(Pattern(0)));
         source.select(1468);
         let deadline = std::time::Instant::now() + std::time::Duration::from_secs(30);
@@ -480,7 +575,10 @@ mod tests {
                 }
             };
             loop {
-                assert!(std::time::Instant::now() < deadline, "the same spans are read over and over");
+                assert!(
+                    std::time::Instant::now() < deadline,
+                    "the same spans are read over and over"
+                );
                 match source.read_again(Instant::START, 0, sent.len()) {
                     Again::Bytes(bytes) => break assert!(bytes == sent),
                     Again::Pending => thread::yield_now(),
@@ -494,7 +592,8 @@ mod tests {
     #[test]
     fn a_reader_ends_when_nobody_wants_its_bytes_any_more() {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
-        let (reader, source) = read_ahead((io::repeat(1), "zeros", None), ChunkSize::DEFAULT, &waker);
+        let (reader, source) =
+            read_ahead((io::repeat(1), "zeros", None), ChunkSize::DEFAULT, &waker);
         drop(source);
         reader.run();
     }

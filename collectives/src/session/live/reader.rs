@@ -44,12 +44,30 @@ impl<R: Read> Reader<R> {
         used: Arc<ArrayQueue<SpanBuffer>>,
         (waker, cipher): (Arc<Waker>, Receiver<ContentCipher>),
     ) -> Reader<R> {
-        Reader { input, what, size, chunk, progress, used, waker, cipher }
+        Reader {
+            input,
+            what,
+            size,
+            chunk,
+            progress,
+            used,
+            waker,
+            cipher,
+        }
     }
 
     /// Reads until the end, an error, or the end of the session.
     pub fn run(self) {
-        let Reader { mut input, what, size, chunk, progress, used, waker, cipher } = self;
+        let Reader {
+            mut input,
+            what,
+            size,
+            chunk,
+            progress,
+            used,
+            waker,
+            cipher,
+        } = self;
         // A source that is asked before it has one has none.
         let cipher = cipher.recv().unwrap_or_default();
         let chunk = chunk.signed(cipher.is_keyed());
@@ -57,7 +75,13 @@ impl<R: Read> Reader<R> {
         let (to_hasher, filled) = bounded(SPANS_UNHASHED);
         let (failed, woken) = (progress.clone(), Arc::clone(&waker));
         thread::scope(|scope| {
-            let hasher = Hasher { what, size, encoder, progress, waker };
+            let hasher = Hasher {
+                what,
+                size,
+                encoder,
+                progress,
+                waker,
+            };
             let started = thread::Builder::new().name("hasher".to_owned());
             if let Err(error) = started.spawn_scoped(scope, move || hasher.run(&filled)) {
                 drop(failed.send(ReadProgress::Failed(Error::Resources(error))));
@@ -91,9 +115,15 @@ impl Hasher {
         for (mut span, filled) in spans {
             let bytes = self.encoder.content_bytes() + span.content_bytes() as u64;
             let progress = match filled {
-                Err(cause) => ReadProgress::Failed(Error::Read { what: self.what.clone(), bytes, cause }),
+                Err(cause) => ReadProgress::Failed(Error::Read {
+                    what: self.what.clone(),
+                    bytes,
+                    cause,
+                }),
                 // Receivers take nothing beyond the announced size.
-                Ok(()) if self.size.is_some_and(|size| bytes > size) => ReadProgress::Failed(self.changed(bytes)),
+                Ok(()) if self.size.is_some_and(|size| bytes > size) => {
+                    ReadProgress::Failed(self.changed(bytes))
+                }
                 Ok(()) if span.content_bytes() == 0 => self.end(),
                 Ok(()) => {
                     self.encoder.seal(&mut span);
@@ -112,11 +142,19 @@ impl Hasher {
     fn end(&self) -> ReadProgress {
         let read = self.encoder.content_bytes();
         let changed = self.size.is_some_and(|size| size != read);
-        if changed { ReadProgress::Failed(self.changed(read)) } else { ReadProgress::End(self.encoder.trailer()) }
+        if changed {
+            ReadProgress::Failed(self.changed(read))
+        } else {
+            ReadProgress::End(self.encoder.trailer())
+        }
     }
 
     fn changed(&self, read: u64) -> Error {
-        Error::SizeChanged { what: self.what.clone(), announced: self.size.unwrap_or_default(), read }
+        Error::SizeChanged {
+            what: self.what.clone(),
+            announced: self.size.unwrap_or_default(),
+            read,
+        }
     }
 }
 
@@ -140,14 +178,21 @@ const MAX_THREADS: usize = 4;
 /// Threads shared by all sessions of a process, with the id of that process.
 static SHARED: LazyLock<(u32, Arc<dyn HashPool>)> = LazyLock::new(|| {
     let processors = thread::available_parallelism().map_or(1, usize::from);
-    (process::id(), Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MAX_THREADS)))
+    (
+        process::id(),
+        Hashers::of_threads(processors.saturating_sub(OWN_PROCESSORS).min(MAX_THREADS)),
+    )
 });
 
-/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than 2 are free. A
-/// forked child does not have its parent's threads.
+/// Returns the hashing threads of this process, one per free processor; hashes inline if fewer than
+/// 2 are free. A forked child does not have its parent's threads.
 pub(super) fn hashers() -> Arc<dyn HashPool> {
     let (process, hash_pool) = &*SHARED;
-    if *process == process::id() { Arc::clone(hash_pool) } else { Arc::new(Alone) }
+    if *process == process::id() {
+        Arc::clone(hash_pool)
+    } else {
+        Arc::new(Alone)
+    }
 }
 
 #[derive(Debug)]
@@ -156,8 +201,14 @@ pub(super) struct Hashers(ThreadPool);
 impl Hashers {
     /// Starts a pool of `threads`; hashes inline if fewer than 2 or if it cannot start.
     pub(super) fn of_threads(threads: usize) -> Arc<dyn HashPool> {
-        let named = ThreadPoolBuilder::new().num_threads(threads).thread_name(|number| format!("hasher {number}"));
-        match if threads < 2 { None } else { named.build().ok() } {
+        let named = ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .thread_name(|number| format!("hasher {number}"));
+        match if threads < 2 {
+            None
+        } else {
+            named.build().ok()
+        } {
             Some(pool) => Arc::new(Hashers(pool)),
             None => Arc::new(Alone),
         }
@@ -165,18 +216,32 @@ impl Hashers {
 }
 
 impl HashPool for Hashers {
-    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
-        if chunks.len() < 2 { Alone.hash_all(chunks, hash) } else { self.0.install(|| side_by_side(chunks, hash)) }
+    fn hash_all(
+        &self,
+        chunks: Range<usize>,
+        hash: &(dyn Fn(usize) -> ChunkHash + Sync),
+    ) -> Vec<ChunkHash> {
+        if chunks.len() < 2 {
+            Alone.hash_all(chunks, hash)
+        } else {
+            self.0.install(|| side_by_side(chunks, hash))
+        }
     }
 }
 
-fn side_by_side(chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
+fn side_by_side(
+    chunks: Range<usize>,
+    hash: &(dyn Fn(usize) -> ChunkHash + Sync),
+) -> Vec<ChunkHash> {
     if chunks.len() < 2 {
         return Alone.hash_all(chunks, hash);
     }
     let middle = chunks.start.midpoint(chunks.end);
     let halves = (chunks.start..middle, middle..chunks.end);
-    let (mut first, second) = rayon_core::join(|| side_by_side(halves.0, hash), || side_by_side(halves.1, hash));
+    let (mut first, second) = rayon_core::join(
+        || side_by_side(halves.0, hash),
+        || side_by_side(halves.1, hash),
+    );
     first.extend(second);
     first
 }
@@ -188,7 +253,9 @@ mod tests {
 
     #[test]
     fn side_by_side_the_same_comes_of_it_and_the_same_damage_is_found() {
-        let content: Vec<u8> = (0..3 * SPAN_BYTES as u32 + 200_000).map(|at| (at >> 7) as u8).collect();
+        let content: Vec<u8> = (0..3 * SPAN_BYTES as u32 + 200_000)
+            .map(|at| (at >> 7) as u8)
+            .collect();
         let (alone, trailer) = encoded(&content);
         for threads in [0, 1, 2, 3, 7] {
             let hash_pool = Hashers::of_threads(threads);
@@ -201,7 +268,10 @@ mod tests {
                 encoder.seal(&mut span);
                 stream.extend_from_slice(span.as_bytes());
             }
-            assert!(stream == alone && encoder.trailer() == trailer, "{threads} threads");
+            assert!(
+                stream == alone && encoder.trailer() == trailer,
+                "{threads} threads"
+            );
             let mut decoder = Decoder::new(ChunkSize::DEFAULT).hashed_by(hash_pool);
             for (number, span) in alone.chunks(ChunkSize::DEFAULT.whole_bytes()).enumerate() {
                 let mut span = span.to_vec();
@@ -212,8 +282,14 @@ mod tests {
                 for at in [first, second] {
                     let wanted = decoder.wanted().expect("damaged");
                     let begin = number * ChunkSize::DEFAULT.whole_bytes();
-                    assert!(wanted.contains(&((begin + at) as u64)), "{threads} threads: {wanted:?} for {at}");
-                    decoder.supply(wanted.start, &alone[wanted.start as usize..wanted.end as usize]);
+                    assert!(
+                        wanted.contains(&((begin + at) as u64)),
+                        "{threads} threads: {wanted:?} for {at}"
+                    );
+                    decoder.supply(
+                        wanted.start,
+                        &alone[wanted.start as usize..wanted.end as usize],
+                    );
                 }
                 assert!(decoder.poll().is_some() && decoder.failed().is_none());
             }

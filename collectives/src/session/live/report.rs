@@ -6,7 +6,9 @@ use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
 use crate::session::message::{Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
-use crate::session::root::{Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway};
+use crate::session::root::{
+    Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway,
+};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use crate::session::view::MemberRole;
@@ -73,7 +75,8 @@ impl SendReport {
     /// Returns the algorithm by which the bytes travelled, the last one if it changed; `None`
     /// before it was chosen.
     pub fn via(&self) -> Option<Via> {
-        self.rerouted.or_else(|| self.choice.as_ref().map(|choice| choice.plan.via()))
+        self.rerouted
+            .or_else(|| self.choice.as_ref().map(|choice| choice.plan.via()))
     }
 
     /// Returns the plan's predicted time in seconds.
@@ -84,17 +87,26 @@ impl SendReport {
     /// Returns the goodput in bits per second; zero if no time passed.
     pub fn goodput_bits_per_second(&self) -> f64 {
         let seconds = self.took.as_secs_f64();
-        if seconds > 0.0 { self.bytes() as f64 * 8.0 / seconds } else { 0.0 }
+        if seconds > 0.0 {
+            self.bytes() as f64 * 8.0 / seconds
+        } else {
+            0.0
+        }
     }
 
     /// Returns the number of receivers that have verified the bytes.
     pub fn verified(&self) -> usize {
-        self.receivers.iter().filter(|member| member.outcome == Outcome::Delivered).count()
+        self.receivers
+            .iter()
+            .filter(|member| member.outcome == Outcome::Delivered)
+            .count()
     }
 
     /// Returns the reports of the receivers that have not verified the bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
-        self.receivers.iter().filter(|member| member.outcome != Outcome::Delivered)
+        self.receivers
+            .iter()
+            .filter(|member| member.outcome != Outcome::Delivered)
     }
 
     /// Returns the report if every receiver has verified the bytes.
@@ -102,24 +114,48 @@ impl SendReport {
     /// # Errors
     /// [`Error::Undelivered`] with the report, if one has not.
     pub fn all_verified(self) -> Result<SendReport, Error> {
-        if self.failed().next().is_none() { Ok(self) } else { Err(Error::Undelivered(Box::new(self))) }
+        if self.failed().next().is_none() {
+            Ok(self)
+        } else {
+            Err(Error::Undelivered(Box::new(self)))
+        }
     }
 
     pub(super) fn failures(&self) -> String {
-        let names: Vec<String> =
-            self.failed().map(|one| format!("{} ({})", one.host, one.outcome.status_and_reason(&one.text).0)).collect();
+        let names: Vec<String> = self
+            .failed()
+            .map(|one| {
+                format!(
+                    "{} ({})",
+                    one.host,
+                    one.outcome.status_and_reason(&one.text).0
+                )
+            })
+            .collect();
         let (failed, all) = (names.len(), self.receivers.len());
         let at_dest = self.failed().any(|one| one.outcome == Outcome::WriteFailed);
-        let help = if at_dest { "fix what they report, start `recv` there and " } else { "" };
-        format!("{failed} of {all} receivers failed: {}; {help}send again to them", names.join(", "))
+        let help = if at_dest {
+            "fix what they report, start `recv` there and "
+        } else {
+            ""
+        };
+        format!(
+            "{failed} of {all} receivers failed: {}; {help}send again to them",
+            names.join(", ")
+        )
     }
 }
 
-/// Reports of all members of a session that is given up, by rank. Members without a report of their own have been
-/// notified of the end.
+/// Reports of all members of a session that is given up, by rank. Members without a report of their
+/// own have been notified of the end.
 fn fates(root: &Root, form: Form, now: Instant) -> Vec<MemberReport> {
-    let Some(view) = root.view() else { return Vec::new() };
-    let mut fates: BTreeMap<Rank, MemberReport> = root.reports().map(|report| (report.rank, report.clone())).collect();
+    let Some(view) = root.view() else {
+        return Vec::new();
+    };
+    let mut fates: BTreeMap<Rank, MemberReport> = root
+        .reports()
+        .map(|report| (report.rank, report.clone()))
+        .collect();
     for (rank, status) in root.states() {
         fates.entry(rank).or_insert_with(|| MemberReport {
             host: view.members[rank.index()].host.clone(),
@@ -135,13 +171,18 @@ fn fates(root: &Root, form: Form, now: Instant) -> Vec<MemberReport> {
     fates.into_values().collect()
 }
 
-/// Reduces the reports to one per host, the last: a restarted receiver counts with its present state. A host that has
-/// verified everything keeps that report, whatever happens to another receiver there.
+/// Reduces the reports to one per host, the last: a restarted receiver counts with its present
+/// state. A host that has verified everything keeps that report, whatever happens to another
+/// receiver there.
 fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
-    let Some(view) = root.view() else { return reports };
+    let Some(view) = root.view() else {
+        return reports;
+    };
     let mut last: BTreeMap<MacAddr, MemberReport> = BTreeMap::new();
     for report in reports {
-        let kept = last.entry(view.members[report.rank.index()].mac).or_insert_with(|| report.clone());
+        let kept = last
+            .entry(view.members[report.rank.index()].mac)
+            .or_insert_with(|| report.clone());
         if kept.outcome != Outcome::Delivered || report.outcome == Outcome::Delivered {
             *kept = report;
         }
@@ -151,15 +192,26 @@ fn by_host(root: &Root, reports: Vec<MemberReport>) -> Vec<MemberReport> {
     all
 }
 
-/// Returns the outcome of each host of a session that ended regularly, or was `given_up` at that time.
-pub(super) fn of_receivers(root: &Root, given_up: Option<Instant>, form: Form) -> Vec<MemberReport> {
+/// Returns the outcome of each host of a session that ended regularly, or was `given_up` at that
+/// time.
+pub(super) fn of_receivers(
+    root: &Root,
+    given_up: Option<Instant>,
+    form: Form,
+) -> Vec<MemberReport> {
     let reports = || root.reports().cloned().collect();
-    by_host(root, given_up.map_or_else(reports, |now| fates(root, form, now)))
+    by_host(
+        root,
+        given_up.map_or_else(reports, |now| fates(root, form, now)),
+    )
 }
 
 pub(super) fn demoted(root: &Root) -> Vec<String> {
     let members = root.view().into_iter().flat_map(|view| &view.members);
-    members.filter(|member| member.standing == MemberRole::Demoted).map(|member| member.host.clone()).collect()
+    members
+        .filter(|member| member.standing == MemberRole::Demoted)
+        .map(|member| member.host.clone())
+        .collect()
 }
 
 /// Report of a session at one receiver.
@@ -195,7 +247,11 @@ pub struct ReceiveReport {
 
 impl ReceiveReport {
     /// Makes the report of `host` at the end of a session.
-    pub fn new<K: Sink>(host: &str, receiver: &Receiver, receiving: &Receiving<K>) -> ReceiveReport {
+    pub fn new<K: Sink>(
+        host: &str,
+        receiver: &Receiver,
+        receiving: &Receiving<K>,
+    ) -> ReceiveReport {
         let stream = receiver.stream_stats();
         let came = stream.data_received.saturating_sub(stream.duplicates);
         let selective = receiver.view().filter(|view| view.selective);
@@ -222,7 +278,9 @@ impl ReceiveReport {
 
     /// Whether all bytes are here, verified and in their final place.
     pub fn is_delivered(&self) -> bool {
-        self.verdict.as_ref().is_some_and(|verdict| verdict.outcome == Outcome::Delivered)
+        self.verdict
+            .as_ref()
+            .is_some_and(|verdict| verdict.outcome == Outcome::Delivered)
     }
 
     /// Whether the sender has confirmed the outcome; if not, its own report may differ.
@@ -236,19 +294,31 @@ impl ReceiveReport {
     /// The reason why not.
     pub fn check(&self) -> Result<(), Error> {
         if self.cancelled {
-            return Err(Error::Cancelled { delivered: self.is_delivered() });
+            return Err(Error::Cancelled {
+                delivered: self.is_delivered(),
+            });
         }
-        let settled = self.verdict.as_ref().filter(|verdict| verdict.outcome != Outcome::Verified);
+        let settled = self
+            .verdict
+            .as_ref()
+            .filter(|verdict| verdict.outcome != Outcome::Verified);
         match (settled, &self.end) {
             (Some(verdict), _) => match verdict.outcome {
                 Outcome::Delivered => Ok(()),
                 Outcome::Damaged => Err(Error::Damaged(verdict.text.clone())),
                 outcome => {
                     let text = outcome.status_and_reason(&verdict.text).1.to_owned();
-                    Err(Error::Write { outcome, text, cause: None })
+                    Err(Error::Write {
+                        outcome,
+                        text,
+                        cause: None,
+                    })
                 }
             },
-            (None, Some(End::Refused(why, text))) => Err(Error::Refused { why: *why, text: text.clone() }),
+            (None, Some(End::Refused(why, text))) => Err(Error::Refused {
+                why: *why,
+                text: text.clone(),
+            }),
             (None, Some(End::Aborted(text))) => Err(Error::Aborted(text.clone())),
             (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
             (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
@@ -272,17 +342,25 @@ pub enum Error {
     Forked(#[from] Forked),
     #[error(transparent)]
     Drive(#[from] DriveError),
-    #[error("the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`")]
+    #[error(
+        "the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`"
+    )]
     Resources(#[source] io::Error),
     #[error("this key is a receiver's: send from a host whose key file has a `sign` line")]
     MayNotSend,
-    #[error("no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on")]
+    #[error(
+        "no random number to name the session with ({0}): allow getrandom(2), which Linux has from 3.17 on"
+    )]
     Random(#[source] io::Error),
-    #[error("a sender must know which receivers to wait for: set `receivers`, `hosts` or `start` of its `SendOptions`")]
+    #[error(
+        "a sender must know which receivers to wait for: set `receivers`, `hosts` or `start` of its `SendOptions`"
+    )]
     ForWhom,
     #[error(transparent)]
     Names(#[from] NamesError),
-    #[error("the topology names no host {host}, only {known}: say which of them this is in `WireOptions::host`")]
+    #[error(
+        "the topology names no host {host}, only {known}: say which of them this is in `WireOptions::host`"
+    )]
     NotInTopology { host: String, known: String },
     #[error(transparent)]
     NotStarted(#[from] RootFailure),
@@ -295,8 +373,14 @@ pub enum Error {
         cause: io::Error,
     },
     /// The receivers have been notified.
-    #[error("{what} changed while it was read: {announced} bytes at first, {read} in the end; send it again")]
-    SizeChanged { what: String, announced: u64, read: u64 },
+    #[error(
+        "{what} changed while it was read: {announced} bytes at first, {read} in the end; send it again"
+    )]
+    SizeChanged {
+        what: String,
+        announced: u64,
+        read: u64,
+    },
     /// An application's own source has given up, with this text.
     #[error("{0}")]
     GaveUp(String),
@@ -306,7 +390,9 @@ pub enum Error {
     #[error("cancelled{}", if *.delivered { ", but all bytes were already delivered" } else { "" })]
     Cancelled { delivered: bool },
     /// The others have been notified.
-    #[error("the session exceeded its time limit; allow more time, or see above what it waited for")]
+    #[error(
+        "the session exceeded its time limit; allow more time, or see above what it waited for"
+    )]
     TimedOut,
     /// The port must be opened again.
     #[error("interface {interface} has another MTU now: its port is opened anew")]
@@ -334,7 +420,9 @@ pub enum Error {
     #[error("the sender went on without this host; see its report")]
     Dropped,
     /// The bytes were not made visible.
-    #[error("all bytes came, but the sender ended without confirming them: nothing was put in place; send again")]
+    #[error(
+        "all bytes came, but the sender ended without confirming them: nothing was put in place; send again"
+    )]
     Unconfirmed,
     #[error("{0}")]
     Damaged(String),

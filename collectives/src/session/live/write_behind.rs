@@ -8,7 +8,8 @@ use crate::keys::ContentCipher;
 use crate::session::application::Again;
 use crate::session::message::Outcome;
 use crate::session::verified::{
-    Backend, ChunkSize, HaveSet, Order, ReceiverOutput, ReceiverState, SpanSink, Spans, VerifiedReceiver,
+    Backend, ChunkSize, HaveSet, Order, ReceiverOutput, ReceiverState, SpanSink, Spans,
+    VerifiedReceiver,
 };
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, TryRecvError, bounded};
 use crossbeam_queue::ArrayQueue;
@@ -18,7 +19,8 @@ use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Number of orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; later data waits in the feed.
+/// Number of orders that may wait for the writer: 8 MiB, 64 ms at 1 Gbit/s; later data waits in the
+/// feed.
 const ORDERS_WAITING: usize = 8;
 
 /// Sink of a session whose bytes a [`Writer`] writes.
@@ -59,7 +61,10 @@ pub fn write_behind<S: Storage>(storage: S, waker: &Arc<Waker>) -> (Writer<S>, W
     // All memory is allocated and touched at once, so that the peak of a long stream is that of a
     // short one. One more span is being written, and one filled.
     let used = Arc::new(ArrayQueue::new(ORDERS_WAITING + 2));
-    (0..used.capacity()).for_each(|_| used.push(vec![0; Spans::MAX_BYTES]).expect("there is room for so many"));
+    (0..used.capacity()).for_each(|_| {
+        used.push(vec![0; Spans::MAX_BYTES])
+            .expect("there is room for so many")
+    });
     let ((keep, kept), (_alive, ended)) = (bounded(1), bounded(0));
     let state = Arc::new(ReceiverState::default());
     let writer = Writer {
@@ -100,13 +105,19 @@ impl Backend for OnThread {
         if let Order::Begin(_, cipher) = &order {
             self.cipher = cipher.clone();
         }
-        if self.orders.as_ref().is_none_or(|orders| orders.send(order).is_err()) {
+        if self
+            .orders
+            .as_ref()
+            .is_none_or(|orders| orders.send(order).is_err())
+        {
             log::debug!("the writer has ended");
         }
     }
 
     fn memory(&mut self) -> Vec<u8> {
-        self.used.pop().unwrap_or_else(|| Vec::with_capacity(Spans::MAX_BYTES))
+        self.used
+            .pop()
+            .unwrap_or_else(|| Vec::with_capacity(Spans::MAX_BYTES))
     }
 
     fn is_open(&self) -> bool {
@@ -119,13 +130,25 @@ impl Backend for OnThread {
 
     fn keeps(&mut self, chunk: ChunkSize) -> bool {
         if self.again.is_none() {
-            self.again = self.kept.try_recv().ok().map(|kept| ReadAgain::new(kept, chunk, &self.waker));
-            self.again.iter_mut().for_each(|again| again.protect(&self.cipher));
+            self.again = self
+                .kept
+                .try_recv()
+                .ok()
+                .map(|kept| ReadAgain::new(kept, chunk, &self.waker));
+            self.again
+                .iter_mut()
+                .for_each(|again| again.protect(&self.cipher));
         }
         self.again.is_some()
     }
 
-    fn read_again(&mut self, _now: Instant, _chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_> {
+    fn read_again(
+        &mut self,
+        _now: Instant,
+        _chunk: ChunkSize,
+        part: Range<u64>,
+        content_bytes: u64,
+    ) -> Again<'_> {
         match &mut self.again {
             Some(again) => again.read(part, content_bytes),
             None => Again::Impossible("nothing is kept here".to_owned()),
@@ -149,7 +172,14 @@ impl<S: Storage> Writer<S> {
 
     pub fn run(mut self) {
         let last = self.work();
-        let Writer { mut receiver, storage, orders, waker, _alive, .. } = self;
+        let Writer {
+            mut receiver,
+            storage,
+            orders,
+            waker,
+            _alive,
+            ..
+        } = self;
         let note = storage.note();
         // Partial data is removed before the failure is reported.
         drop(storage);
@@ -166,7 +196,8 @@ impl<S: Storage> Writer<S> {
         orders.iter().for_each(|order| receiver.take(order));
     }
 
-    /// Carries out orders until all is published or a failure occurs; `None` if the session ends first.
+    /// Carries out orders until all is published or a failure occurs; `None` if the session ends
+    /// first.
     fn work(&mut self) -> Option<Result<(), StorageError>> {
         loop {
             self.receiver.take(self.orders.recv().ok()?);
@@ -196,9 +227,14 @@ impl<S: Storage> Writer<S> {
             ReceiverOutput::Used(memory) => drop(self.used.push(memory)),
             ReceiverOutput::Said => self.waker.wake(),
             ReceiverOutput::Damaged(damage) => log::warn!("{damage}"),
-            ReceiverOutput::Settle { content, end_differs } => {
+            ReceiverOutput::Settle {
+                content,
+                end_differs,
+            } => {
                 if end_differs {
-                    log::warn!("the end of the stream contradicts the received bytes: the sender decides");
+                    log::warn!(
+                        "the end of the stream contradicts the received bytes: the sender decides"
+                    );
                 }
                 self.sync(|storage| storage.settle(content))?;
                 self.receiver.settled();
@@ -210,7 +246,10 @@ impl<S: Storage> Writer<S> {
         Ok(false)
     }
 
-    fn sync(&mut self, work: impl FnOnce(&mut S) -> Result<(), StorageError>) -> Result<(), StorageError> {
+    fn sync(
+        &mut self,
+        work: impl FnOnce(&mut S) -> Result<(), StorageError>,
+    ) -> Result<(), StorageError> {
         self.state.set_syncing(self.storage.syncs());
         let done = work(&mut self.storage);
         self.state.set_syncing(false);

@@ -11,8 +11,9 @@ use std::ops::Range;
 /// A BLAKE3 digest.
 pub type Digest = [u8; 32];
 
-/// Status report of a member: the frames that have arrived in order, those that its application has consumed, the child
-/// that blocks it (mute if no frame of it ever came), and the rates on its link if other traffic has part of it.
+/// Status report of a member: the frames that have arrived in order, those that its application has
+/// consumed, the child that blocks it (mute if no frame of it ever came), and the rates on its link
+/// if other traffic has part of it.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Status {
@@ -24,8 +25,8 @@ pub struct Status {
     pub link: Option<LinkShare>,
 }
 
-/// Liveness challenge of a member: a random number (`word`), which the root must return and which only it can know.
-/// `unanswered` counts how often it was sent before.
+/// Liveness challenge of a member: a random number (`word`), which the root must return and which
+/// only it can know. `unanswered` counts how often it was sent before.
 #[doc(hidden)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Challenge {
@@ -34,8 +35,8 @@ pub struct Challenge {
 }
 
 impl Challenge {
-    /// Number of unanswered challenges after which the response goes to the group, because unicast frames may not reach
-    /// the member.
+    /// Number of unanswered challenges after which the response goes to the group, because unicast
+    /// frames may not reach the member.
     const ALONE: u8 = 2;
 
     pub(in crate::session) fn is_for_all(self) -> bool {
@@ -43,8 +44,8 @@ impl Challenge {
     }
 }
 
-/// Reports that the root has (`heard`) and those whose digest is correct (`accepted`), as bitmaps of the ranks of equal
-/// length, least significant bit first.
+/// Reports that the root has (`heard`) and those whose digest is correct (`accepted`), as bitmaps
+/// of the ranks of equal length, least significant bit first.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Verdict {
@@ -56,7 +57,9 @@ pub struct Verdict {
 
 impl Verdict {
     pub(in crate::session) fn names(bitmap: &[u8], rank: Rank) -> bool {
-        bitmap.get(rank.index() / 8).is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
+        bitmap
+            .get(rank.index() / 8)
+            .is_some_and(|byte| byte >> (rank.0 % 8) & 1 == 1)
     }
 }
 
@@ -78,13 +81,18 @@ impl Done {
         matches!(self.outcome, Outcome::Verified | Outcome::Delivered)
     }
 
-    /// Turns a false claim of success into a failure: a member whose digest differs from the root's has damaged bytes.
+    /// Turns a false claim of success into a failure: a member whose digest differs from the root's
+    /// has damaged bytes.
     pub(in crate::session) fn into_failure(self) -> Done {
         if !self.is_success() {
             return self;
         }
         let text = "it claims delivery of other bytes than were sent".to_owned();
-        Done { outcome: Outcome::Damaged, text, ..self }
+        Done {
+            outcome: Outcome::Damaged,
+            text,
+            ..self
+        }
     }
 }
 
@@ -143,7 +151,10 @@ impl Trailer {
 
     pub(in crate::session) fn decode(payload: &[u8]) -> Option<Trailer> {
         let mut from = BodyReader::new(payload);
-        Some(Trailer { bytes: from.u64()?, digest: from.array()? })
+        Some(Trailer {
+            bytes: from.u64()?,
+            digest: from.array()?,
+        })
     }
 }
 
@@ -208,7 +219,11 @@ pub struct FileAttributes {
 }
 
 impl ContentKind {
-    pub(in crate::session) fn write(self, chunk: ChunkSize, out: &mut BodyWriter) -> &mut BodyWriter {
+    pub(in crate::session) fn write(
+        self,
+        chunk: ChunkSize,
+        out: &mut BodyWriter,
+    ) -> &mut BodyWriter {
         let (number, attributes) = match self {
             ContentKind::Stream => (STREAM, None),
             ContentKind::File(attributes) => (FILE, Some(attributes)),
@@ -216,9 +231,20 @@ impl ContentKind {
             ContentKind::Sparse(attributes) => (SPARSE, Some(attributes)),
             ContentKind::Packed(packing, attributes) => (PACKED + packing as u8, Some(attributes)),
         };
-        let nothing = FileAttributes { mode: 0, modified_seconds: 0, modified_nanoseconds: 0 };
-        let FileAttributes { mode, modified_seconds, modified_nanoseconds } = attributes.unwrap_or(nothing);
-        out.u8(number | (chunk.doublings() << 4) as u8).u16(mode).u64(modified_seconds as u64).u32(modified_nanoseconds)
+        let nothing = FileAttributes {
+            mode: 0,
+            modified_seconds: 0,
+            modified_nanoseconds: 0,
+        };
+        let FileAttributes {
+            mode,
+            modified_seconds,
+            modified_nanoseconds,
+        } = attributes.unwrap_or(nothing);
+        out.u8(number | (chunk.doublings() << 4) as u8)
+            .u16(mode)
+            .u64(modified_seconds as u64)
+            .u32(modified_nanoseconds)
     }
 
     /// Reads kind and chunk size; `None` if the number is unknown or a value is out of range.
@@ -228,13 +254,19 @@ impl ContentKind {
         if mode & !MODE_BITS != 0 || modified_nanoseconds >= 1_000_000_000 {
             return None;
         }
-        let attributes = FileAttributes { mode, modified_seconds, modified_nanoseconds };
+        let attributes = FileAttributes {
+            mode,
+            modified_seconds,
+            modified_nanoseconds,
+        };
         let kind = match first & 0x0f {
             STREAM => ContentKind::Stream,
             FILE => ContentKind::File(attributes),
             TREE => ContentKind::Tree,
             SPARSE => ContentKind::Sparse(attributes),
-            number => ContentKind::Packed(*Packing::ALL.get(usize::from(number - PACKED))?, attributes),
+            number => {
+                ContentKind::Packed(*Packing::ALL.get(usize::from(number - PACKED))?, attributes)
+            }
         };
         Some((kind, ChunkSize::of_doublings(first as i8 >> 4)?))
     }
@@ -247,8 +279,8 @@ pub(in crate::session) const MAX_ATTEMPTS: u8 = 3;
 
 const MAX_SET_BYTES: usize = ChunkSet::MAX_BYTES;
 
-/// Request for a range of the stream that the member `rank` lacks: from it to the root, or from the root to a member
-/// that keeps the bytes.
+/// Request for a range of the stream that the member `rank` lacks: from it to the root, or from the
+/// root to a member that keeps the bytes.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Fetch {
@@ -263,23 +295,40 @@ pub struct Fetch {
 
 impl Fetch {
     pub(super) fn write(&self, out: &mut BodyWriter) {
-        let Fetch { rank, bytes, attempt, blamed } = self;
-        out.u16(rank.0).u16(blamed.0).u8(*attempt).zeros(3).u64(bytes.start).u64(bytes.end);
+        let Fetch {
+            rank,
+            bytes,
+            attempt,
+            blamed,
+        } = self;
+        out.u16(rank.0)
+            .u16(blamed.0)
+            .u8(*attempt)
+            .zeros(3)
+            .u64(bytes.start)
+            .u64(bytes.end);
     }
 
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Fetch> {
         let (rank, blamed, attempt) = (Rank(from.u16()?), Rank(from.u16()?), from.u8()?);
         from.bytes(3)?;
-        Some(Fetch { rank, bytes: from.u64()?..from.u64()?, attempt, blamed })
+        Some(Fetch {
+            rank,
+            bytes: from.u64()?..from.u64()?,
+            attempt,
+            blamed,
+        })
     }
 
     pub(in crate::session) fn is_bounded(&self) -> bool {
         let bytes = self.bytes.end.checked_sub(self.bytes.start);
-        bytes.is_some_and(|bytes| (1..=MAX_FETCH_BYTES).contains(&bytes)) && self.attempt <= MAX_ATTEMPTS
+        bytes.is_some_and(|bytes| (1..=MAX_FETCH_BYTES).contains(&bytes))
+            && self.attempt <= MAX_ATTEMPTS
     }
 }
 
-/// Want-bitmap of a member for one stretch of the content: its missing chunks, as encoded by [`ChunkSet::write`].
+/// Want-bitmap of a member for one stretch of the content: its missing chunks, as encoded by
+/// [`ChunkSet::write`].
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Needs {
@@ -294,12 +343,15 @@ impl Needs {
 
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Needs> {
         let (stretch, set) = (from.u64()?, from.rest());
-        (set.len() <= MAX_SET_BYTES).then(|| Needs { stretch, set: set.to_vec() })
+        (set.len() <= MAX_SET_BYTES).then(|| Needs {
+            stretch,
+            set: set.to_vec(),
+        })
     }
 }
 
-/// Part of the reply to a [`Fetch`]: bytes of the stream, of a share that is sent at once up to `end`. If there are no
-/// bytes and `end` is equal to `from`, they are unavailable.
+/// Part of the reply to a [`Fetch`]: bytes of the stream, of a share that is sent at once up to
+/// `end`. If there are no bytes and `end` is equal to `from`, they are unavailable.
 #[doc(hidden)]
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FetchedPiece {
@@ -311,11 +363,17 @@ pub struct FetchedPiece {
 impl FetchedPiece {
     pub(in crate::session) fn fitting(payload_bytes: usize, guard: &Guard) -> usize {
         let veil_bytes = if guard.is_keyed() { VEIL_BYTES } else { 0 };
-        payload_bytes.saturating_sub(size_of::<[u64; 2]>() + veil_bytes).max(1)
+        payload_bytes
+            .saturating_sub(size_of::<[u64; 2]>() + veil_bytes)
+            .max(1)
     }
 
     pub(in crate::session) fn denial(from: u64) -> FetchedPiece {
-        FetchedPiece { from, end: from, bytes: Vec::new() }
+        FetchedPiece {
+            from,
+            end: from,
+            bytes: Vec::new(),
+        }
     }
 
     pub(in crate::session) fn is_denial(&self) -> bool {
@@ -332,7 +390,11 @@ impl FetchedPiece {
     }
 
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<FetchedPiece> {
-        Some(FetchedPiece { from: from.u64()?, end: from.u64()?, bytes: from.rest().to_vec() })
+        Some(FetchedPiece {
+            from: from.u64()?,
+            end: from.u64()?,
+            bytes: from.rest().to_vec(),
+        })
     }
 }
 
@@ -373,7 +435,8 @@ wire_enum! {
         Silent = 5,
         /// Missing bytes were lost with other hosts, and the root cannot re-read them.
         Lost = 6,
-        /// The bytes are all on stable storage and match the trailer; they become visible when the root confirms them.
+        /// The bytes are all on stable storage and match the trailer; they become visible when the
+        /// root confirms them.
         Verified = 7,
         /// The member made no progress for too long, although its reports arrived.
         Stalled = 8,
@@ -389,7 +452,9 @@ impl Outcome {
     /// Returns the outcome's name in reports, and the reason, from a receiver's text. The text of a
     /// receiver that took no data begins with that fact (protocol.md §10).
     pub fn status_and_reason(self, text: &str) -> (&'static str, &str) {
-        let reason = text.strip_prefix(Outcome::REFUSED).and_then(|rest| rest.strip_prefix(": "));
+        let reason = text
+            .strip_prefix(Outcome::REFUSED)
+            .and_then(|rest| rest.strip_prefix(": "));
         match reason.filter(|_| self == Outcome::WriteFailed) {
             Some(reason) => (Outcome::REFUSED, reason),
             None => (self.word(), text),
@@ -512,20 +577,51 @@ mod tests {
 
     #[test]
     fn a_contents_description_reads_back_equal_and_invalid_ones_are_refused() {
-        let file = FileAttributes { mode: 0o4600, modified_seconds: -7, modified_nanoseconds: 999_999_999 };
-        let kinds = [ContentKind::Stream, ContentKind::File(file), ContentKind::Tree, ContentKind::Sparse(file)];
+        let file = FileAttributes {
+            mode: 0o4600,
+            modified_seconds: -7,
+            modified_nanoseconds: 999_999_999,
+        };
+        let kinds = [
+            ContentKind::Stream,
+            ContentKind::File(file),
+            ContentKind::Tree,
+            ContentKind::Sparse(file),
+        ];
         let packed = Packing::ALL.map(|packing| ContentKind::Packed(packing, file));
         let sizes = [(14, 0xe0), (15, 0xf0), (16, 0), (17, 0x10)];
-        for (kind, (log2, first)) in kinds.into_iter().chain(packed).zip(sizes.into_iter().cycle()) {
-            let (mut out, chunk) = (BodyWriter::default(), ChunkSize::of_bytes(1 << log2).expect("one of them"));
+        for (kind, (log2, first)) in kinds
+            .into_iter()
+            .chain(packed)
+            .zip(sizes.into_iter().cycle())
+        {
+            let (mut out, chunk) = (
+                BodyWriter::default(),
+                ChunkSize::of_bytes(1 << log2).expect("one of them"),
+            );
             kind.write(chunk, &mut out);
             let bytes = out.into_bytes();
             assert_eq!((bytes.len(), bytes[0] & 0xf0), (15, first));
-            assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), Some((kind, chunk)));
-            for (at, wrong) in [(0, 7), (0, 255), (0, 0x21), (0, 0xd1), (0, 0x81), (1, 0x10), (11, 0x3c)] {
+            assert_eq!(
+                ContentKind::read(&mut BodyReader::new(&bytes)),
+                Some((kind, chunk))
+            );
+            for (at, wrong) in [
+                (0, 7),
+                (0, 255),
+                (0, 0x21),
+                (0, 0xd1),
+                (0, 0x81),
+                (1, 0x10),
+                (11, 0x3c),
+            ] {
                 let mut bytes = bytes.clone();
                 bytes[at] = wrong;
-                assert_eq!(ContentKind::read(&mut BodyReader::new(&bytes)), None, "byte {at} is {wrong}");
+                assert_eq!(
+                    ContentKind::read(&mut BodyReader::new(&bytes)),
+                    None,
+                    "byte {at} is {wrong}"
+                );
             }
         }
     }

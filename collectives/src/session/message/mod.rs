@@ -7,8 +7,8 @@ use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 pub use bodies::{
-    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Needs, Outcome, Packing,
-    Refusal, Stage, Status, Taken, Trailer, Verdict,
+    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Needs,
+    Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
 };
 pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 use ethbcast_transport::stream::LostRange;
@@ -97,46 +97,125 @@ impl Message {
         let mut body = BodyWriter::default();
         let out = &mut body;
         let (kind, _) = match self {
-            Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis } => {
-                out.u64(size.unwrap_or(UNKNOWN_SIZE)).u16(*mtu_bytes).u8(*stage as u8).u32(*age_millis);
+            Message::Announce {
+                group,
+                host,
+                source,
+                size,
+                content,
+                chunk,
+                mtu_bytes,
+                stage,
+                age_millis,
+            } => {
+                out.u64(size.unwrap_or(UNKNOWN_SIZE))
+                    .u16(*mtu_bytes)
+                    .u8(*stage as u8)
+                    .u32(*age_millis);
                 content.write(*chunk, out);
                 (kind::ANNOUNCE, out.name(group).name(host).name(source))
             }
-            Message::Join { nonce, group, host, mtu_bytes, free_bytes, features } => {
-                out.u64(*nonce).u64(*free_bytes).u16(*mtu_bytes).u32(*features);
+            Message::Join {
+                nonce,
+                group,
+                host,
+                mtu_bytes,
+                free_bytes,
+                features,
+            } => {
+                out.u64(*nonce)
+                    .u64(*free_bytes)
+                    .u16(*mtu_bytes)
+                    .u32(*features);
                 (kind::JOIN, out.name(group).name(host))
             }
             Message::Leave { nonce, text } => (kind::LEAVE, out.u64(*nonce).text(text)),
-            Message::Refuse { nonce, why, text } => (kind::REFUSE, out.u64(*nonce).u8(*why as u8).text(text)),
-            Message::View(ViewPart { epoch, digest, at, count, bytes }) => {
-                (kind::VIEW, out.u32(*epoch).bytes(digest).u16(*at).u16(*count).bytes(bytes))
+            Message::Refuse { nonce, why, text } => {
+                (kind::REFUSE, out.u64(*nonce).u8(*why as u8).text(text))
             }
-            Message::Ready { epoch, digest, arrived } => (kind::READY, out.u32(*epoch).bytes(digest).u64(*arrived)),
-            Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link }) => {
-                out.u8(*state as u8).u16(waits_for.unwrap_or(Rank::NONE).0).u64(*arrived).u64(*consumed);
+            Message::View(ViewPart {
+                epoch,
+                digest,
+                at,
+                count,
+                bytes,
+            }) => (
+                kind::VIEW,
+                out.u32(*epoch)
+                    .bytes(digest)
+                    .u16(*at)
+                    .u16(*count)
+                    .bytes(bytes),
+            ),
+            Message::Ready {
+                epoch,
+                digest,
+                arrived,
+            } => (kind::READY, out.u32(*epoch).bytes(digest).u64(*arrived)),
+            Message::Status(Status {
+                state,
+                waits_for,
+                arrived,
+                consumed,
+                is_mute,
+                link,
+            }) => {
+                out.u8(*state as u8)
+                    .u16(waits_for.unwrap_or(Rank::NONE).0)
+                    .u64(*arrived)
+                    .u64(*consumed);
                 if *is_mute || link.is_some() {
                     out.u8(u8::from(*is_mute));
                 }
                 link.iter().for_each(|link| link.write(out));
                 (kind::STATUS, out)
             }
-            Message::Orphan { stream, gap: LostRange { rank, from, to } } => {
-                (kind::ORPHAN, out.u16(stream.0).u16(rank.0).u64(*from).u64(*to))
-            }
-            Message::Done(Done { outcome, bytes, digest, text }, taken) => {
+            Message::Orphan {
+                stream,
+                gap: LostRange { rank, from, to },
+            } => (
+                kind::ORPHAN,
+                out.u16(stream.0).u16(rank.0).u64(*from).u64(*to),
+            ),
+            Message::Done(
+                Done {
+                    outcome,
+                    bytes,
+                    digest,
+                    text,
+                },
+                taken,
+            ) => {
                 out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text);
                 taken.iter().for_each(|taken| taken.write(out));
                 (kind::DONE, out)
             }
-            Message::Verdict(Verdict { over, trailer, heard, accepted }) => {
+            Message::Verdict(Verdict {
+                over,
+                trailer,
+                heard,
+                accepted,
+            }) => {
                 let known = u8::from(trailer.is_some());
-                let Trailer { bytes, digest } = trailer.unwrap_or(Trailer { bytes: 0, digest: [0; 32] });
-                out.u8(u8::from(*over)).u8(known).u64(bytes).bytes(&digest).u16(heard.len() as u16);
+                let Trailer { bytes, digest } = trailer.unwrap_or(Trailer {
+                    bytes: 0,
+                    digest: [0; 32],
+                });
+                out.u8(u8::from(*over))
+                    .u8(known)
+                    .u64(bytes)
+                    .bytes(&digest)
+                    .u16(heard.len() as u16);
                 (kind::VERDICT, out.bytes(heard).bytes(accepted))
             }
             Message::Abort { text } => (kind::ABORT, out.text(text)),
-            Message::Challenge(Challenge { word, unanswered }) => (kind::CHALLENGE, out.u64(*word).u8(*unanswered)),
-            Message::Response(words) => (kind::RESPONSE, words.iter().fold(out, |out, word| out.u64(*word))),
+            Message::Challenge(Challenge { word, unanswered }) => {
+                (kind::CHALLENGE, out.u64(*word).u8(*unanswered))
+            }
+            Message::Response(words) => (
+                kind::RESPONSE,
+                words.iter().fold(out, |out, word| out.u64(*word)),
+            ),
             Message::Fetch(fetch) => {
                 fetch.write(out);
                 (kind::FETCH, out)
@@ -164,19 +243,55 @@ impl Message {
                 let (mtu_bytes, stage, age_millis) = (from.u16()?, Stage::read(from)?, from.u32()?);
                 let (content, chunk) = ContentKind::read(from)?;
                 let (group, host, source) = (from.text()?, from.text()?, from.text()?);
-                Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis }
+                Message::Announce {
+                    group,
+                    host,
+                    source,
+                    size,
+                    content,
+                    chunk,
+                    mtu_bytes,
+                    stage,
+                    age_millis,
+                }
             }
             kind::JOIN => {
-                let (nonce, free_bytes, mtu_bytes, features) = (from.u64()?, from.u64()?, from.u16()?, from.u32()?);
-                Message::Join { nonce, group: from.text()?, host: from.text()?, mtu_bytes, free_bytes, features }
+                let (nonce, free_bytes, mtu_bytes, features) =
+                    (from.u64()?, from.u64()?, from.u16()?, from.u32()?);
+                Message::Join {
+                    nonce,
+                    group: from.text()?,
+                    host: from.text()?,
+                    mtu_bytes,
+                    free_bytes,
+                    features,
+                }
             }
-            kind::LEAVE => Message::Leave { nonce: from.u64()?, text: from.text()? },
-            kind::REFUSE => Message::Refuse { nonce: from.u64()?, why: Refusal::read(from)?, text: from.text()? },
+            kind::LEAVE => Message::Leave {
+                nonce: from.u64()?,
+                text: from.text()?,
+            },
+            kind::REFUSE => Message::Refuse {
+                nonce: from.u64()?,
+                why: Refusal::read(from)?,
+                text: from.text()?,
+            },
             kind::VIEW => {
-                let (epoch, digest, at, count) = (from.u32()?, from.array()?, from.u16()?, from.u16()?);
-                Message::View(ViewPart { epoch, digest, at, count, bytes: from.rest().to_vec() })
+                let (epoch, digest, at, count) =
+                    (from.u32()?, from.array()?, from.u16()?, from.u16()?);
+                Message::View(ViewPart {
+                    epoch,
+                    digest,
+                    at,
+                    count,
+                    bytes: from.rest().to_vec(),
+                })
             }
-            kind::READY => Message::Ready { epoch: from.u32()?, digest: from.array()?, arrived: from.u64()? },
+            kind::READY => Message::Ready {
+                epoch: from.u32()?,
+                digest: from.array()?,
+                arrived: from.u64()?,
+            },
             kind::STATUS => {
                 let (state, child) = (MemberState::read(from)?, Rank(from.u16()?));
                 let waits_for = Some(child).filter(|&child| child != Rank::NONE);
@@ -184,26 +299,56 @@ impl Message {
                 // Older builds send neither of the two.
                 let is_mute = from.u8().is_some_and(|mute| mute != 0);
                 let link = LinkShare::read(from);
-                Message::Status(Status { state, waits_for, arrived, consumed, is_mute, link })
+                Message::Status(Status {
+                    state,
+                    waits_for,
+                    arrived,
+                    consumed,
+                    is_mute,
+                    link,
+                })
             }
             kind::ORPHAN => {
                 let (stream, rank) = (StreamId(from.u16()?), Rank(from.u16()?));
-                Message::Orphan { stream, gap: LostRange { rank, from: from.u64()?, to: from.u64()? } }
+                Message::Orphan {
+                    stream,
+                    gap: LostRange {
+                        rank,
+                        from: from.u64()?,
+                        to: from.u64()?,
+                    },
+                }
             }
             kind::DONE => {
                 let (outcome, bytes) = (Outcome::read(from)?, from.u64()?);
-                let done = Done { outcome, bytes, digest: from.array()?, text: from.text()? };
+                let done = Done {
+                    outcome,
+                    bytes,
+                    digest: from.array()?,
+                    text: from.text()?,
+                };
                 Message::Done(done, Taken::read(from))
             }
             kind::VERDICT => {
                 let (over, known) = (from.u8()? != 0, from.u8()? != 0);
-                let trailer = Trailer { bytes: from.u64()?, digest: from.array()? };
+                let trailer = Trailer {
+                    bytes: from.u64()?,
+                    digest: from.array()?,
+                };
                 let bytes = usize::from(from.u16()?);
                 let (heard, accepted) = (from.bytes(bytes)?.to_vec(), from.bytes(bytes)?.to_vec());
-                Message::Verdict(Verdict { over, trailer: known.then_some(trailer), heard, accepted })
+                Message::Verdict(Verdict {
+                    over,
+                    trailer: known.then_some(trailer),
+                    heard,
+                    accepted,
+                })
             }
             kind::ABORT => Message::Abort { text: from.text()? },
-            kind::CHALLENGE => Message::Challenge(Challenge { word: from.u64()?, unanswered: from.u8()? }),
+            kind::CHALLENGE => Message::Challenge(Challenge {
+                word: from.u64()?,
+                unanswered: from.u8()?,
+            }),
             kind::RESPONSE => {
                 let (words, _) = from.rest().as_chunks::<8>();
                 let words: Vec<u64> = words.iter().map(|&word| u64::from_be_bytes(word)).collect();
@@ -223,7 +368,10 @@ mod tests {
     use proptest::prelude::*;
 
     fn announce() -> impl Strategy<Value = Message> {
-        let (size, stage) = (prop::option::of(0..u64::MAX - 1), prop::sample::select(Stage::ALL.to_vec()));
+        let (size, stage) = (
+            prop::option::of(0..u64::MAX - 1),
+            prop::sample::select(Stage::ALL.to_vec()),
+        );
         let names = ["[a-z]{1,40}", "[a-zäß]{0,255}", "[a-zäß]{0,40}"];
         (names, size, any::<u16>(), stage, any::<u32>()).prop_map(
             |([group, mut host, source], size, mtu_bytes, stage, age_millis)| {
@@ -231,7 +379,17 @@ mod tests {
                     host.pop();
                 }
                 let (content, chunk) = (ContentKind::Tree, ChunkSize::SHORTEST);
-                Message::Announce { group, host, source, size, content, chunk, mtu_bytes, stage, age_millis }
+                Message::Announce {
+                    group,
+                    host,
+                    source,
+                    size,
+                    content,
+                    chunk,
+                    mtu_bytes,
+                    stage,
+                    age_millis,
+                }
             },
         )
     }
@@ -240,25 +398,50 @@ mod tests {
         let text = || "[a-zäß]{0,40}";
         prop_oneof![
             announce(),
-            (any::<u64>(), text(), text(), any::<u16>(), any::<u64>(), any::<u32>()).prop_map(
-                |(nonce, group, host, mtu_bytes, free_bytes, features)| {
-                    Message::Join { nonce, group, host, mtu_bytes, free_bytes, features }
-                }
-            ),
+            (
+                any::<u64>(),
+                text(),
+                text(),
+                any::<u16>(),
+                any::<u64>(),
+                any::<u32>()
+            )
+                .prop_map(|(nonce, group, host, mtu_bytes, free_bytes, features)| {
+                    Message::Join {
+                        nonce,
+                        group,
+                        host,
+                        mtu_bytes,
+                        free_bytes,
+                        features,
+                    }
+                }),
             (any::<u64>(), text()).prop_map(|(nonce, text)| Message::Leave { nonce, text }),
             (any::<u64>(), any::<u8>())
                 .prop_map(|(word, unanswered)| Message::Challenge(Challenge { word, unanswered })),
             prop::collection::vec(any::<u64>(), 1..9).prop_map(Message::Response),
-            (any::<u64>(), prop::sample::select(Refusal::ALL.to_vec()), text())
+            (
+                any::<u64>(),
+                prop::sample::select(Refusal::ALL.to_vec()),
+                text()
+            )
                 .prop_map(|(nonce, why, text)| Message::Refuse { nonce, why, text }),
-            (any::<u32>(), any::<Digest>(), any::<u16>(), any::<u16>(), prop::collection::vec(any::<u8>(), 0..99))
-                .prop_map(|(epoch, digest, at, count, bytes)| Message::View(ViewPart {
-                    epoch,
-                    digest,
-                    at,
-                    count,
-                    bytes
-                })),
+            (
+                any::<u32>(),
+                any::<Digest>(),
+                any::<u16>(),
+                any::<u16>(),
+                prop::collection::vec(any::<u8>(), 0..99)
+            )
+                .prop_map(|(epoch, digest, at, count, bytes)| Message::View(
+                    ViewPart {
+                        epoch,
+                        digest,
+                        at,
+                        count,
+                        bytes
+                    }
+                )),
             (
                 prop::sample::select(MemberState::ALL.to_vec()),
                 prop::option::of(0..u16::MAX),
@@ -267,22 +450,64 @@ mod tests {
                 prop::option::of((any::<bool>(), any::<[u32; 3]>()))
             )
                 .prop_map(|(state, child, [arrived, consumed], is_mute, link)| {
-                    let link = link.map(|(is_sent, [own, others, ip])| LinkShare { is_sent, own, others, ip });
-                    Message::Status(Status { state, waits_for: child.map(Rank), arrived, consumed, is_mute, link })
+                    let link = link.map(|(is_sent, [own, others, ip])| LinkShare {
+                        is_sent,
+                        own,
+                        others,
+                        ip,
+                    });
+                    Message::Status(Status {
+                        state,
+                        waits_for: child.map(Rank),
+                        arrived,
+                        consumed,
+                        is_mute,
+                        link,
+                    })
                 }),
-            (any::<[u16; 2]>(), any::<[u64; 2]>(), any::<u8>()).prop_map(|([rank, blamed], [from, to], attempt)| {
-                Message::Fetch(Fetch { rank: Rank(rank), bytes: from..to, attempt, blamed: Rank(blamed) })
-            }),
+            (any::<[u16; 2]>(), any::<[u64; 2]>(), any::<u8>()).prop_map(
+                |([rank, blamed], [from, to], attempt)| {
+                    Message::Fetch(Fetch {
+                        rank: Rank(rank),
+                        bytes: from..to,
+                        attempt,
+                        blamed: Rank(blamed),
+                    })
+                }
+            ),
             (any::<[u64; 2]>(), prop::collection::vec(any::<u8>(), 0..99))
                 .prop_map(|([from, end], bytes)| Message::Piece(FetchedPiece { from, end, bytes })),
             (any::<u64>(), prop::collection::vec(any::<u8>(), 0..129))
                 .prop_map(|(stretch, set)| Message::Needs(Needs { stretch, set })),
-            (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(|(stream, rank, from, to)| {
-                Message::Orphan { stream: StreamId(stream), gap: LostRange { rank: Rank(rank), from, to } }
-            }),
-            (prop::sample::select(Outcome::ALL.to_vec()), any::<u64>(), any::<Digest>(), text(), any::<[u64; 2]>())
+            (any::<u16>(), any::<u16>(), any::<u64>(), any::<u64>()).prop_map(
+                |(stream, rank, from, to)| {
+                    Message::Orphan {
+                        stream: StreamId(stream),
+                        gap: LostRange {
+                            rank: Rank(rank),
+                            from,
+                            to,
+                        },
+                    }
+                }
+            ),
+            (
+                prop::sample::select(Outcome::ALL.to_vec()),
+                any::<u64>(),
+                any::<Digest>(),
+                text(),
+                any::<[u64; 2]>()
+            )
                 .prop_map(|(outcome, bytes, digest, text, [frames, repaired])| {
-                    Message::Done(Done { outcome, bytes, digest, text }, Taken::new(frames, repaired))
+                    Message::Done(
+                        Done {
+                            outcome,
+                            bytes,
+                            digest,
+                            text,
+                        },
+                        Taken::new(frames, repaired),
+                    )
                 }),
             (
                 any::<bool>(),
@@ -292,7 +517,12 @@ mod tests {
                 .prop_map(|(over, trailer, heard)| {
                     let trailer = trailer.map(|(bytes, digest)| Trailer { bytes, digest });
                     let accepted = heard.iter().map(|byte| !byte).collect();
-                    Message::Verdict(Verdict { over, trailer, heard, accepted })
+                    Message::Verdict(Verdict {
+                        over,
+                        trailer,
+                        heard,
+                        accepted,
+                    })
                 }),
         ]
     }

@@ -1,4 +1,5 @@
-//! Configuration of a receiver, such as which transfers it joins. The events that it reports are here too.
+//! Configuration of a receiver, such as which transfers it joins. The events that it reports are
+//! here too.
 
 use crate::census::About;
 use crate::keys::ContentCipher;
@@ -33,7 +34,8 @@ pub struct ReceiverConfig {
     pub form: Form,
     /// Whether this host may already hold part of the content.
     pub holds: bool,
-    /// Processors of this host. If set, it reports processor time per frame to a root that measures.
+    /// Processors of this host. If set, it reports processor time per frame to a root that
+    /// measures.
     pub processors: Option<Processors>,
     /// Longest wait for a root; `None` for no limit.
     pub patience: Option<Duration>,
@@ -43,8 +45,8 @@ pub struct ReceiverConfig {
     /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
     /// session.
     pub by_leave: bool,
-    /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more than three times
-    /// the bytes that came from it until it has echoed the nonce.
+    /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
+    /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
     /// Pairs of root and session to ignore, because this host has taken part in them.
     pub had: Vec<(MacAddr, u32)>,
@@ -67,7 +69,8 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, sources_unproved, had, expects, about, keys) = (false, false, Vec::new(), None, None, None);
+        let (by_leave, sources_unproved, had, expects, about, keys) =
+            (false, false, Vec::new(), None, None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -90,13 +93,21 @@ impl ReceiverConfig {
     }
 
     pub(super) fn unexpected(&self, offer: &Message) -> Option<(String, String)> {
-        let (expected, Message::Announce { host, source, .. }) = (self.expects.as_ref()?, offer) else { return None };
+        let (expected, Message::Announce { host, source, .. }) = (self.expects.as_ref()?, offer)
+        else {
+            return None;
+        };
         let text = format!("{host} offers {source}, and only {expected} is expected here");
         (source != expected).then(|| (host.clone(), text))
     }
 
     pub(super) fn request(&self) -> Message {
-        let Station { group, host, mtu_bytes, .. } = &self.station;
+        let Station {
+            group,
+            host,
+            mtu_bytes,
+            ..
+        } = &self.station;
         Message::Join {
             nonce: self.nonce,
             group: group.clone(),

@@ -28,7 +28,9 @@ use crate::membership::{ControlStats, KeyDifference};
 use config::ReceiverEndpoint;
 use ethbcast_transport::stream::{Ending, Run, StreamStats};
 use ethbcast_transport::wire::{self, ETHERNET_BYTES, HEADER_BYTES, Rank, Reject};
-use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame};
+use ethbcast_transport::{
+    Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame,
+};
 use roots::{AMPLIFICATION, KnownRoot};
 use running::MemberPhase;
 use std::ops::Range;
@@ -58,12 +60,18 @@ impl Receiver {
     /// # Panics
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number.
     pub fn new(now: Instant, mut config: ReceiverConfig) -> Receiver {
-        config.tuning.check().expect("the receiver's tuning passes its check");
+        config
+            .tuning
+            .check()
+            .expect("the receiver's tuning passes its check");
         let keyring = config.keys.take().map(|keys| {
             config.nonce = keys.nonce();
             Keyring::of_receiver(keys, &config.station)
         });
-        config.station.guard = keyring.as_ref().map(Keyring::cluster_guard).unwrap_or_default();
+        config.station.guard = keyring
+            .as_ref()
+            .map(Keyring::cluster_guard)
+            .unwrap_or_default();
         config.form = config.form.signed(keyring.is_some());
         let station = config.station.clone();
         let waiting = Waiting::new(now, keyring.is_some());
@@ -113,10 +121,15 @@ impl Receiver {
     pub fn control_memory(&self) -> ControlMemory {
         let view_bytes = match &self.phase {
             ReceiverPhase::Waiting(waiting) => waiting.view_bytes(),
-            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => running.view_bytes(),
+            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => {
+                running.view_bytes()
+            }
             ReceiverPhase::Ended(None) => 0,
         };
-        ControlMemory { view_bytes, ..self.endpoint.memory() }
+        ControlMemory {
+            view_bytes,
+            ..self.endpoint.memory()
+        }
     }
 
     /// Takes a reading of the interface's counters, with which the root learns of other traffic.
@@ -171,13 +184,20 @@ impl Receiver {
 
     /// Returns the next data that arrived and was not consumed, and the number of frames in it.
     pub fn peek(&self) -> Option<(Arrival<'_>, u64)> {
-        let Run { bytes, frames, ending } = self.streams()?.peek()?;
+        let Run {
+            bytes,
+            frames,
+            ending,
+        } = self.streams()?.peek()?;
         let arrival = match ending {
             Ending::None => Arrival::Bytes(bytes),
             Ending::Message | Ending::Quiet => Arrival::Message(bytes),
             Ending::Stream => {
                 let trailer = self.endpoint.open_trailer(bytes);
-                Arrival::End(trailer.unwrap_or(Trailer { bytes: u64::MAX, digest: [0; 32] }))
+                Arrival::End(trailer.unwrap_or(Trailer {
+                    bytes: u64::MAX,
+                    digest: [0; 32],
+                }))
             }
         };
         Some((arrival, frames))
@@ -190,7 +210,9 @@ impl Receiver {
     /// If fewer were shown.
     pub fn consume(&mut self, now: Instant, frames: u64) -> Ending {
         match &mut self.phase {
-            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => running.consume(now, frames),
+            ReceiverPhase::Running(running) | ReceiverPhase::Ended(Some(running)) => {
+                running.consume(now, frames)
+            }
             _ => panic!("nothing was shown"),
         }
     }
@@ -222,13 +244,21 @@ impl Receiver {
     /// Returns fetched bytes with their position, or the reason why they are unavailable: all of
     /// the wanted range, or its first 128 KiB.
     pub fn poll_fetched(&mut self) -> Option<Result<(u64, Vec<u8>), String>> {
-        if let ReceiverPhase::Running(running) = &mut self.phase { running.take_fetched() } else { None }
+        if let ReceiverPhase::Running(running) = &mut self.phase {
+            running.take_fetched()
+        } else {
+            None
+        }
     }
 
     /// Returns the range that the root requests on behalf of another member;
     /// [`supply`](Receiver::supply) takes the bytes.
     pub fn wants_again(&self) -> Option<Range<u64>> {
-        if let ReceiverPhase::Running(running) = &self.phase { running.wants_again() } else { None }
+        if let ReceiverPhase::Running(running) = &self.phase {
+            running.wants_again()
+        } else {
+            None
+        }
     }
 
     /// Takes the bytes that [`wants_again`](Receiver::wants_again) named.
@@ -254,7 +284,9 @@ impl Receiver {
     pub fn conclude(&mut self, now: Instant, report: Done) {
         let outcome = report.outcome;
         let declined = outcome.status_and_reason(&report.text).0 == Outcome::REFUSED;
-        if let (ReceiverPhase::Waiting(waiting), true) = (&mut self.phase, declined && self.root.is_some()) {
+        if let (ReceiverPhase::Waiting(waiting), true) =
+            (&mut self.phase, declined && self.root.is_some())
+        {
             return waiting.decline(now, report);
         }
         let noted = match &mut self.phase {
@@ -262,7 +294,9 @@ impl Receiver {
             _ => false,
         };
         let is_member = matches!(self.phase, ReceiverPhase::Running(_));
-        if !noted && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered)) {
+        if !noted
+            && (outcome == Outcome::Interrupted || (!is_member && outcome != Outcome::Delivered))
+        {
             if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
                 waiting.leave("it has ended before the start", &mut self.endpoint);
             }
@@ -287,7 +321,10 @@ impl Receiver {
     /// one's end to the root; `None` before a join request.
     pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let root = self.root.as_ref()?;
-        let leave = Message::Leave { nonce: self.endpoint.config().nonce, text: text.to_owned() };
+        let leave = Message::Leave {
+            nonce: self.endpoint.config().nonce,
+            text: text.to_owned(),
+        };
         self.endpoint.frame(root.mac(), &leave)
     }
 
@@ -297,29 +334,45 @@ impl Receiver {
         }
         log::debug!("session ended: {end:?}");
         let last = std::mem::replace(&mut self.phase, ReceiverPhase::Ended(None));
-        self.phase =
-            ReceiverPhase::Ended(if let ReceiverPhase::Running(running) = last { Some(running) } else { None });
+        self.phase = ReceiverPhase::Ended(if let ReceiverPhase::Running(running) = last {
+            Some(running)
+        } else {
+            None
+        });
         self.endpoint.end(now);
         self.endpoint.push_event(ReceiverEvent::Ended(end));
     }
 
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         self.endpoint.count_reject(why);
-        let Some(other) = self.other_builds.on_reject(frame, why, self.endpoint.keyring()) else { return };
-        // A root with a key believes nothing of a host without one, but its user learns who lacks it.
-        if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) = (other.keys, wire::parse_headers(frame)) {
+        let Some(other) = self
+            .other_builds
+            .on_reject(frame, why, self.endpoint.keyring())
+        else {
+            return;
+        };
+        // A root with a key believes nothing of a host without one, but its user learns who lacks
+        // it.
+        if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) =
+            (other.keys, wire::parse_headers(frame))
+        {
             let config = self.endpoint.config();
             let (request, heard_bytes) = (config.request(), frame.len() - ETHERNET_BYTES);
             // The frame may be anybody's.
-            if !config.sources_unproved || self.endpoint.frame_bytes(&request) <= AMPLIFICATION * heard_bytes {
-                self.endpoint.send_in(headers.header.session, other.mac, &request);
+            if !config.sources_unproved
+                || self.endpoint.frame_bytes(&request) <= AMPLIFICATION * heard_bytes
+            {
+                self.endpoint
+                    .send_in(headers.header.session, other.mac, &request);
             }
         }
         self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {
-        let ReceiverPhase::Running(running) = &mut self.phase else { return };
+        let ReceiverPhase::Running(running) = &mut self.phase else {
+            return;
+        };
         let end = match message {
             Message::View(part) => running.on_view_part(now, &part, &mut self.endpoint),
             Message::Verdict(verdict) => running.on_verdict(&verdict, &mut self.endpoint),
@@ -333,14 +386,20 @@ impl Receiver {
             }
             Message::Abort { text } => Some(End::Aborted(text)),
             Message::Response(words) => {
-                self.root.iter_mut().for_each(|root| root.on_response(now, &words));
+                self.root
+                    .iter_mut()
+                    .for_each(|root| root.on_response(now, &words));
                 None
             }
             // The root has no view yet, so the view that this host has was forged.
-            Message::Announce { stage: Stage::Gathering, .. } if running.is_untouched() => {
+            Message::Announce {
+                stage: Stage::Gathering,
+                ..
+            } if running.is_untouched() => {
                 let root = self.root.as_ref().map(KnownRoot::mac);
                 let request = self.endpoint.config().request();
-                root.into_iter().for_each(|root| self.endpoint.send(root, &request));
+                root.into_iter()
+                    .for_each(|root| self.endpoint.send(root, &request));
                 None
             }
             _ => None,
@@ -360,8 +419,14 @@ impl Receiver {
                 {
                     running.conclude(now, report, &self.endpoint);
                 }
-                let timing = self.endpoint.config().timing.among(running.view().members.len() - 1);
-                self.root.iter_mut().for_each(|root| root.begin(now, &timing));
+                let timing = self
+                    .endpoint
+                    .config()
+                    .timing
+                    .among(running.view().members.len() - 1);
+                self.root
+                    .iter_mut()
+                    .for_each(|root| root.begin(now, &timing));
                 self.phase = ReceiverPhase::Running(Box::new(running));
             }
         }
@@ -370,9 +435,14 @@ impl Receiver {
     fn reply(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
         let (to, nonce, (asked_by, asked_bytes)) = self.responder.poll(now)?;
         let is_unproved = self.endpoint.config().sources_unproved;
-        let most_bytes = if is_unproved { AMPLIFICATION * asked_bytes - HEADER_BYTES } else { usize::MAX };
+        let most_bytes = if is_unproved {
+            AMPLIFICATION * asked_bytes - HEADER_BYTES
+        } else {
+            usize::MAX
+        };
         let body = self.describe(now, nonce)?.within(most_bytes)?.encode();
-        self.endpoint.write_reply(buffer, (to, asked_by), HERE, &body)
+        self.endpoint
+            .write_reply(buffer, (to, asked_by), HERE, &body)
     }
 
     fn describe(&self, now: Instant, nonce: u64) -> Option<CensusReply> {
@@ -415,16 +485,25 @@ impl Machine for Receiver {
         if let (true, is_news) = self.endpoint.is_own(&frame) {
             self.endpoint.count_non_member();
             if is_news {
-                self.endpoint.push_event(ReceiverEvent::OwnAddress(frame.source));
+                self.endpoint
+                    .push_event(ReceiverEvent::OwnAddress(frame.source));
                 // Sent to the group so that a root with this address receives it too: a switch
                 // would not deliver a unicast frame to it.
-                let (request, all) = (self.endpoint.config().request(), self.endpoint.station().group_mac);
+                let (request, all) = (
+                    self.endpoint.config().request(),
+                    self.endpoint.station().group_mac,
+                );
                 self.endpoint.send_in(frame.header.session, all, &request);
             }
             return;
         }
         if frame.header.kind == WHO && self.endpoint.config().about.is_some() {
-            if !self.responder.on_frame(now, &frame, self.endpoint.station(), self.endpoint.requested_by()) {
+            if !self.responder.on_frame(
+                now,
+                &frame,
+                self.endpoint.station(),
+                self.endpoint.requested_by(),
+            ) {
                 self.endpoint.count_malformed();
             }
             return;
@@ -435,10 +514,17 @@ impl Machine for Receiver {
             return;
         }
         let of_stream = frame.header.kind.is_of_stream();
-        let named = || self.view().is_some_and(|view| view.names(frame.header.rank, frame.source));
+        let named = || {
+            self.view()
+                .is_some_and(|view| view.names(frame.header.rank, frame.source))
+        };
         let from_member = of_stream && named();
         let session = self.endpoint.session();
-        let Some(root) = self.root.as_mut().filter(|_| session == frame.header.session) else {
+        let Some(root) = self
+            .root
+            .as_mut()
+            .filter(|_| session == frame.header.session)
+        else {
             self.endpoint.count_non_member();
             return;
         };
@@ -454,7 +540,9 @@ impl Machine for Receiver {
             ReceiverPhase::Running(running) if of_stream => {
                 running.on_stream_frame(now, &frame, root.mac(), &mut self.endpoint);
             }
-            ReceiverPhase::Running(running) if frame.header.kind == PROBE => running.on_probe(now, &frame),
+            ReceiverPhase::Running(running) if frame.header.kind == PROBE => {
+                running.on_probe(now, &frame)
+            }
             _ if of_stream => {}
             _ => {
                 if let Some(message) = self.endpoint.read(&frame) {
@@ -467,9 +555,15 @@ impl Machine for Receiver {
     fn handle_timeout(&mut self, now: Instant) {
         self.endpoint.throttle_mut().handle_timeout(now);
         let end = match (&mut self.phase, &mut self.root) {
-            (ReceiverPhase::Waiting(waiting), root) => waiting.handle_timeout(now, root, &mut self.endpoint),
+            (ReceiverPhase::Waiting(waiting), root) => {
+                waiting.handle_timeout(now, root, &mut self.endpoint)
+            }
             (ReceiverPhase::Running(running), Some(root)) => {
-                let end = running.handle_timeout(now, (root.mac(), root.silence(now)), &mut self.endpoint);
+                let end = running.handle_timeout(
+                    now,
+                    (root.mac(), root.silence(now)),
+                    &mut self.endpoint,
+                );
                 root.watch(now, running.blocks().frames(), &mut self.endpoint);
                 let silent = root.is_dead(now);
                 if silent {
@@ -477,7 +571,11 @@ impl Machine for Receiver {
                     // them.
                     self.endpoint.silence();
                 }
-                if silent { Some(running.end(End::RootSilent)) } else { end }
+                if silent {
+                    Some(running.end(End::RootSilent))
+                } else {
+                    end
+                }
             }
             _ => {
                 self.endpoint.handle_end(now);
@@ -488,12 +586,21 @@ impl Machine for Receiver {
     }
 
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        let first = self.endpoint.poll_transmit(now, buffer).or_else(|| self.reply(now, buffer));
-        let frame = first.map(SplitFrame::whole).or_else(|| match &mut self.phase {
-            ReceiverPhase::Waiting(waiting) => waiting.poll_transmit(now, buffer).map(SplitFrame::whole),
-            ReceiverPhase::Running(running) => running.poll_transmit_split(now, buffer, &mut self.endpoint),
-            ReceiverPhase::Ended(_) => None,
-        })?;
+        let first = self
+            .endpoint
+            .poll_transmit(now, buffer)
+            .or_else(|| self.reply(now, buffer));
+        let frame = first
+            .map(SplitFrame::whole)
+            .or_else(|| match &mut self.phase {
+                ReceiverPhase::Waiting(waiting) => {
+                    waiting.poll_transmit(now, buffer).map(SplitFrame::whole)
+                }
+                ReceiverPhase::Running(running) => {
+                    running.poll_transmit_split(now, buffer, &mut self.endpoint)
+                }
+                ReceiverPhase::Ended(_) => None,
+            })?;
         self.endpoint.throttle_mut().spend(now, frame.bytes());
         Some(frame)
     }
@@ -501,7 +608,9 @@ impl Machine for Receiver {
     /// # Panics
     /// If this host is not a running member, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let ReceiverPhase::Running(running) = &self.phase else { panic!("only what is handed on is kept") };
+        let ReceiverPhase::Running(running) = &self.phase else {
+            panic!("only what is handed on is kept")
+        };
         running.payload(kept)
     }
 
@@ -510,13 +619,18 @@ impl Machine for Receiver {
         let own = match &self.phase {
             ReceiverPhase::Waiting(waiting) => waiting.poll_timeout(config),
             ReceiverPhase::Running(running) => {
-                let silence = self.root.as_ref().map(|root| Wait::Silence.at(root.look_at()));
+                let silence = self
+                    .root
+                    .as_ref()
+                    .map(|root| Wait::Silence.at(root.look_at()));
                 running.poll_timeout(now).into_iter().chain(silence).min()
             }
             // A host that has left sends no replies.
             ReceiverPhase::Ended(_) => return self.endpoint.next_end(),
         };
-        self.endpoint.throttle().deadline(own.into_iter().chain(self.responder.next()).min())
+        self.endpoint
+            .throttle()
+            .deadline(own.into_iter().chain(self.responder.next()).min())
     }
 
     fn is_urgent(&self) -> bool {

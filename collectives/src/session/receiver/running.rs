@@ -10,7 +10,8 @@ use crate::membership::timers::{CLAIM_PERIOD, jitter, turn};
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::blocks::{Blocks, Dealing};
 use crate::session::message::{
-    Digest, Done, Fetch, FetchedPiece, MemberState, Message, Needs, Outcome, Status, Taken, Trailer, Verdict, ViewPart,
+    Digest, Done, Fetch, FetchedPiece, MemberState, Message, Needs, Outcome, Status, Taken,
+    Trailer, Verdict, ViewPart,
 };
 use crate::session::view::{Assembler, MemberRole, View};
 use ethbcast_planning::plan::Via;
@@ -22,9 +23,9 @@ use std::time::Duration;
 
 const GAP_REPORTS: Duration = Duration::from_millis(2);
 
-/// Session of a receiver that has joined. Until the first frame comes `joining` replies to the root, as the view may
-/// be forged, and this host not a member. From then on `responder` counts the frames of the root's measurement
-/// trains.
+/// Session of a receiver that has joined. Until the first frame comes `joining` replies to the
+/// root, as the view may be forged, and this host not a member. From then on `responder` counts the
+/// frames of the root's measurement trains.
 #[derive(Clone, Debug)]
 pub(super) struct MemberPhase {
     view: View,
@@ -57,18 +58,35 @@ impl MemberPhase {
         endpoint: &mut ReceiverEndpoint,
     ) -> MemberPhase {
         let (receivers, via) = (view.members.len() - 1, view.via);
-        let size = view.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
+        let size = view
+            .size
+            .map(|bytes| endpoint.config().form.content_bytes(bytes));
         log::info!("rank {rank} of {receivers} receivers via {via}");
         let (selective, cipher) = (view.selective, endpoint.content_cipher());
-        endpoint.push_event(ReceiverEvent::Started { rank, receivers, via, size, selective, cipher });
-        MemberPhase { joining: Some(joining), ..MemberPhase::begin(now, view, rank, endpoint) }
+        endpoint.push_event(ReceiverEvent::Started {
+            rank,
+            receivers,
+            via,
+            size,
+            selective,
+            cipher,
+        });
+        MemberPhase {
+            joining: Some(joining),
+            ..MemberPhase::begin(now, view, rank, endpoint)
+        }
     }
 
     fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> MemberPhase {
         endpoint.adopt(rank, view.epoch);
         endpoint.throttle_mut().set(view.rate);
         let config = endpoint.config();
-        let blocks = Blocks::new(endpoint.identity(), config.station.group_mac, &view, &config.tuning);
+        let blocks = Blocks::new(
+            endpoint.identity(),
+            config.station.group_mac,
+            &view,
+            &config.tuning,
+        );
         // All members begin at the same moment; their status reports are spread over the period.
         let period = config.timing.among(view.members.len() - 1).status;
         let offset = period * u32::from(rank.0) / view.members.len().max(1) as u32;
@@ -97,8 +115,9 @@ impl MemberPhase {
         }
     }
 
-    /// Sends a status report at once if other traffic on the link has just appeared, unless the members are
-    /// more than can each report at the usual interval: a broadcast appears to all at one moment.
+    /// Sends a status report at once if other traffic on the link has just appeared, unless the
+    /// members are more than can each report at the usual interval: a broadcast appears to all at
+    /// one moment.
     pub(super) fn note_link(&mut self, now: Instant, has_others: bool, timing: &Timing) {
         let had_others = std::mem::replace(&mut self.has_others, has_others);
         let are_many = timing.among(self.view.members.len() - 1) != *timing;
@@ -132,7 +151,13 @@ impl MemberPhase {
     pub(super) fn fetch(&mut self, now: Instant, wanted: Option<Range<u64>>, lacking: bool) {
         let (givers, view) = (&self.givers, &self.view);
         // Positions in the whole content have no relation to the frames of a selective session.
-        let upstream = |bytes: &Range<u64>| if view.selective { Rank::NONE } else { givers.of(bytes, self.rank, view) };
+        let upstream = |bytes: &Range<u64>| {
+            if view.selective {
+                Rank::NONE
+            } else {
+                givers.of(bytes, self.rank, view)
+            }
+        };
         self.fetching.want(now, wanted, lacking, upstream);
     }
 
@@ -161,7 +186,10 @@ impl MemberPhase {
     }
 
     pub(super) fn supply(&mut self, bytes: &[u8]) {
-        self.fetching.supply(bytes, FetchedPiece::fitting(self.blocks.payload_bytes(), self.blocks.guard()));
+        self.fetching.supply(
+            bytes,
+            FetchedPiece::fitting(self.blocks.payload_bytes(), self.blocks.guard()),
+        );
     }
     pub(super) fn deny(&mut self) {
         self.fetching.deny();
@@ -171,15 +199,25 @@ impl MemberPhase {
         self.syncing = syncing;
     }
 
-    pub(super) fn conclude(&mut self, now: Instant, report: Done, endpoint: &ReceiverEndpoint) -> bool {
-        if self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified) {
+    pub(super) fn conclude(
+        &mut self,
+        now: Instant,
+        report: Done,
+        endpoint: &ReceiverEndpoint,
+    ) -> bool {
+        if self
+            .report
+            .as_ref()
+            .is_some_and(|report| report.outcome != Outcome::Verified)
+        {
             return false;
         }
         if !report.is_success() {
             self.fetching.stop();
             // Long enough for the root to reply and the others to take over; short enough for a
             // user to wait.
-            self.timers.set(Wait::Leave, now + endpoint.config().timing.status * 5);
+            self.timers
+                .set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
         self.report = Some(report);
         self.timers.set(Wait::Verdict, now + self.turn());
@@ -204,7 +242,10 @@ impl MemberPhase {
         for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends many frames without further reports, so that one report at intervals
             // suffices.
-            if self.reported_gap_at.is_none_or(|at| now.since(at) >= GAP_REPORTS) {
+            if self
+                .reported_gap_at
+                .is_none_or(|at| now.since(at) >= GAP_REPORTS)
+            {
                 self.reported_gap_at = Some(now);
                 endpoint.send(root, &Message::Orphan { stream, gap });
             }
@@ -212,8 +253,12 @@ impl MemberPhase {
     }
 
     pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.joining.iter_mut().for_each(|joining| joining.echo_probe(now, frame));
-        self.responder.iter_mut().for_each(|responder| responder.count_train(now, frame));
+        self.joining
+            .iter_mut()
+            .for_each(|joining| joining.echo_probe(now, frame));
+        self.responder
+            .iter_mut()
+            .for_each(|responder| responder.count_train(now, frame));
     }
 
     pub(super) fn on_view_part(
@@ -229,7 +274,10 @@ impl MemberPhase {
             if !view.extends(&self.view) {
                 if let Some(rank) = self.replaced_by(now, &view, part.digest, endpoint) {
                     let joining = self.joining.take();
-                    *self = MemberPhase { joining, ..MemberPhase::begin(now, view, rank, endpoint) };
+                    *self = MemberPhase {
+                        joining,
+                        ..MemberPhase::begin(now, view, rank, endpoint)
+                    };
                     self.confirm(now, part, endpoint);
                 } else if part.epoch > self.view.epoch {
                     endpoint.count_malformed();
@@ -241,7 +289,8 @@ impl MemberPhase {
             }
             endpoint.adopt(self.rank, view.epoch);
             endpoint.throttle_mut().set(view.rate);
-            self.givers.before(&view, self.rank, &self.view, &self.blocks);
+            self.givers
+                .before(&view, self.rank, &self.view, &self.blocks);
             self.blocks.reshape(now, self.rank, &view);
             self.givers.after(self.rank, &view, &self.blocks);
             (self.digest, self.view) = (part.digest, view);
@@ -257,7 +306,13 @@ impl MemberPhase {
     /// Returns this host's rank in a view that replaces the present one before the first frame,
     /// because the present one may be forged. The root repeats its view until it is confirmed, so a
     /// replacement counts only when it comes again.
-    fn replaced_by(&mut self, now: Instant, view: &View, digest: Digest, endpoint: &ReceiverEndpoint) -> Option<Rank> {
+    fn replaced_by(
+        &mut self,
+        now: Instant,
+        view: &View,
+        digest: Digest,
+        endpoint: &ReceiverEndpoint,
+    ) -> Option<Rank> {
         let (known, since) = *self.competing_view.get_or_insert((digest, now));
         if known != digest || now.since(since) < endpoint.config().timing.view / 2 {
             self.competing_view = Some((digest, if known == digest { since } else { now }));
@@ -265,8 +320,12 @@ impl MemberPhase {
         }
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let offered = |view: &View| (view.size, view.content, view.chunk);
-        let same = offered(view) == offered(&self.view) && view.names(Rank::ROOT, self.view.members[0].mac);
-        let fits = self.is_untouched() && same && view.fits(station.payload_bytes()) && !self.view.extends(view);
+        let same = offered(view) == offered(&self.view)
+            && view.names(Rank::ROOT, self.view.members[0].mac);
+        let fits = self.is_untouched()
+            && same
+            && view.fits(station.payload_bytes())
+            && !self.view.extends(view);
         view.rank_of(*nonce, station.mac).filter(|_| fits)
     }
 
@@ -274,20 +333,28 @@ impl MemberPhase {
     /// root gets one also if it sends an older view, or another of this epoch: then this host's
     /// view was not the root's.
     pub(super) fn confirm(&mut self, now: Instant, part: &ViewPart, endpoint: &ReceiverEndpoint) {
-        if part.epoch <= self.view.epoch && !(planted!("view-confirmed-once") && self.confirmed_view.is_some()) {
+        if part.epoch <= self.view.epoch
+            && !(planted!("view-confirmed-once") && self.confirmed_view.is_some())
+        {
             let half = endpoint.config().timing.view / 2;
             let (turn, seed) = (now + self.turn(), endpoint.config().nonce ^ now.as_nanos());
             let at = match self.confirmed_view {
                 None => turn,
                 // Confirmations that collided at the root's port must not collide again.
-                Some((digest, at)) if digest == self.digest => turn.max(at + half) + jitter(half / 2, seed),
+                Some((digest, at)) if digest == self.digest => {
+                    turn.max(at + half) + jitter(half / 2, seed)
+                }
                 Some((_, at)) => turn.max(at + half),
             };
             self.timers.set_unless_set(Wait::View, at);
         }
     }
 
-    pub(super) fn on_verdict(&mut self, verdict: &Verdict, endpoint: &mut ReceiverEndpoint) -> Option<End> {
+    pub(super) fn on_verdict(
+        &mut self,
+        verdict: &Verdict,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> Option<End> {
         if let Some(report) = self.report.as_ref().filter(|report| report.outcome == Outcome::Verified)
             && !self.accepted
             && Verdict::names(&verdict.accepted, self.rank)
@@ -298,7 +365,10 @@ impl MemberPhase {
             self.timers.clear(Wait::Verdict);
             endpoint.push_event(ReceiverEvent::Accepted);
         }
-        let last = self.report.as_ref().is_some_and(|report| report.outcome != Outcome::Verified);
+        let last = self
+            .report
+            .as_ref()
+            .is_some_and(|report| report.outcome != Outcome::Verified);
         if last && Verdict::names(&verdict.heard, self.rank) {
             self.confirmed = true;
             self.timers.clear(Wait::Verdict);
@@ -316,15 +386,29 @@ impl MemberPhase {
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let timing = endpoint.config().timing.among(self.view.members.len() - 1);
-        self.fetching.handle_timeout(now, (root, silence >= timing.suspect), endpoint);
+        self.fetching
+            .handle_timeout(now, (root, silence >= timing.suspect), endpoint);
         if self.timers.take_due(Wait::View, now) {
             let arrived = self.blocks.frames();
-            endpoint.send(root, &Message::Ready { epoch: self.view.epoch, digest: self.digest, arrived });
+            endpoint.send(
+                root,
+                &Message::Ready {
+                    epoch: self.view.epoch,
+                    digest: self.digest,
+                    arrived,
+                },
+            );
             self.confirmed_view = Some((self.digest, now));
         }
         if self.timers.take_due(Wait::Status, now) {
             let link = endpoint.link_share(now);
-            endpoint.send(root, &Message::Status(Status { link, ..self.status(now) }));
+            endpoint.send(
+                root,
+                &Message::Status(Status {
+                    link,
+                    ..self.status(now)
+                }),
+            );
             self.timers.set(Wait::Status, now + timing.status);
         }
         if self.timers.take_due(Wait::Verdict, now)
@@ -333,7 +417,11 @@ impl MemberPhase {
             let stats = self.blocks.stats();
             let taken = Taken::new(stats.data_received, stats.data_repaired);
             endpoint.send(root, &Message::Done(report.clone(), taken));
-            let again = if report.is_success() { timing.verdict } else { CLAIM_PERIOD };
+            let again = if report.is_success() {
+                timing.verdict
+            } else {
+                CLAIM_PERIOD
+            };
             // All members have everything at the same moment, and a switch's port may not hold
             // their reports.
             let apart = jitter(again / 4, endpoint.config().nonce ^ now.as_nanos());
@@ -342,11 +430,13 @@ impl MemberPhase {
             }
         }
         self.blocks.handle_timeout(now);
-        self.timers.take_due(Wait::Leave, now).then(|| self.end(End::Unconfirmed))
+        self.timers
+            .take_due(Wait::Leave, now)
+            .then(|| self.end(End::Unconfirmed))
     }
 
-    /// Returns how a session ends without a message of the root. That depends on whether the root has this host's
-    /// last report; without a report it is `otherwise`.
+    /// Returns how a session ends without a message of the root. That depends on whether the root
+    /// has this host's last report; without a report it is `otherwise`.
     pub(super) fn end(&self, otherwise: End) -> End {
         match &self.report {
             _ if self.confirmed => End::Confirmed,
@@ -361,7 +451,9 @@ impl MemberPhase {
         let mute = self.blocks.mute(now);
         let blocked_by = mute.or_else(|| self.blocks.blocked_by(now));
         let state = match &self.report {
-            Some(report) if report.outcome == Outcome::Verified && self.accepted => MemberState::Syncing,
+            Some(report) if report.outcome == Outcome::Verified && self.accepted => {
+                MemberState::Syncing
+            }
             Some(report) if report.outcome == Outcome::Verified => MemberState::Settled,
             Some(_) => MemberState::Done,
             None if self.complete && self.syncing => MemberState::Syncing,
@@ -372,7 +464,14 @@ impl MemberPhase {
             None => MemberState::Alive,
         };
         let waits_for = blocked_by.or_else(|| self.blocks.held_up_by());
-        Status { state, waits_for, arrived, consumed: arrived - backlog, is_mute: mute.is_some(), link: None }
+        Status {
+            state,
+            waits_for,
+            arrived,
+            consumed: arrived - backlog,
+            is_mute: mute.is_some(),
+            link: None,
+        }
     }
 
     fn turn(&self) -> Duration {
@@ -387,7 +486,9 @@ impl MemberPhase {
     ) -> Option<SplitFrame> {
         let answer = match (&mut self.joining, &mut self.responder) {
             (Some(joining), _) => joining.poll_transmit(now, buffer),
-            (None, responder) => responder.as_mut().and_then(|responder| responder.poll_transmit(now, buffer)),
+            (None, responder) => responder
+                .as_mut()
+                .and_then(|responder| responder.poll_transmit(now, buffer)),
         };
         if let Some(length) = answer {
             return Some(SplitFrame::whole(length));
@@ -404,7 +505,9 @@ impl MemberPhase {
         }
         let piece = before.or_else(|| self.fetching.poll(now, false))?;
         let root = self.view.members[Rank::ROOT.index()].mac;
-        endpoint.write(buffer, root, &Message::Piece(piece)).map(SplitFrame::whole)
+        endpoint
+            .write(buffer, root, &Message::Piece(piece))
+            .map(SplitFrame::whole)
     }
 
     pub(in crate::session::receiver) fn payload(&self, kept: Kept) -> &[u8] {
@@ -412,7 +515,11 @@ impl MemberPhase {
     }
 
     pub(in crate::session::receiver) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
-        let timeouts = [self.timers.next(), self.blocks.poll_timeout(now), self.fetching.poll_timeout(now)];
+        let timeouts = [
+            self.timers.next(),
+            self.blocks.poll_timeout(now),
+            self.fetching.poll_timeout(now),
+        ];
         timeouts.into_iter().flatten().min()
     }
 }
@@ -435,7 +542,11 @@ pub(super) struct Upstreams {
 
 impl Upstreams {
     pub(super) fn new(view: &View) -> Upstreams {
-        Upstreams { dealing: Dealing::new(view), former: Vec::new(), demoted_from: None }
+        Upstreams {
+            dealing: Dealing::new(view),
+            former: Vec::new(),
+            demoted_from: None,
+        }
     }
 
     pub(super) fn before(&mut self, next: &View, own: Rank, view: &View, blocks: &Blocks) {
@@ -446,9 +557,17 @@ impl Upstreams {
         for (place, (tree, new)) in view.trees().iter().zip(next.trees()).enumerate() {
             let rank = tree.parent(own).filter(|_| !was_cast).unwrap_or(Rank::ROOT);
             if Some(rank) != new.parent(own) && self.former.len() + 1 < MAX_FORMER {
-                self.former.push(FormerUpstream { place, end: blocks.frames_of(place), rank });
+                self.former.push(FormerUpstream {
+                    place,
+                    end: blocks.frames_of(place),
+                    rank,
+                });
                 // Beyond this, frames come from the former and from the next peer.
-                self.former.push(FormerUpstream { place, end: blocks.reached_of(place), rank: Rank::NONE });
+                self.former.push(FormerUpstream {
+                    place,
+                    end: blocks.reached_of(place),
+                    rank: Rank::NONE,
+                });
             }
         }
     }
@@ -465,8 +584,14 @@ impl Upstreams {
     pub(super) fn of(&self, bytes: &Range<u64>, own: Rank, view: &View) -> Rank {
         let payload_bytes = u64::from(view.payload_bytes.max(1));
         let mut frames = bytes.start / payload_bytes..bytes.end.div_ceil(payload_bytes);
-        let first = frames.next().map_or(Rank::NONE, |frame| self.of_frame(frame, own, view));
-        if frames.all(|frame| self.of_frame(frame, own, view) == first) { first } else { Rank::NONE }
+        let first = frames
+            .next()
+            .map_or(Rank::NONE, |frame| self.of_frame(frame, own, view));
+        if frames.all(|frame| self.of_frame(frame, own, view) == first) {
+            first
+        } else {
+            Rank::NONE
+        }
     }
 
     fn of_frame(&self, frame: u64, own: Rank, view: &View) -> Rank {
@@ -475,8 +600,16 @@ impl Upstreams {
             return Rank::ROOT;
         }
         let (place, sequence) = self.dealing.place_of(frame);
-        let former = self.former.iter().find(|former| former.place == place && sequence < former.end);
-        let present = || view.trees().get(place).and_then(|tree| tree.parent(own)).unwrap_or(Rank::ROOT);
+        let former = self
+            .former
+            .iter()
+            .find(|former| former.place == place && sequence < former.end);
+        let present = || {
+            view.trees()
+                .get(place)
+                .and_then(|tree| tree.parent(own))
+                .unwrap_or(Rank::ROOT)
+        };
         former.map_or_else(present, |former| former.rank)
     }
 }
@@ -489,13 +622,15 @@ mod tests {
     use crate::session::view::tests::chain;
     use ethbcast_transport::wire::parse;
 
-    /// Returns the reports that a receiver sends in 10 s while other traffic appears on its link each 100 ms.
+    /// Returns the reports that a receiver sends in 10 s while other traffic appears on its link
+    /// each 100 ms.
     fn reports(receivers: u16) -> u32 {
         let station = Station::new("group", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
         let config = ReceiverConfig::new(station.clone(), 1);
         let timing = config.timing;
         let mut endpoint = ReceiverEndpoint::new(config, station, 1, Rank(1), None);
-        let mut member = MemberPhase::begin(Instant::START, chain(receivers + 1), Rank(1), &mut endpoint);
+        let mut member =
+            MemberPhase::begin(Instant::START, chain(receivers + 1), Rank(1), &mut endpoint);
         let (mut reports, mut buffer) = (0, [0; 1514]);
         for tick in 0..1000 {
             let now = Instant::START + Duration::from_millis(10 * tick);
@@ -514,7 +649,11 @@ mod tests {
         for receivers in [1000, 2000, 5695, 10_000] {
             let period = Timing::default().among(receivers.into()).status;
             let most = (Duration::from_secs(10).as_nanos() / period.as_nanos()) as u32 + 1;
-            assert!((1..=most).contains(&reports(receivers)), "{receivers}: {} of {most}", reports(receivers));
+            assert!(
+                (1..=most).contains(&reports(receivers)),
+                "{receivers}: {} of {most}",
+                reports(receivers)
+            );
         }
     }
 }

@@ -16,43 +16,89 @@ const ASKER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 9);
 
 fn asked(about: Option<About>, seconds: u64) -> Option<CensusReply> {
     let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-    let config = ReceiverConfig { about, free_bytes: 77, ..ReceiverConfig::new(station.clone(), 1) };
+    let config = ReceiverConfig {
+        about,
+        free_bytes: 77,
+        ..ReceiverConfig::new(station.clone(), 1)
+    };
     let mut receiver = Receiver::new(Instant::START, config);
     let now = Instant::START + Duration::from_secs(seconds);
-    let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
-    let question = CensusRequest { nonce: 5, spread: Duration::from_millis(50), group: String::new() }.encode();
+    let identity = Station {
+        mac: ASKER,
+        ..station
+    }
+    .identity(0, Rank::NONE);
+    let question = CensusRequest {
+        nonce: 5,
+        spread: Duration::from_millis(50),
+        group: String::new(),
+    }
+    .encode();
     let mut frame = vec![0; OVERHEAD_BYTES + question.len()];
     let length = identity.write(&mut frame, address(), &identity.header(WHO), &question);
     receiver.handle_frame(now, &frame[..length]);
-    let due = receiver.poll_timeout(now).filter(|_| receiver.has_census_query())?;
-    assert!(due.at <= now + Duration::from_millis(50), "within the spread");
+    let due = receiver
+        .poll_timeout(now)
+        .filter(|_| receiver.has_census_query())?;
+    assert!(
+        due.at <= now + Duration::from_millis(50),
+        "within the spread"
+    );
     let mut buffer = [0; 1514];
     let length = receiver.poll_transmit(due.at, &mut buffer)?;
     let answer = wire::parse(&buffer[..length]).expect("a frame");
-    assert_eq!((answer.header.kind, &buffer[..6]), (HERE, &ASKER.octets()[..]));
+    assert_eq!(
+        (answer.header.kind, &buffer[..6]),
+        (HERE, &ASKER.octets()[..])
+    );
     assert_eq!(receiver.poll_transmit(due.at, &mut [0; 1514]), None, "once");
     CensusReply::decode(answer.payload)
 }
 
 /// Returns the bytes of a query, and the reply of a receiver whose names have this length.
-fn replied(sources_unproved: bool, is_padded: bool, name_bytes: usize) -> (usize, Option<(usize, CensusReply)>) {
+fn replied(
+    sources_unproved: bool,
+    is_padded: bool,
+    name_bytes: usize,
+) -> (usize, Option<(usize, CensusReply)>) {
     let name = "n".repeat(name_bytes);
     let station = Station::new(&name, &name, MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-    let last = LastSession { is_delivered: true, source: "s".repeat(100), seconds_ago: 10 };
-    let about = Some(About { version: "v".repeat(32), last: Some(last), ..About::default() });
-    let config = ReceiverConfig { about, sources_unproved, ..ReceiverConfig::new(station.clone(), 1) };
+    let last = LastSession {
+        is_delivered: true,
+        source: "s".repeat(100),
+        seconds_ago: 10,
+    };
+    let about = Some(About {
+        version: "v".repeat(32),
+        last: Some(last),
+        ..About::default()
+    });
+    let config = ReceiverConfig {
+        about,
+        sources_unproved,
+        ..ReceiverConfig::new(station.clone(), 1)
+    };
     let mut receiver = Receiver::new(Instant::START, config);
-    let identity = Station { mac: ASKER, ..station }.identity(0, Rank::NONE);
+    let identity = Station {
+        mac: ASKER,
+        ..station
+    }
+    .identity(0, Rank::NONE);
     let asker = CensusQuery::new(Instant::START, identity, "", Duration::from_secs(1), 5);
     let mut asker = if is_padded { asker.padded() } else { asker };
     let mut buffer = [0; 1514];
     asker.handle_timeout(Instant::START);
-    let asked = asker.poll_transmit(Instant::START, &mut buffer).expect("it asks");
+    let asked = asker
+        .poll_transmit(Instant::START, &mut buffer)
+        .expect("it asks");
     receiver.handle_frame(Instant::START, &buffer[..asked]);
     let replied = receiver.poll_transmit(Instant::START + Duration::from_secs(1), &mut buffer);
     let reply = |bytes: usize| {
         let frame = wire::parse(&buffer[..bytes]).expect("a frame");
-        (bytes - ETHERNET_BYTES, CensusReply::decode(frame.payload).expect("a reply"))
+        (
+            bytes - ETHERNET_BYTES,
+            CensusReply::decode(frame.payload).expect("a reply"),
+        )
     };
     (asked - ETHERNET_BYTES, replied.map(reply))
 }
@@ -67,24 +113,43 @@ fn a_query_from_an_unproved_address_gets_at_most_three_times_its_bytes() {
             let (asked, reply) = replied(true, is_padded, name_bytes);
             let bytes = reply.as_ref().map_or(0, |(bytes, _)| *bytes);
             assert!(bytes <= 3 * asked, "{bytes} for {asked}");
-            assert_eq!(reply.is_some_and(|(_, reply)| reply == whole), is_padded, "{name_bytes}");
+            assert_eq!(
+                reply.is_some_and(|(_, reply)| reply == whole),
+                is_padded,
+                "{name_bytes}"
+            );
         }
     }
     let (_, short) = replied(true, false, 7);
     let short = short.expect("without what nothing depends on").1;
-    assert!(short.about.version.is_empty() && short.about.last.is_some_and(|last| last.source.is_empty()));
+    assert!(
+        short.about.version.is_empty()
+            && short.about.last.is_some_and(|last| last.source.is_empty())
+    );
 }
 
-/// Returns the bytes of announcements that a receiver gets, one each 100 ms, and those of the frames that it sends
-/// in 100 s.
+/// Returns the bytes of announcements that a receiver gets, one each 100 ms, and those of the
+/// frames that it sends in 100 s.
 fn heard_and_sent(sources_unproved: bool, announcements: usize) -> (usize, Vec<usize>) {
     let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-    let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station.clone(), 1) };
+    let config = ReceiverConfig {
+        sources_unproved,
+        ..ReceiverConfig::new(station.clone(), 1)
+    };
     let mut receiver = Receiver::new(Instant::START, config);
-    let root = Station { mac: ASKER, host: "n0".to_owned(), ..station };
-    let (mut root, mut frame) = (Root::new(Instant::START, RootConfig::new(root, 7, "file")), [0; 1514]);
+    let root = Station {
+        mac: ASKER,
+        host: "n0".to_owned(),
+        ..station
+    };
+    let (mut root, mut frame) = (
+        Root::new(Instant::START, RootConfig::new(root, 7, "file")),
+        [0; 1514],
+    );
     root.handle_timeout(Instant::START);
-    let length = root.poll_transmit(Instant::START, &mut frame).expect("its announcement");
+    let length = root
+        .poll_transmit(Instant::START, &mut frame)
+        .expect("its announcement");
     let (mut sent, mut buffer) = (Vec::new(), [0; 1514]);
     for tick in 0..10_000 {
         let now = Instant::START + Duration::from_millis(10 * tick as u64);
@@ -93,32 +158,53 @@ fn heard_and_sent(sources_unproved: bool, announcements: usize) -> (usize, Vec<u
         }
         receiver.handle_timeout(now);
         sent.extend(
-            std::iter::from_fn(|| receiver.poll_transmit(now, &mut buffer)).map(|bytes| bytes - ETHERNET_BYTES),
+            std::iter::from_fn(|| receiver.poll_transmit(now, &mut buffer))
+                .map(|bytes| bytes - ETHERNET_BYTES),
         );
     }
     (announcements * (length - ETHERNET_BYTES), sent)
 }
 
 #[test]
-fn a_root_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_that_goes_on_enough_of_them() {
+fn a_root_whose_address_is_unproved_gets_at_most_three_times_its_bytes_and_one_that_goes_on_enough_of_them()
+ {
     for announcements in [1, 2, 5] {
         let (heard, sent) = heard_and_sent(true, announcements);
         let bytes = sent.iter().sum::<usize>();
-        assert!(!sent.is_empty() && bytes <= 3 * heard, "{announcements} of {heard} bytes: {sent:?}");
+        assert!(
+            !sent.is_empty() && bytes <= 3 * heard,
+            "{announcements} of {heard} bytes: {sent:?}"
+        );
     }
     let (heard, sent) = heard_and_sent(false, 1);
-    assert!(sent.iter().sum::<usize>() > 100 * heard, "on one Ethernet it is asked for long");
+    assert!(
+        sent.iter().sum::<usize>() > 100 * heard,
+        "on one Ethernet it is asked for long"
+    );
     // What a root that announces itself gets is the same.
     assert_eq!(heard_and_sent(true, 1000), heard_and_sent(false, 1000));
 }
 
-/// Returns when a root admits a receiver although its announcement is forged with another session each `every`, from
-/// `since` on. A forged one comes after the root's frames of its moment, and before the receiver's deadlines.
-fn joined_despite(nonce: u64, sources_unproved: bool, since: Duration, every: Duration) -> Option<Duration> {
+/// Returns when a root admits a receiver although its announcement is forged with another session
+/// each `every`, from `since` on. A forged one comes after the root's frames of its moment, and
+/// before the receiver's deadlines.
+fn joined_despite(
+    nonce: u64,
+    sources_unproved: bool,
+    since: Duration,
+    every: Duration,
+) -> Option<Duration> {
     let station = Station::new("g", "n1", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-    let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station.clone(), nonce) };
+    let config = ReceiverConfig {
+        sources_unproved,
+        ..ReceiverConfig::new(station.clone(), nonce)
+    };
     let mut receiver = Receiver::new(Instant::START, config);
-    let station = Station { mac: ASKER, host: "n0".to_owned(), ..station };
+    let station = Station {
+        mac: ASKER,
+        host: "n0".to_owned(),
+        ..station
+    };
     let mut root = Root::new(Instant::START, RootConfig::new(station.clone(), 7, "file"));
     let (mut buffer, mut forged, mut forge_at) = ([0; 1514], [0; 1514], Instant::START + since);
     let (mut announced, mut session) = (Vec::new(), 1000);
@@ -145,7 +231,9 @@ fn joined_despite(nonce: u64, sources_unproved: bool, since: Duration, every: Du
         while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
             root.handle_frame(now, &buffer[..length]);
         }
-        if std::iter::from_fn(|| root.poll_event()).any(|event| matches!(event, RootEvent::Joined { .. })) {
+        if std::iter::from_fn(|| root.poll_event())
+            .any(|event| matches!(event, RootEvent::Joined { .. }))
+        {
             return Some(now.since(Instant::START));
         }
     }
@@ -158,54 +246,102 @@ const NEVER: Duration = Duration::from_secs(3600);
 fn sessions_forged_in_the_name_of_the_root_that_is_asked_hold_back_no_join_request() {
     let undisturbed = joined_despite(1, true, NEVER, NEVER);
     assert!(undisturbed.is_some());
-    let disturbed = joined_despite(1, true, Duration::from_millis(110), Duration::from_millis(10));
+    let disturbed = joined_despite(
+        1,
+        true,
+        Duration::from_millis(110),
+        Duration::from_millis(10),
+    );
     assert_eq!(disturbed, undisturbed);
 }
 
 #[test]
 fn a_receiver_that_hears_several_sessions_of_one_address_soon_asks_the_next_of_them() {
     let every = Duration::from_millis(30);
-    let joined: Vec<_> = (1..=20).map(|nonce| joined_despite(nonce, false, Duration::from_millis(10), every)).collect();
-    assert!(joined.iter().all(|at| at.is_some_and(|at| at < Duration::from_secs(4))), "{joined:?}");
+    let joined: Vec<_> = (1..=20)
+        .map(|nonce| joined_despite(nonce, false, Duration::from_millis(10), every))
+        .collect();
+    assert!(
+        joined
+            .iter()
+            .all(|at| at.is_some_and(|at| at < Duration::from_secs(4))),
+        "{joined:?}"
+    );
 }
 
 /// Returns the bytes that a receiver sends within a second of a frame, and those of the frame.
 fn answered(config: ReceiverConfig, frame: &[u8]) -> (usize, usize) {
-    let (mut receiver, mut buffer, mut sent) = (Receiver::new(Instant::START, config), [0; 1514], 0);
+    let (mut receiver, mut buffer, mut sent) =
+        (Receiver::new(Instant::START, config), [0; 1514], 0);
     receiver.handle_frame(Instant::START, frame);
     for now in (0..1000).map(|millis| Instant::START + Duration::from_millis(millis)) {
-        sent += receiver.poll_transmit(now, &mut buffer).map_or(0, |bytes| bytes - ETHERNET_BYTES);
+        sent += receiver
+            .poll_transmit(now, &mut buffer)
+            .map_or(0, |bytes| bytes - ETHERNET_BYTES);
     }
     (sent, frame.len() - ETHERNET_BYTES)
 }
 
 #[test]
-fn a_host_with_a_key_whose_address_is_unproved_learns_who_has_none_if_that_takes_three_times_its_bytes_at_most() {
-    let keys = Keys::new(Secret::new([1; 32]), Signer::new(&Secret::new([2; 32])), "n0").expect("a name");
-    for (sources_unproved, host, is_told) in
-        [(true, "n1".to_owned(), true), (true, "h".repeat(255), false), (false, "h".repeat(255), true)]
-    {
+fn a_host_with_a_key_whose_address_is_unproved_learns_who_has_none_if_that_takes_three_times_its_bytes_at_most()
+ {
+    let keys = Keys::new(
+        Secret::new([1; 32]),
+        Signer::new(&Secret::new([2; 32])),
+        "n0",
+    )
+    .expect("a name");
+    for (sources_unproved, host, is_told) in [
+        (true, "n1".to_owned(), true),
+        (true, "h".repeat(255), false),
+        (false, "h".repeat(255), true),
+    ] {
         let station = Station::new("g", &host, MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let identity = Station { mac: ASKER, ..station.clone() }.identity(7, Rank::ROOT);
+        let identity = Station {
+            mac: ASKER,
+            ..station.clone()
+        }
+        .identity(7, Rank::ROOT);
         let mut secrets = ClusterSecrets::new(Arc::new(keys.clone()));
         let closed = secrets.close(0, identity.header(ANNOUNCE), Vec::new());
         let (guard, header, body) = closed.expect("there is one secret");
         let mut frame = [0; 1514];
-        let length = Identity { guard, ..identity }.write(&mut frame, station.group_mac, &header, &body);
-        let config = ReceiverConfig { sources_unproved, ..ReceiverConfig::new(station, 1) };
+        let length =
+            Identity { guard, ..identity }.write(&mut frame, station.group_mac, &header, &body);
+        let config = ReceiverConfig {
+            sources_unproved,
+            ..ReceiverConfig::new(station, 1)
+        };
         let (sent, heard) = answered(config, &frame[..length]);
         assert_eq!(sent > 0, is_told, "{sent} bytes for {heard}");
-        assert!(sent <= 3 * heard || !sources_unproved, "{sent} bytes for {heard}");
+        assert!(
+            sent <= 3 * heard || !sources_unproved,
+            "{sent} bytes for {heard}"
+        );
     }
 }
 
 #[test]
 fn a_receiver_that_has_something_to_say_of_itself_answers_and_another_does_not() {
-    let last = LastSession { is_delivered: true, source: "file".to_owned(), seconds_ago: 10 };
-    let about = About { last: Some(last), ..About::default() };
+    let last = LastSession {
+        is_delivered: true,
+        source: "file".to_owned(),
+        seconds_ago: 10,
+    };
+    let about = About {
+        last: Some(last),
+        ..About::default()
+    };
     let answer = asked(Some(about), 100).expect("it answers");
-    assert_eq!((answer.nonce, answer.busy, answer.free_bytes, answer.size), (5, Busy::Waiting, Some(77), None));
-    assert_eq!(answer.about.last.map(|last| last.seconds_ago), Some(110), "it has waited since");
+    assert_eq!(
+        (answer.nonce, answer.busy, answer.free_bytes, answer.size),
+        (5, Busy::Waiting, Some(77), None)
+    );
+    assert_eq!(
+        answer.about.last.map(|last| last.seconds_ago),
+        Some(110),
+        "it has waited since"
+    );
     assert_eq!(asked(None, 1), None);
 }
 
@@ -217,8 +353,14 @@ fn a_receiver_with_another_name_than_the_user_s_is_the_host_at_the_address_that_
         let mut station = Station::new("g", "sender", at(1), 1500);
         let hosts = ["storage".to_owned(), "n9".to_owned()].into();
         let named = [(u32::from_be_bytes([10, 0, 0, 2]), "storage".to_owned())].into();
-        let mut root =
-            Root::new(Instant::START, RootConfig { hosts, named, ..RootConfig::new(station.clone(), 7, "file") });
+        let mut root = Root::new(
+            Instant::START,
+            RootConfig {
+                hosts,
+                named,
+                ..RootConfig::new(station.clone(), 7, "file")
+            },
+        );
         (station.mac, station.host) = (at(last), "node7.lan".to_owned());
         let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
         let mut buffer = [0; 1514];
@@ -240,5 +382,9 @@ fn a_receiver_with_another_name_than_the_user_s_is_the_host_at_the_address_that_
         })
     };
     assert_eq!(joined(2), Some(Ok("storage".to_owned())));
-    assert_eq!(joined(3), Some(Err("node7.lan".to_owned())), "another address");
+    assert_eq!(
+        joined(3),
+        Some(Err("node7.lan".to_owned())),
+        "another address"
+    );
 }

@@ -16,11 +16,13 @@ use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
-/// Time before a root is asked again that refused for a lasting reason, because the refusal may be forged.
+/// Time before a root is asked again that refused for a lasting reason, because the refusal may be
+/// forged.
 const JOIN_RETRY_AFTER: Duration = Duration::from_secs(5);
 
-/// Wait for a session. Once there is a root that may be asked, further announcements are waited for until
-/// `decide_at`. A refusal of the offered content is sent [`DECLINES`] times, as nothing confirms it.
+/// Wait for a session. Once there is a root that may be asked, further announcements are waited for
+/// until `decide_at`. A refusal of the offered content is sent [`DECLINES`] times, as nothing
+/// confirms it.
 #[derive(Clone, Debug)]
 pub(super) struct Waiting {
     began: Instant,
@@ -63,7 +65,9 @@ impl Waiting {
     /// names only of those that have asked.
     pub(super) fn decline(&mut self, now: Instant, report: Done) {
         self.declined = Some((report, DECLINES));
-        self.joining.iter_mut().for_each(|joining| joining.timers.set(Wait::Join, now));
+        self.joining
+            .iter_mut()
+            .for_each(|joining| joining.timers.set(Wait::Join, now));
     }
 
     pub(super) fn take_declined(&mut self) -> Option<Done> {
@@ -81,7 +85,9 @@ impl Waiting {
     }
 
     pub(super) fn view_bytes(&self) -> usize {
-        self.joining.as_ref().map_or(0, |joining| joining.view_bytes())
+        self.joining
+            .as_ref()
+            .map_or(0, |joining| joining.view_bytes())
     }
 
     pub(super) fn handle_frame(
@@ -93,13 +99,20 @@ impl Waiting {
     ) -> WaitingStep {
         let of_root = root.as_mut().filter(|root| root.sent(frame));
         let is_of_root = of_root.is_some();
-        of_root.filter(|_| endpoint.shows_life(frame)).into_iter().for_each(|root| root.on_frame(now));
+        of_root
+            .filter(|_| endpoint.shows_life(frame))
+            .into_iter()
+            .for_each(|root| root.on_frame(now));
         if frame.header.kind == ANNOUNCE {
             let bound = root.as_ref().map(|root| (root.mac(), root.session()));
-            return self.on_announce(now, frame, bound, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
+            return self
+                .on_announce(now, frame, bound, endpoint)
+                .map_or(WaitingStep::Wait, WaitingStep::End);
         }
         let Some(joining) = self.joining.as_mut().filter(|_| is_of_root) else {
-            return self.on_refusal(frame, endpoint).map_or(WaitingStep::Wait, WaitingStep::End);
+            return self
+                .on_refusal(frame, endpoint)
+                .map_or(WaitingStep::Wait, WaitingStep::End);
         };
         if frame.header.kind == KEYS {
             joining.take_keys(now, endpoint.identity().guard);
@@ -113,7 +126,9 @@ impl Waiting {
             return WaitingStep::Wait;
         }
         let why = match endpoint.read(frame) {
-            Some(Message::Refuse { nonce, why, text }) if nonce == endpoint.config().nonce => End::Refused(why, text),
+            Some(Message::Refuse { nonce, why, text }) if nonce == endpoint.config().nonce => {
+                End::Refused(why, text)
+            }
             Some(Message::Abort { text }) => End::Aborted(text),
             Some(Message::View(part)) => return self.on_view_part(part, endpoint),
             _ => return WaitingStep::Wait,
@@ -121,13 +136,24 @@ impl Waiting {
         if self.declined.is_some() {
             return WaitingStep::End(End::Dropped);
         }
-        self.on_left_out(now, why, root, endpoint).map_or(WaitingStep::Wait, WaitingStep::End)
+        self.on_left_out(now, why, root, endpoint)
+            .map_or(WaitingStep::Wait, WaitingStep::End)
     }
 
     fn on_view_part(&mut self, part: ViewPart, endpoint: &mut ReceiverEndpoint) -> WaitingStep {
-        let Some(joining) = &mut self.joining else { return WaitingStep::Wait };
-        let Some(view) = joining.on_view_part(&part) else { return WaitingStep::Wait };
-        let AnnouncedRoot { mac: root, size, content, chunk, .. } = *joining.root();
+        let Some(joining) = &mut self.joining else {
+            return WaitingStep::Wait;
+        };
+        let Some(view) = joining.on_view_part(&part) else {
+            return WaitingStep::Wait;
+        };
+        let AnnouncedRoot {
+            mac: root,
+            size,
+            content,
+            chunk,
+            ..
+        } = *joining.root();
         let ReceiverConfig { station, nonce, .. } = endpoint.config();
         let is_offered = (view.size, view.content, view.chunk) == (size, content, chunk);
         if !view.fits(station.payload_bytes()) || !view.names(Rank::ROOT, root) || !is_offered {
@@ -149,7 +175,9 @@ impl Waiting {
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
         let message = endpoint.read(frame)?;
-        let Message::Announce { group, host, .. } = &message else { return None };
+        let Message::Announce { group, host, .. } = &message else {
+            return None;
+        };
         let had = (frame.source, frame.header.session);
         if *group != endpoint.station().group || endpoint.config().had.contains(&had) {
             return None;
@@ -167,10 +195,14 @@ impl Waiting {
             // Others may follow: the first one heard would be the one that repeats itself most
             // often.
             InvitationOutcome::Open => {
-                self.decide_at.get_or_insert(now + endpoint.config().timing.announce);
+                self.decide_at
+                    .get_or_insert(now + endpoint.config().timing.announce);
                 None
             }
-            InvitationOutcome::Running { is_news, notify_root } => {
+            InvitationOutcome::Running {
+                is_news,
+                notify_root,
+            } => {
                 if notify_root {
                     // Tells the root that this host waits in vain, and that a member which was
                     // restarted is gone.
@@ -182,7 +214,9 @@ impl Waiting {
                 let text = format!("a session of group {group} is running without this host");
                 let why = End::Refused(Refusal::Late, text);
                 // With keys only the reply of the root counts: its announcement may be replayed.
-                (is_news && !endpoint.is_keyed()).then(|| self.stay_out(host.clone(), why, endpoint)).flatten()
+                (is_news && !endpoint.is_keyed())
+                    .then(|| self.stay_out(host.clone(), why, endpoint))
+                    .flatten()
             }
             InvitationOutcome::Closed => None,
         }
@@ -190,12 +224,17 @@ impl Waiting {
 
     fn on_refusal(&mut self, frame: &Frame<'_>, endpoint: &mut ReceiverEndpoint) -> Option<End> {
         let of = (frame.source, frame.header.session);
-        let late = self.roots.requested_too_late(of).filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
+        let late = self
+            .roots
+            .requested_too_late(of)
+            .filter(|_| endpoint.is_keyed() && frame.header.kind == REFUSE);
         let Some(root) = late else {
             endpoint.count_non_member();
             return None;
         };
-        let Message::Refuse { nonce, why, text } = endpoint.read(frame)? else { return None };
+        let Message::Refuse { nonce, why, text } = endpoint.read(frame)? else {
+            return None;
+        };
         if nonce != endpoint.config().nonce {
             return None;
         }
@@ -204,22 +243,46 @@ impl Waiting {
         self.stay_out(host, End::Refused(why, text), endpoint)
     }
 
-    fn request(&mut self, now: Instant, known: &mut Option<KnownRoot>, endpoint: &mut ReceiverEndpoint) {
+    fn request(
+        &mut self,
+        now: Instant,
+        known: &mut Option<KnownRoot>,
+        endpoint: &mut ReceiverEndpoint,
+    ) {
         (self.decide_at, self.joining, *known) = (None, None, None);
-        let Some(root) = self.roots.choose(now, endpoint.config().timing.forgotten, self.asked) else {
+        let Some(root) = self
+            .roots
+            .choose(now, endpoint.config().timing.forgotten, self.asked)
+        else {
             self.admission = Admission::None;
             return;
         };
-        log::info!("{} invites: {}, {:?} bytes", root.host, root.source, root.size);
+        log::info!(
+            "{} invites: {}, {:?} bytes",
+            root.host,
+            root.source,
+            root.size
+        );
         endpoint.enter(root.mac, root.session);
-        let form = endpoint.config().form.with_chunk(root.chunk).signed(endpoint.is_keyed());
+        let form = endpoint
+            .config()
+            .form
+            .with_chunk(root.chunk)
+            .signed(endpoint.is_keyed());
         endpoint.config_mut().form = form;
         let request = endpoint.config().request();
         endpoint.prepare(&request);
-        *known = Some(KnownRoot::new(now, root.mac, root.session, endpoint.config()));
+        *known = Some(KnownRoot::new(
+            now,
+            root.mac,
+            root.session,
+            endpoint.config(),
+        ));
         if self.asked.replace((root.mac, root.session)) != Some((root.mac, root.session)) {
             let (host, source) = (root.host.clone(), root.source.clone());
-            let size = root.size.map(|bytes| endpoint.config().form.content_bytes(bytes));
+            let size = root
+                .size
+                .map(|bytes| endpoint.config().form.content_bytes(bytes));
             endpoint.push_event(ReceiverEvent::Invited {
                 host,
                 source,
@@ -276,7 +339,11 @@ impl Waiting {
         known: &mut Option<KnownRoot>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
-        let Timing { forgotten: dead, patience, .. } = endpoint.config().timing;
+        let Timing {
+            forgotten: dead,
+            patience,
+            ..
+        } = endpoint.config().timing;
         if let (Some(joining), Some(root)) = (&mut self.joining, known.as_ref()) {
             let silence = root.silence(now);
             let others: Vec<MacAddr> = self.roots.others(now, joining.root(), dead).collect();
@@ -291,9 +358,14 @@ impl Waiting {
                 }
                 return (*left == 0).then_some(End::Dropped);
             } else if in_vain && !others.is_empty() {
-                // A true root keeps this host's place in its queue while another session of its address is tried.
+                // A true root keeps this host's place in its queue while another session of its
+                // address is tried.
                 if is_only || joining.answered {
-                    joining.leave("it asks another root, as this one did not reply", &mut self.roots, endpoint);
+                    joining.leave(
+                        "it asks another root, as this one did not reply",
+                        &mut self.roots,
+                        endpoint,
+                    );
                 }
                 if !endpoint.has_keys() {
                     self.roots.give_up(now, of);
@@ -319,21 +391,38 @@ impl Waiting {
                 self.request(now, known, endpoint);
             }
         }
-        if self.gives_up_at(endpoint.config()).is_none_or(|at| now < at) {
+        if self
+            .gives_up_at(endpoint.config())
+            .is_none_or(|at| now < at)
+        {
             return None;
         }
         Some(match self.left_out.take() {
             // Another root was waited for, and none came.
             Some(End::Aborted(text)) => End::Refused(Refusal::Late, text),
-            None if self.joining.as_ref().is_some_and(|joining| joining.answered) => End::RootSilent,
+            None if self
+                .joining
+                .as_ref()
+                .is_some_and(|joining| joining.answered) =>
+            {
+                End::RootSilent
+            }
             why => why.unwrap_or(End::NobodyThere),
         })
     }
 
-    /// Time at which waiting ends: with the user's patience, but not while a live root is about to admit this host.
+    /// Time at which waiting ends: with the user's patience, but not while a live root is about to
+    /// admit this host.
     fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
-        let Timing { forgotten: dead, patience, .. } = config.timing;
-        let answered_until = self.joining.as_ref().and_then(|joining| joining.deadline(dead + patience));
+        let Timing {
+            forgotten: dead,
+            patience,
+            ..
+        } = config.timing;
+        let answered_until = self
+            .joining
+            .as_ref()
+            .and_then(|joining| joining.deadline(dead + patience));
         Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
     }
 
@@ -363,13 +452,14 @@ fn is_of_this_host(why: &End) -> bool {
 }
 
 const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
-/// Silence of a root that has not sent the group's secret, or without keys has not answered while its address
-/// announces another session: the announcement may be replayed or forged.
+/// Silence of a root that has not sent the group's secret, or without keys has not answered while
+/// its address announces another session: the announcement may be replayed or forged.
 const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
-/// Join request to a root. A proof of its life is the group's secret, which only the root that was asked can have
-/// sent, or without keys a PROBE with this host's nonce. The root is given up after [`ANSWER_LIMIT`] without proof, as
-/// a live one sends a sign of life every second, and after [`UNSURE_LIMIT`] if it has not sent the secret.
+/// Join request to a root. A proof of its life is the group's secret, which only the root that was
+/// asked can have sent, or without keys a PROBE with this host's nonce. The root is given up after
+/// [`ANSWER_LIMIT`] without proof, as a live one sends a sign of life every second, and after
+/// [`UNSURE_LIMIT`] if it has not sent the secret.
 #[derive(Clone, Debug)]
 pub(super) struct Joining {
     root: AnnouncedRoot,
@@ -383,8 +473,12 @@ pub(super) struct Joining {
 impl Joining {
     pub(super) fn new(now: Instant, root: AnnouncedRoot, endpoint: &ReceiverEndpoint) -> Joining {
         let station = endpoint.station();
-        let mut responder = Responder::new(station.identity(0, Rank::NONE), usize::from(station.mtu_bytes), None)
-            .with_processors(endpoint.config().processors);
+        let mut responder = Responder::new(
+            station.identity(0, Rank::NONE),
+            usize::from(station.mtu_bytes),
+            None,
+        )
+        .with_processors(endpoint.config().processors);
         if endpoint.has_keys() {
             // Those of a root that is asked again.
             responder.set_guard(endpoint.identity().guard);
@@ -392,7 +486,14 @@ impl Joining {
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
         let (assembler, answered_at, answered) = (Assembler::default(), now, false);
-        Joining { root, assembler, responder, answered_at, answered, timers }
+        Joining {
+            root,
+            assembler,
+            responder,
+            answered_at,
+            answered,
+            timers,
+        }
     }
 
     pub(super) fn root(&self) -> &AnnouncedRoot {
@@ -416,10 +517,16 @@ impl Joining {
         (self.answered_at, self.answered) = (now, true);
     }
 
-    /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE with another nonce
-    /// gets no answer, so that a request forged in this host's name is not admitted. Before that proof none gets one,
-    /// as a forged source would get long echoes. With keys other members could send either.
-    pub(super) fn on_probe(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &ReceiverEndpoint) {
+    /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE
+    /// with another nonce gets no answer, so that a request forged in this host's name is not
+    /// admitted. Before that proof none gets one, as a forged source would get long echoes. With
+    /// keys other members could send either.
+    pub(super) fn on_probe(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        endpoint: &ReceiverEndpoint,
+    ) {
         if carries(frame, endpoint.config().nonce) {
             if !endpoint.is_keyed() {
                 (self.answered_at, self.answered) = (now, true);
@@ -442,7 +549,12 @@ impl Joining {
         self.assembler.take(part)
     }
 
-    fn handle_timeout(&mut self, now: Instant, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) -> bool {
+    fn handle_timeout(
+        &mut self,
+        now: Instant,
+        roots: &mut Roots,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> bool {
         if !self.timers.take_due(Wait::Join, now) {
             return false;
         }
@@ -450,14 +562,24 @@ impl Joining {
         // At a random moment, so that requests that collided at the root's port do not collide
         // again.
         let half = timing.join / 2;
-        self.timers.set(Wait::Join, now + half + jitter(half, nonce ^ now.as_nanos()));
+        self.timers.set(
+            Wait::Join,
+            now + half + jitter(half, nonce ^ now.as_nanos()),
+        );
         self.send(&endpoint.config().request(), roots, endpoint);
         true
     }
 
     fn leave(&self, text: &str, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {
         let nonce = endpoint.config().nonce;
-        self.send(&Message::Leave { nonce, text: text.to_owned() }, roots, endpoint);
+        self.send(
+            &Message::Leave {
+                nonce,
+                text: text.to_owned(),
+            },
+            roots,
+            endpoint,
+        );
     }
 
     fn send(&self, message: &Message, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {

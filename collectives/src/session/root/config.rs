@@ -1,4 +1,5 @@
-//! Configuration of a transfer's sender (root). The events and results that it reports are here too.
+//! Configuration of a transfer's sender (root). The events and results that it reports are here
+//! too.
 
 use super::repair::wants::Damage;
 use crate::Route;
@@ -38,7 +39,11 @@ impl Wanted {
 
     /// Waits up to a minute for exactly `receivers` receivers.
     pub fn exactly(receivers: usize) -> Wanted {
-        Wanted { at_least: receivers, enough: Some(receivers), patience: Duration::from_secs(60) }
+        Wanted {
+            at_least: receivers,
+            enough: Some(receivers),
+            patience: Duration::from_secs(60),
+        }
     }
 
     pub(in crate::session) fn needed(&self) -> usize {
@@ -50,7 +55,8 @@ impl Wanted {
 const BET_FRAMES: u64 = 160;
 /// Content up to this length, in bytes, is sent before a measurement would have ended.
 const CHEAP_BYTES: u64 = 64 << 10;
-/// Maximum number of frames that may go to all before any test of broadcast: every storm control passes such a burst.
+/// Maximum number of frames that may go to all before any test of broadcast: every storm control
+/// passes such a burst.
 const UNTRIED_FRAMES: u64 = 16;
 
 /// Treatment of a straggler, a member that is slower than the others and holds them up.
@@ -89,7 +95,11 @@ pub enum NamesError {
         "the names of group, sender and source have {bytes} bytes together, a frame of MTU {mtu_bytes} has room \
              for {room_bytes}: choose shorter ones, or a larger MTU"
     )]
-    Together { bytes: usize, room_bytes: usize, mtu_bytes: u16 },
+    Together {
+        bytes: usize,
+        room_bytes: usize,
+        mtu_bytes: u16,
+    },
 }
 
 /// Configuration of a root; [`new`](RootConfig::new) fills in defaults for all that has one.
@@ -114,8 +124,8 @@ pub struct RootConfig {
     pub wanted: Wanted,
     /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
-    /// Names that the user has given to hosts, by their IPv4 addresses: a host that calls itself otherwise, as one
-    /// with several names in DNS may, is called so.
+    /// Names that the user has given to hosts, by their IPv4 addresses: a host that calls itself
+    /// otherwise, as one with several names in DNS may, is called so.
     pub named: BTreeMap<u32, String>,
     /// Algorithm by which the bytes travel.
     pub route: Route,
@@ -131,11 +141,12 @@ pub struct RootConfig {
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
-    /// Bits of the prefix of networks, where hosts are in several networks of IPv4 with routers between, and no
-    /// frame reaches more than one host: then nothing is cast, and without a topology each network is a switch.
+    /// Bits of the prefix of networks, where hosts are in several networks of IPv4 with routers
+    /// between, and no frame reaches more than one host: then nothing is cast, and without a
+    /// topology each network is a switch.
     pub routed: Option<u8>,
-    /// Whether a host that requests to join after the start is admitted: it gets the stream from the first
-    /// byte, behind the others. Not available with block algorithms.
+    /// Whether a host that requests to join after the start is admitted: it gets the stream from
+    /// the first byte, behind the others. Not available with block algorithms.
     pub late: bool,
     /// Treatment of a straggler.
     pub on_slow: OnSlow,
@@ -147,8 +158,8 @@ pub struct RootConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
-    /// Secret by which hosts prove their addresses before they get more bytes than they sent, where a sender's address
-    /// may be forged, as over UDP; `None` elsewhere.
+    /// Secret by which hosts prove their addresses before they get more bytes than they sent, where
+    /// a sender's address may be forged, as over UDP; `None` elsewhere.
     pub address_secret: Option<u64>,
     /// Keys, with which all frames are authenticated; without them, none is.
     pub keys: Option<RootKeys>,
@@ -166,7 +177,11 @@ impl RootConfig {
             content: ContentKind::default(),
             form: Form::default(),
             selects: false,
-            wanted: Wanted { at_least: 1, enough: None, patience: Duration::from_secs(30) },
+            wanted: Wanted {
+                at_least: 1,
+                enough: None,
+                patience: Duration::from_secs(30),
+            },
             hosts: Vec::new(),
             named: BTreeMap::new(),
             route: Route::default(),
@@ -192,19 +207,33 @@ impl RootConfig {
     /// # Errors
     /// The names that do not fit.
     pub fn check_names(&self) -> Result<(), NamesError> {
-        let Station { group, host, mtu_bytes, .. } = &self.station;
+        let Station {
+            group,
+            host,
+            mtu_bytes,
+            ..
+        } = &self.station;
         let names = [group, host, &self.source];
         if let Some(name) = names.into_iter().find(|name| name.len() > MAX_NAME_BYTES) {
             return Err(NamesError::Long { name: name.clone() });
         }
         let (_, body) = self.invitation(Stage::Gathering, Duration::ZERO).encode();
         let bytes = names.into_iter().map(String::len).sum();
-        let growth_bytes = if self.station.guard.is_keyed() { ANNOUNCE_GROWTH_BYTES } else { 0 };
-        let room_bytes = usize::from(self.station.payload_bytes()) - growth_bytes - (body.len() - bytes);
+        let growth_bytes = if self.station.guard.is_keyed() {
+            ANNOUNCE_GROWTH_BYTES
+        } else {
+            0
+        };
+        let room_bytes =
+            usize::from(self.station.payload_bytes()) - growth_bytes - (body.len() - bytes);
         if bytes <= room_bytes {
             return Ok(());
         }
-        Err(NamesError::Together { bytes, room_bytes, mtu_bytes: *mtu_bytes })
+        Err(NamesError::Together {
+            bytes,
+            room_bytes,
+            mtu_bytes: *mtu_bytes,
+        })
     }
 
     pub(super) fn stream_size(&self) -> Option<u64> {
@@ -213,17 +242,26 @@ impl RootConfig {
 
     pub(super) fn other_name(&self, host: &str, mac: MacAddr) -> Option<&String> {
         let name = self.named.get(&ipv4_in(mac))?;
-        HostNames::new([name.as_str()]).find(host).is_none().then_some(name)
+        HostNames::new([name.as_str()])
+            .find(host)
+            .is_none()
+            .then_some(name)
     }
 
     pub(super) fn network(&self, mac: MacAddr) -> Option<u32> {
         let address = ipv4_in(mac);
-        self.routed.map(|bits| address.checked_shr(32 - u32::from(bits.min(32))).unwrap_or_default())
+        self.routed.map(|bits| {
+            address
+                .checked_shr(32 - u32::from(bits.min(32)))
+                .unwrap_or_default()
+        })
     }
 
     pub(super) fn may_bet_on_cast(&self) -> bool {
         let least = BET_FRAMES * u64::from(self.station.payload_bytes());
-        self.routed.is_none() && matches!(self.route, Route::Auto) && self.size.is_none_or(|size| size >= least)
+        self.routed.is_none()
+            && matches!(self.route, Route::Auto)
+            && self.size.is_none_or(|size| size >= least)
     }
 
     pub(super) fn is_cheaper_sent(&self) -> bool {
@@ -239,23 +277,45 @@ impl RootConfig {
         if !self.hosts.is_empty() {
             // A host named twice is missing only once.
             let mut named = BTreeSet::new();
-            return self.hosts.iter().filter(|host| named.insert(*host)).cloned().collect();
+            return self
+                .hosts
+                .iter()
+                .filter(|host| named.insert(*host))
+                .cloned()
+                .collect();
         }
         let others = |topology: &Topology| {
             let own = topology.host_named(&self.station.host);
-            let others = topology.hosts().iter().enumerate().filter(|(at, _)| Some(*at) != own);
+            let others = topology
+                .hosts()
+                .iter()
+                .enumerate()
+                .filter(|(at, _)| Some(*at) != own);
             others.map(|(_, name)| name.clone()).collect::<Vec<_>>()
         };
         let all = self.topology.as_ref().map(others).unwrap_or_default();
-        if self.wanted.needed() == all.len() { all } else { Vec::new() }
+        if self.wanted.needed() == all.len() {
+            all
+        } else {
+            Vec::new()
+        }
     }
 
     pub(super) fn stage(&self) -> Stage {
-        if self.late { Stage::LateWelcome } else { Stage::Started }
+        if self.late {
+            Stage::LateWelcome
+        } else {
+            Stage::Started
+        }
     }
 
     pub(super) fn invitation(&self, stage: Stage, age: Duration) -> Message {
-        let Station { group, host, mtu_bytes, .. } = &self.station;
+        let Station {
+            group,
+            host,
+            mtu_bytes,
+            ..
+        } = &self.station;
         Message::Announce {
             group: group.clone(),
             host: host.clone(),
@@ -279,7 +339,11 @@ pub enum RootEvent {
     /// A receiver joined.
     Joined { host: String, receivers: usize },
     /// A receiver was turned away.
-    Refused { host: String, mac: MacAddr, text: String },
+    Refused {
+        host: String,
+        mac: MacAddr,
+        text: String,
+    },
     /// A receiver that had joined left before the start.
     Left { host: String, text: String },
     /// A host speaks another version of the protocol.
@@ -364,7 +428,12 @@ pub enum RootFailure {
         "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
              with -g"
     )]
-    GroupTaken { host: String, mac: MacAddr, offer: String, group: String },
+    GroupTaken {
+        host: String,
+        mac: MacAddr,
+        offer: String,
+        group: String,
+    },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
 }
@@ -380,10 +449,14 @@ pub enum NoPlan {
     Saved(#[from] SavedPlanError),
     #[error(transparent)]
     Topology(#[from] TopologyError),
-    #[error("the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there")]
+    #[error(
+        "the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there"
+    )]
     UnknownHost { host: String },
     /// A cast is asked for where no frame reaches several hosts.
-    #[error("by unicast no frame reaches several hosts, so nothing can be cast: choose another way with --via")]
+    #[error(
+        "by unicast no frame reaches several hosts, so nothing can be cast: choose another way with --via"
+    )]
     NoCast,
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
@@ -391,7 +464,11 @@ pub enum NoPlan {
 }
 
 fn remedy(all_asked: bool) -> &'static str {
-    if all_asked { "mend that and send again" } else { "start `ethbcast recv` on the missing hosts" }
+    if all_asked {
+        "mend that and send again"
+    } else {
+        "start `ethbcast recv` on the missing hosts"
+    }
 }
 
 fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> String {
@@ -404,13 +481,19 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
     }
     let first = refused.iter().find(|away| away.why == Refusal::Declined);
     if !refused.is_empty() {
-        let refused: Vec<String> =
-            refused.iter().map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words())).collect();
+        let refused: Vec<String> = refused
+            .iter()
+            .map(|away| format!("{} ({}): {}", away.host, away.mac, away.why.words()))
+            .collect();
         parts.push(format!("refused {}", refused.join(", ")));
     }
     // The others' reasons were events.
     parts.extend(first.map(|away| away.text.clone()));
-    if parts.is_empty() { String::new() } else { format!(" ({})", parts.join("; ")) }
+    if parts.is_empty() {
+        String::new()
+    } else {
+        format!(" ({})", parts.join("; "))
+    }
 }
 
 /// The report about one receiver.
@@ -435,12 +518,36 @@ pub struct MemberReport {
 }
 
 impl MemberReport {
-    pub(super) fn new(host: &str, rank: Rank, done: Done, form: Form, took: Duration) -> MemberReport {
-        let Done { outcome, bytes, digest, text } = done;
+    pub(super) fn new(
+        host: &str,
+        rank: Rank,
+        done: Done,
+        form: Form,
+        took: Duration,
+    ) -> MemberReport {
+        let Done {
+            outcome,
+            bytes,
+            digest,
+            text,
+        } = done;
         let says_nothing = text.is_empty() && outcome != Outcome::Delivered;
-        let text = if says_nothing { "it does not say why".to_owned() } else { text };
+        let text = if says_nothing {
+            "it does not say why".to_owned()
+        } else {
+            text
+        };
         let (host, bytes) = (host.to_owned(), form.content_bytes(bytes));
-        MemberReport { host, rank, outcome, bytes, digest, text, took, taken: None }
+        MemberReport {
+            host,
+            rank,
+            outcome,
+            bytes,
+            digest,
+            text,
+            took,
+            taken: None,
+        }
     }
 }
 

@@ -28,7 +28,10 @@ use admission::join_requests::JoinRequest;
 use admission::non_members::NonMembers;
 use admission::{Gathering, GatheringStep};
 use config::RootEndpoint;
-pub use config::{MemberReport, NamesError, NoPlan, OnSlow, RootConfig, RootEvent, RootFailure, TurnedAway, Wanted};
+pub use config::{
+    MemberReport, NamesError, NoPlan, OnSlow, RootConfig, RootEvent, RootFailure, TurnedAway,
+    Wanted,
+};
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
@@ -59,16 +62,34 @@ impl Root {
     /// If [`Tuning::check`](ethbcast_transport::Tuning::check) finds a wrong number, or
     /// [`RootConfig::check_names`] a name that does not fit.
     pub fn new(now: Instant, mut config: RootConfig) -> Root {
-        config.tuning.check().expect("the root's tuning passes its check");
-        let keyring = config.keys.take().map(|keys| Keyring::of_root(keys, &config.station, config.session));
-        config.station.guard = keyring.as_ref().and_then(Keyring::group_guard).unwrap_or_default();
+        config
+            .tuning
+            .check()
+            .expect("the root's tuning passes its check");
+        let keyring = config
+            .keys
+            .take()
+            .map(|keys| Keyring::of_root(keys, &config.station, config.session));
+        config.station.guard = keyring
+            .as_ref()
+            .and_then(Keyring::group_guard)
+            .unwrap_or_default();
         config.form = config.form.signed(keyring.is_some());
-        config.check_names().expect("the root's names pass their check");
+        config
+            .check_names()
+            .expect("the root's names pass their check");
         let phase = RootPhase::Gathering(Box::new(Gathering::new(now, &config)));
         let (station, session, rate) = (config.station.clone(), config.session, config.rate);
         let mut endpoint = Endpoint::new(config, station, session, Rank::ROOT, keyring);
         endpoint.throttle_mut().set(rate);
-        Root { endpoint, phase, trailer: None, choice: None, failure: None, non_members: NonMembers::default() }
+        Root {
+            endpoint,
+            phase,
+            trailer: None,
+            choice: None,
+            failure: None,
+            non_members: NonMembers::default(),
+        }
     }
 
     /// Returns the next event.
@@ -111,12 +132,17 @@ impl Root {
 
     /// Returns the root's end of the streams, once members are there.
     pub fn streams(&self) -> Option<&Blocks> {
-        self.phase.running().map(|running| running.delivery().blocks())
+        self.phase
+            .running()
+            .map(|running| running.delivery().blocks())
     }
 
     /// Returns the frame counters of the streams.
     pub fn stream_stats(&self) -> StreamStats {
-        self.phase.running().map(|running| running.delivery().stats()).unwrap_or_default()
+        self.phase
+            .running()
+            .map(|running| running.delivery().stats())
+            .unwrap_or_default()
     }
 
     /// Returns the counters of control frames.
@@ -126,33 +152,54 @@ impl Root {
 
     /// Returns the amount of state kept beside the streams.
     pub fn control_memory(&self) -> ControlMemory {
-        let asking = if let RootPhase::Gathering(gathering) = &self.phase { gathering.entries() } else { 0 };
-        ControlMemory { non_member_entries: asking + self.non_members.refusals().len(), ..self.endpoint.memory() }
+        let asking = if let RootPhase::Gathering(gathering) = &self.phase {
+            gathering.entries()
+        } else {
+            0
+        };
+        ControlMemory {
+            non_member_entries: asking + self.non_members.refusals().len(),
+            ..self.endpoint.memory()
+        }
     }
 
     /// Returns the time from the first data frame to the last report, once all are in.
     pub fn took(&self) -> Duration {
-        self.phase.running().map(SessionPhase::took).unwrap_or_default()
+        self.phase
+            .running()
+            .map(SessionPhase::took)
+            .unwrap_or_default()
     }
 
     /// Returns the time from the first data frame, zero if there was none.
     pub fn since_first_data(&self, now: Instant) -> Duration {
-        self.phase.running().map(|running| running.since_first_data(now)).unwrap_or_default()
+        self.phase
+            .running()
+            .map(|running| running.since_first_data(now))
+            .unwrap_or_default()
     }
 
     /// Returns the reports of all members whose outcome is known, by rank.
     pub fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
-        self.phase.running().into_iter().flat_map(|running| running.members().reports())
+        self.phase
+            .running()
+            .into_iter()
+            .flat_map(|running| running.members().reports())
     }
 
     /// Returns the last status report of each member that is not gone, by rank.
     pub fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
-        self.phase.running().into_iter().flat_map(|running| running.members().states())
+        self.phase
+            .running()
+            .into_iter()
+            .flat_map(|running| running.members().states())
     }
 
     /// Whether [`push`](Root::push) can take anything now.
     pub fn wants_data(&self) -> bool {
-        self.phase.running().is_some_and(|running| running.delivery().wants_data())
+        self.phase
+            .running()
+            .is_some_and(|running| running.delivery().wants_data())
     }
 
     /// Whether every application has consumed all that was pushed; guaranteed to become true after
@@ -165,7 +212,9 @@ impl Root {
     /// waits for more bytes, or for an end.
     #[must_use = "what was not taken is to be pushed again"]
     pub fn push(&mut self, bytes: &[u8]) -> usize {
-        self.phase.running_mut().map_or(0, |running| running.delivery_mut().push(bytes))
+        self.phase
+            .running_mut()
+            .map_or(0, |running| running.delivery_mut().push(bytes))
     }
 
     /// Ends a message after the bytes pushed last: its frames go out at once, and
@@ -173,14 +222,18 @@ impl Root {
     /// Returns false, and ends nothing, while there is no room.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
+        self.phase
+            .running_mut()
+            .is_some_and(|running| running.delivery_mut().end_message(Ending::Message))
     }
 
     /// Ends a message like [`end_message`](Root::end_message) without an early confirmation: the
     /// report that it was consumed comes with later messages.
     #[must_use = "false says that the message has not been ended"]
     pub fn end_message_quietly(&mut self) -> bool {
-        self.phase.running_mut().is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
+        self.phase
+            .running_mut()
+            .is_some_and(|running| running.delivery_mut().end_message(Ending::Quiet))
     }
 
     /// Returns the cipher of the content.
@@ -192,14 +245,18 @@ impl Root {
     pub fn finish(&mut self, trailer: Trailer) {
         self.trailer = Some(trailer);
         if let Some(running) = self.phase.running_mut() {
-            running.delivery_mut().finish(trailer, self.endpoint.close_trailer(trailer.encode()));
+            running
+                .delivery_mut()
+                .finish(trailer, self.endpoint.close_trailer(trailer.encode()));
         }
     }
 
     /// Returns the range of the source to re-read for members that lack it;
     /// [`supply`](Root::supply) takes the bytes.
     pub fn wants_again(&self) -> Option<Range<u64>> {
-        self.phase.running().and_then(|running| running.fetches().wanted(running.delivery()))
+        self.phase
+            .running()
+            .and_then(|running| running.fetches().wanted(running.delivery()))
     }
 
     /// Takes the bytes of the source that [`wants_again`](Root::wants_again) named.
@@ -213,8 +270,8 @@ impl Root {
     }
 
     /// Reports that the range named by [`wants_again`](Root::wants_again) cannot be re-read:
-    /// members that may have kept it are queried. If none has it, the members that lack it are lost,
-    /// with `text` as the reason.
+    /// members that may have kept it are queried. If none has it, the members that lack it are
+    /// lost, with `text` as the reason.
     pub fn deny(&mut self, now: Instant, text: &str) {
         if let RootPhase::Running(running) = &mut self.phase {
             running.deny(now, text, &mut self.endpoint);
@@ -242,7 +299,12 @@ impl Root {
     /// Aborts the session and sends `text` to all as the reason.
     pub fn abort(&mut self, now: Instant, text: &str) {
         if matches!(self.phase, RootPhase::Gathering(_) | RootPhase::Running(_)) {
-            self.close(now, Message::Abort { text: text.to_owned() });
+            self.close(
+                now,
+                Message::Abort {
+                    text: text.to_owned(),
+                },
+            );
         }
     }
 
@@ -251,28 +313,49 @@ impl Root {
     /// session has ended.
     pub fn final_frame(&self, text: &str) -> Option<Vec<u8>> {
         let message = match &self.phase {
-            RootPhase::Gathering(_) | RootPhase::Running(_) => Message::Abort { text: text.to_owned() },
+            RootPhase::Gathering(_) | RootPhase::Running(_) => Message::Abort {
+                text: text.to_owned(),
+            },
             RootPhase::Closing(closing, _) => closing.last_message().clone(),
             RootPhase::Ended(_) => return None,
         };
-        self.endpoint.frame(self.endpoint.station().group_mac, &message)
+        self.endpoint
+            .frame(self.endpoint.station().group_mac, &message)
     }
 
     fn close(&mut self, now: Instant, last_word: Message) {
         let mut members = self.phase.take();
-        let closing = Closing::new(now, last_word, self.endpoint.config().timing.farewells, members.as_deref());
-        members.iter_mut().for_each(|members| members.delivery_mut().shut());
+        let closing = Closing::new(
+            now,
+            last_word,
+            self.endpoint.config().timing.farewells,
+            members.as_deref(),
+        );
+        members
+            .iter_mut()
+            .for_each(|members| members.delivery_mut().shut());
         self.phase = RootPhase::Closing(closing, members);
     }
 
     fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(mut message) = self.endpoint.read(frame) else { return };
+        let Some(mut message) = self.endpoint.read(frame) else {
+            return;
+        };
         if let Message::Join { host, .. } = &mut message
             && let Some(name) = self.endpoint.config().other_name(host, frame.source)
         {
             host.clone_from(name);
         }
-        let Message::Join { nonce, group, host, features, .. } = &message else { return };
+        let Message::Join {
+            nonce,
+            group,
+            host,
+            features,
+            ..
+        } = &message
+        else {
+            return;
+        };
         if *group != self.endpoint.station().group {
             self.endpoint.count_non_member();
             return;
@@ -284,30 +367,57 @@ impl Root {
         }
         if features & ROOT_ASKS != 0 {
             if self.phase.has_group() {
-                self.non_members.reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
+                self.non_members
+                    .reply_to_root(frame.source, *nonce, host, &mut self.endpoint);
             }
             return;
         }
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
-                gathering.on_join(now, frame.source, &message, self.non_members.refusals_mut(), &mut self.endpoint);
+                gathering.on_join(
+                    now,
+                    frame.source,
+                    &message,
+                    self.non_members.refusals_mut(),
+                    &mut self.endpoint,
+                );
             }
             phase => {
-                if phase.running_mut().is_some_and(|running| running.on_join(now, *nonce, frame.source)) {
+                if phase
+                    .running_mut()
+                    .is_some_and(|running| running.on_join(now, *nonce, frame.source))
+                {
                     self.endpoint.send_keys(frame.source, *nonce);
                 } else {
                     if let RootPhase::Running(running) = phase {
                         running.on_other_run(now, frame.source, &mut self.endpoint);
-                        let late = self.endpoint.config().late && !running.view().via.is_in_blocks();
+                        let late =
+                            self.endpoint.config().late && !running.view().via.is_in_blocks();
                         let non_members = &mut self.non_members;
-                        if late && non_members.welcome(now, frame.source, &message, running, &mut self.endpoint) {
+                        if late
+                            && non_members.welcome(
+                                now,
+                                frame.source,
+                                &message,
+                                running,
+                                &mut self.endpoint,
+                            )
+                        {
                             self.endpoint.send_keys(frame.source, *nonce);
                             self.watch_reports(now);
                             return;
                         }
                     }
-                    let members = self.phase.running().map_or(&[][..], |running| &running.view().members);
-                    self.non_members.refuse_late(now, (host, frame.source, *nonce), members, &mut self.endpoint);
+                    let members = self
+                        .phase
+                        .running()
+                        .map_or(&[][..], |running| &running.view().members);
+                    self.non_members.refuse_late(
+                        now,
+                        (host, frame.source, *nonce),
+                        members,
+                        &mut self.endpoint,
+                    );
                     self.watch_reports(now);
                 }
             }
@@ -315,11 +425,19 @@ impl Root {
     }
 
     fn on_leave(&mut self, now: Instant, frame: &Frame<'_>) {
-        let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else { return };
+        let Some(Message::Leave { nonce, text }) = self.endpoint.read(frame) else {
+            return;
+        };
         match &mut self.phase {
             RootPhase::Gathering(gathering) => {
                 let refusals = self.non_members.refusals_mut();
-                gathering.on_leave(now, (nonce, frame.source), &text, refusals, &mut self.endpoint);
+                gathering.on_leave(
+                    now,
+                    (nonce, frame.source),
+                    &text,
+                    refusals,
+                    &mut self.endpoint,
+                );
             }
             RootPhase::Running(running) => {
                 running.on_leave(now, (nonce, frame.source), &text, &mut self.endpoint);
@@ -335,11 +453,15 @@ impl Root {
             return;
         };
         let taken = gathering.on_reply(frame, &mut self.endpoint);
-        taken.into_iter().for_each(|failure| self.give_up(now, failure));
+        taken
+            .into_iter()
+            .for_each(|failure| self.give_up(now, failure));
     }
 
     fn go_on(&mut self, now: Instant) {
-        let RootPhase::Gathering(gathering) = &mut self.phase else { return };
+        let RootPhase::Gathering(gathering) = &mut self.phase else {
+            return;
+        };
         match gathering.go_on(now, self.non_members.refusals_mut(), &mut self.endpoint) {
             GatheringStep::Wait => {}
             GatheringStep::Start => self.start(now),
@@ -359,7 +481,9 @@ impl Root {
     /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
     /// unless some receivers already hold a part: those report what they lack.
     fn start(&mut self, now: Instant) {
-        let RootPhase::Gathering(gathering) = &mut self.phase else { return };
+        let RootPhase::Gathering(gathering) = &mut self.phase else {
+            return;
+        };
         match gathering.first_view(self.endpoint.config()) {
             Ok((view, choice, _)) if self.endpoint.config().dry_run && !view.selective => {
                 self.choice = Some(choice);
@@ -367,15 +491,28 @@ impl Root {
                 self.endpoint.silence();
             }
             Ok((view, choice, planner)) => {
-                log::info!("view 1: {} receivers via {}", view.members.len() - 1, view.via);
+                log::info!(
+                    "view 1: {} receivers via {}",
+                    view.members.len() - 1,
+                    view.via
+                );
                 self.choice = Some(choice);
                 let (timers, rest) = (gathering.take_timers(), gathering.take_rest());
                 if !self.endpoint.config().late {
-                    for JoinRequest { host, mac, nonce, .. } in rest {
-                        self.non_members.refuse_late(now, (&host, mac, nonce), &view.members, &mut self.endpoint);
+                    for JoinRequest {
+                        host, mac, nonce, ..
+                    } in rest
+                    {
+                        self.non_members.refuse_late(
+                            now,
+                            (&host, mac, nonce),
+                            &view.members,
+                            &mut self.endpoint,
+                        );
                     }
                 }
-                let running = SessionPhase::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
+                let running =
+                    SessionPhase::new(now, view, planner, timers, self.trailer, &mut self.endpoint);
                 self.phase = RootPhase::Running(Box::new(running));
             }
             Err(error) => self.fail(now, error.to_string(), error.into()),
@@ -383,7 +520,8 @@ impl Root {
     }
 
     fn of_member(&mut self, now: Instant, frame: &Frame<'_>) {
-        let (RootPhase::Running(running) | RootPhase::Closing(_, Some(running))) = &mut self.phase else {
+        let (RootPhase::Running(running) | RootPhase::Closing(_, Some(running))) = &mut self.phase
+        else {
             return self.endpoint.count_non_member();
         };
         running.handle_frame(now, frame, &mut self.endpoint);
@@ -391,7 +529,11 @@ impl Root {
     }
 
     fn watch_reports(&mut self, now: Instant) {
-        if let Some(verdict) = self.phase.running_mut().and_then(SessionPhase::take_last_message) {
+        if let Some(verdict) = self
+            .phase
+            .running_mut()
+            .and_then(SessionPhase::take_last_message)
+        {
             self.close(now, verdict);
         }
     }
@@ -404,35 +546,50 @@ impl Root {
     /// Returns the chunks to send to all of a stretch whose hash lists have been pushed; `None`
     /// while undecided.
     pub fn chosen(&mut self, now: Instant, stretch: u64) -> Option<ChunkSet> {
-        let RootPhase::Running(running) = &mut self.phase else { return None };
+        let RootPhase::Running(running) = &mut self.phase else {
+            return None;
+        };
         let config = self.endpoint.config();
         running.choose(now, stretch, config.timing.stall, config.form)
     }
 
     /// Returns how much members lack of the content, as far as known, in a selective session.
     pub fn lacking(&self) -> Option<Lacking> {
-        let running = self.phase.running().filter(|running| running.view().selective)?;
+        let running = self
+            .phase
+            .running()
+            .filter(|running| running.view().selective)?;
         Some(running.fetches().lacking())
     }
 
     /// Returns the bytes sent for the content in a selective session, hash lists included, to all
     /// and to single members.
     pub fn sent_bytes(&self) -> Option<u64> {
-        let running = self.phase.running().filter(|running| running.view().selective)?;
+        let running = self
+            .phase
+            .running()
+            .filter(|running| running.view().selective)?;
         Some(running.delivery().sent_bytes())
     }
 
     /// Whether positions of [`wants_again`](Root::wants_again) are those in the verified stream of
     /// the whole content, not in the pushed stream.
     pub fn wants_of_whole(&self) -> bool {
-        self.phase.running().is_some_and(|running| running.fetches().wants_of_whole(running.view(), running.delivery()))
+        self.phase.running().is_some_and(|running| {
+            running
+                .fetches()
+                .wants_of_whole(running.view(), running.delivery())
+        })
     }
 
     /// Returns the ranges that a member received damaged and were re-sent, each with its hop as far
     /// as known.
     pub fn damages(&self) -> Vec<Damage> {
         let form = self.endpoint.config().form;
-        self.phase.running().map(|running| running.fetches().damages(running.view(), form)).unwrap_or_default()
+        self.phase
+            .running()
+            .map(|running| running.fetches().damages(running.view(), form))
+            .unwrap_or_default()
     }
 
     /// Returns the algorithm that replaced the one chosen at the start, if one did.
@@ -498,7 +655,8 @@ impl Machine for Root {
         if let (true, is_news) = self.endpoint.is_own(&frame) {
             self.endpoint.count_non_member();
             if is_news {
-                self.endpoint.push_event(RootEvent::OwnAddress(frame.source));
+                self.endpoint
+                    .push_event(RootEvent::OwnAddress(frame.source));
             }
             return;
         }
@@ -506,7 +664,10 @@ impl Machine for Root {
         // A receiver that has not joined yet knows this session's number from the announcement.
         if frame.header.session != self.endpoint.config().session {
             match kind {
-                ANNOUNCE => self.non_members.on_announce(now, &frame, &mut self.phase, &mut self.endpoint),
+                ANNOUNCE => {
+                    self.non_members
+                        .on_announce(now, &frame, &mut self.phase, &mut self.endpoint)
+                }
                 REFUSE => self.on_answer(now, &frame),
                 _ => self.endpoint.count_non_member(),
             }
@@ -544,7 +705,10 @@ impl Machine for Root {
     }
 
     fn poll_transmit_split(&mut self, now: Instant, buffer: &mut [u8]) -> Option<SplitFrame> {
-        let first = self.endpoint.poll_transmit(now, buffer).map(SplitFrame::whole);
+        let first = self
+            .endpoint
+            .poll_transmit(now, buffer)
+            .map(SplitFrame::whole);
         let frame = match &mut self.phase {
             _ if first.is_some() => first,
             RootPhase::Gathering(gathering) if self.endpoint.throttle_mut().admits(now) => {
@@ -562,7 +726,9 @@ impl Machine for Root {
     /// # Panics
     /// If no stream is being sent, or `kept` is no longer kept.
     fn payload(&self, kept: Kept) -> &[u8] {
-        let RootPhase::Running(running) = &self.phase else { panic!("only what is delivered is kept") };
+        let RootPhase::Running(running) = &self.phase else {
+            panic!("only what is delivered is kept")
+        };
         running.delivery().payload(kept)
     }
 
@@ -573,7 +739,10 @@ impl Machine for Root {
             RootPhase::Closing(closing, _) => closing.poll_timeout(),
             RootPhase::Ended(_) => return self.endpoint.next_end(),
         };
-        let own = of_phase.into_iter().chain(self.endpoint.next_reply(now)).min();
+        let own = of_phase
+            .into_iter()
+            .chain(self.endpoint.next_reply(now))
+            .min();
         self.endpoint.throttle().deadline(own)
     }
 

@@ -66,13 +66,34 @@ pub(super) struct Closing {
 impl Closing {
     /// Begins to repeat the message `farewells` times, and more often if much of the stream was
     /// lost: a receiver that misses all of them waits for the root until its patience ends.
-    pub(super) fn new(now: Instant, last_word: Message, farewells: u32, members: Option<&SessionPhase>) -> Closing {
+    pub(super) fn new(
+        now: Instant,
+        last_word: Message,
+        farewells: u32,
+        members: Option<&SessionPhase>,
+    ) -> Closing {
         let deaf: Vec<MacAddr> = members.iter().flat_map(|members| members.deaf()).collect();
-        let sent = members.map(|members| members.delivery().stats()).unwrap_or_default();
+        let sent = members
+            .map(|members| members.delivery().stats())
+            .unwrap_or_default();
         let more = sent.data_resent * LOSSY_TIMES / sent.data_sent.max(1);
-        let all = members.iter().flat_map(|members| &members.view().members).skip(1).map(|member| member.mac);
-        let alone = if more < MAX_MORE { Vec::new() } else { all.filter(|mac| !deaf.contains(mac)).collect() };
-        Closing { last_word, deaf, alone, left: farewells + more.min(MAX_MORE) as u32, next: now }
+        let all = members
+            .iter()
+            .flat_map(|members| &members.view().members)
+            .skip(1)
+            .map(|member| member.mac);
+        let alone = if more < MAX_MORE {
+            Vec::new()
+        } else {
+            all.filter(|mac| !deaf.contains(mac)).collect()
+        };
+        Closing {
+            last_word,
+            deaf,
+            alone,
+            left: farewells + more.min(MAX_MORE) as u32,
+            next: now,
+        }
     }
 
     pub(super) fn last_message(&self) -> &Message {
@@ -86,8 +107,15 @@ impl Closing {
         self.left -= 1;
         self.next = now + endpoint.config().timing.verdict / 4;
         endpoint.send_to_group(&self.last_word);
-        let alone = if self.left < TIMES_ALONE { &self.alone[..] } else { &[] };
-        self.deaf.iter().chain(alone).for_each(|&mac| endpoint.send(mac, &self.last_word));
+        let alone = if self.left < TIMES_ALONE {
+            &self.alone[..]
+        } else {
+            &[]
+        };
+        self.deaf
+            .iter()
+            .chain(alone)
+            .for_each(|&mac| endpoint.send(mac, &self.last_word));
         false
     }
 

@@ -92,7 +92,10 @@ impl SessionPhase {
                 let text = format!(
                     "would hold up the others: by earlier measurements its cable carries {rate}, theirs {usual}"
                 );
-                endpoint.push_event(RootEvent::Demoted { host: member.host.clone(), text });
+                endpoint.push_event(RootEvent::Demoted {
+                    host: member.host.clone(),
+                    text,
+                });
             }
         }
     }
@@ -118,7 +121,9 @@ impl SessionPhase {
     }
 
     pub(super) fn took(&self) -> Duration {
-        self.last_report.map(|end| self.delivery.since_first_data(end)).unwrap_or_default()
+        self.last_report
+            .map(|end| self.delivery.since_first_data(end))
+            .unwrap_or_default()
     }
 
     pub(super) fn since_first_data(&self, now: Instant) -> Duration {
@@ -135,15 +140,28 @@ impl SessionPhase {
 
     pub(super) fn give_up_waiting(&mut self, now: Instant, endpoint: &mut RootEndpoint) -> bool {
         let dead = endpoint.config().timing.dead;
-        let Some(silent) = self.members.open_if_silent(now, dead) else { return false };
-        silent.into_iter().for_each(|rank| self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint));
+        let Some(silent) = self.members.open_if_silent(now, dead) else {
+            return false;
+        };
+        silent.into_iter().for_each(|rank| {
+            self.lose(
+                now,
+                rank,
+                Outcome::Silent,
+                "nothing was heard of it",
+                endpoint,
+            )
+        });
         true
     }
 
-    /// Counts the join request of a member that has not understood the view yet as a sign of life. Returns false for a
-    /// non-member.
+    /// Counts the join request of a member that has not understood the view yet as a sign of life.
+    /// Returns false for a non-member.
     pub(super) fn on_join(&mut self, now: Instant, nonce: u64, from: MacAddr) -> bool {
-        self.view.rank_of(nonce, from).map(|rank| self.members.on_frame(now, rank)).is_some()
+        self.view
+            .rank_of(nonce, from)
+            .map(|rank| self.members.on_frame(now, rank))
+            .is_some()
     }
 
     pub(super) fn set_rate(&mut self, now: Instant, rate: Rate, endpoint: &mut RootEndpoint) {
@@ -151,11 +169,23 @@ impl SessionPhase {
         self.follow_up(now, endpoint);
     }
 
-    pub(super) fn on_leave(&mut self, now: Instant, who: (u64, MacAddr), text: &str, endpoint: &mut RootEndpoint) {
-        let Some(rank) = self.view.rank_of(who.0, who.1) else { return endpoint.count_non_member() };
+    pub(super) fn on_leave(
+        &mut self,
+        now: Instant,
+        who: (u64, MacAddr),
+        text: &str,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(rank) = self.view.rank_of(who.0, who.1) else {
+            return endpoint.count_non_member();
+        };
         // One that came late may find that its DEST cannot hold it.
         let is_refusal = Outcome::WriteFailed.status_and_reason(text).0 == Outcome::REFUSED;
-        let outcome = if is_refusal { Outcome::WriteFailed } else { Outcome::Died };
+        let outcome = if is_refusal {
+            Outcome::WriteFailed
+        } else {
+            Outcome::Died
+        };
         self.lose(now, rank, outcome, text, endpoint);
         self.follow_up(now, endpoint);
     }
@@ -178,28 +208,58 @@ impl SessionPhase {
         fits
     }
 
-    /// Handles a join request of another run from a member's address: if the member is silent, its receiver was
-    /// restarted.
-    pub(super) fn on_other_run(&mut self, now: Instant, from: MacAddr, endpoint: &mut RootEndpoint) {
-        let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else { return };
+    /// Handles a join request of another run from a member's address: if the member is silent, its
+    /// receiver was restarted.
+    pub(super) fn on_other_run(
+        &mut self,
+        now: Instant,
+        from: MacAddr,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(rank) = self.view.rank_at(from).filter(|&rank| rank != Rank::ROOT) else {
+            return;
+        };
         if self.members.silence(now, rank) >= REBOOT_SILENCE.max(endpoint.config().timing.suspect) {
-            self.lose(now, rank, Outcome::Died, "its receiver was started again", endpoint);
+            self.lose(
+                now,
+                rank,
+                Outcome::Died,
+                "its receiver was started again",
+                endpoint,
+            );
             self.follow_up(now, endpoint);
         }
     }
 
-    pub(super) fn choose(&mut self, now: Instant, stretch: u64, limit: Duration, form: Form) -> Option<ChunkSet> {
-        self.fetches.choose(now, stretch, (&self.view, &self.members), limit, form)
+    pub(super) fn choose(
+        &mut self,
+        now: Instant,
+        stretch: u64,
+        limit: Duration,
+        form: Form,
+    ) -> Option<ChunkSet> {
+        self.fetches
+            .choose(now, stretch, (&self.view, &self.members), limit, form)
     }
 
     pub(super) fn deny(&mut self, now: Instant, text: &str, endpoint: &mut RootEndpoint) {
-        self.fetches.on_denial(now, text, (&self.view, &self.members), &self.delivery);
+        self.fetches
+            .on_denial(now, text, (&self.view, &self.members), &self.delivery);
         self.follow_up(now, endpoint);
     }
 
     fn trials_mut(&mut self) -> impl Iterator<Item = &mut RateComparison> {
-        let SessionPhase { slow_hosts, storm_control, cast_change, .. } = self;
-        let trials = [slow_hosts.trial_mut(), storm_control.trial_mut(), cast_change.trial_mut()];
+        let SessionPhase {
+            slow_hosts,
+            storm_control,
+            cast_change,
+            ..
+        } = self;
+        let trials = [
+            slow_hosts.trial_mut(),
+            storm_control.trial_mut(),
+            cast_change.trial_mut(),
+        ];
         trials.into_iter().flatten()
     }
 
@@ -209,14 +269,24 @@ impl SessionPhase {
         buffer: &mut [u8],
         endpoint: &mut RootEndpoint,
     ) -> Option<SplitFrame> {
-        let trial = self.trials_mut().find_map(|trial| trial.poll_transmit(buffer)).map(SplitFrame::whole);
+        let trial = self
+            .trials_mut()
+            .find_map(|trial| trial.poll_transmit(buffer))
+            .map(SplitFrame::whole);
         trial.or_else(|| self.delivery.poll_transmit_split(now, buffer, endpoint))
     }
 
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        endpoint: &mut RootEndpoint,
+    ) {
         let rank = frame.header.rank;
         if frame.header.kind == REPORT {
-            return self.trials_mut().for_each(|trial| trial.handle_frame(now, frame));
+            return self
+                .trials_mut()
+                .for_each(|trial| trial.handle_frame(now, frame));
         }
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             return endpoint.count_non_member();
@@ -236,11 +306,20 @@ impl SessionPhase {
         }
     }
 
-    fn on_control(&mut self, now: Instant, rank: Rank, message: Message, endpoint: &mut RootEndpoint) {
+    fn on_control(
+        &mut self,
+        now: Instant,
+        rank: Rank,
+        message: Message,
+        endpoint: &mut RootEndpoint,
+    ) {
         match message {
-            Message::Ready { epoch, digest, arrived }
-                if epoch == self.view.epoch && digest == self.announcement.digest()
-                    || planted!("ready-of-an-old-view") =>
+            Message::Ready {
+                epoch,
+                digest,
+                arrived,
+            } if epoch == self.view.epoch && digest == self.announcement.digest()
+                || planted!("ready-of-an-old-view") =>
             {
                 self.on_ready(now, rank, arrived, endpoint);
             }
@@ -257,7 +336,8 @@ impl SessionPhase {
                 self.changed |= self.view.outnumber(epoch);
             }
             Message::Status(status) => {
-                self.members.set_status(now, rank, status, self.delivery.blocks().frames());
+                self.members
+                    .set_status(now, rank, status, self.delivery.blocks().frames());
                 self.note_link(now, rank, status.link, endpoint);
             }
             // Only a child's parent may report this, and a member that has everything or is gone
@@ -268,19 +348,32 @@ impl SessionPhase {
                 self.delivery.on_gap(now, stream, gap);
             }
             Message::Done(done, taken) => {
-                taken.iter().for_each(|&taken| self.members.took(rank, taken));
+                taken
+                    .iter()
+                    .for_each(|&taken| self.members.took(rank, taken));
                 self.on_done(now, rank, done, endpoint);
             }
             Message::Fetch(fetch) if fetch.rank == rank => {
-                self.fetches.on_fetch(now, &fetch, (&self.view, &mut self.members, &mut self.delivery), endpoint);
+                self.fetches.on_fetch(
+                    now,
+                    &fetch,
+                    (&self.view, &mut self.members, &mut self.delivery),
+                    endpoint,
+                );
             }
             Message::Piece(piece) => self.fetches.on_piece(now, rank, &piece),
             Message::Challenge(challenge) => {
                 self.liveness.on_challenge(rank, challenge);
-                self.timers.set_unless_set(Wait::LivenessReply, now + REPLY_INTERVAL);
+                self.timers
+                    .set_unless_set(Wait::LivenessReply, now + REPLY_INTERVAL);
             }
             Message::Needs(word) => {
-                self.fetches.on_needs(now, (rank, &word), (&self.view, &mut self.members), endpoint);
+                self.fetches.on_needs(
+                    now,
+                    (rank, &word),
+                    (&self.view, &mut self.members),
+                    endpoint,
+                );
             }
             _ => {}
         }
@@ -316,7 +409,13 @@ impl SessionPhase {
         }
     }
 
-    fn note_link(&mut self, now: Instant, rank: Rank, link: Option<LinkShare>, endpoint: &mut RootEndpoint) {
+    fn note_link(
+        &mut self,
+        now: Instant,
+        rank: Rank,
+        link: Option<LinkShare>,
+        endpoint: &mut RootEndpoint,
+    ) {
         let were_suspected = self.neighbours.are_suspected(now);
         self.neighbours.note(now, rank, link);
         if !were_suspected && self.neighbours.are_suspected(now) {
@@ -328,7 +427,9 @@ impl SessionPhase {
     fn on_ready(&mut self, now: Instant, rank: Rank, arrived: u64, endpoint: &mut RootEndpoint) {
         self.members.set_ready(now, rank, self.view.epoch);
         let entry = self.members.entry(rank);
-        if entry.is_some_and(|entry| entry.standing() == MemberRole::Demoted && !entry.is_reported()) {
+        if entry
+            .is_some_and(|entry| entry.standing() == MemberRole::Demoted && !entry.is_reported())
+        {
             self.members.stands_at(rank, arrived);
             self.delivery.serve_alone(&self.view, rank, arrived);
         }
@@ -337,13 +438,24 @@ impl SessionPhase {
 
     fn on_done(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let sent = self.delivery.trailer();
-        let same = sent == Some(Trailer { bytes: done.bytes, digest: done.digest }) || planted!("digest-not-compared");
+        let same =
+            sent == Some(Trailer {
+                bytes: done.bytes,
+                digest: done.digest,
+            }) || planted!("digest-not-compared");
         self.timers.set_unless_set(Wait::Verdict, now);
-        if self.members.entry(rank).is_some_and(|entry| entry.has_reported(done.outcome)) {
+        if self
+            .members
+            .entry(rank)
+            .is_some_and(|entry| entry.has_reported(done.outcome))
+        {
             // Group frames have not reached it.
             let mac = self.view.members[rank.index()].mac;
             self.announcement.does_not_reach(mac);
-            endpoint.send(mac, &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send(
+                mac,
+                &Message::Verdict(self.members.verdict(self.delivery.trailer(), false)),
+            );
         }
         match done.outcome {
             // A stream that has not been sent to its end cannot have been verified.
@@ -364,13 +476,18 @@ impl SessionPhase {
         let timing = endpoint.config().timing;
         if self.timers.take_due(Wait::Announce, now) {
             // A late receiver sends a join request when it receives this.
-            let invitation = endpoint.config().invitation(endpoint.config().stage(), Duration::MAX);
+            let invitation = endpoint
+                .config()
+                .invitation(endpoint.config().stage(), Duration::MAX);
             endpoint.send_to_group(&invitation);
             // Another session may have sent the frames that were seen; it is notified of this one.
             if self.neighbours.are_suspected(now) {
                 endpoint.send(MacAddr::BROADCAST, &invitation);
             }
-            self.timers.set(Wait::Announce, now + timing.announce * if endpoint.config().late { 1 } else { 5 });
+            self.timers.set(
+                Wait::Announce,
+                now + timing.announce * if endpoint.config().late { 1 } else { 5 },
+            );
         }
         if self.timers.take_due(Wait::View, now) {
             if self.announcement.put_off(endpoint) {
@@ -387,30 +504,52 @@ impl SessionPhase {
             self.watch_progress(now, endpoint);
         }
         if self.timers.take_due(Wait::Verdict, now) {
-            endpoint.send_to_group(&Message::Verdict(self.members.verdict(self.delivery.trailer(), false)));
+            endpoint.send_to_group(&Message::Verdict(
+                self.members.verdict(self.delivery.trailer(), false),
+            ));
         }
-        if self.timers.take_due(Wait::LivenessReply, now) && self.liveness.send_replies(&self.view, endpoint) {
+        if self.timers.take_due(Wait::LivenessReply, now)
+            && self.liveness.send_replies(&self.view, endpoint)
+        {
             self.timers.set(Wait::LivenessReply, now + REPLY_INTERVAL);
         }
-        self.trials_mut().for_each(|trial| trial.handle_timeout(now));
+        self.trials_mut()
+            .for_each(|trial| trial.handle_timeout(now));
         self.delivery.handle_timeout(now);
         self.follow_up(now, endpoint);
     }
 
     pub(super) fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let silence = self.members.next_silence().map(|at| Wait::Silence.at(at));
-        let deadlines = [self.timers.next(), silence, self.delivery.poll_timeout(now), self.fetches.poll_timeout()];
-        let trials = [self.slow_hosts.trial(), self.storm_control.trial(), self.cast_change.trial()];
+        let deadlines = [
+            self.timers.next(),
+            silence,
+            self.delivery.poll_timeout(now),
+            self.fetches.poll_timeout(),
+        ];
+        let trials = [
+            self.slow_hosts.trial(),
+            self.storm_control.trial(),
+            self.cast_change.trial(),
+        ];
         deadlines
             .into_iter()
             .flatten()
-            .chain(trials.into_iter().flatten().filter_map(|trial| trial.poll_timeout(now)))
+            .chain(
+                trials
+                    .into_iter()
+                    .flatten()
+                    .filter_map(|trial| trial.poll_timeout(now)),
+            )
             .min()
     }
 
     /// Publishes one view for all changes since the last, with a minimum time between views.
     fn follow_up(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        for (rank, text) in self.fetches.go_on(now, &self.view, &mut self.delivery, endpoint) {
+        for (rank, text) in self
+            .fetches
+            .go_on(now, &self.view, &mut self.delivery, endpoint)
+        {
             self.lose(now, rank, Outcome::Lost, &text, endpoint);
             // Its earlier outcome does not matter: bytes that no host has are not requested again.
             self.delivery.stop_serving(&self.view, rank);
@@ -418,7 +557,9 @@ impl SessionPhase {
         let held = self.timers.is_set(Wait::Change) || self.delivery.is_shut();
         let timing = endpoint.config().timing;
         if !held && !self.changed {
-            let rerouted = self.storm_control.go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
+            let rerouted =
+                self.storm_control
+                    .go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
             if let Some((event, cast_rate)) = rerouted {
                 self.cast_change.watch(cast_rate);
@@ -427,10 +568,18 @@ impl SessionPhase {
         }
         if !held && !self.changed {
             let before = self.view.via;
-            self.changed = self.replanning.go_on(now, &mut self.view, &self.members, &mut self.delivery, &timing);
+            self.changed = self.replanning.go_on(
+                now,
+                &mut self.view,
+                &self.members,
+                &mut self.delivery,
+                &timing,
+            );
             if self.view.via != before {
-                endpoint
-                    .push_event(RootEvent::Rerouted { via: self.view.via, text: planner::CAST_IS_FASTER.to_owned() });
+                endpoint.push_event(RootEvent::Rerouted {
+                    via: self.view.via,
+                    text: planner::CAST_IS_FASTER.to_owned(),
+                });
             }
         }
         if !held && std::mem::take(&mut self.changed) {
@@ -445,15 +594,18 @@ impl SessionPhase {
     }
 
     fn publish(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        self.announcement.begin(&self.view, endpoint.control_bytes());
+        self.announcement
+            .begin(&self.view, endpoint.control_bytes());
         endpoint.adopt(Rank::ROOT, self.view.epoch);
         self.send_view(now, endpoint);
     }
 
     fn send_view(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let mac = |rank: Rank| self.view.members[rank.index()].mac;
-        self.announcement.send(self.members.unready(self.view.epoch).map(mac), endpoint);
-        self.timers.set(Wait::View, now + endpoint.config().timing.view);
+        self.announcement
+            .send(self.members.unready(self.view.epoch).map(mac), endpoint);
+        self.timers
+            .set(Wait::View, now + endpoint.config().timing.view);
     }
 
     fn check_ready(&mut self, endpoint: &mut RootEndpoint) {
@@ -461,10 +613,18 @@ impl SessionPhase {
         if self.members.unready(epoch).next().is_none() {
             self.timers.clear(Wait::View);
         }
-        if self.members.all_ready(epoch) && self.delivery.open() && self.delivery.stats().data_sent == 0 {
+        if self.members.all_ready(epoch)
+            && self.delivery.open()
+            && self.delivery.stats().data_sent == 0
+        {
             let (View { via, selective, .. }, size) = (&self.view, endpoint.config().size);
             let (receivers, via, selective) = (self.members.present(), *via, *selective);
-            endpoint.push_event(RootEvent::Started { receivers, via, size, selective });
+            endpoint.push_event(RootEvent::Started {
+                receivers,
+                via,
+                size,
+                selective,
+            });
         }
     }
 
@@ -472,19 +632,44 @@ impl SessionPhase {
         &self.view.members[rank.index()].host
     }
 
-    fn lose(&mut self, now: Instant, rank: Rank, outcome: Outcome, text: &str, endpoint: &mut RootEndpoint) {
+    fn lose(
+        &mut self,
+        now: Instant,
+        rank: Rank,
+        outcome: Outcome,
+        text: &str,
+        endpoint: &mut RootEndpoint,
+    ) {
         log::warn!("lost {}: {text}", self.host(rank));
         // Its last status report gives the amount.
-        let frames = self.members.entry(rank).map_or(0, |entry| entry.status().consumed);
-        let bytes = frames.saturating_mul(self.view.payload_bytes.into()).min(self.view.size.unwrap_or(u64::MAX));
-        self.report(now, rank, Done { outcome, bytes, digest: [0; 32], text: text.to_owned() }, endpoint);
+        let frames = self
+            .members
+            .entry(rank)
+            .map_or(0, |entry| entry.status().consumed);
+        let bytes = frames
+            .saturating_mul(self.view.payload_bytes.into())
+            .min(self.view.size.unwrap_or(u64::MAX));
+        self.report(
+            now,
+            rank,
+            Done {
+                outcome,
+                bytes,
+                digest: [0; 32],
+                text: text.to_owned(),
+            },
+            endpoint,
+        );
         self.place(now, rank, MemberRole::Gone);
     }
 
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
         let taken = self.members.taken(rank);
-        let report = MemberReport { taken, ..MemberReport::new(self.host(rank), rank, done, form, took) };
+        let report = MemberReport {
+            taken,
+            ..MemberReport::new(self.host(rank), rank, done, form, took)
+        };
         if !self.members.set_report(&report) {
             return;
         }
@@ -496,7 +681,9 @@ impl SessionPhase {
             self.fetches.send_next(now, true, &self.view, endpoint);
             endpoint.push_event(RootEvent::AllReported);
             self.delivery.shut();
-            self.last_message = Some(Message::Verdict(self.members.verdict(self.delivery.trailer(), true)));
+            self.last_message = Some(Message::Verdict(
+                self.members.verdict(self.delivery.trailer(), true),
+            ));
         }
     }
 
@@ -510,23 +697,34 @@ impl SessionPhase {
         }
     }
 
-    /// Demotes two members between which no frame gets through: both are served alone from now on. The sending one
-    /// stays in place if no other member does: without a reader, nothing holds back a source that can be read only
-    /// once.
+    /// Demotes two members between which no frame gets through: both are served alone from now on.
+    /// The sending one stays in place if no other member does: without a reader, nothing holds back
+    /// a source that can be read only once.
     fn part(&mut self, now: Instant, pair: [Rank; 2], endpoint: &mut RootEndpoint) {
         let [one, other] = pair.map(|rank| self.host(rank).to_owned());
         endpoint.push_event(RootEvent::Apart { one, other });
         let stays = |entry: &MemberEntry| {
-            entry.standing() == MemberRole::InPlace && !entry.is_reported() && !pair.contains(&entry.rank())
+            entry.standing() == MemberRole::InPlace
+                && !entry.is_reported()
+                && !pair.contains(&entry.rank())
         };
-        let first = usize::from(!self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]));
-        pair[first..].iter().for_each(|&rank| self.place(now, rank, MemberRole::Demoted));
+        let first = usize::from(
+            !self.members.entries().iter().any(stays) && !self.members.is_reported(pair[0]),
+        );
+        pair[first..]
+            .iter()
+            .for_each(|&rank| self.place(now, rank, MemberRole::Demoted));
     }
 
     fn demote(&mut self, now: Instant, rank: Rank, text: &str, endpoint: &mut RootEndpoint) {
-        let Some(entry) = self.members.in_place(rank) else { return };
+        let Some(entry) = self.members.in_place(rank) else {
+            return;
+        };
         if !entry.is_reported() {
-            endpoint.push_event(RootEvent::Demoted { host: self.host(rank).to_owned(), text: text.to_owned() });
+            endpoint.push_event(RootEvent::Demoted {
+                host: self.host(rank).to_owned(),
+                text: text.to_owned(),
+            });
         }
         self.place(now, rank, MemberRole::Demoted);
     }
@@ -534,25 +732,46 @@ impl SessionPhase {
     fn watch_silence(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         for change in self.members.look(now) {
             match change {
-                Change::Suspected(rank, silence) => log::warn!("rank {rank} has been silent for {silence:?}"),
+                Change::Suspected(rank, silence) => {
+                    log::warn!("rank {rank} has been silent for {silence:?}")
+                }
                 Change::Away(rank) => self.demote(now, rank, "is silent", endpoint),
-                Change::Gone(rank) => self.lose(now, rank, Outcome::Silent, "nothing was heard of it", endpoint),
+                Change::Gone(rank) => self.lose(
+                    now,
+                    rank,
+                    Outcome::Silent,
+                    "nothing was heard of it",
+                    endpoint,
+                ),
                 Change::Left(_) => {}
             }
         }
-        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some() {
+        if !self.timers.is_set(Wait::View) && self.members.unready(self.view.epoch).next().is_some()
+        {
             self.timers.set(Wait::View, now);
         }
     }
 
     fn watch_progress(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
-        let RootConfig { timing, on_slow, .. } = *endpoint.config();
-        self.members.rates_mut().sent(now, self.delivery.frames_sent());
+        let RootConfig {
+            timing, on_slow, ..
+        } = *endpoint.config();
+        self.members
+            .rates_mut()
+            .sent(now, self.delivery.frames_sent());
         let undecided = self.fetches.undecided();
-        let scene = WatchContext { now, view: &self.view, timing: &timing, delivery: &self.delivery, undecided };
+        let scene = WatchContext {
+            now,
+            view: &self.view,
+            timing: &timing,
+            delivery: &self.delivery,
+            undecided,
+        };
         let since_last = now.since(std::mem::replace(&mut self.watched_at, now));
         let mut findings = scene.look(&mut self.members, since_last);
-        let straggler = scene.straggler(&self.members).filter(|_| on_slow != OnSlow::Wait);
+        let straggler = scene
+            .straggler(&self.members)
+            .filter(|_| on_slow != OnSlow::Wait);
         let identity = endpoint.identity();
         let way = (self.replanning.planner(), &identity);
         if self.neighbours.crowd(now) {
@@ -567,22 +786,35 @@ impl SessionPhase {
             // Before it evicts a host the root waits for the user's whole limit.
             findings.extend(found.filter(|_| on_slow == OnSlow::Demote));
         }
-        let straggler = straggler.and_then(|straggler| self.slow_hosts.blame(&scene, straggler, on_slow));
-        findings.extend(self.stragglers.look(&scene, &self.members, straggler, on_slow));
-        let drain = self.cast_change.look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
+        let straggler =
+            straggler.and_then(|straggler| self.slow_hosts.blame(&scene, straggler, on_slow));
+        findings.extend(
+            self.stragglers
+                .look(&scene, &self.members, straggler, on_slow),
+        );
+        let drain =
+            self.cast_change
+                .look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
         if self.storm_control.is_falling_back() {
             self.delivery.retire();
         }
-        drain.into_iter().for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));
-        to_try.into_iter().for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
+        drain
+            .into_iter()
+            .for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));
+        to_try
+            .into_iter()
+            .for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));
         for finding in findings {
             match finding {
-                StallVerdict::Notify(rank, text) => {
-                    endpoint.push_event(RootEvent::HeldUp { host: self.host(rank).to_owned(), text })
-                }
+                StallVerdict::Notify(rank, text) => endpoint.push_event(RootEvent::HeldUp {
+                    host: self.host(rank).to_owned(),
+                    text,
+                }),
                 StallVerdict::Demote(rank, text) => self.demote(now, rank, &text, endpoint),
                 StallVerdict::Apart(from, at) => self.part(now, [from, at], endpoint),
-                StallVerdict::GiveUp(rank, text) => self.lose(now, rank, Outcome::Stalled, &text, endpoint),
+                StallVerdict::GiveUp(rank, text) => {
+                    self.lose(now, rank, Outcome::Stalled, &text, endpoint)
+                }
             }
         }
     }

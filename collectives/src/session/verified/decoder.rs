@@ -15,8 +15,8 @@ const MAX_BYTES_WANTED: usize = ChunkSize::LONGEST.bytes();
 const CHUNKS_AT_A_TIME: usize = 16;
 const ALL: u64 = u64::MAX;
 
-/// Range of the content that came damaged, and how often: a chunk, or the whole span if its hash list did
-/// (`is_hash_list`).
+/// Range of the content that came damaged, and how often: a chunk, or the whole span if its hash
+/// list did (`is_hash_list`).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DamagedChunk {
     pub content: Range<u64>,
@@ -33,9 +33,17 @@ impl DamagedChunk {
 impl std::fmt::Display for DamagedChunk {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let (bytes, at) = (self.amount(), self.content.start);
-        let hash_list = if self.is_hash_list { "the hash list of " } else { "" };
+        let hash_list = if self.is_hash_list {
+            "the hash list of "
+        } else {
+            ""
+        };
         write!(formatter, "{hash_list}{bytes} at byte {at} came damaged")?;
-        if self.times > 1 { write!(formatter, " {} times", self.times) } else { Ok(()) }
+        if self.times > 1 {
+            write!(formatter, " {} times", self.times)
+        } else {
+            Ok(())
+        }
     }
 }
 
@@ -56,7 +64,10 @@ impl DecodedContent {
 
     /// Returns its chunks, each with whether this receiver already held it.
     pub fn chunks(&self) -> impl Iterator<Item = (&[u8], bool)> {
-        let numbered = self.bytes().chunks(self.place.chunk_size().bytes()).zip(self.given..);
+        let numbered = self
+            .bytes()
+            .chunks(self.place.chunk_size().bytes())
+            .zip(self.given..);
         numbered.map(|(chunk, number)| (chunk, self.own >> number & 1 == 1))
     }
 
@@ -65,9 +76,10 @@ impl DecodedContent {
     }
 }
 
-/// A span that is held until all of it is verified; `right` has the hashes of the first chunks, which are. Bitmaps have
-/// the chunks that have come or were already held (`here`; the others must be fetched), those already held (`own`), and
-/// those in the clear, decrypted or already held (`open`).
+/// A span that is held until all of it is verified; `right` has the hashes of the first chunks,
+/// which are. Bitmaps have the chunks that have come or were already held (`here`; the others must
+/// be fetched), those already held (`own`), and those in the clear, decrypted or already held
+/// (`open`).
 #[derive(Clone, Debug)]
 struct Held {
     place: SpanPlace,
@@ -98,15 +110,25 @@ pub struct Decoder {
 
 impl Decoder {
     pub fn new(chunk: ChunkSize) -> Decoder {
-        Decoder { chunk, ..Decoder::default() }
+        Decoder {
+            chunk,
+            ..Decoder::default()
+        }
     }
 
     pub fn hashed_by(self, hash_pool: Arc<dyn HashPool>) -> Decoder {
-        Decoder { hashing: Hashing::by(hash_pool), ..self }
+        Decoder {
+            hashing: Hashing::by(hash_pool),
+            ..self
+        }
     }
 
     pub fn ciphered(self, cipher: ContentCipher) -> Decoder {
-        Decoder { chunk: self.chunk.signed(cipher.is_keyed()), cipher, ..self }
+        Decoder {
+            chunk: self.chunk.signed(cipher.is_keyed()),
+            cipher,
+            ..self
+        }
     }
 
     pub(super) fn cipher(&self) -> &ContentCipher {
@@ -138,27 +160,54 @@ impl Decoder {
     pub fn take_partly(&mut self, span: Vec<u8>, here: u64, own: u64) {
         assert!(self.held.is_none(), "one span is checked at a time");
         let place = SpanPlace::of_stream(self.chunk, self.spans, span.len());
-        let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?))) else {
+        let Some((place, right)) = place.and_then(|place| Some((place, self.early.end(&place)?)))
+        else {
             let at = self.content_bytes;
-            self.failed =
-                Some(format!("the data behind byte {at} is not of the form that a sender of files sends: send again"));
+            self.failed = Some(format!(
+                "the data behind byte {at} is not of the form that a sender of files sends: send again"
+            ));
             return;
         };
         let (given, hash_list_is_right) = (right.len(), false);
-        self.held = Some(Held { place, span, hash_list_is_right, right, given, times: 0, here, own, open: own });
+        self.held = Some(Held {
+            place,
+            span,
+            hash_list_is_right,
+            right,
+            given,
+            times: 0,
+            here,
+            own,
+            open: own,
+        });
         self.check();
     }
 
     pub fn poll(&mut self) -> Option<DecodedContent> {
-        let Held { place, span, right, given, own, .. } = self.held.take_if(|held| held.is_right())?;
+        let Held {
+            place,
+            span,
+            right,
+            given,
+            own,
+            ..
+        } = self.held.take_if(|held| held.is_right())?;
         right.iter().for_each(|chunk| self.merged.push(chunk));
         self.spans += 1;
         self.content_bytes += place.content_bytes() as u64;
-        Some(DecodedContent { span, place, given, own })
+        Some(DecodedContent {
+            span,
+            place,
+            given,
+            own,
+        })
     }
 
     pub fn wanted(&self) -> Option<Range<u64>> {
-        let held = self.held.as_ref().filter(|held| self.failed.is_none() && !held.is_right())?;
+        let held = self
+            .held
+            .as_ref()
+            .filter(|held| self.failed.is_none() && !held.is_right())?;
         let part = held.part();
         Some(held.place.begin() + part.start as u64..held.place.begin() + part.end as u64)
     }
@@ -190,7 +239,11 @@ impl Decoder {
             let damage = held.damage();
             self.failed = Some(match held.lacks() {
                 false => format!("{damage}, and cannot be fetched again: {why}"),
-                true => format!("{} from byte {} on cannot be fetched: {why}", damage.amount(), damage.content.start),
+                true => format!(
+                    "{} from byte {} on cannot be fetched: {why}",
+                    damage.amount(),
+                    damage.content.start
+                ),
             });
         }
     }
@@ -204,8 +257,14 @@ impl Decoder {
         let damage = held.damage();
         if held.times > MAX_ATTEMPTS {
             // A cable changes no byte under a tag.
-            let what = if self.cipher.is_keyed() { "host" } else { "host or cable" };
-            self.failed = Some(format!("{damage}: a {what} on the way is bad; send again without it"));
+            let what = if self.cipher.is_keyed() {
+                "host"
+            } else {
+                "host or cable"
+            };
+            self.failed = Some(format!(
+                "{damage}: a {what} on the way is bad; send again without it"
+            ));
         }
         self.damage = Some(damage);
     }
@@ -227,14 +286,20 @@ impl Decoder {
     }
 
     pub fn content(&self) -> Trailer {
-        Trailer { bytes: self.content_bytes, digest: self.merged.digest() }
+        Trailer {
+            bytes: self.content_bytes,
+            digest: self.merged.digest(),
+        }
     }
 
     /// Returns the trailer that a stream of these bytes should have. The received trailer is not
     /// protected by a hash: if it differs, it came damaged or bytes are missing, and the root can
     /// tell which from this one.
     pub fn trailer(&self) -> Trailer {
-        Trailer { bytes: self.stream_bytes(), ..self.content() }
+        Trailer {
+            bytes: self.stream_bytes(),
+            ..self.content()
+        }
     }
 }
 
@@ -251,21 +316,30 @@ impl Held {
         self.hash_list_is_right && !self.is_right() && !self.is_here(self.right.len())
     }
 
-    /// Range to check next, from the start of the hash list; if chunks are missing, the range includes the missing ones
-    /// that follow.
+    /// Range to check next, from the start of the hash list; if chunks are missing, the range
+    /// includes the missing ones that follow.
     fn part(&self) -> Range<usize> {
         if !self.hash_list_is_right {
             return 0..self.place.hash_list_bytes();
         }
-        let (first, most) = (self.right.len(), MAX_BYTES_WANTED / self.place.chunk_size().bytes());
-        let more = (first + 1..self.place.chunks()).take_while(|&chunk| self.lacks() && !self.is_here(chunk));
+        let (first, most) = (
+            self.right.len(),
+            MAX_BYTES_WANTED / self.place.chunk_size().bytes(),
+        );
+        let more = (first + 1..self.place.chunks())
+            .take_while(|&chunk| self.lacks() && !self.is_here(chunk));
         self.place.chunk(first).start..self.place.chunk(first + more.take(most - 1).count()).end
     }
 
-    /// Verifies from the present part on. Returns false at the first damaged part, which then is the present one.
+    /// Verifies from the present part on. Returns false at the first damaged part, which then is
+    /// the present one.
     fn check(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         if !self.hash_list_is_right {
-            if !open_hash_list(&self.place, &mut self.span[..self.place.hash_list_bytes()], cipher) {
+            if !open_hash_list(
+                &self.place,
+                &mut self.span[..self.place.hash_list_bytes()],
+                cipher,
+            ) {
                 return false;
             }
             (self.hash_list_is_right, self.times) = (true, 0);
@@ -281,17 +355,25 @@ impl Held {
     fn check_some(&mut self, hashing: &Hashing, cipher: &ContentCipher) -> bool {
         let first = self.right.len();
         let most = self.place.chunks().min(first + CHUNKS_AT_A_TIME);
-        let end = (first..most).find(|&number| !self.is_here(number)).unwrap_or(most);
+        let end = (first..most)
+            .find(|&number| !self.is_here(number))
+            .unwrap_or(most);
         let (hash_list, content) = self.span.split_at_mut(self.place.hash_list_bytes());
         let open = self.open;
         for number in (first..end).filter(|number| open >> number & 1 == 0) {
             let Range { start, end } = self.place.chunk(number);
             let chunk = &mut content[start - hash_list.len()..end - hash_list.len()];
-            cipher.chunk(value_in(hash_list, number), self.place.chunk_offset(number), chunk);
+            cipher.chunk(
+                value_in(hash_list, number),
+                self.place.chunk_offset(number),
+                chunk,
+            );
             self.open |= 1 << number;
         }
         let (hash_list, _) = self.span.split_at(self.place.hash_list_bytes());
-        let chunks = hashing.hash_all(first..end, |number| ChunkHash::in_span(&self.place, number, &self.span));
+        let chunks = hashing.hash_all(first..end, |number| {
+            ChunkHash::in_span(&self.place, number, &self.span)
+        });
         for (number, chunk) in (first..end).zip(chunks) {
             if chunk.value() != value_in(hash_list, number) {
                 // A wrong chunk that was already held counts as missing.
@@ -313,14 +395,20 @@ impl Held {
         } else {
             self.place.content()
         };
-        DamagedChunk { content, is_hash_list: !self.hash_list_is_right, times: self.times }
+        DamagedChunk {
+            content,
+            is_hash_list: !self.hash_list_is_right,
+            times: self.times,
+        }
     }
 }
 
 /// Returns the place of a span whose hash list begins with these bytes, if they are valid.
 pub(super) fn early_place(chunk: ChunkSize, index: u64, hash_list: &[u8]) -> Option<SpanPlace> {
     let bytes = u32::from_be_bytes(*hash_list.get(..HEAD_BYTES)?.first_chunk()?) as usize;
-    (1..=SPAN_BYTES).contains(&bytes).then(|| SpanPlace::new(chunk, index, bytes))
+    (1..=SPAN_BYTES)
+        .contains(&bytes)
+        .then(|| SpanPlace::new(chunk, index, bytes))
 }
 
 #[derive(Clone, Debug, Default)]
@@ -331,12 +419,19 @@ pub(super) struct Early {
 }
 
 impl Early {
-    /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the verified ones, up to
-    /// the first that is damaged.
-    pub(super) fn take(&mut self, size: ChunkSize, index: u64, bytes: &[u8], cipher: &ContentCipher) -> Vec<u8> {
+    /// Takes the next whole chunks of span `index`; the first follows the hash list. Returns the
+    /// verified ones, up to the first that is damaged.
+    pub(super) fn take(
+        &mut self,
+        size: ChunkSize,
+        index: u64,
+        bytes: &[u8],
+        cipher: &ContentCipher,
+    ) -> Vec<u8> {
         let mut rest = bytes;
         if self.came == 0 {
-            let Some(whole) = early_place(size, index, bytes).filter(|place| place.hash_list_bytes() <= bytes.len())
+            let Some(whole) = early_place(size, index, bytes)
+                .filter(|place| place.hash_list_bytes() <= bytes.len())
             else {
                 return Vec::new();
             };
@@ -350,7 +445,9 @@ impl Early {
         let (before, first) = (self.right.len(), self.came);
         self.came += rest.len() / size.bytes();
         let place = early_place(size, index, &self.hash_list).filter(|_| before == first);
-        let Some(place) = place else { return Vec::new() };
+        let Some(place) = place else {
+            return Vec::new();
+        };
         let mut right = rest.to_vec();
         for (number, chunk) in (first..place.chunks()).zip(right.chunks_exact_mut(size.bytes())) {
             let value = value_in(&self.hash_list, number);
@@ -365,12 +462,15 @@ impl Early {
         right
     }
 
-    /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that were delivered early;
-    /// `None` if its hash list described another span.
+    /// Ends the span, which is complete and at this place. Returns the hashes of its chunks that
+    /// were delivered early; `None` if its hash list described another span.
     pub(super) fn end(&mut self, is_at: &SpanPlace) -> Option<Vec<ChunkHash>> {
-        let Early { hash_list, right, .. } = std::mem::take(self);
-        (right.is_empty() || early_place(is_at.chunk_size(), is_at.index(), &hash_list) == Some(*is_at))
-            .then_some(right)
+        let Early {
+            hash_list, right, ..
+        } = std::mem::take(self);
+        (right.is_empty()
+            || early_place(is_at.chunk_size(), is_at.index(), &hash_list) == Some(*is_at))
+        .then_some(right)
     }
 }
 
@@ -388,7 +488,10 @@ impl Spans {
     pub const MAX_BYTES: usize = ChunkSize::SHORTEST.signed(true).whole_bytes();
 
     pub fn new(chunk: ChunkSize) -> Spans {
-        Spans { chunk, ..Spans::default() }
+        Spans {
+            chunk,
+            ..Spans::default()
+        }
     }
 
     /// Whether the next span is empty, so that it needs memory from [`begin`](Spans::begin).
@@ -404,7 +507,8 @@ impl Spans {
 
     /// Takes the bytes that belong to this span and returns the rest.
     pub fn take<'a>(&mut self, bytes: &'a [u8]) -> &'a [u8] {
-        let (own, rest) = bytes.split_at(bytes.len().min(self.chunk.whole_bytes() - self.span.len()));
+        let (own, rest) =
+            bytes.split_at(bytes.len().min(self.chunk.whole_bytes() - self.span.len()));
         self.span.extend_from_slice(own);
         rest
     }
@@ -416,8 +520,8 @@ impl Spans {
     /// Returns the whole chunks of the span that were not returned yet, the first behind the hash
     /// list; empty if there are none.
     pub fn whole_chunks(&mut self) -> &[u8] {
-        let hash_list_bytes =
-            early_place(self.chunk, 0, &self.span).map_or(usize::MAX, |place| place.hash_list_bytes());
+        let hash_list_bytes = early_place(self.chunk, 0, &self.span)
+            .map_or(usize::MAX, |place| place.hash_list_bytes());
         let chunks = self.span.len().saturating_sub(hash_list_bytes) / self.chunk.bytes();
         if chunks == 0 {
             return &[];

@@ -10,8 +10,8 @@ use std::fmt::Debug;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Hash of a chunk: its BLAKE3 chaining value. The first chunk also has the digest of a content that consists of it
-/// only (`alone`).
+/// Hash of a chunk: its BLAKE3 chaining value. The first chunk also has the digest of a content
+/// that consists of it only (`alone`).
 #[derive(Clone, Copy, Debug)]
 pub struct ChunkHash {
     value: [u8; VALUE_BYTES],
@@ -23,7 +23,10 @@ impl ChunkHash {
         let mut hasher = Hasher::new();
         hasher.set_input_offset(offset).update(bytes);
         let alone = (offset == 0).then(|| *hasher.finalize().as_bytes());
-        ChunkHash { value: hasher.finalize_non_root(), alone }
+        ChunkHash {
+            value: hasher.finalize_non_root(),
+            alone,
+        }
     }
 
     pub(super) fn in_span(place: &SpanPlace, number: usize, span: &[u8]) -> ChunkHash {
@@ -48,8 +51,12 @@ impl Merged {
         // Two subtrees of equal size are merged only when more follows: until then they may be the
         // root's children.
         while self.stack.len() > self.chunks.count_ones() as usize {
-            let (right, left) = (self.stack.pop().expect("counted"), self.stack.pop().expect("counted"));
-            self.stack.push(merge_subtrees_non_root(&left, &right, Mode::Hash));
+            let (right, left) = (
+                self.stack.pop().expect("counted"),
+                self.stack.pop().expect("counted"),
+            );
+            self.stack
+                .push(merge_subtrees_non_root(&left, &right, Mode::Hash));
         }
         self.stack.push(chunk.value);
         self.alone = self.alone.or(chunk.alone);
@@ -57,20 +64,32 @@ impl Merged {
     }
 
     pub(super) fn digest(&self) -> Digest {
-        let Some((last, others)) = self.stack.split_last() else { return *blake3::hash(&[]).as_bytes() };
+        let Some((last, others)) = self.stack.split_last() else {
+            return *blake3::hash(&[]).as_bytes();
+        };
         let Some((first, between)) = others.split_first() else {
             return self.alone.expect("the only one is the first");
         };
-        let right = between.iter().rev().fold(*last, |right, left| merge_subtrees_non_root(left, &right, Mode::Hash));
+        let right = between.iter().rev().fold(*last, |right, left| {
+            merge_subtrees_non_root(left, &right, Mode::Hash)
+        });
         *merge_subtrees_root(first, &right, Mode::Hash).as_bytes()
     }
 }
 
-pub(super) fn write_hash_list(place: &SpanPlace, chunks: &[ChunkHash], hash_list: &mut [u8], cipher: &ContentCipher) {
+pub(super) fn write_hash_list(
+    place: &SpanPlace,
+    chunks: &[ChunkHash],
+    hash_list: &mut [u8],
+    cipher: &ContentCipher,
+) {
     let bytes = u32::try_from(place.content_bytes()).expect("a span is small");
     hash_list[..4].copy_from_slice(&bytes.to_be_bytes());
     hash_list[4..HEAD_BYTES].fill(0);
-    for (to, chunk) in hash_list[HEAD_BYTES..].chunks_exact_mut(VALUE_BYTES).zip(chunks) {
+    for (to, chunk) in hash_list[HEAD_BYTES..]
+        .chunks_exact_mut(VALUE_BYTES)
+        .zip(chunks)
+    {
         to.copy_from_slice(&chunk.value);
     }
     let (list, end) = hash_list.split_at_mut(place.list_bytes());
@@ -79,14 +98,21 @@ pub(super) fn write_hash_list(place: &SpanPlace, chunks: &[ChunkHash], hash_list
     let (sealed, signature) = hash_list.split_at_mut(place.list_bytes() + SEAL_BYTES);
     if !signature.is_empty() {
         // A receiver that lacks a list that no host can sign requests it again.
-        signature
-            .copy_from_slice(&cipher.sign_hash_list(sealed, place.content_begin()).unwrap_or([0; SIGNATURE_BYTES]));
+        signature.copy_from_slice(
+            &cipher
+                .sign_hash_list(sealed, place.content_begin())
+                .unwrap_or([0; SIGNATURE_BYTES]),
+        );
     }
 }
 
-/// Lifts the mask of a hash list; false if it is not as its sender made it, and then it stays as it came. Nothing of a
-/// span is believed before.
-pub(super) fn open_hash_list(place: &SpanPlace, hash_list: &mut [u8], cipher: &ContentCipher) -> bool {
+/// Lifts the mask of a hash list; false if it is not as its sender made it, and then it stays as it
+/// came. Nothing of a span is believed before.
+pub(super) fn open_hash_list(
+    place: &SpanPlace,
+    hash_list: &mut [u8],
+    cipher: &ContentCipher,
+) -> bool {
     if !is_signed(place, hash_list, cipher) {
         return false;
     }
@@ -115,11 +141,17 @@ fn is_signed(place: &SpanPlace, hash_list: &[u8], cipher: &ContentCipher) -> boo
 
 fn mask(place: &SpanPlace, hash_list: &mut [u8], cipher: &ContentCipher) {
     let (list, end) = hash_list.split_at_mut(place.list_bytes());
-    cipher.hash_list_mask(&end[..SEAL_BYTES], place.content_begin(), &mut list[HEAD_BYTES..]);
+    cipher.hash_list_mask(
+        &end[..SEAL_BYTES],
+        place.content_begin(),
+        &mut list[HEAD_BYTES..],
+    );
 }
 
 pub(super) fn value_in(hash_list: &[u8], number: usize) -> &[u8; VALUE_BYTES] {
-    hash_list[HEAD_BYTES + number * VALUE_BYTES..].first_chunk().expect("the list has it")
+    hash_list[HEAD_BYTES + number * VALUE_BYTES..]
+        .first_chunk()
+        .expect("the list has it")
 }
 
 fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
@@ -127,13 +159,22 @@ fn seal(place: &SpanPlace, list: &[u8], cipher: &ContentCipher) -> [u8; SEAL_BYT
         return seal;
     }
     let mut hasher = Hasher::new();
-    hasher.update(list).update(&place.content_begin().to_be_bytes());
+    hasher
+        .update(list)
+        .update(&place.content_begin().to_be_bytes());
     let digest = hasher.finalize();
-    *digest.as_bytes().first_chunk().expect("a digest is longer than a seal")
+    *digest
+        .as_bytes()
+        .first_chunk()
+        .expect("a digest is longer than a seal")
 }
 
 pub trait HashPool: Debug + Send + Sync {
-    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash>;
+    fn hash_all(
+        &self,
+        chunks: Range<usize>,
+        hash: &(dyn Fn(usize) -> ChunkHash + Sync),
+    ) -> Vec<ChunkHash>;
 }
 
 /// Hashes one chunk after the other on the calling thread.
@@ -141,7 +182,11 @@ pub trait HashPool: Debug + Send + Sync {
 pub struct Alone;
 
 impl HashPool for Alone {
-    fn hash_all(&self, chunks: Range<usize>, hash: &(dyn Fn(usize) -> ChunkHash + Sync)) -> Vec<ChunkHash> {
+    fn hash_all(
+        &self,
+        chunks: Range<usize>,
+        hash: &(dyn Fn(usize) -> ChunkHash + Sync),
+    ) -> Vec<ChunkHash> {
         chunks.map(hash).collect()
     }
 }

@@ -26,8 +26,9 @@ impl FromStr for ChunkSize {
 
     fn from_str(text: &str) -> Result<ChunkSize, String> {
         let bytes = ethbcast_planning::parse_size(text)?;
-        ChunkSize::of_bytes(bytes)
-            .ok_or_else(|| format!("chunks have 16K, 32K, 64K or 128K, not {bytes} bytes: give one of these"))
+        ChunkSize::of_bytes(bytes).ok_or_else(|| {
+            format!("chunks have 16K, 32K, 64K or 128K, not {bytes} bytes: give one of these")
+        })
     }
 }
 
@@ -39,21 +40,35 @@ impl Default for ChunkSize {
 
 impl ChunkSize {
     /// Default size: 64 KiB, with hash lists of 0.05 % of the content.
-    pub const DEFAULT: ChunkSize = ChunkSize { log2: CHUNK_BYTES.trailing_zeros() as u8, is_signed: false };
+    pub const DEFAULT: ChunkSize = ChunkSize {
+        log2: CHUNK_BYTES.trailing_zeros() as u8,
+        is_signed: false,
+    };
     /// Smallest size: the hash lists are 0.2 % of the content, and a span has 64 chunks, one per
     /// bit of a bitmap.
-    pub const SHORTEST: ChunkSize = ChunkSize { log2: 14, is_signed: false };
+    pub const SHORTEST: ChunkSize = ChunkSize {
+        log2: 14,
+        is_signed: false,
+    };
     /// Largest size: the longest range of a request. Larger ones would save less than 0.03 %.
-    pub const LONGEST: ChunkSize = ChunkSize { log2: 17, is_signed: false };
+    pub const LONGEST: ChunkSize = ChunkSize {
+        log2: 17,
+        is_signed: false,
+    };
 
     /// Returns the size of `bytes` bytes; `None` if it is not allowed.
     pub fn of_bytes(bytes: u64) -> Option<ChunkSize> {
-        bytes.is_power_of_two().then(|| ChunkSize::of_log2(bytes.trailing_zeros() as u8))?
+        bytes
+            .is_power_of_two()
+            .then(|| ChunkSize::of_log2(bytes.trailing_zeros() as u8))?
     }
 
-    /// Returns the default size doubled `doublings` times, or halved if negative; `None` if it is not allowed.
+    /// Returns the default size doubled `doublings` times, or halved if negative; `None` if it is
+    /// not allowed.
     pub(in crate::session) fn of_doublings(doublings: i8) -> Option<ChunkSize> {
-        ChunkSize::of_log2(u8::try_from((ChunkSize::DEFAULT.log2 as i8).checked_add(doublings)?).ok()?)
+        ChunkSize::of_log2(
+            u8::try_from((ChunkSize::DEFAULT.log2 as i8).checked_add(doublings)?).ok()?,
+        )
     }
 
     pub(in crate::session) fn doublings(self) -> i8 {
@@ -63,7 +78,10 @@ impl ChunkSize {
     fn of_log2(log2: u8) -> Option<ChunkSize> {
         (ChunkSize::SHORTEST.log2..=ChunkSize::LONGEST.log2)
             .contains(&log2)
-            .then_some(ChunkSize { log2, is_signed: false })
+            .then_some(ChunkSize {
+                log2,
+                is_signed: false,
+            })
     }
 
     /// Returns this size in a session whose hash lists are signed, or are not.
@@ -101,18 +119,30 @@ impl ChunkSize {
 }
 
 pub(in crate::session) fn amount(bytes: u64) -> String {
-    if bytes.is_multiple_of(1024) { format!("{} KiB", bytes / 1024) } else { format!("{bytes} bytes") }
+    if bytes.is_multiple_of(1024) {
+        format!("{} KiB", bytes / 1024)
+    } else {
+        format!("{bytes} bytes")
+    }
 }
 
 /// Returns a size for people, such as `2.00 MiB`.
 pub fn mebibytes(bytes: u64) -> String {
-    if bytes < 1 << 20 { format!("{bytes} bytes") } else { format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20)) }
+    if bytes < 1 << 20 {
+        format!("{bytes} bytes")
+    } else {
+        format!("{:.2} MiB", bytes as f64 / f64::from(1 << 20))
+    }
 }
 
 /// Returns two different sizes for people: in bytes if their MiB would look the same.
 pub fn sizes(one: u64, other: u64) -> [String; 2] {
     let words = [one, other].map(mebibytes);
-    if words[0] == words[1] { [one, other].map(|bytes| format!("{bytes} bytes")) } else { words }
+    if words[0] == words[1] {
+        [one, other].map(|bytes| format!("{bytes} bytes"))
+    } else {
+        words
+    }
 }
 
 pub(in crate::session) fn overlap(one: &Range<u64>, other: &Range<u64>) -> bool {
@@ -158,38 +188,64 @@ impl Form {
 
     /// Returns the stream bytes of a content of `content_bytes` bytes; saturates at `u64::MAX`.
     pub fn stream_bytes(self, content_bytes: u64) -> u64 {
-        let Form::Verified(chunk) = self else { return content_bytes };
-        let (spans, rest) = (content_bytes / SPAN_BYTES as u64, content_bytes as usize % SPAN_BYTES);
-        let last = if rest > 0 { chunk.hash_list_bytes(rest) + rest } else { 0 };
-        spans.saturating_mul(chunk.whole_bytes() as u64).saturating_add(last as u64)
+        let Form::Verified(chunk) = self else {
+            return content_bytes;
+        };
+        let (spans, rest) = (
+            content_bytes / SPAN_BYTES as u64,
+            content_bytes as usize % SPAN_BYTES,
+        );
+        let last = if rest > 0 {
+            chunk.hash_list_bytes(rest) + rest
+        } else {
+            0
+        };
+        spans
+            .saturating_mul(chunk.whole_bytes() as u64)
+            .saturating_add(last as u64)
     }
 
     /// Returns the content bytes in the first `stream_bytes` bytes of a stream: exact if the stream
     /// ends there, else too many by less than a hash list.
     pub fn content_bytes(self, stream_bytes: u64) -> u64 {
-        let Form::Verified(chunk) = self else { return stream_bytes };
+        let Form::Verified(chunk) = self else {
+            return stream_bytes;
+        };
         let whole = chunk.whole_bytes();
-        let (spans, rest) = (stream_bytes / whole as u64, (stream_bytes % whole as u64) as usize);
-        let Some(chunked) = rest.checked_sub(chunk.least_hash_list_bytes()) else { return spans * SPAN_BYTES as u64 };
+        let (spans, rest) = (
+            stream_bytes / whole as u64,
+            (stream_bytes % whole as u64) as usize,
+        );
+        let Some(chunked) = rest.checked_sub(chunk.least_hash_list_bytes()) else {
+            return spans * SPAN_BYTES as u64;
+        };
         let chunks = chunked.div_ceil(chunk.bytes() + VALUE_BYTES);
         let least = chunks.saturating_sub(1) * chunk.bytes();
         spans * SPAN_BYTES as u64 + (chunked.saturating_sub(chunks * VALUE_BYTES)).max(least) as u64
     }
 
-    /// Returns the content range that a part of a stream of `stream_bytes` bytes carries, and whether the part is of
-    /// a hash list. The range is then the one that the list covers.
+    /// Returns the content range that a part of a stream of `stream_bytes` bytes carries, and
+    /// whether the part is of a hash list. The range is then the one that the list covers.
     pub fn content_of(self, part: &Range<u64>, stream_bytes: u64) -> (Range<u64>, bool) {
         let place = match self {
             Form::Plain => None,
             Form::Verified(chunk) => SpanPlace::at(chunk, part.start, stream_bytes),
         };
-        let Some(place) = place else { return (part.clone(), false) };
+        let Some(place) = place else {
+            return (part.clone(), false);
+        };
         let within = |at: u64| (at - place.begin()).saturating_sub(place.hash_list_bytes() as u64);
-        let (from, to) = (within(part.start), within(part.end).min(place.content_bytes() as u64));
+        let (from, to) = (
+            within(part.start),
+            within(part.end).min(place.content_bytes() as u64),
+        );
         if to == 0 {
             return (place.content(), true);
         }
-        (place.content_begin() + from..place.content_begin() + to, false)
+        (
+            place.content_begin() + from..place.content_begin() + to,
+            false,
+        )
     }
 }
 
@@ -206,7 +262,11 @@ impl SpanPlace {
     /// is the last.
     pub fn new(chunk: ChunkSize, index: u64, content_bytes: usize) -> SpanPlace {
         debug_assert!(content_bytes <= SPAN_BYTES);
-        SpanPlace { chunk, index, content_bytes }
+        SpanPlace {
+            chunk,
+            index,
+            content_bytes,
+        }
     }
 
     /// Returns the place of span `index`, which has `stream_bytes` bytes with its hash list; `None`
@@ -217,12 +277,20 @@ impl SpanPlace {
         } else {
             usize::try_from(Form::Verified(chunk).content_bytes(stream_bytes as u64)).ok()?
         };
-        let place = SpanPlace { chunk, index, content_bytes };
+        let place = SpanPlace {
+            chunk,
+            index,
+            content_bytes,
+        };
         (content_bytes > 0 && place.bytes() == stream_bytes).then_some(place)
     }
 
     /// Returns the spans that a part of a stream touches, for a content of `content_bytes` bytes.
-    pub fn all_of(chunk: ChunkSize, part: &Range<u64>, content_bytes: u64) -> impl Iterator<Item = SpanPlace> + use<> {
+    pub fn all_of(
+        chunk: ChunkSize,
+        part: &Range<u64>,
+        content_bytes: u64,
+    ) -> impl Iterator<Item = SpanPlace> + use<> {
         let whole = chunk.whole_bytes() as u64;
         let places = (part.start / whole..part.end.div_ceil(whole)).map(move |index| {
             let rest = content_bytes.saturating_sub(index.saturating_mul(SPAN_BYTES as u64));

@@ -49,9 +49,9 @@ pub(in crate::session) use layout::{amount, overlap};
 pub use receiver::{Offered, Order, ReceiverOutput, ReceiverState, RightSpan, VerifiedReceiver};
 pub(in crate::session) use selection::MAX_AHEAD;
 pub use selection::{
-    ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, DueSection, Fragment, HaveSet,
-    HeldContent, MAX_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS, SectionPart, Sections, Selector,
-    StretchHashes, StretchPlace, fragment_name, stretches,
+    ChunkSet, Completed, Completer, Completion, Composed, Composer, Cut, Cutter, DueSection,
+    Fragment, HaveSet, HeldContent, MAX_STRETCH_BYTES, Origin, PartialSpan, STRETCH_CHUNKS,
+    SectionPart, Sections, Selector, StretchHashes, StretchPlace, fragment_name, stretches,
 };
 pub use sender::{Manner, Selected, SelectedInput, SelectedSender};
 #[cfg(test)]

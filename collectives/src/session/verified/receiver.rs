@@ -98,13 +98,21 @@ impl RightSpan {
         }
         for (number, (chunk, own)) in self.content.chunks().enumerate() {
             let stays = own && self.in_place >> number & 1 == 1;
-            if stays { keep(to, chunk)? } else { write(to, chunk)? }
+            if stays {
+                keep(to, chunk)?
+            } else {
+                write(to, chunk)?
+            }
         }
         Ok(())
     }
 
     pub fn own_bytes(&self) -> u64 {
-        self.content.chunks().filter(|(_, own)| *own).map(|(chunk, _)| chunk.len() as u64).sum()
+        self.content
+            .chunks()
+            .filter(|(_, own)| *own)
+            .map(|(chunk, _)| chunk.len() as u64)
+            .sum()
     }
 
     pub fn into_memory(self) -> Vec<u8> {
@@ -128,8 +136,8 @@ pub struct VerifiedReceiver {
     decoder: Decoder,
     holdings: Option<Arc<dyn HaveSet>>,
     completer: Option<Completer>,
-    /// Whether the wanted range was reported and has not come since. It is not reported again, because bytes in flight
-    /// would be requested twice.
+    /// Whether the wanted range was reported and has not come since. It is not reported again,
+    /// because bytes in flight would be requested twice.
     asked: bool,
     in_place: u64,
     waiting: VecDeque<Order>,
@@ -163,7 +171,9 @@ impl VerifiedReceiver {
     pub fn take(&mut self, order: Order) {
         match order {
             _ if self.is_over() => self.state.obeyed(1),
-            order @ Order::Supply(..) if planted!("supply-waits-behind-spans") => self.waiting.push_back(order),
+            order @ Order::Supply(..) if planted!("supply-waits-behind-spans") => {
+                self.waiting.push_back(order)
+            }
             Order::Supply(at, bytes) => {
                 self.state.obeyed(1);
                 self.asked &= planted!("asked-for-once");
@@ -189,7 +199,10 @@ impl VerifiedReceiver {
                 return Some(ReceiverOutput::Failed(text.to_owned()));
             }
             if let Some(content) = self.decoder.poll() {
-                return Some(ReceiverOutput::Span(RightSpan { content, in_place: std::mem::take(&mut self.in_place) }));
+                return Some(ReceiverOutput::Span(RightSpan {
+                    content,
+                    in_place: std::mem::take(&mut self.in_place),
+                }));
             }
             if let Some(wanted) = self.decoder.wanted() {
                 if std::mem::replace(&mut self.asked, true) {
@@ -205,7 +218,12 @@ impl VerifiedReceiver {
                         return Some(ReceiverOutput::Said);
                     }
                     Completion::Passed => self.state.set_on_request(true),
-                    Completion::Span(Completed { span, here, own, in_place }) => {
+                    Completion::Span(Completed {
+                        span,
+                        here,
+                        own,
+                        in_place,
+                    }) => {
                         self.in_place = in_place;
                         self.decoder.take_partly(span, here, own);
                     }
@@ -231,11 +249,17 @@ impl VerifiedReceiver {
     fn obey(&mut self, order: Order) -> Option<ReceiverOutput> {
         match order {
             Order::Begin(offered, cipher) => {
-                self.decoder = Decoder::new(offered.chunk).hashed_by((self.hash_pool)()).ciphered(cipher);
+                self.decoder = Decoder::new(offered.chunk)
+                    .hashed_by((self.hash_pool)())
+                    .ciphered(cipher);
                 return Some(ReceiverOutput::Begin(offered));
             }
             Order::Complete(offer) => {
-                self.completer = Some(Completer::new(&offer, self.holdings.clone(), self.decoder.cipher()))
+                self.completer = Some(Completer::new(
+                    &offer,
+                    self.holdings.clone(),
+                    self.decoder.cipher(),
+                ))
             }
             Order::Write(bytes) => match &mut self.completer {
                 Some(completer) => {
@@ -257,14 +281,18 @@ impl VerifiedReceiver {
                 // A dry run has no end: a host on the way has passed over what the root sent.
                 self.state.set_on_request(false);
                 let end_differs = trailer != self.decoder.trailer();
-                // With keys only the sender ends a stream: nothing shorter must look complete to a program.
+                // With keys only the sender ends a stream: nothing shorter must look complete to a
+                // program.
                 if end_differs && self.cipher().is_keyed() {
-                    let text =
-                        "the end of the stream is not the sender's: a host on the way is bad; send again without it";
+                    let text = "the end of the stream is not the sender's: a host on the way is \
+                        bad; send again without it";
                     return Some(ReceiverOutput::Failed(text.to_owned()));
                 }
                 self.phase = VerifiedPhase::Syncing;
-                return Some(ReceiverOutput::Settle { content: self.decoder.content(), end_differs });
+                return Some(ReceiverOutput::Settle {
+                    content: self.decoder.content(),
+                    end_differs,
+                });
             }
             Order::Publish => {
                 self.phase = VerifiedPhase::Syncing;
@@ -276,7 +304,9 @@ impl VerifiedReceiver {
     }
 
     fn lacks_some(&self) -> bool {
-        self.completer.as_ref().is_some_and(|completer| !completer.is_done())
+        self.completer
+            .as_ref()
+            .is_some_and(|completer| !completer.is_done())
     }
 
     pub(super) fn cipher(&self) -> &ContentCipher {
@@ -313,7 +343,15 @@ impl VerifiedReceiver {
 
     fn conclude(&self, outcome: Outcome, text: String, cause: Option<io::Error>) {
         let Trailer { bytes, digest } = self.decoder.trailer();
-        self.state.conclude(Done { outcome, bytes, digest, text }, cause);
+        self.state.conclude(
+            Done {
+                outcome,
+                bytes,
+                digest,
+                text,
+            },
+            cause,
+        );
     }
 }
 
@@ -355,11 +393,17 @@ impl ReceiverState {
     }
 
     pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        self.wanted.lock().as_ref().map(|(wanted, _)| wanted.clone())
+        self.wanted
+            .lock()
+            .as_ref()
+            .map(|(wanted, _)| wanted.clone())
     }
 
     pub(super) fn is_lacking(&self) -> bool {
-        self.wanted.lock().as_ref().is_some_and(|(_, lacking)| *lacking)
+        self.wanted
+            .lock()
+            .as_ref()
+            .is_some_and(|(_, lacking)| *lacking)
     }
 
     pub(super) fn poll_needs(&self) -> Option<Needs> {

@@ -16,8 +16,8 @@ use std::sync::Arc;
 
 const PART_BYTES: usize = 1 << 20;
 
-/// Manner of sending in frames of `frame_bytes` bytes of payload. With `requests_only` want-bitmaps are queried and
-/// nothing is sent.
+/// Manner of sending in frames of `frame_bytes` bytes of payload. With `requests_only` want-bitmaps
+/// are queried and nothing is sent.
 #[derive(Clone, Debug)]
 pub struct Manner {
     pub chunk: ChunkSize,
@@ -71,7 +71,13 @@ pub struct SelectedSender {
 
 impl SelectedSender {
     pub fn new(content_bytes: u64, manner: Manner) -> SelectedSender {
-        let Manner { chunk, cipher, cut, frame_bytes, requests_only } = manner;
+        let Manner {
+            chunk,
+            cipher,
+            cut,
+            frame_bytes,
+            requests_only,
+        } = manner;
         let selector = Selector::new(chunk, content_bytes, cut, frame_bytes).ciphered(&cipher);
         SelectedSender {
             selector,
@@ -104,25 +110,42 @@ impl SelectedSender {
             match self.selector.due() {
                 // Its want-bitmaps are requested at once.
                 DueSection::HashLists(place) => {
-                    return self.selector.hash_lists(&place, |place, used| input.span(place, used)).map(Selected::Part);
+                    return self
+                        .selector
+                        .hash_lists(&place, |place, used| input.span(place, used))
+                        .map(Selected::Part);
                 }
                 DueSection::Chunks(_) => match self.chosen.pop_front() {
                     Some(_) if self.requests_only => self.left = self.selector.pass().into(),
                     Some(chunks) => self.left = self.selector.chunks(chunks).into(),
                     // The bytes made so far are sent, whole frame or not, because receivers reply
                     // to them.
-                    None => return Ok(self.selector.padding().map_or(Selected::NeedsChoice, Selected::Part)),
+                    None => {
+                        return Ok(self
+                            .selector
+                            .padding()
+                            .map_or(Selected::NeedsChoice, Selected::Part));
+                    }
                 },
                 DueSection::End => {
                     let trailer = input.end()?;
-                    return Ok(if self.requests_only { Selected::Asked } else { Selected::End(trailer) });
+                    return Ok(if self.requests_only {
+                        Selected::Asked
+                    } else {
+                        Selected::End(trailer)
+                    });
                 }
             }
         }
     }
 
-    fn rest_of_section<I: SelectedInput>(&mut self, input: &mut I) -> Result<Option<Vec<u8>>, I::Error> {
-        let whole_bytes = self.form.stream_bytes(self.selector.sections().lock().content_bytes());
+    fn rest_of_section<I: SelectedInput>(
+        &mut self,
+        input: &mut I,
+    ) -> Result<Option<Vec<u8>>, I::Error> {
+        let whole_bytes = self
+            .form
+            .stream_bytes(self.selector.sections().lock().content_bytes());
         let mut bytes = Vec::new();
         while bytes.len() < PART_BYTES {
             match self.left.pop_front() {
@@ -136,7 +159,8 @@ impl SelectedSender {
                     if !self.cipher.is_none() {
                         // A chunk, whose key follows from what it has now.
                         let hash = ChunkHash::of(content.start, &bytes[begin..]);
-                        self.cipher.chunk(hash.value(), content.start, &mut bytes[begin..]);
+                        self.cipher
+                            .chunk(hash.value(), content.start, &mut bytes[begin..]);
                     }
                 }
                 None => break,

@@ -1,4 +1,5 @@
-//! Buffer in front of a verifying receiver: collects the stream's bytes into pieces (spans) of 1 MiB.
+//! Buffer in front of a verifying receiver: collects the stream's bytes into pieces (spans) of 1
+//! MiB.
 
 use super::decoder::{DamagedChunk, Spans};
 use super::layout::{ChunkSize, Form, overlap};
@@ -46,7 +47,13 @@ pub trait Backend {
 
     /// Returns a part of the stream of a content with chunks of size `chunk`, of which
     /// `content_bytes` bytes are stored.
-    fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_>;
+    fn read_again(
+        &mut self,
+        now: Instant,
+        chunk: ChunkSize,
+        part: Range<u64>,
+        content_bytes: u64,
+    ) -> Again<'_>;
 
     fn has_ended(&mut self) -> bool;
 
@@ -94,7 +101,10 @@ impl<B: Backend> SpanSink<B> {
     /// Declares that this receiver may already hold part of the content; the root is notified.
     /// The verified receiver must be [holding](super::VerifiedReceiver::hold) it.
     pub fn held(self) -> SpanSink<B> {
-        SpanSink { holds: true, ..self }
+        SpanSink {
+            holds: true,
+            ..self
+        }
     }
 
     pub fn backend(&self) -> &B {
@@ -179,8 +189,8 @@ impl<B: Backend> Sink for SpanSink<B> {
         }
     }
 
-    /// Hands on partial spans at once in a selective session, because the root waits for the reply to hash lists;
-    /// otherwise hands on whole chunks.
+    /// Hands on partial spans at once in a selective session, because the root waits for the reply
+    /// to hash lists; otherwise hands on whole chunks.
     fn idle(&mut self, now: Instant) {
         if self.is_selective {
             self.end_span(now);
@@ -252,31 +262,72 @@ impl<B: Backend> Sink for SpanSink<B> {
         if !self.backend.keeps(self.offered.chunk) {
             return Again::Impossible("nothing is kept here".to_owned());
         }
-        if self.state.wanted().is_some_and(|wanted| overlap(&wanted, &part)) {
+        if self
+            .state
+            .wanted()
+            .is_some_and(|wanted| overlap(&wanted, &part))
+        {
             return Again::Impossible("they came damaged here, too".to_owned());
         }
         let content_bytes = self.state.content_bytes();
         if part.end <= self.form().stream_bytes(content_bytes) {
-            return self.backend.read_again(now, self.offered.chunk, part, content_bytes);
+            return self
+                .backend
+                .read_again(now, self.offered.chunk, part, content_bytes);
         }
         // Bytes that are missing when the receiver has ended never come.
-        if self.backend.has_ended() { Again::Impossible("they did not come here".to_owned()) } else { Again::Pending }
+        if self.backend.has_ended() {
+            Again::Impossible("they did not come here".to_owned())
+        } else {
+            Again::Pending
+        }
     }
 
     fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
         match event {
-            ReceiverEvent::Invited { source, content, chunk, .. } => {
-                self.offered = Offered { source: source.clone(), size: None, content: *content, chunk: *chunk };
+            ReceiverEvent::Invited {
+                source,
+                content,
+                chunk,
+                ..
+            } => {
+                self.offered = Offered {
+                    source: source.clone(),
+                    size: None,
+                    content: *content,
+                    chunk: *chunk,
+                };
             }
-            ReceiverEvent::Started { size, selective, cipher, .. } => {
+            ReceiverEvent::Started {
+                size,
+                selective,
+                cipher,
+                ..
+            } => {
                 self.offered.chunk = self.offered.chunk.signed(cipher.is_keyed());
                 self.spans = Spans::new(self.offered.chunk);
-                let offered = Offered { size: *size, ..self.offered.clone() };
+                let offered = Offered {
+                    size: *size,
+                    ..self.offered.clone()
+                };
                 self.order(now, Order::Begin(offered, cipher.clone()));
                 if let Some(size) = size.filter(|_| *selective) {
-                    let Offered { source, content, chunk, .. } = self.offered.clone();
+                    let Offered {
+                        source,
+                        content,
+                        chunk,
+                        ..
+                    } = self.offered.clone();
                     self.is_selective = true;
-                    self.order(now, Order::Complete(HeldContent { source, size, content, chunk }));
+                    self.order(
+                        now,
+                        Order::Complete(HeldContent {
+                            source,
+                            size,
+                            content,
+                            chunk,
+                        }),
+                    );
                 }
             }
             _ => {}
@@ -285,8 +336,8 @@ impl<B: Backend> Sink for SpanSink<B> {
     }
 }
 
-/// Orders that may wait for a content without room: fewer than on hosts, so that the short contents of simulations fill
-/// the queue.
+/// Orders that may wait for a content without room: fewer than on hosts, so that the short contents
+/// of simulations fill the queue.
 const ORDERS_WAITING: usize = 3;
 
 /// A [`Sink`] for a verified stream that gives the content to the sink `K`.
@@ -308,7 +359,14 @@ impl<K: Sink> Checked<K> {
         let state = Arc::new(ReceiverState::default());
         let receiver = VerifiedReceiver::new(&state);
         let (damages, again) = (Vec::new(), Vec::new());
-        let backend = InTurns { receiver, content, damages, end_is_damaged: false, own_bytes: 0, again };
+        let backend = InTurns {
+            receiver,
+            content,
+            damages,
+            end_is_damaged: false,
+            own_bytes: 0,
+            again,
+        };
         SpanSink::new(backend, state, ORDERS_WAITING)
     }
 
@@ -340,7 +398,13 @@ impl<K: Sink> Checked<K> {
 
 impl<K: Sink> InTurns<K> {
     fn take_verdict(&mut self, now: Instant) {
-        let Some(verdict) = self.content.verdict(now).filter(|_| !self.receiver.is_over()) else { return };
+        let Some(verdict) = self
+            .content
+            .verdict(now)
+            .filter(|_| !self.receiver.is_over())
+        else {
+            return;
+        };
         match verdict.outcome {
             Outcome::Verified => self.receiver.settled(),
             Outcome::Delivered => self.receiver.published(String::new()),
@@ -362,11 +426,16 @@ impl<K: Sink> InTurns<K> {
                 self.receiver.wrote();
             }
             ReceiverOutput::Damaged(damage) => self.damages.push(damage),
-            ReceiverOutput::Settle { content, end_differs } => {
+            ReceiverOutput::Settle {
+                content,
+                end_differs,
+            } => {
                 self.end_is_damaged = end_differs;
                 self.content.finish(now, content);
             }
-            ReceiverOutput::Publish if self.content.publish(now) => self.receiver.published(String::new()),
+            ReceiverOutput::Publish if self.content.publish(now) => {
+                self.receiver.published(String::new())
+            }
             ReceiverOutput::Publish => {}
             ReceiverOutput::Failed(text) => self.receiver.fail(Outcome::Damaged, text, None),
         }
@@ -382,7 +451,9 @@ impl<K: Sink> Backend for InTurns<K> {
     fn turn(&mut self, now: Instant) {
         self.take_verdict(now);
         while self.content.has_room() {
-            let Some(output) = self.receiver.poll_output() else { break };
+            let Some(output) = self.receiver.poll_output() else {
+                break;
+            };
             self.carry_out(now, output);
             self.take_verdict(now);
         }
@@ -400,7 +471,13 @@ impl<K: Sink> Backend for InTurns<K> {
         true
     }
 
-    fn read_again(&mut self, now: Instant, chunk: ChunkSize, part: Range<u64>, content_bytes: u64) -> Again<'_> {
+    fn read_again(
+        &mut self,
+        now: Instant,
+        chunk: ChunkSize,
+        part: Range<u64>,
+        content_bytes: u64,
+    ) -> Again<'_> {
         let form = (chunk, content_bytes, self.receiver.cipher());
         read_again(&mut self.again, form, part, |begin, most, span| {
             fill(span, self.content.read_again(now, begin, most))

@@ -16,8 +16,9 @@ use std::sync::Arc;
 
 const ASKED: &str = "the sender asked which data is missing, and sends nothing now (--dry-run)";
 
-/// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends with `Asked` once all
-/// want-bitmaps were requested; the sentence of a failure is sent to all receivers.
+/// Output of a queue: the next sealed span, or the next bytes of a selective stream. A query ends
+/// with `Asked` once all want-bitmaps were requested; the sentence of a failure is sent to all
+/// receivers.
 #[derive(Debug)]
 pub enum Brought {
     Span(SpanBuffer),
@@ -37,7 +38,8 @@ pub trait InputQueue {
 
     fn recycle(&mut self, _used: SpanBuffer) {}
 
-    /// Sets the cipher of the content, before anything is brought, and with it whether hash lists are signed.
+    /// Sets the cipher of the content, before anything is brought, and with it whether hash lists
+    /// are signed.
     fn protect(&mut self, _cipher: ContentCipher) {}
 
     fn selects(&self) -> bool;
@@ -56,8 +58,8 @@ pub trait InputQueue {
     }
 }
 
-/// A [`Source`] of the verified stream of a content that the queue `B` reads. It keeps the last spans sent (`recent`)
-/// if the content itself cannot be re-read.
+/// A [`Source`] of the verified stream of a content that the queue `B` reads. It keeps the last
+/// spans sent (`recent`) if the content itself cannot be re-read.
 #[derive(Debug)]
 pub struct SpanSource<B> {
     bringer: B,
@@ -90,15 +92,29 @@ impl<B: InputQueue> SpanSource<B> {
     /// Creates a source; the last spans sent are kept for repairs.
     pub fn new(bringer: B) -> SpanSource<B> {
         let (span, part, again) = (SpanBuffer::default(), Vec::new(), Vec::new());
-        SpanSource { bringer, span, part, taken: 0, recent: Some(Recent::default()), again, selecting: None }
+        SpanSource {
+            bringer,
+            span,
+            part,
+            taken: 0,
+            recent: Some(Recent::default()),
+            again,
+            selecting: None,
+        }
     }
 
     pub fn forgetting(self) -> SpanSource<B> {
-        SpanSource { recent: None, ..self }
+        SpanSource {
+            recent: None,
+            ..self
+        }
     }
 
     pub fn brought_by(self, change: impl FnOnce(B) -> B) -> SpanSource<B> {
-        SpanSource { bringer: change(self.bringer), ..self }
+        SpanSource {
+            bringer: change(self.bringer),
+            ..self
+        }
     }
 
     pub fn bringer(&self) -> &B {
@@ -112,11 +128,18 @@ impl<B: InputQueue> SpanSource<B> {
     /// Whether the want-bitmaps of receivers that hold part of the content were queried for all of
     /// it.
     pub fn has_requested(&self) -> bool {
-        self.selecting.as_ref().is_some_and(|selecting| selecting.has_asked)
+        self.selecting
+            .as_ref()
+            .is_some_and(|selecting| selecting.has_asked)
     }
 
     fn is_taken(&self) -> bool {
-        self.taken == if self.selecting.is_some() { self.part.len() } else { self.span.as_bytes().len() }
+        self.taken
+            == if self.selecting.is_some() {
+                self.part.len()
+            } else {
+                self.span.as_bytes().len()
+            }
     }
 
     fn put_away(&mut self) {
@@ -138,8 +161,17 @@ impl<B: InputQueue> SpanSource<B> {
 }
 
 impl Selecting {
-    fn read_again<B: InputQueue>(&mut self, now: Instant, range: &Range<u64>, bringer: &mut B) -> Again<'_> {
-        let Remade { range: begun, left, bytes: made } = &mut self.again;
+    fn read_again<B: InputQueue>(
+        &mut self,
+        now: Instant,
+        range: &Range<u64>,
+        bringer: &mut B,
+    ) -> Again<'_> {
+        let Remade {
+            range: begun,
+            left,
+            bytes: made,
+        } = &mut self.again;
         if begun != range {
             (*begun, *left) = (range.clone(), self.sections.lock().parts_of(range).into());
             made.clear();
@@ -171,14 +203,20 @@ impl<B: InputQueue> Source for SpanSource<B> {
             if self.has_requested() {
                 // The failure comes once all receivers know that this was a query; they go on
                 // waiting for a sender.
-                return if consumed { Next::Failed(ASKED.to_owned()) } else { Next::Nothing };
+                return if consumed {
+                    Next::Failed(ASKED.to_owned())
+                } else {
+                    Next::Nothing
+                };
             }
             match self.bringer.bring(now, consumed) {
                 Brought::Span(span) => self.span = span,
                 Brought::Part(part) => self.part = part,
                 Brought::End(trailer) => return Next::End(trailer),
                 Brought::Asked => {
-                    self.selecting.iter_mut().for_each(|selecting| selecting.has_asked = true);
+                    self.selecting
+                        .iter_mut()
+                        .for_each(|selecting| selecting.has_asked = true);
                     return Next::Message { reported: true };
                 }
                 Brought::Nothing => return Next::Nothing,
@@ -202,7 +240,11 @@ impl<B: InputQueue> Source for SpanSource<B> {
         if let Some(selecting) = &mut self.selecting {
             return selecting.read_again(now, &part, &mut self.bringer);
         }
-        if self.recent.as_ref().is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again)) {
+        if self
+            .recent
+            .as_ref()
+            .is_some_and(|recent| recent.copy_part(&self.span, &part, &mut self.again))
+        {
             return Again::Bytes(&self.again);
         }
         self.bringer.read_whole(now, part)
@@ -228,7 +270,12 @@ impl<B: InputQueue> VerifiedStream for SpanSource<B> {
 
     fn select(&mut self, frame_bytes: usize) {
         if let Some(sections) = self.bringer.select(frame_bytes) {
-            self.selecting = Some(Selecting { sections, choices: 0, again: Remade::default(), has_asked: false });
+            self.selecting = Some(Selecting {
+                sections,
+                choices: 0,
+                again: Remade::default(),
+                has_asked: false,
+            });
         }
     }
 
@@ -274,18 +321,38 @@ impl<S: Source> VerifiedSource<S> {
         let chunk = ChunkSize::DEFAULT;
         let span = SpanBuffer::empty(chunk, SpanBuffer::default());
         let (encoder, again, selects, selected) = (Encoder::default(), Vec::new(), None, None);
-        SpanSource::new(ReadInTurns { content, chunk, encoder, span, ended: false, again, selects, selected })
+        SpanSource::new(ReadInTurns {
+            content,
+            chunk,
+            encoder,
+            span,
+            ended: false,
+            again,
+            selects,
+            selected,
+        })
     }
 
     pub fn chunked(self, chunk: ChunkSize) -> VerifiedSource<S> {
-        let (encoder, span) = (Encoder::new(chunk), SpanBuffer::empty(chunk, SpanBuffer::default()));
-        self.brought_by(|reader| ReadInTurns { chunk, encoder, span, ..reader })
+        let (encoder, span) = (
+            Encoder::new(chunk),
+            SpanBuffer::empty(chunk, SpanBuffer::default()),
+        );
+        self.brought_by(|reader| ReadInTurns {
+            chunk,
+            encoder,
+            span,
+            ..reader
+        })
     }
 
     /// Makes the session selective where receivers already hold part of the content, which has
     /// `content_bytes` bytes and can be re-read anywhere. `cut` selects how fragments are cut.
     pub fn selecting(self, content_bytes: u64, cut: Cut) -> VerifiedSource<S> {
-        self.brought_by(|reader| ReadInTurns { selects: Some((content_bytes, cut)), ..reader })
+        self.brought_by(|reader| ReadInTurns {
+            selects: Some((content_bytes, cut)),
+            ..reader
+        })
     }
 
     pub fn content(&self) -> &S {
@@ -307,7 +374,9 @@ impl<S: Source> ReadInTurns<S> {
                     self.ended = true;
                     break;
                 }
-                Next::Message { .. } => return Err(Brought::Failed("a content has no messages".to_owned())),
+                Next::Message { .. } => {
+                    return Err(Brought::Failed("a content has no messages".to_owned()));
+                }
                 Next::Nothing => return Err(Brought::Nothing),
                 Next::Until(moment) => return Err(Brought::Until(moment)),
                 Next::Failed(text) => return Err(Brought::Failed(text)),
@@ -334,8 +403,11 @@ impl<S: Source> SelectedInput for Anywhere<'_, S> {
 
     fn span(&mut self, place: &SpanPlace, used: SpanBuffer) -> Result<SpanBuffer, String> {
         let mut span = SpanBuffer::empty(self.chunk, used);
-        let again = self.content.read_again(self.now, place.content_begin(), place.content_bytes());
-        fill(&mut span, again).map_err(|other| format!("a content that is all there: {other:?}"))?;
+        let again = self
+            .content
+            .read_again(self.now, place.content_begin(), place.content_bytes());
+        fill(&mut span, again)
+            .map_err(|other| format!("a content that is all there: {other:?}"))?;
         self.encoder.seal(&mut span);
         Ok(span)
     }
@@ -363,7 +435,12 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
     fn bring(&mut self, now: Instant, consumed: bool) -> Brought {
         if let Some(selected) = &mut self.selected {
             let (content, chunk, encoder) = (&mut self.content, self.chunk, &mut self.encoder);
-            return match selected.next(&mut Anywhere { now, content, chunk, encoder }) {
+            return match selected.next(&mut Anywhere {
+                now,
+                content,
+                chunk,
+                encoder,
+            }) {
                 Ok(Selected::Part(part)) => Brought::Part(part),
                 Ok(Selected::NeedsChoice) => Brought::Nothing,
                 Ok(Selected::End(trailer)) => Brought::End(trailer),
@@ -400,13 +477,23 @@ impl<S: Source> InputQueue for ReadInTurns<S> {
     fn select(&mut self, frame_bytes: usize) -> Option<Arc<Mutex<Sections>>> {
         let (content_bytes, cut) = self.selects?;
         let cipher = self.encoder.cipher().clone();
-        let manner = Manner { chunk: self.chunk, cipher, cut, frame_bytes, requests_only: false };
-        let selected = self.selected.insert(SelectedSender::new(content_bytes, manner));
+        let manner = Manner {
+            chunk: self.chunk,
+            cipher,
+            cut,
+            frame_bytes,
+            requests_only: false,
+        };
+        let selected = self
+            .selected
+            .insert(SelectedSender::new(content_bytes, manner));
         Some(Arc::clone(selected.sections()))
     }
 
     fn choose(&mut self, chunks: ChunkSet) {
-        self.selected.iter_mut().for_each(|selected| selected.choose(chunks));
+        self.selected
+            .iter_mut()
+            .for_each(|selected| selected.choose(chunks));
     }
 
     fn read_whole(&mut self, now: Instant, part: Range<u64>) -> Again<'_> {

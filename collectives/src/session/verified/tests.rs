@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::keys::{ContentCipher, SIGNATURE_BYTES, Secret, SessionName, Signer};
-use crate::session::application::{Again, Collected, MemoryContent as InMemory, Next, Sink, Source};
+use crate::session::application::{
+    Again, Collected, MemoryContent as InMemory, Next, Sink, Source,
+};
 use crate::session::message::{ContentKind, Done, Outcome, Trailer};
 use crate::session::receiver::ReceiverEvent;
 use ethbcast_planning::plan::Via;
@@ -49,8 +51,16 @@ pub(super) fn sizes() -> impl Strategy<Value = ChunkSize> {
 }
 
 fn lengths() -> impl Strategy<Value = usize> {
-    let borders = prop::sample::select(vec![0, 1024, CHUNK_BYTES, 5 * CHUNK_BYTES, SPAN_BYTES, 2 * SPAN_BYTES]);
-    let around = (borders, -2_i64..=2).prop_map(|(border, off)| (border as i64 + off).max(0) as usize);
+    let borders = prop::sample::select(vec![
+        0,
+        1024,
+        CHUNK_BYTES,
+        5 * CHUNK_BYTES,
+        SPAN_BYTES,
+        2 * SPAN_BYTES,
+    ]);
+    let around =
+        (borders, -2_i64..=2).prop_map(|(border, off)| (border as i64 + off).max(0) as usize);
     prop_oneof![around, 0..2 * SPAN_BYTES + CHUNK_BYTES, 0..3 * CHUNK_BYTES]
 }
 
@@ -65,9 +75,28 @@ fn invited_by(chunk: ChunkSize, cipher: ContentCipher) -> Checked<Collected> {
 fn begun<K: Sink>(content: K, chunk: ChunkSize, cipher: ContentCipher) -> Checked<K> {
     let mut sink = Checked::checking(content);
     let (host, source, content) = ("n0".to_owned(), "a file".to_owned(), ContentKind::Stream);
-    sink.on_event(NOW, &ReceiverEvent::Invited { host, source, size: None, content, chunk });
+    sink.on_event(
+        NOW,
+        &ReceiverEvent::Invited {
+            host,
+            source,
+            size: None,
+            content,
+            chunk,
+        },
+    );
     let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
-    sink.on_event(NOW, &ReceiverEvent::Started { rank, receivers, via, size: None, selective: false, cipher });
+    sink.on_event(
+        NOW,
+        &ReceiverEvent::Started {
+            rank,
+            receivers,
+            via,
+            size: None,
+            selective: false,
+            cipher,
+        },
+    );
     sink
 }
 
@@ -179,17 +208,31 @@ proptest! {
 #[test]
 fn a_chunk_damaged_three_times_is_given_up_and_named() {
     let (truth, trailer) = encoded(&content(3 * SPAN_BYTES));
-    let place = SpanPlace::at(ChunkSize::DEFAULT, truth.len() as u64 / 2, truth.len() as u64).expect("a span");
+    let place = SpanPlace::at(
+        ChunkSize::DEFAULT,
+        truth.len() as u64 / 2,
+        truth.len() as u64,
+    )
+    .expect("a span");
     let mut stream = truth.clone();
     stream[place.begin() as usize + place.chunk(3).start] ^= 1;
     let mut sink = Checked::checking(Collected::default());
-    stream.chunks(9000).for_each(|frame| sink.write(NOW, frame, false));
+    stream
+        .chunks(9000)
+        .for_each(|frame| sink.write(NOW, frame, false));
     sink.finish(NOW, trailer);
     for times in 1..=3 {
         let wanted = sink.wanted().expect("it is damaged");
         assert_eq!(wanted.end - wanted.start, CHUNK_BYTES as u64);
-        assert_eq!((sink.all_damages().len(), sink.verdict(NOW).is_none()), (times, true));
-        sink.supply(NOW, wanted.start, &stream[wanted.start as usize..wanted.end as usize]);
+        assert_eq!(
+            (sink.all_damages().len(), sink.verdict(NOW).is_none()),
+            (times, true)
+        );
+        sink.supply(
+            NOW,
+            wanted.start,
+            &stream[wanted.start as usize..wanted.end as usize],
+        );
     }
     assert_eq!(sink.wanted(), None);
     let verdict = sink.verdict(NOW).expect("it is given up");
@@ -198,7 +241,11 @@ fn a_chunk_damaged_three_times_is_given_up_and_named() {
         verdict.text,
         "64 KiB at byte 1245184 came damaged 4 times: a host or cable on the way is bad; send again without it"
     );
-    assert_eq!(sink.content().bytes().len(), SPAN_BYTES, "nothing from behind the damage, nor of it");
+    assert_eq!(
+        sink.content().bytes().len(),
+        SPAN_BYTES,
+        "nothing from behind the damage, nor of it"
+    );
 }
 
 #[test]
@@ -220,11 +267,29 @@ fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_
     let bytes = content(24 + 32);
     let mut sink = Checked::checking(Collected::default());
     sink.write(NOW, &bytes, false);
-    sink.finish(NOW, Trailer { bytes: 56, digest: *blake3::hash(&bytes).as_bytes() });
+    sink.finish(
+        NOW,
+        Trailer {
+            bytes: 56,
+            digest: *blake3::hash(&bytes).as_bytes(),
+        },
+    );
     let text = sink.verdict(NOW).expect("no span is so long").text;
-    assert!(text.contains("not of the form that a sender of files sends"), "{text}");
+    assert!(
+        text.contains("not of the form that a sender of files sends"),
+        "{text}"
+    );
     let (stream, trailer) = encoded(&content(1000));
-    for wrong in [Trailer { bytes: trailer.bytes + 1, ..trailer }, Trailer { digest: [0; 32], ..trailer }] {
+    for wrong in [
+        Trailer {
+            bytes: trailer.bytes + 1,
+            ..trailer
+        },
+        Trailer {
+            digest: [0; 32],
+            ..trailer
+        },
+    ] {
         let mut sink = Checked::checking(Collected::default());
         sink.write(NOW, &stream, false);
         sink.finish(NOW, wrong);
@@ -241,13 +306,21 @@ fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_
 fn the_example_of_the_protocol_is_true() {
     let bytes: Vec<u8> = (0..70_000_u32).map(|at| (at % 251) as u8).collect();
     let (stream, trailer) = encoded(&bytes);
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let hex = |bytes: &[u8]| {
+        bytes
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     assert_eq!(stream.len(), 70_088);
     let hash_list = "000111700000000088da791e722ac59740d9a44402e384ad99f1c79d4bab7449a0c2da1fafb91fb7620a39052da00f42\
                   2ba1183399877919a28233b275e3de519415b2d1f436f9f6ef7243ee4e0f000c20fd24094b4c362c";
     assert_eq!(hex(&stream[..88]), hash_list);
     assert!(stream[88..] == bytes);
-    assert_eq!(hex(&trailer.digest), "5a8ef06db0fc4e6c27f6e4a44e333916934b860d747d8d65f56df4597f0421bf");
+    assert_eq!(
+        hex(&trailer.digest),
+        "5a8ef06db0fc4e6c27f6e4a44e333916934b860d747d8d65f56df4597f0421bf"
+    );
 }
 
 fn cipher(hash: PayloadHash) -> ContentCipher {
@@ -261,7 +334,10 @@ fn enciphered(content: &[u8], hash: PayloadHash) -> (Vec<u8>, Trailer) {
 /// Returns what protects a content at its sender and at a receiver.
 fn signing(cipher: ContentCipher) -> [ContentCipher; 2] {
     let (signer, session) = (Signer::new(&Secret::new([7; 32])), SessionName([1; 32]));
-    [cipher.clone().signed_by(signer.clone(), session), cipher.sent_by(signer.public(), session)]
+    [
+        cipher.clone().signed_by(signer.clone(), session),
+        cipher.sent_by(signer.public(), session),
+    ]
 }
 
 #[test]
@@ -279,22 +355,33 @@ fn an_encrypted_stream_is_as_long_and_each_damage_to_it_costs_one_piece() {
         for (to, from) in [(one.clone(), two.clone()), (two.clone(), one.clone())] {
             damaged[to].copy_from_slice(&stream[from]);
         }
-        [20, first.hash_list_bytes() - 1, first.chunk(9).start + 7, whole + 9]
-            .into_iter()
-            .for_each(|at| damaged[at] ^= 1);
+        [
+            20,
+            first.hash_list_bytes() - 1,
+            first.chunk(9).start + 7,
+            whole + 9,
+        ]
+        .into_iter()
+        .for_each(|at| damaged[at] ^= 1);
         let mut decoder = Decoder::default().ciphered(cipher(hash));
         let (mut decoded, mut damages) = (Vec::new(), Vec::new());
         for span in damaged.chunks(whole) {
             decoder.take(span.to_vec());
             while let Some(wanted) = decoder.wanted() {
                 damages.push(decoder.poll_damage().expect("it came damaged").content);
-                decoder.supply(wanted.start, &stream[wanted.start as usize..wanted.end as usize]);
+                decoder.supply(
+                    wanted.start,
+                    &stream[wanted.start as usize..wanted.end as usize],
+                );
             }
             decoded.extend_from_slice(decoder.poll().expect("it is right").bytes());
         }
         let chunk = |number: u64| number * CHUNK_BYTES as u64..(number + 1) * CHUNK_BYTES as u64;
         let rest = SPAN_BYTES as u64..content.len() as u64;
-        assert_eq!(damages, [0..SPAN_BYTES as u64, chunk(4), chunk(5), chunk(9), rest]);
+        assert_eq!(
+            damages,
+            [0..SPAN_BYTES as u64, chunk(4), chunk(5), chunk(9), rest]
+        );
         assert!(decoded == content && decoder.trailer() == trailer);
     }
 }
@@ -308,27 +395,46 @@ fn chunks_of_an_encrypted_span_are_read_before_the_rest_has_come() {
     assert!(decoder.take_early(&stream[..begin + 2 * CHUNK_BYTES]) == content[..2 * CHUNK_BYTES]);
     decoder.take(stream);
     assert!(decoder.poll().expect("it is right").bytes() == &content[2 * CHUNK_BYTES..]);
-    let mut other = Decoder::default().ciphered(ContentCipher::new(&Secret::new([8; 32]), PayloadHash::Polyval));
+    let mut other = Decoder::default().ciphered(ContentCipher::new(
+        &Secret::new([8; 32]),
+        PayloadHash::Polyval,
+    ));
     other.take(enciphered(&content, PayloadHash::Polyval).0);
-    assert!(other.poll().is_none() && other.wanted().is_some(), "another secret reads nothing");
+    assert!(
+        other.poll().is_none() && other.wanted().is_some(),
+        "another secret reads nothing"
+    );
 }
 
 #[test]
 fn with_keys_no_stream_ends_but_where_its_sender_has_ended_it() {
     let content = content(2 * SPAN_BYTES);
     let (stream, trailer) = encoded(&content);
-    let forged = Trailer { bytes: u64::MAX, digest: [0; 32] };
+    let forged = Trailer {
+        bytes: u64::MAX,
+        digest: [0; 32],
+    };
     let [sender, receiver] = signing(ContentCipher::default());
     let (signed, signed_trailer) = encoded_by(ChunkSize::DEFAULT, sender, &content);
     let plain = (stream, trailer, ContentCipher::default());
-    for ((stream, trailer, cipher), keyed) in [(plain, false), ((signed, signed_trailer, receiver), true)] {
-        for (end, bytes) in [(trailer, stream.len()), (trailer, stream.len() / 2), (forged, stream.len())] {
+    for ((stream, trailer, cipher), keyed) in
+        [(plain, false), ((signed, signed_trailer, receiver), true)]
+    {
+        for (end, bytes) in [
+            (trailer, stream.len()),
+            (trailer, stream.len() / 2),
+            (forged, stream.len()),
+        ] {
             let mut sink = invited_by(ChunkSize::DEFAULT, cipher.clone());
             sink.write(NOW, &stream[..bytes], false);
             sink.finish(NOW, end);
             let outcome = sink.verdict(NOW).expect("it is over").outcome;
             let is_right = end == trailer && bytes == stream.len();
-            assert_eq!(outcome == Outcome::Damaged, keyed && !is_right, "{keyed} {bytes}: {outcome:?}");
+            assert_eq!(
+                outcome == Outcome::Damaged,
+                keyed && !is_right,
+                "{keyed} {bytes}: {outcome:?}"
+            );
         }
     }
 }
@@ -339,14 +445,24 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
     for clear in [ContentCipher::default(), cipher(PayloadHash::Polyval)] {
         let [sender, receiver] = signing(clear.clone());
         let (truth, trailer) = encoded_by(ChunkSize::DEFAULT, sender.clone(), &content);
-        // The member has the group's secret, and no key to sign with. What the sender has signed it may send elsewhere.
+        // The member has the group's secret, and no key to sign with. What the sender has signed it
+        // may send elsewhere.
         let chunk = ChunkSize::DEFAULT.signed(true);
-        let member = clear.clone().sent_by(Signer::new(&Secret::new([7; 32])).public(), SessionName([1; 32]));
+        let member = clear.clone().sent_by(
+            Signer::new(&Secret::new([7; 32])).public(),
+            SessionName([1; 32]),
+        );
         let mut forged = encoded_by(ChunkSize::DEFAULT, member, &own).0;
-        let of_other_session = clear.signed_by(Signer::new(&Secret::new([7; 32])), SessionName([2; 32]));
+        let of_other_session =
+            clear.signed_by(Signer::new(&Secret::new([7; 32])), SessionName([2; 32]));
         let other = encoded_by(ChunkSize::DEFAULT, of_other_session, &own).0;
         let span = |number: usize| number * chunk.whole_bytes()..(number + 1) * chunk.whole_bytes();
-        let moved = [&truth[span(1)], &truth[span(0)], &truth[2 * chunk.whole_bytes()..]].concat();
+        let moved = [
+            &truth[span(1)],
+            &truth[span(0)],
+            &truth[2 * chunk.whole_bytes()..],
+        ]
+        .concat();
         let hash_list_bytes = SpanPlace::new(chunk, 0, SPAN_BYTES).hash_list_bytes();
         let signature = hash_list_bytes - SIGNATURE_BYTES..hash_list_bytes;
         for stream in [&forged.clone(), &other, &moved, {
@@ -354,16 +470,36 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
             &forged
         }] {
             let mut sink = invited_by(ChunkSize::DEFAULT, receiver.clone());
-            stream[..chunk.whole_bytes() - 1].chunks(9000).for_each(|frame| sink.write(NOW, frame, false));
+            stream[..chunk.whole_bytes() - 1]
+                .chunks(9000)
+                .for_each(|frame| sink.write(NOW, frame, false));
             sink.idle(NOW + EARLY_AFTER);
-            sink.write(NOW, &stream[chunk.whole_bytes() - 1..chunk.whole_bytes()], false);
+            sink.write(
+                NOW,
+                &stream[chunk.whole_bytes() - 1..chunk.whole_bytes()],
+                false,
+            );
             assert_eq!(sink.verdict(NOW), None);
-            assert!(sink.content().bytes().is_empty(), "nothing is shown, early or whole");
+            assert!(
+                sink.content().bytes().is_empty(),
+                "nothing is shown, early or whole"
+            );
             assert_eq!(sink.wanted(), Some(0..hash_list_bytes as u64));
             // The sender gives what it has signed, and the member's chunks differ from it.
-            let sink = received(sink, &stream[chunk.whole_bytes()..], &[100_000], (&truth, trailer));
+            let sink = received(
+                sink,
+                &stream[chunk.whole_bytes()..],
+                &[100_000],
+                (&truth, trailer),
+            );
             assert!(sink.content().bytes() == content);
-            assert!(sink.all_damages().iter().filter(|damage| damage.is_hash_list).count() >= 2);
+            assert!(
+                sink.all_damages()
+                    .iter()
+                    .filter(|damage| damage.is_hash_list)
+                    .count()
+                    >= 2
+            );
         }
     }
 }
@@ -394,7 +530,11 @@ fn a_receiver_makes_the_signed_stream_again_that_it_has_seen() {
     let [sender, receiver] = signing(cipher(PayloadHash::Polyval));
     let (stream, _) = encoded_by(ChunkSize::DEFAULT, sender, &content);
     let mut sink = begun(Kept::default(), ChunkSize::DEFAULT, receiver);
-    sink.write(NOW, &stream[..ChunkSize::DEFAULT.signed(true).whole_bytes()], false);
+    sink.write(
+        NOW,
+        &stream[..ChunkSize::DEFAULT.signed(true).whole_bytes()],
+        false,
+    );
     for part in [0..1000, 500..100_000, 300_000..stream.len() - 700] {
         let part = part.start..part.end.min(ChunkSize::DEFAULT.signed(true).whole_bytes());
         match sink.read_again(NOW, part.start as u64, part.len()) {

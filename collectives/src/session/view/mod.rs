@@ -10,8 +10,9 @@ use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// One member of a view. Its rank is its index in the list, and stays whatever its standing, so that no other rank
-/// changes. The nonce is that of the receiver's run that joined, zero for the root.
+/// One member of a view. Its rank is its index in the list, and stays whatever its standing, so
+/// that no other rank changes. The nonce is that of the receiver's run that joined, zero for the
+/// root.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ViewMember {
     pub host: String,
@@ -42,7 +43,14 @@ impl MemberRole {
 
 impl ViewMember {
     pub(super) fn late(host: String, mac: MacAddr, nonce: u64) -> ViewMember {
-        ViewMember { host, mac, nonce, parent: Some(Rank::ROOT), order: u16::MAX, standing: MemberRole::Demoted }
+        ViewMember {
+            host,
+            mac,
+            nonce,
+            parent: Some(Rank::ROOT),
+            order: u16::MAX,
+            standing: MemberRole::Demoted,
+        }
     }
 
     pub fn is_in_place(&self) -> bool {
@@ -50,8 +58,8 @@ impl ViewMember {
     }
 }
 
-/// A view: the list of a session's members with their parents; rank 0 is the root. `epoch` increases with every change
-/// of membership, from 1.
+/// A view: the list of a session's members with their parents; rank 0 is the root. `epoch`
+/// increases with every change of membership, from 1.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct View {
     pub epoch: u32,
@@ -90,24 +98,42 @@ const MAX_FEED_BYTES: usize = 16 << 20;
 
 /// Returns the longest frame payload, in bytes, with this number of streams.
 pub(super) fn most_payload_bytes(streams: usize) -> usize {
-    if streams > 1 { MAX_FEED_BYTES / MIN_FEED_FRAMES / streams } else { usize::MAX }
+    if streams > 1 {
+        MAX_FEED_BYTES / MIN_FEED_FRAMES / streams
+    } else {
+        usize::MAX
+    }
 }
 
 impl View {
     /// Returns the ranks of the members that are in place.
     pub fn ranks(&self) -> impl Iterator<Item = Rank> + '_ {
-        self.members.iter().zip(0..).filter(|(member, _)| member.is_in_place()).map(|(_, rank)| Rank(rank))
+        self.members
+            .iter()
+            .zip(0..)
+            .filter(|(member, _)| member.is_in_place())
+            .map(|(_, rank)| Rank(rank))
     }
 
     pub fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let (via, children) = via_to_wire(self.via);
-        out.u32(self.epoch).u8(via).u8(children).u32(self.segment_frames).u8(self.strictness()).u16(self.payload_bytes);
-        self.content.write(self.chunk, out.u64(self.size.unwrap_or(u64::MAX))).u8(self.selective.into());
+        out.u32(self.epoch)
+            .u8(via)
+            .u8(children)
+            .u32(self.segment_frames)
+            .u8(self.strictness())
+            .u16(self.payload_bytes);
+        self.content
+            .write(self.chunk, out.u64(self.size.unwrap_or(u64::MAX)))
+            .u8(self.selective.into());
         out.u16(self.members.len() as u16);
         for member in &self.members {
             let parent = member.parent.unwrap_or(Rank::NONE);
-            out.bytes(&member.mac.octets()).u64(member.nonce).u16(parent.0).u16(member.order);
+            out.bytes(&member.mac.octets())
+                .u64(member.nonce)
+                .u16(parent.0)
+                .u16(member.order);
             out.u8(member.standing as u8).name(&member.host);
         }
         self.rate.map(|rate| out.u64(rate.number()));
@@ -117,13 +143,28 @@ impl View {
     /// Decodes a view; `None` if it is malformed: no root, a missing parent, or a cycle.
     pub fn decode(bytes: &[u8]) -> Option<View> {
         let mut from = BodyReader::new(bytes);
-        let (epoch, via, segment_frames) = (from.u32()?, via_from_wire(from.u8()?, from.u8()?)?, from.u32()?);
+        let (epoch, via, segment_frames) = (
+            from.u32()?,
+            via_from_wire(from.u8()?, from.u8()?)?,
+            from.u32()?,
+        );
         let (strict, payload_bytes) = (from.u8()?, from.u16()?);
         let size = Some(from.u64()?).filter(|&size| size != u64::MAX);
-        let ((content, chunk), selective, count) = (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
-        let members = (0..count).map(|_| read_member(&mut from)).collect::<Option<Vec<ViewMember>>>()?;
-        let rate = if from.rest().is_empty() { None } else { Some(Rate::from_number(from.u64()?)?) };
-        let policy = if strict == 0 { Policy::HolesAllowed } else { Policy::InOrderOnly };
+        let ((content, chunk), selective, count) =
+            (ContentKind::read(&mut from)?, from.u8()? != 0, from.u16()?);
+        let members = (0..count)
+            .map(|_| read_member(&mut from))
+            .collect::<Option<Vec<ViewMember>>>()?;
+        let rate = if from.rest().is_empty() {
+            None
+        } else {
+            Some(Rate::from_number(from.u64()?)?)
+        };
+        let policy = if strict == 0 {
+            Policy::HolesAllowed
+        } else {
+            Policy::InOrderOnly
+        };
         let push_frames = strict.checked_sub(1).filter(|&frames| frames > 0);
         let view = View {
             epoch,
@@ -163,7 +204,8 @@ impl View {
         let second = |rank: usize| usize::from(self.members[rank].order);
         self.lead_to_root(|rank| parent(rank).unwrap_or(0))
             && (self.via != Via::TwoTree
-                || (1..self.members.len()).all(|rank| second(rank) < self.members.len()) && self.lead_to_root(second))
+                || (1..self.members.len()).all(|rank| second(rank) < self.members.len())
+                    && self.lead_to_root(second))
     }
 
     fn lead_to_root(&self, parent: impl Fn(usize) -> usize) -> bool {
@@ -192,8 +234,18 @@ impl View {
         let part_bytes = payload_bytes.saturating_sub(PART_OVERHEAD_BYTES).max(1);
         let count = whole.len().div_ceil(part_bytes);
         (0..count).map(move |at| {
-            let bytes = whole[at * part_bytes..].iter().take(part_bytes).copied().collect();
-            ViewPart { epoch, digest, at: at as u16, count: count as u16, bytes }
+            let bytes = whole[at * part_bytes..]
+                .iter()
+                .take(part_bytes)
+                .copied()
+                .collect();
+            ViewPart {
+                epoch,
+                digest,
+                at: at as u16,
+                count: count as u16,
+                bytes,
+            }
         })
     }
 
@@ -207,9 +259,16 @@ impl View {
         let changes = most_changes(self.members.len());
         let reroutes = (self.via, self.segment_frames) != (present.via, present.segment_frames);
         let back = reroutes && self.via == Via::Cast;
-        let stays = |new: &ViewMember, old: &ViewMember| back || (new.parent, new.order) == (old.parent, old.order);
-        let in_place = |rank: Rank| self.members.get(rank.index()).is_some_and(ViewMember::is_in_place);
-        let sound = |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
+        let stays = |new: &ViewMember, old: &ViewMember| {
+            back || (new.parent, new.order) == (old.parent, old.order)
+        };
+        let in_place = |rank: Rank| {
+            self.members
+                .get(rank.index())
+                .is_some_and(ViewMember::is_in_place)
+        };
+        let sound =
+            |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
         let same = |(new, old): (&ViewMember, &ViewMember)| {
             (&new.host, new.mac, new.nonce) == (&old.host, old.mac, old.nonce)
                 && (stays(new, old) || (self.is_tree() && sound(new)))
@@ -224,8 +283,8 @@ impl View {
             && (!self.via.is_in_blocks() || self.members.len() == present.members.len())
     }
 
-    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this one, because the next
-    /// view must follow both. Returns whether it did.
+    /// Adopts `epoch` if a member has confirmed a forged view of that number that can follow this
+    /// one, because the next view must follow both. Returns whether it did.
     pub(super) fn outnumber(&mut self, epoch: u32) -> bool {
         let steps = epoch.checked_sub(self.epoch);
         let follows = steps.is_some_and(|steps| steps < most_changes(self.members.len()) / 2);
@@ -242,7 +301,9 @@ impl View {
     pub(super) fn degrees(&self) -> Vec<usize> {
         let tree = Tree::new(self);
         let mut degrees = vec![0; self.members.len()];
-        self.ranks().filter_map(|rank| tree.parent(rank)).for_each(|parent| degrees[parent.index()] += 1);
+        self.ranks()
+            .filter_map(|rank| tree.parent(rank))
+            .for_each(|parent| degrees[parent.index()] += 1);
         degrees
     }
 
@@ -261,7 +322,13 @@ impl View {
             return;
         }
         let tree = Tree::new(self);
-        let place = |child: Rank| Some((tree.parent(child)?, self.members[child.index()].order, child));
+        let place = |child: Rank| {
+            Some((
+                tree.parent(child)?,
+                self.members[child.index()].order,
+                child,
+            ))
+        };
         let mut places: Vec<(Rank, u16, Rank)> = self.ranks().filter_map(place).collect();
         places.sort_unstable();
         for siblings in places.chunk_by(|one, next| one.0 == next.0) {
@@ -278,12 +345,14 @@ impl View {
         (self.policy, self.push_frames, self.payload_bytes, offered)
     }
 
-    /// Whether the stream may change to another algorithm: there is one stream for all, and no protocol of the papers.
+    /// Whether the stream may change to another algorithm: there is one stream for all, and no
+    /// protocol of the papers.
     pub(super) fn may_reroute(&self) -> bool {
         !self.via.is_in_blocks() && self.policy == Policy::HolesAllowed
     }
 
-    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the view's frames.
+    /// Whether a host whose frames carry `most_bytes` can take part: its buffers are sized for the
+    /// view's frames.
     pub(super) fn fits(&self, most_bytes: u16) -> bool {
         let payload_bytes = usize::from(self.payload_bytes);
         let streams = self.via.trees(self.members.len());
@@ -294,37 +363,61 @@ impl View {
 
     /// Whether the member of this rank has this address, whatever its state.
     pub(super) fn names(&self, rank: Rank, mac: MacAddr) -> bool {
-        self.members.get(rank.index()).is_some_and(|member| member.mac == mac)
+        self.members
+            .get(rank.index())
+            .is_some_and(|member| member.mac == mac)
     }
 
     pub(super) fn rank_at(&self, mac: MacAddr) -> Option<Rank> {
-        self.ranks().find(|rank| self.members[rank.index()].mac == mac)
+        self.ranks()
+            .find(|rank| self.members[rank.index()].mac == mac)
     }
 
     pub(super) fn hosts(&self) -> usize {
-        self.members.iter().map(|member| member.mac).collect::<BTreeSet<_>>().len()
+        self.members
+            .iter()
+            .map(|member| member.mac)
+            .collect::<BTreeSet<_>>()
+            .len()
     }
 
     pub(super) fn rank_of(&self, nonce: u64, mac: MacAddr) -> Option<Rank> {
-        let own =
-            |member: &ViewMember| member.nonce == nonce && member.mac == mac && member.standing != MemberRole::Gone;
-        self.members.iter().skip(1).position(own).map(|at| Rank(at as u16 + 1))
+        let own = |member: &ViewMember| {
+            member.nonce == nonce && member.mac == mac && member.standing != MemberRole::Gone
+        };
+        self.members
+            .iter()
+            .skip(1)
+            .position(own)
+            .map(|at| Rank(at as u16 + 1))
     }
 
     pub(super) fn peer(&self, rank: Rank) -> Peer {
-        Peer { rank, mac: self.members[rank.index()].mac }
+        Peer {
+            rank,
+            mac: self.members[rank.index()].mac,
+        }
     }
 
     pub(super) fn trees(&self) -> Vec<Tree<'_>> {
         if self.via.is_in_blocks() {
-            return (0..self.via.trees(self.members.len())).map(|block| Tree::of_block(self, block)).collect();
+            return (0..self.via.trees(self.members.len()))
+                .map(|block| Tree::of_block(self, block))
+                .collect();
         }
         vec![Tree::new(self)]
     }
 
     pub(super) fn serves(&self, parent: Rank, child: Rank) -> bool {
-        let present = self.members.get(child.index()).is_some_and(ViewMember::is_in_place);
-        present && self.trees().iter().any(|tree| tree.parent(child) == Some(parent))
+        let present = self
+            .members
+            .get(child.index())
+            .is_some_and(ViewMember::is_in_place);
+        present
+            && self
+                .trees()
+                .iter()
+                .any(|tree| tree.parent(child) == Some(parent))
     }
 }
 
@@ -341,7 +434,14 @@ fn read_member(from: &mut BodyReader<'_>) -> Option<ViewMember> {
     let (nonce, parent, order) = (from.u64()?, from.u16()?, from.u16()?);
     let standing = *MemberRole::ALL.get(usize::from(from.u8()?))?;
     let parent = Some(Rank(parent)).filter(|&parent| parent != Rank::NONE);
-    Some(ViewMember { mac: MacAddr::new(a, b, c, d, e, f), nonce, parent, order, standing, host: from.text()? })
+    Some(ViewMember {
+        mac: MacAddr::new(a, b, c, d, e, f),
+        nonce,
+        parent,
+        order,
+        standing,
+        host: from.text()?,
+    })
 }
 
 /// Maximum number of views collected at once: a stray part does not discard the others.
@@ -364,7 +464,11 @@ struct Parts {
 
 impl Assembler {
     pub(in crate::session) fn bytes(&self) -> usize {
-        self.views.iter().flat_map(|view| view.parts.values()).map(Vec::len).sum()
+        self.views
+            .iter()
+            .flat_map(|view| view.parts.values())
+            .map(Vec::len)
+            .sum()
     }
 
     pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
@@ -372,9 +476,16 @@ impl Assembler {
             return None;
         }
         let of_same = |parts: &Parts| parts.digest == part.digest && parts.count == part.count;
-        let known = self.views.iter().position(of_same).and_then(|at| self.views.remove(at));
-        let mut view =
-            known.unwrap_or_else(|| Parts { digest: part.digest, count: part.count, parts: BTreeMap::new() });
+        let known = self
+            .views
+            .iter()
+            .position(of_same)
+            .and_then(|at| self.views.remove(at));
+        let mut view = known.unwrap_or_else(|| Parts {
+            digest: part.digest,
+            count: part.count,
+            parts: BTreeMap::new(),
+        });
         view.parts.insert(part.at, part.bytes.clone());
         if view.parts.len() < usize::from(view.count) {
             self.views.push_back(view);
@@ -390,8 +501,9 @@ impl Assembler {
     }
 }
 
-/// The tree of one stream: the one that the view names, or that of a block, each of which has its own. A member that is
-/// not in place is bridged: its nearest ancestor in place serves its children.
+/// The tree of one stream: the one that the view names, or that of a block, each of which has its
+/// own. A member that is not in place is bridged: its nearest ancestor in place serves its
+/// children.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::session) struct Tree<'a> {
     view: &'a View,
@@ -404,13 +516,18 @@ impl<'a> Tree<'a> {
     }
 
     fn of_block(view: &'a View, block: usize) -> Tree<'a> {
-        Tree { view, block: Some(block) }
+        Tree {
+            view,
+            block: Some(block),
+        }
     }
 
     fn planned_parent(&self, rank: Rank) -> Option<Rank> {
         let View { via, members, .. } = self.view;
         match self.block {
-            Some(1) if *via == Via::TwoTree => members[rank.index()].parent.map(|_| Rank(members[rank.index()].order)),
+            Some(1) if *via == Via::TwoTree => members[rank.index()]
+                .parent
+                .map(|_| Rank(members[rank.index()].order)),
             Some(block) if via.is_scattered() => {
                 let parent = plan::block_parent(*via, members.len(), block, rank.index());
                 parent.map(|parent| Rank(parent as u16))
@@ -426,7 +543,10 @@ impl<'a> Tree<'a> {
             (Some(_), _) if *via == Via::TwoTree => members.len() - self.steps_below(rank),
             (Some(block), Some(parent)) => {
                 let siblings = plan::block_children(*via, members.len(), block, parent.index());
-                siblings.iter().position(|&sibling| sibling == rank.index()).unwrap_or(0)
+                siblings
+                    .iter()
+                    .position(|&sibling| sibling == rank.index())
+                    .unwrap_or(0)
             }
             _ => usize::from(members[rank.index()].order),
         }
@@ -435,21 +555,27 @@ impl<'a> Tree<'a> {
     fn steps_below(&self, rank: Rank) -> usize {
         let all = (0..self.view.members.len() as u16).map(Rank);
         let line = |from: Rank| std::iter::successors(Some(from), |&at| self.planned_parent(at));
-        all.filter_map(|from| line(from).position(|at| at == rank)).max().unwrap_or(0)
+        all.filter_map(|from| line(from).position(|at| at == rank))
+            .max()
+            .unwrap_or(0)
     }
 
     fn planned_children(&self, block: usize, rank: Rank) -> Vec<Rank> {
         let View { via, members, .. } = self.view;
         if via.is_scattered() {
             let children = plan::block_children(*via, members.len(), block, rank.index());
-            return children.into_iter().map(|child| Rank(child as u16)).collect();
+            return children
+                .into_iter()
+                .map(|child| Rank(child as u16))
+                .collect();
         }
         let all = (0..members.len() as u16).map(Rank);
-        all.filter(|&child| self.planned_parent(child) == Some(rank)).collect()
+        all.filter(|&child| self.planned_parent(child) == Some(rank))
+            .collect()
     }
 
-    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and for a member that is
-    /// not in place itself.
+    /// Returns the nearest planned ancestor of `rank` that is in place. `None` for the root, and
+    /// for a member that is not in place itself.
     pub(in crate::session) fn parent(&self, rank: Rank) -> Option<Rank> {
         let mut at = self.planned_parent(rank)?;
         while !self.view.members[at.index()].is_in_place() {
@@ -458,14 +584,23 @@ impl<'a> Tree<'a> {
         self.view.members[rank.index()].is_in_place().then_some(at)
     }
 
-    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that acknowledge to it.
+    /// Returns the members that `rank` sends to, in sending order; in a broadcast, those that
+    /// acknowledge to it.
     pub(in crate::session) fn children(&self, rank: Rank) -> Vec<Rank> {
         let mut children: Vec<Rank> = match self.block {
             Some(block) => self.children_in_block(block, rank),
             None => {
-                let parent =
-                    |child| if planted!("bridge-forgotten") { self.planned_parent(child) } else { self.parent(child) };
-                self.view.ranks().filter(|&child| parent(child) == Some(rank)).collect()
+                let parent = |child| {
+                    if planted!("bridge-forgotten") {
+                        self.planned_parent(child)
+                    } else {
+                        self.parent(child)
+                    }
+                };
+                self.view
+                    .ranks()
+                    .filter(|&child| parent(child) == Some(rank))
+                    .collect()
             }
         };
         children.sort_by_cached_key(|&child| (self.order(child), child));

@@ -54,10 +54,16 @@ fn a_view_whose_parents_go_in_a_circle_is_refused() {
 
 #[test]
 fn the_papers_protocols_survive_the_journey() {
-    for (policy, push_frames, strict) in
-        [(Policy::HolesAllowed, None, 0), (Policy::InOrderOnly, None, 1), (Policy::InOrderOnly, Some(9), 10)]
-    {
-        let view = View { policy, push_frames, ..chain(2) };
+    for (policy, push_frames, strict) in [
+        (Policy::HolesAllowed, None, 0),
+        (Policy::InOrderOnly, None, 1),
+        (Policy::InOrderOnly, Some(9), 10),
+    ] {
+        let view = View {
+            policy,
+            push_frames,
+            ..chain(2)
+        };
         assert_eq!(view.encode()[10], strict);
         assert_eq!(View::decode(&view.encode()), Some(view));
     }
@@ -75,11 +81,27 @@ fn the_documented_example_is_what_is_sent() {
         order: 0,
         standing: MemberRole::InPlace,
     };
-    let members = vec![member("n0", mac(1), 0, None), member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT))];
+    let members = vec![
+        member("n0", mac(1), 0, None),
+        member("n1", mac(2), 0x1122_3344_5566_7788, Some(Rank::ROOT)),
+    ];
     let (content, size) = (ContentKind::Stream, Some(0));
     let chunk = ChunkSize::DEFAULT;
-    let view = View { epoch: 1, via: Via::Chain, segment_frames: 1, size, content, chunk, members, ..chain(0) };
-    let hex: Vec<String> = view.encode().iter().map(|byte| format!("{byte:02x}")).collect();
+    let view = View {
+        epoch: 1,
+        via: Via::Chain,
+        segment_frames: 1,
+        size,
+        content,
+        chunk,
+        members,
+        ..chain(0)
+    };
+    let hex: Vec<String> = view
+        .encode()
+        .iter()
+        .map(|byte| format!("{byte:02x}"))
+        .collect();
     let documented = [
         "00 00 00 01 01 00 00 00 00 01 00 05 bc 00 00 00 00 00 00 00 00",
         "00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 00 02",
@@ -87,7 +109,10 @@ fn the_documented_example_is_what_is_sent() {
         "02 00 00 00 00 02 11 22 33 44 55 66 77 88 00 00 00 00 01 02 6e 31",
     ];
     assert_eq!(hex.join(" "), documented.join(" "));
-    assert_eq!(blake3::Hash::from(view.digest()).to_hex().as_str()[..8], *"9ca27b82");
+    assert_eq!(
+        blake3::Hash::from(view.digest()).to_hex().as_str()[..8],
+        *"9ca27b82"
+    );
 }
 
 fn flat(mut view: View) -> View {
@@ -114,13 +139,37 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
     assert!(anew.extends(&view));
     // If the tree is not the view's own, no member changes its parent.
     for via in [Via::Cast, Via::ScatterAllgather] {
-        let before = View { via, ..view.clone() };
-        assert!(View { epoch: 4, ..before.clone() }.extends(&before));
-        assert!(!View { via, ..flat(view.clone()) }.extends(&before));
+        let before = View {
+            via,
+            ..view.clone()
+        };
+        assert!(
+            View {
+                epoch: 4,
+                ..before.clone()
+            }
+            .extends(&before)
+        );
+        assert!(
+            !View {
+                via,
+                ..flat(view.clone())
+            }
+            .extends(&before)
+        );
     }
-    let strict = View { policy: Policy::InOrderOnly, ..view.clone() };
+    let strict = View {
+        policy: Policy::InOrderOnly,
+        ..view.clone()
+    };
     assert!(flat(strict.clone()).extends(&strict));
-    assert!(!flat(strict.clone()).extends(&View { via: Via::Cast, ..strict }), "the paper's protocol stays what it is");
+    assert!(
+        !flat(strict.clone()).extends(&View {
+            via: Via::Cast,
+            ..strict
+        }),
+        "the paper's protocol stays what it is"
+    );
     let mut other_run = flat(view.clone());
     other_run.members[1].nonce += 1;
     assert!(!other_run.extends(&view));
@@ -128,46 +177,90 @@ fn a_tree_that_is_planned_anew_is_followed_if_all_who_move_have_a_parent_in_plac
 
 #[test]
 fn a_cast_may_go_on_as_a_tree_and_back() {
-    let mut cast = View { via: Via::Cast, segment_frames: 8, ..chain(6) };
+    let mut cast = View {
+        via: Via::Cast,
+        segment_frames: 8,
+        ..chain(6)
+    };
     cast.members[4].standing = MemberRole::Demoted;
-    let mut tree = flat(View { via: Via::Chain, segment_frames: 1, ..cast.clone() });
+    let mut tree = flat(View {
+        via: Via::Chain,
+        segment_frames: 1,
+        ..cast.clone()
+    });
     assert!(tree.extends(&cast));
-    let back = View { epoch: 5, ..cast.clone() };
-    assert!(back.extends(&tree), "the tree may have been told by somebody else");
+    let back = View {
+        epoch: 5,
+        ..cast.clone()
+    };
+    assert!(
+        back.extends(&tree),
+        "the tree may have been told by somebody else"
+    );
     tree.members[5].parent = Some(Rank(4));
     assert!(!tree.extends(&cast), "n5 gets a parent that is aside");
-    let blocks = flat(View { via: Via::ScatterAllgather, ..cast.clone() });
+    let blocks = flat(View {
+        via: Via::ScatterAllgather,
+        ..cast.clone()
+    });
     assert!(!blocks.extends(&cast) && !cast.extends(&View { epoch: 0, ..blocks }));
 }
 
 #[test]
 fn parents_are_named_without_a_change_of_the_tree() {
     let mut view = chain(9);
-    view.members.iter_mut().skip(1).enumerate().for_each(|(at, member)| {
-        (member.parent, member.order) = (Some(Rank(at as u16 / 2)), at as u16 % 2);
-    });
+    view.members
+        .iter_mut()
+        .skip(1)
+        .enumerate()
+        .for_each(|(at, member)| {
+            (member.parent, member.order) = (Some(Rank(at as u16 / 2)), at as u16 % 2);
+        });
     (view.members[1].standing, view.members[3].standing) = (MemberRole::Gone, MemberRole::Demoted);
-    let before: Vec<Vec<Rank>> = view.ranks().map(|rank| view.trees()[0].children(rank)).collect();
+    let before: Vec<Vec<Rank>> = view
+        .ranks()
+        .map(|rank| view.trees()[0].children(rank))
+        .collect();
     assert_eq!(view.degrees()[..3], [4, 0, 2]);
-    let mut named = View { epoch: view.epoch + 1, ..view.clone() };
+    let mut named = View {
+        epoch: view.epoch + 1,
+        ..view.clone()
+    };
     named.name_parents();
-    assert_eq!(named.ranks().map(|rank| named.trees()[0].children(rank)).collect::<Vec<_>>(), before);
+    assert_eq!(
+        named
+            .ranks()
+            .map(|rank| named.trees()[0].children(rank))
+            .collect::<Vec<_>>(),
+        before
+    );
     assert!(named.extends(&view));
 }
 
 #[test]
 fn streams_of_blocks_take_no_more_memory_than_one_stream_may() {
-    let fits = |members, via, payload_bytes| View { via, payload_bytes, ..chain(members) }.fits(1468);
+    let fits = |members, via, payload_bytes| {
+        View {
+            via,
+            payload_bytes,
+            ..chain(members)
+        }
+        .fits(1468)
+    };
     assert!(fits(178, Via::ScatterAllgather, 1468) && !fits(179, Via::ScatterAllgather, 1468));
     assert!(fits(4096, Via::ScatterAllgather, 64) && !fits(4097, Via::ScatterAllgather, 64));
-    assert!(fits(4097, Via::Chain, 1468), "a single stream is that of all");
+    assert!(
+        fits(4097, Via::Chain, 1468),
+        "a single stream is that of all"
+    );
 }
 
 #[test]
 fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
     let mut view = chain(7);
     view.via = Via::TwoTree;
-    // First tree: 0 → 1 → (2, 3), 3 → (4, 5), 4 → 6; second tree: 0 → 6 → (5, 1), 5 → (4, 3), 3 → 2.
+    // First tree: 0 → 1 → (2, 3), 3 → (4, 5), 4 → 6; second tree: 0 → 6 → (5, 1), 5 → (4, 3), 3 →
+    // 2.
     let parents = [(0, 0), (0, 6), (1, 3), (1, 5), (3, 5), (3, 6), (4, 0)];
     for (member, (first, second)) in view.members.iter_mut().zip(parents).skip(1) {
         (member.parent, member.order) = (Some(Rank(first)), second);
@@ -176,13 +269,28 @@ fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
     let children = |view: &View, rank| [0, 1].map(|block| view.trees()[block].children(Rank(rank)));
     assert_eq!(View::decode(&view.encode()).as_ref(), Some(&view));
     assert_eq!(children(&view, 0), [ranks(&[1]), ranks(&[6])]);
-    assert_eq!(children(&view, 1), [ranks(&[3, 2]), ranks(&[])], "the higher one first");
+    assert_eq!(
+        children(&view, 1),
+        [ranks(&[3, 2]), ranks(&[])],
+        "the higher one first"
+    );
     view.members[3].standing = MemberRole::Gone;
     assert_eq!(children(&view, 1), [ranks(&[4, 2, 5]), ranks(&[])]);
-    assert_eq!((children(&view, 5), view.trees()[1].parent(Rank(2))), ([ranks(&[]), ranks(&[2, 4])], Some(Rank(5))));
-    assert!(view.serves(Rank(1), Rank(5)) && view.serves(Rank(6), Rank(5)) && !view.serves(Rank(3), Rank(5)));
+    assert_eq!(
+        (children(&view, 5), view.trees()[1].parent(Rank(2))),
+        ([ranks(&[]), ranks(&[2, 4])], Some(Rank(5)))
+    );
+    assert!(
+        view.serves(Rank(1), Rank(5))
+            && view.serves(Rank(6), Rank(5))
+            && !view.serves(Rank(3), Rank(5))
+    );
     view.members[6].order = 1;
-    assert_eq!(View::decode(&view.encode()), None, "1 and 6 are each other's parents");
+    assert_eq!(
+        View::decode(&view.encode()),
+        None,
+        "1 and 6 are each other's parents"
+    );
     view.members[6].order = 7;
     assert_eq!(View::decode(&view.encode()), None, "there is no rank 7");
 }
@@ -195,14 +303,22 @@ fn when_a_relay_leaves_its_parent_takes_over_its_children() {
     view.members[3].standing = MemberRole::Gone;
     let tree = &view.trees()[0];
     assert_eq!(
-        (tree.children(Rank(1)), tree.parent(Rank(4)), tree.parent(Rank(3))),
+        (
+            tree.children(Rank(1)),
+            tree.parent(Rank(4)),
+            tree.parent(Rank(3))
+        ),
         (vec![Rank(4)], Some(Rank(1)), None)
     );
 }
 
 #[test]
 fn every_block_has_a_tree_that_reaches_all_who_are_present() {
-    for (via, members) in [(Via::ScatterAllgather, 7), (Via::RecursiveDoubling, 8), (Via::RecursiveDoubling, 6)] {
+    for (via, members) in [
+        (Via::ScatterAllgather, 7),
+        (Via::RecursiveDoubling, 8),
+        (Via::RecursiveDoubling, 6),
+    ] {
         let mut view = chain(members);
         view.via = via;
         view.members[3].standing = MemberRole::Gone;
@@ -210,8 +326,13 @@ fn every_block_has_a_tree_that_reaches_all_who_are_present() {
         assert_eq!(trees.len(), usize::from(members));
         for tree in trees {
             for rank in view.ranks().filter(|&rank| rank != Rank::ROOT) {
-                let parent = tree.parent(rank).expect("everybody but the root has a parent");
-                assert!(tree.children(parent).contains(&rank), "{via}: {parent} serves {rank}");
+                let parent = tree
+                    .parent(rank)
+                    .expect("everybody but the root has a parent");
+                assert!(
+                    tree.children(parent).contains(&rank),
+                    "{via}: {parent} serves {rank}"
+                );
             }
         }
     }

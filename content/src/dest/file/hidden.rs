@@ -15,7 +15,10 @@ const ATTEMPTS: usize = 10;
 pub(super) enum HiddenFile {
     Nameless,
     /// A name that is unique to this process and removed with it.
-    Fleeting(HiddenNames, #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>),
+    Fleeting(
+        HiddenNames,
+        #[expect(dead_code, reason = "it is noted as long as this is there")] Arc<Unfinished>,
+    ),
     Kept(HiddenNames),
     /// Its final name: nothing has been changed yet.
     Untouched(HiddenNames),
@@ -29,7 +32,10 @@ impl HiddenFile {
     }
 }
 
-pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io::Result<(D::File, HiddenFile)> {
+pub(super) fn open_fleeting<D: Directory>(
+    holder: &D,
+    holder_path: &Path,
+) -> io::Result<(D::File, HiddenFile)> {
     if let Some(file) = create_nameless(holder) {
         return Ok((file, HiddenFile::Nameless));
     }
@@ -41,13 +47,18 @@ pub(super) fn open_fleeting<D: Directory>(holder: &D, holder_path: &Path) -> io:
             return Ok((file, HiddenFile::fleeting(hidden, holder_path)));
         }
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "temporary files are removed as they are made"))
+    Err(Error::new(
+        ErrorKind::AlreadyExists,
+        "temporary files are removed as they are made",
+    ))
 }
 
 /// Creates a nameless file, if a trial shows that it can be linked later.
 fn create_nameless<D: Directory>(holder: &D) -> Option<D::File> {
     let names = HiddenNames::fleeting();
-    let tried = holder.create_nameless(COMMON_FILE).and_then(|file| holder.name(&file, &names.part));
+    let tried = holder
+        .create_nameless(COMMON_FILE)
+        .and_then(|file| holder.name(&file, &names.part));
     tried.and_then(|()| holder.remove(&names.part)).ok()?;
     holder.create_nameless(COMMON_FILE).ok()
 }
@@ -59,7 +70,10 @@ pub(super) struct KeptFile<F> {
     pub is_new: bool,
 }
 
-pub(super) fn open_kept<D: Directory>(holder: &D, names: &HiddenNames) -> io::Result<TakenUp<KeptFile<D::File>>> {
+pub(super) fn open_kept<D: Directory>(
+    holder: &D,
+    names: &HiddenNames,
+) -> io::Result<TakenUp<KeptFile<D::File>>> {
     for _ in 0..ATTEMPTS {
         let (file, is_new) = match open(holder, &names.part)? {
             TakenUp::Own(file) => (file, false),
@@ -103,7 +117,11 @@ fn with_journal<D: Directory>(
         Err(error) if is_taken(&error) => return Ok(TakenUp::Foreign(names.journal.clone())),
         journal => journal?,
     };
-    Ok(TakenUp::Own(KeptFile { file, journal, is_new }))
+    Ok(TakenUp::Own(KeptFile {
+        file,
+        journal,
+        is_new,
+    }))
 }
 
 /// Opens the file at DEST for overwriting. None if it does not exist, is not a regular file, has
@@ -137,18 +155,28 @@ pub(super) fn begin_journal<D: Directory>(
             return Journal::begin_over(file, identity, true);
         }
     }
-    Err(Error::new(ErrorKind::AlreadyExists, "journals are removed as they are made"))
+    Err(Error::new(
+        ErrorKind::AlreadyExists,
+        "journals are removed as they are made",
+    ))
 }
 
 /// Continues the journal of a hidden file, and returns its claims if they are for this content.
-pub(super) fn recover<F: DiskFile>(file: F, identity: &Identity, is_new: bool) -> io::Result<(Journal<F>, Recovered)> {
+pub(super) fn recover<F: DiskFile>(
+    file: F,
+    identity: &Identity,
+    is_new: bool,
+) -> io::Result<(Journal<F>, Recovered)> {
     let mut has_old = false;
     match Journal::take_up(file.try_clone()?) {
         Err(JournalError::Newer(version)) => return Err(crate::journal::newer(version)),
         Err(JournalError::System(error)) => return Err(error),
         Err(JournalError::None) => {}
         Ok((journal, recovered)) if recovered.identity.is_of_same(identity) && !is_new => {
-            log::info!("an earlier run left {} bytes of it here: they are checked", recovered.durable.bytes());
+            log::info!(
+                "an earlier run left {} bytes of it here: they are checked",
+                recovered.durable.bytes()
+            );
             return Ok((journal, recovered));
         }
         Ok((_, recovered)) => {
@@ -156,5 +184,8 @@ pub(super) fn recover<F: DiskFile>(file: F, identity: &Identity, is_new: bool) -
             has_old = recovered.has_old && !is_new;
         }
     }
-    Ok((Journal::begin_over(file, identity, has_old)?, Recovered::default()))
+    Ok((
+        Journal::begin_over(file, identity, has_old)?,
+        Recovered::default(),
+    ))
 }

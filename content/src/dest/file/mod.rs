@@ -6,9 +6,9 @@
 //! hidden name where the file system does not support that, and vanishes with its process. A lock
 //! shows whether a process writes to a hidden file.
 //!
-//! An existing file that is received in place is overwritten and needs space only for additional length. Before
-//! its first byte changes, it gets the hidden name and a journal, as if an earlier run had left it.
-//! Under its own name it is always old or new.
+//! An existing file that is received in place is overwritten and needs space only for additional
+//! length. Before its first byte changes, it gets the hidden name and a journal, as if an earlier
+//! run had left it. Under its own name it is always old or new.
 
 #[cfg(test)]
 mod crashes;
@@ -26,7 +26,9 @@ use crate::syncer::{LARGE_BYTES, Pace, Syncer};
 use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
-use hidden::{HiddenFile, KeptFile, begin_journal, open_fleeting, open_kept, open_untouched, recover};
+use hidden::{
+    HiddenFile, KeptFile, begin_journal, open_fleeting, open_kept, open_untouched, recover,
+};
 use std::io::{self, Error, ErrorKind};
 use std::os::unix::ffi::OsStrExt;
 use std::path::PathBuf;
@@ -81,24 +83,38 @@ pub(super) struct FileDest<D: Directory> {
 }
 
 impl<D: Directory> FileDest<D> {
-    /// Prepares the file for a place. Fails if nothing can be written there, or a newer build's journal exists.
+    /// Prepares the file for a place. Fails if nothing can be written there, or a newer build's
+    /// journal exists.
     pub(super) fn prepare(
         place: DestPlace<D>,
         resume: &Resume,
         pace: Pace,
         remarks: Arc<Remarks>,
     ) -> io::Result<FileDest<D>> {
-        let (names, shown) = (HiddenNames::of(place.name.as_os_str().as_bytes()), place.name.display());
+        let (names, shown) = (
+            HiddenNames::of(place.name.as_os_str().as_bytes()),
+            place.name.display(),
+        );
         let holder = &*place.holder;
         let identity = match resume {
             Resume::From(identity) | Resume::InPlace(identity) => identity.clone(),
             Resume::Not => {
-                let superseded = hidden_names::has_old(holder, &names).unwrap_or(true).then(|| names.clone());
+                let superseded = hidden_names::has_old(holder, &names)
+                    .unwrap_or(true)
+                    .then(|| names.clone());
                 if superseded.is_none() && hidden_names::remove_dead(holder, &names) {
                     log::info!("removed what an earlier run left of {shown}");
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
-                let mut dest = FileDest::new(place, file, hidden, Identity::default(), None, pace, remarks)?;
+                let mut dest = FileDest::new(
+                    place,
+                    file,
+                    hidden,
+                    Identity::default(),
+                    None,
+                    pace,
+                    remarks,
+                )?;
                 dest.superseded = superseded;
                 return Ok(dest);
             }
@@ -108,14 +124,30 @@ impl<D: Directory> FileDest<D> {
         {
             file.sync_data()?;
             file.forget()?;
-            return FileDest::new(place, file, HiddenFile::Untouched(names), identity, None, pace, remarks);
+            return FileDest::new(
+                place,
+                file,
+                HiddenFile::Untouched(names),
+                identity,
+                None,
+                pace,
+                remarks,
+            );
         }
-        let KeptFile { file, journal, is_new } = match open_kept(holder, &names)? {
+        let KeptFile {
+            file,
+            journal,
+            is_new,
+        } = match open_kept(holder, &names)? {
             TakenUp::Own(kept) => kept,
             found => {
                 match found {
-                    TakenUp::Foreign(name) => drop(remarks.foreign.set(place.holder_path.join(name))),
-                    _ => log::warn!("another process receives {shown}: this transfer cannot be resumed"),
+                    TakenUp::Foreign(name) => {
+                        drop(remarks.foreign.set(place.holder_path.join(name)))
+                    }
+                    _ => log::warn!(
+                        "another process receives {shown}: this transfer cannot be resumed"
+                    ),
                 }
                 let (file, hidden) = open_fleeting(holder, &place.holder_path)?;
                 return FileDest::new(place, file, hidden, identity, None, pace, remarks);
@@ -126,7 +158,15 @@ impl<D: Directory> FileDest<D> {
         file.sync_data()?;
         file.forget()?;
         let (journal, recovered) = recover(journal, &identity, is_new)?;
-        let mut dest = FileDest::new(place, file, HiddenFile::Kept(names), identity, Some(journal), pace, remarks)?;
+        let mut dest = FileDest::new(
+            place,
+            file,
+            HiddenFile::Kept(names),
+            identity,
+            Some(journal),
+            pace,
+            remarks,
+        )?;
         #[cfg(test)]
         dest.claimed.clone_from(&recovered.durable);
         dest.prologue = recovered.prologue;
@@ -182,7 +222,9 @@ impl<D: Directory> FileDest<D> {
     pub(super) fn write_all(&mut self, bytes: &[u8]) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let written = self.put_bytes(bytes);
-        self.syncer.on_written(written, bytes.len() as u64).map_err(at("write"))
+        self.syncer
+            .on_written(written, bytes.len() as u64)
+            .map_err(at("write"))
     }
 
     fn put_bytes(&mut self, bytes: &[u8]) -> io::Result<()> {
@@ -209,15 +251,30 @@ impl<D: Directory> FileDest<D> {
     /// Gives the file its hidden name and a journal before the first byte changes, so that its own
     /// name never leads to a mixture.
     fn touch(&mut self) -> io::Result<()> {
-        let HiddenFile::Untouched(names) = &self.hidden else { return Ok(()) };
-        let (names, DestPlace { holder, holder_path, name, .. }) = (names.clone(), &self.place);
+        let HiddenFile::Untouched(names) = &self.hidden else {
+            return Ok(());
+        };
+        let (
+            names,
+            DestPlace {
+                holder,
+                holder_path,
+                name,
+                ..
+            },
+        ) = (names.clone(), &self.place);
         if !holder.is_at(holder_path) || !holder.is_named(&self.file, name) {
-            return Err(Error::other(format!("{} became another file meanwhile: receive again", name.display())));
+            return Err(Error::other(format!(
+                "{} became another file meanwhile: receive again",
+                name.display()
+            )));
         }
         let journal = begin_journal(&**holder, &names, &self.identity)?;
         journal.sync().and_then(|()| holder.sync_names())?;
         holder.rename(name, holder, &names.part)?;
-        self.remarks.broken.get_or_init(|| holder_path.join(&names.part));
+        self.remarks
+            .broken
+            .get_or_init(|| holder_path.join(&names.part));
         self.hidden = HiddenFile::Kept(names);
         *self.kept.journal.lock() = Some(journal);
         holder.sync_names()
@@ -232,7 +289,9 @@ impl<D: Directory> FileDest<D> {
     pub(super) fn skip(&mut self, bytes: u64) -> Result<(), DiskError> {
         self.syncer.check().map_err(at("sync"))?;
         let skipped = self.leave_hole(bytes);
-        self.syncer.on_written(skipped, 0).map_err(at("leave a hole"))
+        self.syncer
+            .on_written(skipped, 0)
+            .map_err(at("leave a hole"))
     }
 
     fn leave_hole(&mut self, bytes: u64) -> io::Result<()> {
@@ -278,7 +337,10 @@ impl<D: Directory> FileDest<D> {
         // The time comes last, as other changes modify it.
         self.file.set_bytes(self.at)?;
         if let Some(attributes) = attributes {
-            let private = FileAttributes { mode: attributes.mode & !WRITABLE_BY_OTHERS, ..attributes };
+            let private = FileAttributes {
+                mode: attributes.mode & !WRITABLE_BY_OTHERS,
+                ..attributes
+            };
             self.late = Some(attributes).filter(|_| private != attributes);
             self.file.keep_attributes(private)?;
         }
@@ -290,23 +352,36 @@ impl<D: Directory> FileDest<D> {
     pub(super) fn publish(&mut self) -> Result<(), DiskError> {
         let path = self.place.holder_path.join(&self.place.name);
         if let Some(attributes) = self.late.take() {
-            self.file.keep_attributes(attributes).and_then(|()| self.file.sync()).map_err(at("sync"))?;
+            self.file
+                .keep_attributes(attributes)
+                .and_then(|()| self.file.sync())
+                .map_err(at("sync"))?;
         }
-        self.show().map_err(at(&format!("rename to {}", path.display())))?;
+        self.show()
+            .map_err(at(&format!("rename to {}", path.display())))?;
         let synced = self.place.holder.sync_names();
-        synced.map_err(|error| DiskError { in_place: true, ..at("sync the directory")(error) })?;
+        synced.map_err(|error| DiskError {
+            in_place: true,
+            ..at("sync the directory")(error)
+        })?;
         if let Some(names) = &self.superseded {
             hidden_names::remove_dead(&*self.place.holder, names);
         }
         // The journal is obsolete.
-        if let HiddenFile::Kept(names) = std::mem::replace(&mut self.hidden, HiddenFile::Published) {
+        if let HiddenFile::Kept(names) = std::mem::replace(&mut self.hidden, HiddenFile::Published)
+        {
             drop(self.place.holder.remove(&names.journal));
         }
         Ok(())
     }
 
     fn show(&mut self) -> io::Result<()> {
-        let DestPlace { holder, holder_path, name, replace } = &self.place;
+        let DestPlace {
+            holder,
+            holder_path,
+            name,
+            replace,
+        } = &self.place;
         if !holder.is_at(holder_path) {
             return Err(Error::other(format!(
                 "{} became another directory meanwhile, and nothing was put there; receive again",
@@ -332,7 +407,11 @@ impl<D: Directory> FileDest<D> {
                 }
             },
         };
-        if *replace { holder.rename(&hidden, holder, name) } else { holder.rename_to_free(&hidden, name) }
+        if *replace {
+            holder.rename(&hidden, holder, name)
+        } else {
+            holder.rename_to_free(&hidden, name)
+        }
     }
 }
 
@@ -342,7 +421,10 @@ impl<D: Directory> Kind for FileDest<D> {
     }
 
     fn has_some(&mut self) -> io::Result<bool> {
-        Ok(matches!(self.hidden, HiddenFile::Kept(_) | HiddenFile::Untouched(_)) && self.file.bytes()? > 0)
+        Ok(
+            matches!(self.hidden, HiddenFile::Kept(_) | HiddenFile::Untouched(_))
+                && self.file.bytes()? > 0,
+        )
     }
 
     fn prologue(&self) -> &[u8] {
@@ -375,7 +457,10 @@ impl<D: Directory> Kind for FileDest<D> {
 
     fn put(&mut self) -> (Option<PathBuf>, Result<(), StorageError>) {
         let published = self.publish();
-        let is_there = published.as_ref().err().is_none_or(|failed| failed.in_place);
+        let is_there = published
+            .as_ref()
+            .err()
+            .is_none_or(|failed| failed.in_place);
         let path = is_there.then(|| self.place.holder_path.join(&self.place.name));
         (path, published.map_err(StorageError::from))
     }
@@ -393,7 +478,11 @@ impl<D: Directory> Drop for FileDest<D> {
                 hidden_names::remove(holder, names);
             }
             // Releases the space that was reserved behind its end.
-            HiddenFile::Kept(_) => drop(self.file.bytes().and_then(|bytes| self.file.set_bytes(bytes))),
+            HiddenFile::Kept(_) => drop(
+                self.file
+                    .bytes()
+                    .and_then(|bytes| self.file.set_bytes(bytes)),
+            ),
         }
     }
 }
@@ -409,7 +498,11 @@ struct Kept<F> {
 
 impl<F> Kept<F> {
     fn new(journal: Option<Journal<F>>) -> Kept<F> {
-        Kept { journal: Mutex::new(journal), written: Mutex::default(), prologue: Mutex::default() }
+        Kept {
+            journal: Mutex::new(journal),
+            written: Mutex::default(),
+            prologue: Mutex::default(),
+        }
     }
 }
 
@@ -430,9 +523,15 @@ fn syncing<D: Directory>(
             drop(file.forget());
         }
         let mut journal = kept.journal.lock();
-        let Some(open) = &mut *journal else { return Ok(()) };
+        let Some(open) = &mut *journal else {
+            return Ok(());
+        };
         let prologue = std::mem::take(&mut *kept.prologue.lock());
-        let noted = if prologue.is_empty() { Ok(()) } else { open.replace_prologue(&prologue) };
+        let noted = if prologue.is_empty() {
+            Ok(())
+        } else {
+            open.replace_prologue(&prologue)
+        };
         let noted = noted.and_then(|()| runs.iter().try_for_each(|run| open.claim(run)));
         let noted = noted.and_then(|()| match names_are_synced {
             true => Ok(()),

@@ -14,16 +14,27 @@ fn holder(directory: &TempDir) -> Arc<Beneath> {
 
 fn names(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("readable").flatten();
-    entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect()
+    entries
+        .map(|entry| entry.file_name().to_string_lossy().into_owned())
+        .collect()
 }
 
 fn begin(directory: &TempDir, resume: &Resume) -> io::Result<FileDest<Beneath>> {
     begin_over(directory, resume, false)
 }
 
-fn begin_over(directory: &TempDir, resume: &Resume, replace: bool) -> io::Result<FileDest<Beneath>> {
+fn begin_over(
+    directory: &TempDir,
+    resume: &Resume,
+    replace: bool,
+) -> io::Result<FileDest<Beneath>> {
     let (holder, holder_path) = (holder(directory), directory.path().to_owned());
-    let place = DestPlace { holder, holder_path, name: PathBuf::from("dest"), replace };
+    let place = DestPlace {
+        holder,
+        holder_path,
+        name: PathBuf::from("dest"),
+        replace,
+    };
     FileDest::prepare(place, resume, Pace::Every(u64::MAX), Arc::default())
 }
 
@@ -32,7 +43,11 @@ fn is_kept(file: &FileDest<Beneath>) -> bool {
 }
 
 fn kept(content: u8) -> Resume {
-    Resume::From(Identity { bytes: 2_000_000, chunk_bytes: 65_536, content: [content; 32] })
+    Resume::From(Identity {
+        bytes: 2_000_000,
+        chunk_bytes: 65_536,
+        content: [content; 32],
+    })
 }
 
 #[test]
@@ -42,18 +57,26 @@ fn a_file_gets_its_name_whole_and_takes_that_of_another_only_if_it_may() {
         let path = directory.path().join("dest");
         for (replace, expected) in [(false, "first"), (false, "first"), (true, "third")] {
             let mut file = begin_over(&directory, &resume, replace).expect("room");
-            file.write_all(if replace { b"third" } else { b"first" }).expect("room");
+            file.write_all(if replace { b"third" } else { b"first" })
+                .expect("room");
             file.end(None).expect("room");
             let before = path.exists();
             let named = file.publish();
             assert_eq!(named.is_ok(), replace || !before);
-            assert!(named.is_ok() || named.is_err_and(|failed| failed.error.kind() == ErrorKind::AlreadyExists));
+            assert!(
+                named.is_ok()
+                    || named.is_err_and(|failed| failed.error.kind() == ErrorKind::AlreadyExists)
+            );
             drop(file);
             assert_eq!(fs::read_to_string(&path).expect("there"), expected);
             // A file that could not get its name is kept for a run that may replace the existing
             // one.
             let left = names(directory.path()).len();
-            assert!(left == 1 || (resume != Resume::Not && left == 3), "{:?}", names(directory.path()));
+            assert!(
+                left == 1 || (resume != Resume::Not && left == 3),
+                "{:?}",
+                names(directory.path())
+            );
         }
         assert_eq!(names(directory.path()), ["dest"]);
     }
@@ -70,18 +93,34 @@ fn leftovers_are_found_again_even_if_read_only_and_locked_while_a_process_writes
     let mode = <fs::Permissions as std::os::unix::fs::PermissionsExt>::from_mode(0o444);
     fs::set_permissions(directory.path().join(&HiddenNames::of(b"dest").part), mode).expect("ours");
     let second = begin(&directory, &kept(1)).expect("room");
-    assert!(!is_kept(&second) && second.claimed.is_empty(), "the first has it");
+    assert!(
+        !is_kept(&second) && second.claimed.is_empty(),
+        "the first has it"
+    );
     assert_eq!(remove_stale(&*holder(&directory)), 0, "its process lives");
     drop((sync, second, first));
     assert_eq!(names(directory.path()).len(), 2);
     let third = begin(&directory, &kept(1)).expect("it is there");
-    assert_eq!((third.claimed.bytes(), DiskFile::bytes(&third.file).expect("open")), (100_000, 200_000));
+    assert_eq!(
+        (
+            third.claimed.bytes(),
+            DiskFile::bytes(&third.file).expect("open")
+        ),
+        (100_000, 200_000)
+    );
     drop(third);
     let other = begin(&directory, &kept(2)).expect("it is there");
-    assert!(other.claimed.is_empty() && is_kept(&other), "another content is not claimed");
+    assert!(
+        other.claimed.is_empty() && is_kept(&other),
+        "another content is not claimed"
+    );
     drop(other);
     assert!(begin(&directory, &Resume::Not).is_ok());
-    assert_eq!(names(directory.path()), [""; 0], "nothing is left of it or of that");
+    assert_eq!(
+        names(directory.path()),
+        [""; 0],
+        "nothing is left of it or of that"
+    );
 }
 
 #[test]
@@ -94,13 +133,23 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
     let mut bytes = fs::read(&journal).expect("there");
     bytes[7] = 2;
     fs::write(&journal, &bytes).expect("ours");
-    let refused = begin(&directory, &kept(1)).expect_err("it is newer").to_string();
-    assert!(refused.contains("version 2") && refused.contains("--no-resume"), "{refused}");
+    let refused = begin(&directory, &kept(1))
+        .expect_err("it is newer")
+        .to_string();
+    assert!(
+        refused.contains("version 2") && refused.contains("--no-resume"),
+        "{refused}"
+    );
     assert_eq!(fs::read(&journal).expect("there"), bytes);
     bytes.truncate(40);
     bytes[7] = 1;
     fs::write(&journal, &bytes).expect("ours");
-    assert!(begin(&directory, &kept(1)).expect("it begins anew").claimed.is_empty());
+    assert!(
+        begin(&directory, &kept(1))
+            .expect("it begins anew")
+            .claimed
+            .is_empty()
+    );
 }
 
 #[test]
@@ -144,7 +193,10 @@ fn a_hidden_file_that_others_may_write_or_name_is_not_taken_up_and_named() {
     let mut first = begin(&directory, &kept(1)).expect("room");
     first.write_all(&[1; 1000]).expect("room");
     drop(first);
-    let mode = |mode| fs::set_permissions(&part, <fs::Permissions as PermissionsExt>::from_mode(mode)).expect("ours");
+    let mode = |mode| {
+        fs::set_permissions(&part, <fs::Permissions as PermissionsExt>::from_mode(mode))
+            .expect("ours")
+    };
     let foreign = || {
         let file = begin(&directory, &kept(1)).expect("room");
         assert_eq!(is_kept(&file), file.remarks.foreign.get().is_none());
@@ -160,24 +212,35 @@ fn a_hidden_file_that_others_may_write_or_name_is_not_taken_up_and_named() {
     fs::remove_file(directory.path().join("other")).expect("ours");
     assert_eq!(foreign(), None);
     assert_eq!(fs::read(&part).expect("there"), [1; 1000]);
-    fs::remove_file(&part).and_then(|()| fs::create_dir(&part)).expect("ours");
+    fs::remove_file(&part)
+        .and_then(|()| fs::create_dir(&part))
+        .expect("ours");
     assert_eq!(foreign().as_ref(), Some(&part), "it is no file");
 }
 
 #[test]
 fn a_settled_file_that_others_may_write_is_taken_up_again_and_has_its_mode_under_its_own_name() {
     let directory = tempfile::tempdir().expect("a directory");
-    let attributes = FileAttributes { mode: 0o666, modified_seconds: 7, modified_nanoseconds: 0 };
+    let attributes = FileAttributes {
+        mode: 0o666,
+        modified_seconds: 7,
+        modified_nanoseconds: 0,
+    };
     for is_cut_off in [true, false] {
         let mut file = begin(&directory, &kept(1)).expect("room");
         assert!(is_kept(&file), "it is this user's alone");
-        file.write_all(&[1; 1000]).and_then(|()| file.settle(Some(attributes))).expect("room");
+        file.write_all(&[1; 1000])
+            .and_then(|()| file.settle(Some(attributes)))
+            .expect("room");
         if !is_cut_off {
             file.publish().expect("it is free");
         }
     }
     let there = fs::metadata(directory.path().join("dest")).expect("there");
-    assert_eq!((there.permissions().mode() & 0o777, there.mtime()), (0o666, 7));
+    assert_eq!(
+        (there.permissions().mode() & 0o777, there.mtime()),
+        (0o666, 7)
+    );
 }
 
 #[test]
@@ -185,8 +248,11 @@ fn a_file_that_was_written_over_is_taken_up_though_others_may_write_to_it() {
     let directory = tempfile::tempdir().expect("a directory");
     let dest = directory.path().join("dest");
     fs::write(&dest, vec![7; 3000]).expect("room");
-    fs::set_permissions(&dest, <fs::Permissions as PermissionsExt>::from_mode(0o666)).expect("ours");
-    let Resume::From(identity) = kept(1) else { panic!("it is one") };
+    fs::set_permissions(&dest, <fs::Permissions as PermissionsExt>::from_mode(0o666))
+        .expect("ours");
+    let Resume::From(identity) = kept(1) else {
+        panic!("it is one")
+    };
     let in_place = Resume::InPlace(identity);
     let mut first = begin(&directory, &in_place).expect("room");
     first.write_all(&[1; 1000]).expect("room");

@@ -40,16 +40,28 @@ impl Walked for FileWalk {
     }
 
     fn receive(&self, disk: &crate::disk::model::Model) -> Result<bool, String> {
-        receive_by(disk, &self.new, self.how).map(|_| true).map_err(|error| format!("{error:?}"))
+        receive_by(disk, &self.new, self.how)
+            .map(|_| true)
+            .map_err(|error| format!("{error:?}"))
     }
 
     fn found(&self, there: &World, _abilities: &Abilities) -> Listing {
         let aside = self.inode().map(|inode| format!(".nfs{inode}"));
         let file = there.file(DEST).or_else(|| there.file(&aside?));
         let names = there.names(0).expect("a directory");
-        let has = |suffix: &str| names.keys().any(|name| name.to_string_lossy().ends_with(suffix));
+        let has = |suffix: &str| {
+            names
+                .keys()
+                .any(|name| name.to_string_lossy().ends_with(suffix))
+        };
         match file {
-            Some(bytes) => vec![(DEST.into(), Inode::File { bytes: bytes.to_vec(), attributes: String::new() })],
+            Some(bytes) => vec![(
+                DEST.into(),
+                Inode::File {
+                    bytes: bytes.to_vec(),
+                    attributes: String::new(),
+                },
+            )],
             None if self.is_in_place && has(".part") && has(".journal") => vec![FileWalk::broken()],
             None => Vec::new(),
         }
@@ -60,7 +72,8 @@ impl Walked for FileWalk {
     }
 }
 
-/// Whether there is an old file, how far the new one is resumed, and whether it is written in place.
+/// Whether there is an old file, how far the new one is resumed, and whether it is written in
+/// place.
 type Way = (bool, fn(Identity) -> Resume, bool);
 
 #[test]
@@ -75,9 +88,20 @@ fn a_file_is_old_or_new_on_every_file_system_after_a_crash_or_a_refusal_at_any_s
     ];
     for (is_old_there, how, is_in_place) in ways {
         let old = is_old_there.then(|| old.clone());
-        let walked = walk(&FileWalk { old, new: new.clone(), how, is_in_place }, Errors::All);
+        let walked = walk(
+            &FileWalk {
+                old,
+                new: new.clone(),
+                how,
+                is_in_place,
+            },
+            Errors::All,
+        );
         println!("{walked:?}");
-        assert!(walked.systems == 64 && walked.crashes > 200 && walked.refusals > 1000, "{walked:?}");
+        assert!(
+            walked.systems == 64 && walked.crashes > 200 && walked.refusals > 1000,
+            "{walked:?}"
+        );
         assert!(walked.blocked > 0 || !is_old_there, "{walked:?}");
     }
     assert!(new.len() > 5 * CHUNK_BYTES, "several syncs");

@@ -59,14 +59,20 @@ impl Refusal {
             Refusal::From(_, libc::EROFS) => Need::Writing,
             Refusal::From(..) => Need::Reading,
         };
-        let Refusal::From(at, errno) = self else { return None };
+        let Refusal::From(at, errno) = self else {
+            return None;
+        };
         (at <= call && need >= least).then_some(errno)
     }
 }
 
 impl Model {
     pub fn of(world: World) -> Model {
-        Model(Arc::new(Mutex::new(State { durable: world.clone(), current: world, ..State::default() })))
+        Model(Arc::new(Mutex::new(State {
+            durable: world.clone(),
+            current: world,
+            ..State::default()
+        })))
     }
 
     pub fn remembering(self) -> Model {
@@ -149,12 +155,20 @@ impl Model {
         look(&state)
     }
 
-    fn change<T>(&self, what: impl Display, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn change<T>(
+        &self,
+        what: impl Display,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         self.change_with(Need::Writing, what, change)
     }
 
     /// Makes a change that takes up room.
-    fn grow<T>(&self, what: impl Display, change: impl FnOnce(&mut State) -> Result<T>) -> Result<T> {
+    fn grow<T>(
+        &self,
+        what: impl Display,
+        change: impl FnOnce(&mut State) -> Result<T>,
+    ) -> Result<T> {
         self.change_with(Need::Room, what, change)
     }
 
@@ -175,15 +189,23 @@ impl Model {
     fn sync(&self, what: impl Display, mine: impl Fn(&Change) -> bool) -> Result<()> {
         let mut state = self.0.lock();
         let lost = std::mem::take(&mut state.has_lost);
-        let failed =
-            state.call(Need::Reading).and(if lost { Err(Error::from_raw_os_error(libc::EIO)) } else { Ok(()) });
-        let (synced, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending).into_iter().partition(mine);
+        let failed = state.call(Need::Reading).and(if lost {
+            Err(Error::from_raw_os_error(libc::EIO))
+        } else {
+            Ok(())
+        });
+        let (synced, pending): (Vec<_>, Vec<_>) = std::mem::take(&mut state.pending)
+            .into_iter()
+            .partition(mine);
         state.pending = pending;
         if failed.is_ok() {
             synced.iter().for_each(|change| state.durable.apply(change));
         } else {
             // The file system retries names; data is marked clean.
-            let names: Vec<_> = synced.into_iter().filter(|change| change.of_content().is_none()).collect();
+            let names: Vec<_> = synced
+                .into_iter()
+                .filter(|change| change.of_content().is_none())
+                .collect();
             state.pending.splice(..0, names);
         }
         state.remember(what);
@@ -194,7 +216,9 @@ impl Model {
 impl State {
     fn call(&mut self, need: Need) -> Result<()> {
         self.calls += 1;
-        let errno = self.refusal.and_then(|refusal| refusal.error_of(self.calls, need));
+        let errno = self
+            .refusal
+            .and_then(|refusal| refusal.error_of(self.calls, need));
         errno.map_or(Ok(()), |errno| Err(Error::from_raw_os_error(errno)))
     }
 
@@ -209,7 +233,11 @@ impl State {
     fn remember(&mut self, what: impl Display) {
         if self.remembers {
             let after = format!("call {}: {what}", self.calls);
-            self.moments.push(Moment { durable: self.durable.clone(), pending: self.pending.clone(), after });
+            self.moments.push(Moment {
+                durable: self.durable.clone(),
+                pending: self.pending.clone(),
+                after,
+            });
         }
     }
 
@@ -237,7 +265,10 @@ pub struct Moment {
 impl Moment {
     /// Returns each different world that a crash at this moment can leave.
     pub fn crashes(&self) -> Vec<World> {
-        let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
+        let (names, data): (Vec<_>, Vec<_>) = self
+            .pending
+            .iter()
+            .partition(|change| change.of_content().is_none());
         let mut worlds = Vec::new();
         for kept in 0..=names.len() {
             for pattern in patterns(&data) {
@@ -273,13 +304,20 @@ fn patterns(data: &[&Change]) -> Vec<Vec<Change>> {
         ways.extend(change.torn().map(Some));
         ways
     };
-    if data.iter().map(|change| ways(change).len()).product::<usize>() > MAX_WAYS {
+    if data
+        .iter()
+        .map(|change| ways(change).len())
+        .product::<usize>()
+        > MAX_WAYS
+    {
         return one_unlike_the_others(data);
     }
     data.iter().fold(vec![Vec::new()], |patterns, change| {
         let with = |pattern: &Vec<Change>| {
             let pattern = pattern.clone();
-            ways(change).into_iter().map(move |kept| pattern.iter().cloned().chain(kept).collect())
+            ways(change)
+                .into_iter()
+                .map(move |kept| pattern.iter().cloned().chain(kept).collect())
         };
         patterns.iter().flat_map(with).collect()
     })
@@ -292,7 +330,8 @@ fn one_unlike_the_others(data: &[&Change]) -> Vec<Vec<Change>> {
     let mut patterns = vec![all().collect(), Vec::new()];
     for (at, change) in data.iter().enumerate() {
         for kept in [None, Some((*change).clone()), change.torn()] {
-            let (before, behind): (Vec<_>, Vec<_>) = (all().take(at).collect(), all().skip(at + 1).collect());
+            let (before, behind): (Vec<_>, Vec<_>) =
+                (all().take(at).collect(), all().skip(at + 1).collect());
             patterns.push([&before[..], kept.as_slice(), &behind[..]].concat());
             patterns.push([&before[..], kept.as_slice()].concat());
             patterns.push(kept.into_iter().collect());

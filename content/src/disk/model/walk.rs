@@ -1,5 +1,5 @@
-//! Walk along the whole way of a kind of destination, on every combination of file-system abilities,
-//! with a crash or a refusal at each step.
+//! Walk along the whole way of a kind of destination, on every combination of file-system
+//! abilities, with a crash or a refusal at each step.
 
 use super::world::{Abilities, Inode, ROOT, World};
 use super::{Model, ModelDirectory, Moment, Refusal, distinct};
@@ -108,7 +108,11 @@ struct Step<'a, K: Walked> {
 }
 
 pub fn walk<K: Walked>(kind: &K, errors: Errors) -> Walk {
-    let (start, mut walk, mut asked) = (with_neighbours(kind.start()), Walk::default(), BTreeMap::new());
+    let (start, mut walk, mut asked) = (
+        with_neighbours(kind.start()),
+        Walk::default(),
+        BTreeMap::new(),
+    );
     let turn = |number| (errors == Errors::InTurn && number > 0).then_some(number);
     for (number, (system, abilities)) in kind.systems().into_iter().enumerate() {
         walk.systems += 1;
@@ -119,38 +123,73 @@ pub fn walk<K: Walked>(kind: &K, errors: Errors) -> Walk {
             continue;
         }
         let is_refused = kind.is_refused(&abilities);
-        let later = if is_refused { Abilities::default() } else { abilities.clone() };
+        let later = if is_refused {
+            Abilities::default()
+        } else {
+            abilities.clone()
+        };
         let step = Step::new(kind, &start, system, abilities, later);
-        assert_eq!(step.walk(&mut walk, turn(number)), is_refused, "{}", step.system);
+        assert_eq!(
+            step.walk(&mut walk, turn(number)),
+            is_refused,
+            "{}",
+            step.system
+        );
         asked.insert(lacks, step.abilities.asked());
     }
     for (number, (system, abilities)) in Abilities::fixed(&kind.moved()).into_iter().enumerate() {
-        Step::new(kind, &start, system, abilities, Abilities::default()).walk(&mut walk, turn(number + 1));
+        Step::new(kind, &start, system, abilities, Abilities::default())
+            .walk(&mut walk, turn(number + 1));
     }
     walk
 }
 
-/// Finds a file system that lacks less, on which nobody asked for the rest: every call has the same result there.
-/// Returns what was asked for on it.
+/// Finds a file system that lacks less, on which nobody asked for the rest: every call has the same
+/// result there. Returns what was asked for on it.
 fn alike(walked: &BTreeMap<u8, u8>, lacks: u8) -> Option<u8> {
-    let is_alike = |(less, asked): &(&u8, &u8)| **less != lacks && *less & !lacks == 0 && lacks & !*less & *asked == 0;
+    let is_alike = |(less, asked): &(&u8, &u8)| {
+        **less != lacks && *less & !lacks == 0 && lacks & !*less & *asked == 0
+    };
     walked.iter().find(is_alike).map(|(_, asked)| *asked)
 }
 
 impl<'a, K: Walked> Step<'a, K> {
-    fn new(kind: &'a K, start: &World, system: String, abilities: Abilities, later: Abilities) -> Self {
+    fn new(
+        kind: &'a K,
+        start: &World,
+        system: String,
+        abilities: Abilities,
+        later: Abilities,
+    ) -> Self {
         let disk = Model::of(start.clone()).with(&later);
-        let is_all = kind.receive(&disk).unwrap_or_else(|error| panic!("{system}: {error}"));
-        assert!(is_all || !later.held.is_empty() || later.no_symlinks, "{system}");
+        let is_all = kind
+            .receive(&disk)
+            .unwrap_or_else(|error| panic!("{system}: {error}"));
+        assert!(
+            is_all || !later.held.is_empty() || later.no_symlinks,
+            "{system}"
+        );
         let [old, new] = [start, &disk.durable()].map(|world| kind.found(world, &later));
         assert!(old != new, "{system}");
         let (judged, completed) = Default::default();
-        Step { kind, system, abilities, later, start: start.clone(), old, new, judged, completed }
+        Step {
+            kind,
+            system,
+            abilities,
+            later,
+            start: start.clone(),
+            old,
+            new,
+            judged,
+            completed,
+        }
     }
 
     /// Returns whether the old content has to stay.
     fn walk(&self, walk: &mut Walk, turn: Option<usize>) -> bool {
-        let disk = Model::of(self.start.clone()).with(&self.abilities).remembering();
+        let disk = Model::of(self.start.clone())
+            .with(&self.abilities)
+            .remembering();
         let is_blocked = self.kind.receive(&disk).is_err();
         walk.blocked += usize::from(is_blocked);
         walk.crashes += self.crash_at_each(&disk.moments(), is_blocked);
@@ -187,7 +226,10 @@ impl<'a, K: Walked> Step<'a, K> {
         let mut refusals = 0;
         for call in 1..=calls {
             let once = ERRORS.map(|errno| Refusal::Once(call, errno)).to_vec();
-            let lasting = ERRORS[..LASTING].iter().map(|errno| Refusal::From(call, *errno)).collect();
+            let lasting = ERRORS[..LASTING]
+                .iter()
+                .map(|errno| Refusal::From(call, *errno))
+                .collect();
             for (way, refused) in [once, lasting].into_iter().enumerate() {
                 let one = turn.map(|turn| (turn + call as usize + way) % refused.len());
                 let chosen = one.map_or(&refused[..], |one| &refused[one..=one]);
@@ -199,9 +241,15 @@ impl<'a, K: Walked> Step<'a, K> {
     }
 
     fn refuse(&self, refusal: Refusal) {
-        let disk = Model::of(self.start.clone()).with(&self.abilities).refusing(refusal);
+        let disk = Model::of(self.start.clone())
+            .with(&self.abilities)
+            .refusing(refusal);
         let received = self.kind.receive(&disk);
-        if !self.judged.borrow_mut().insert((received.is_ok(), received == Ok(true), disk.digest())) {
+        if !self
+            .judged
+            .borrow_mut()
+            .insert((received.is_ok(), received == Ok(true), disk.digest()))
+        {
             return;
         }
         let when = format!("{}, {refusal:?}", self.system);
@@ -213,7 +261,11 @@ impl<'a, K: Walked> Step<'a, K> {
         }
         if received == Ok(true) {
             let found = self.kind.found(&disk.durable(), &self.abilities);
-            assert!(found == self.new, "{when}: delivered, and not on the disk: {:?}", paths(&found));
+            assert!(
+                found == self.new,
+                "{when}: delivered, and not on the disk: {:?}",
+                paths(&found)
+            );
         }
         self.completes(&disk.recovered(), &when);
     }
@@ -228,8 +280,16 @@ impl<'a, K: Walked> Step<'a, K> {
     #[track_caller]
     fn assert_whole(&self, there: &World, when: &str) {
         let found = self.kind.found(there, &self.abilities);
-        assert!(self.kind.is_whole(&found, &self.old, &self.new), "{when}: {:?}", paths(&found));
-        assert!(outside::<K>(there) == outside::<K>(&self.start), "{when}: {:?}", paths(&outside::<K>(there)));
+        assert!(
+            self.kind.is_whole(&found, &self.old, &self.new),
+            "{when}: {:?}",
+            paths(&found)
+        );
+        assert!(
+            outside::<K>(there) == outside::<K>(&self.start),
+            "{when}: {:?}",
+            paths(&outside::<K>(there))
+        );
     }
 
     /// The next run of a receiver delivers, and leaves nothing hidden.
@@ -240,13 +300,21 @@ impl<'a, K: Walked> Step<'a, K> {
             return;
         }
         self.remove_stale(&disk, 0);
-        self.kind.receive(&disk).unwrap_or_else(|error| panic!("{when}, then: {error}"));
+        self.kind
+            .receive(&disk)
+            .unwrap_or_else(|error| panic!("{when}, then: {error}"));
         let found = self.kind.found(&disk.durable(), abilities);
         assert!(found == self.new, "{when}, then: {:?}", paths(&found));
-        assert!(outside::<K>(&disk.durable()) == outside::<K>(&self.start), "{when}, then");
+        assert!(
+            outside::<K>(&disk.durable()) == outside::<K>(&self.start),
+            "{when}, then"
+        );
         self.remove_stale(&disk, MONTH_SECONDS);
         let names = disk.root().names().expect("readable");
-        assert!(!abilities.held.is_empty() || !names.iter().any(|name| is_hidden(name)), "{when}, then: {names:?}");
+        assert!(
+            !abilities.held.is_empty() || !names.iter().any(|name| is_hidden(name)),
+            "{when}, then: {names:?}"
+        );
     }
 }
 
@@ -257,7 +325,9 @@ fn with_neighbours(start: World) -> World {
     root.make_directory(Path::new("destination")).expect("room");
     let directory = root.directory(Path::new("destination")).expect("there");
     for (directory, name) in [(&root, "dest2"), (&directory, "dest")] {
-        let file = directory.create(Path::new(name), COMMON_FILE).expect("a free name");
+        let file = directory
+            .create(Path::new(name), COMMON_FILE)
+            .expect("a free name");
         file.write_all_at(b"a neighbour's", 0).expect("room");
     }
     root.sync_file_system().expect("room");
@@ -269,19 +339,30 @@ fn paths(listing: &Listing) -> Vec<&Path> {
 }
 
 fn outside<K: Walked>(world: &World) -> Listing {
-    let is_outside = |first: &OsStr| first != K::DEST && !is_hidden(first) && !first.as_bytes().starts_with(b".nfs");
-    world.listing(ROOT).into_iter().filter(|(path, _)| path.iter().next().is_some_and(is_outside)).collect()
+    let is_outside = |first: &OsStr| {
+        first != K::DEST && !is_hidden(first) && !first.as_bytes().starts_with(b".nfs")
+    };
+    world
+        .listing(ROOT)
+        .into_iter()
+        .filter(|(path, _)| path.iter().next().is_some_and(is_outside))
+        .collect()
 }
 
 impl Moment {
     /// Returns the states after each prefix of the changes of names, with all data and with none.
     fn main_crashes(&self) -> Vec<World> {
-        let (names, data): (Vec<_>, Vec<_>) = self.pending.iter().partition(|change| change.of_content().is_none());
+        let (names, data): (Vec<_>, Vec<_>) = self
+            .pending
+            .iter()
+            .partition(|change| change.of_content().is_none());
         let mut worlds = Vec::new();
         for kept in 0..=names.len() {
             for data in [&data[..], &[]] {
                 let mut world = self.durable.clone();
-                data.iter().chain(&names[..kept]).for_each(|change| world.apply(change));
+                data.iter()
+                    .chain(&names[..kept])
+                    .for_each(|change| world.apply(change));
                 worlds.push(world.swept());
             }
         }

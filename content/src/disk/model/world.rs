@@ -15,8 +15,14 @@ pub const ROOT: u64 = 0;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Inode {
-    File { bytes: Vec<u8>, attributes: String },
-    Directory { names: BTreeMap<OsString, u64>, attributes: String },
+    File {
+        bytes: Vec<u8>,
+        attributes: String,
+    },
+    Directory {
+        names: BTreeMap<OsString, u64>,
+        attributes: String,
+    },
     Symlink(Vec<u8>),
     Special,
 }
@@ -24,22 +30,45 @@ pub enum Inode {
 /// A change that reaches the disk as a whole or not at all, except for a write, which may be torn.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Change {
-    Write { inode: u64, at: u64, bytes: Vec<u8> },
-    SetBytes { inode: u64, bytes: u64 },
-    Attributes { inode: u64, attributes: String },
-    Name { directory: u64, name: OsString, inode: u64 },
-    Unname { directory: u64, name: OsString },
-    Move { from: (u64, OsString), to: (u64, OsString) },
-    Exchange { one: (u64, OsString), other: (u64, OsString) },
+    Write {
+        inode: u64,
+        at: u64,
+        bytes: Vec<u8>,
+    },
+    SetBytes {
+        inode: u64,
+        bytes: u64,
+    },
+    Attributes {
+        inode: u64,
+        attributes: String,
+    },
+    Name {
+        directory: u64,
+        name: OsString,
+        inode: u64,
+    },
+    Unname {
+        directory: u64,
+        name: OsString,
+    },
+    Move {
+        from: (u64, OsString),
+        to: (u64, OsString),
+    },
+    Exchange {
+        one: (u64, OsString),
+        other: (u64, OsString),
+    },
 }
 
 impl Change {
     /// Returns the inode whose content changes, if it is not a change of names.
     pub fn of_content(&self) -> Option<u64> {
         match self {
-            Change::Write { inode, .. } | Change::SetBytes { inode, .. } | Change::Attributes { inode, .. } => {
-                Some(*inode)
-            }
+            Change::Write { inode, .. }
+            | Change::SetBytes { inode, .. }
+            | Change::Attributes { inode, .. } => Some(*inode),
             _ => None,
         }
     }
@@ -47,14 +76,24 @@ impl Change {
     pub fn is_name_in(&self, of: u64) -> bool {
         match self {
             Change::Name { directory, .. } | Change::Unname { directory, .. } => *directory == of,
-            Change::Move { from, to } | Change::Exchange { one: from, other: to } => from.0 == of || to.0 == of,
+            Change::Move { from, to }
+            | Change::Exchange {
+                one: from,
+                other: to,
+            } => from.0 == of || to.0 == of,
             _ => false,
         }
     }
 
     pub fn torn(&self) -> Option<Change> {
-        let Change::Write { inode, at, bytes } = self else { return None };
-        Some(Change::Write { inode: *inode, at: *at, bytes: bytes[..bytes.len() / 2].to_vec() })
+        let Change::Write { inode, at, bytes } = self else {
+            return None;
+        };
+        Some(Change::Write {
+            inode: *inode,
+            at: *at,
+            bytes: bytes[..bytes.len() / 2].to_vec(),
+        })
     }
 }
 
@@ -69,7 +108,10 @@ impl Default for World {
 
 impl World {
     pub fn directory() -> Inode {
-        Inode::Directory { names: BTreeMap::new(), attributes: String::new() }
+        Inode::Directory {
+            names: BTreeMap::new(),
+            attributes: String::new(),
+        }
     }
 
     pub fn add(&mut self, number: u64, inode: Inode) {
@@ -93,10 +135,17 @@ impl World {
 
     /// Resolves a path without following links.
     pub fn find(&self, directory: u64, path: &Path) -> Result<u64> {
-        path.components().filter(|part| *part != Component::CurDir).try_fold(directory, |at, part| {
-            let Component::Normal(name) = part else { return Err(Error::other("it leads elsewhere")) };
-            self.names(at)?.get(name).copied().ok_or(Error::from(ErrorKind::NotFound))
-        })
+        path.components()
+            .filter(|part| *part != Component::CurDir)
+            .try_fold(directory, |at, part| {
+                let Component::Normal(name) = part else {
+                    return Err(Error::other("it leads elsewhere"));
+                };
+                self.names(at)?
+                    .get(name)
+                    .copied()
+                    .ok_or(Error::from(ErrorKind::NotFound))
+            })
     }
 
     pub fn file(&self, path: &str) -> Option<&[u8]> {
@@ -114,26 +163,41 @@ impl World {
     }
 
     pub fn links_of(&self, inode: u64) -> u64 {
-        let names = self.0.keys().filter_map(|directory| self.names(*directory).ok()).flat_map(BTreeMap::values);
+        let names = self
+            .0
+            .keys()
+            .filter_map(|directory| self.names(*directory).ok())
+            .flat_map(BTreeMap::values);
         names.filter(|named| **named == inode).count() as u64
     }
 
     pub fn file_bytes(&self, but: u64) -> u64 {
-        self.0.keys().filter(|inode| **inode != but).map(|inode| self.bytes_of(*inode)).sum()
+        self.0
+            .keys()
+            .filter(|inode| **inode != but)
+            .map(|inode| self.bytes_of(*inode))
+            .sum()
     }
 
     pub fn listing(&self, directory: u64) -> Vec<(std::path::PathBuf, Inode)> {
         let mut found = Vec::new();
-        let Ok(names) = self.names(directory) else { return found };
+        let Ok(names) = self.names(directory) else {
+            return found;
+        };
         for (name, number) in names {
             let inode = match &self.0[number] {
-                Inode::Directory { attributes, .. } => {
-                    Inode::Directory { names: BTreeMap::new(), attributes: attributes.clone() }
-                }
+                Inode::Directory { attributes, .. } => Inode::Directory {
+                    names: BTreeMap::new(),
+                    attributes: attributes.clone(),
+                },
                 other => other.clone(),
             };
             found.push((name.into(), inode));
-            found.extend(self.listing(*number).into_iter().map(|(path, inode)| (Path::new(name).join(path), inode)));
+            found.extend(
+                self.listing(*number)
+                    .into_iter()
+                    .map(|(path, inode)| (Path::new(name).join(path), inode)),
+            );
         }
         found
     }
@@ -161,7 +225,8 @@ impl World {
         hasher.finish()
     }
 
-    /// Hashes what can be found from here, or from the entries of changes that have still to be written.
+    /// Hashes what can be found from here, or from the entries of changes that have still to be
+    /// written.
     pub(super) fn hash_reached(&self, pending: &[Change], hasher: &mut impl Hasher) {
         let named = pending.iter().filter_map(|change| match change {
             Change::Name { inode, .. } => Some(*inode),
@@ -175,7 +240,9 @@ impl World {
     pub fn apply(&mut self, change: &Change) {
         match change {
             Change::Write { inode, at, bytes } => {
-                let Some(Inode::File { bytes: there, .. }) = self.0.get_mut(inode) else { return };
+                let Some(Inode::File { bytes: there, .. }) = self.0.get_mut(inode) else {
+                    return;
+                };
                 let end = *at as usize + bytes.len();
                 there.resize(there.len().max(end), 0);
                 there[*at as usize..end].copy_from_slice(bytes);
@@ -186,16 +253,28 @@ impl World {
                 }
             }
             Change::Attributes { inode, attributes } => {
-                if let Some(Inode::File { attributes: there, .. } | Inode::Directory { attributes: there, .. }) =
-                    self.0.get_mut(inode)
+                if let Some(
+                    Inode::File {
+                        attributes: there, ..
+                    }
+                    | Inode::Directory {
+                        attributes: there, ..
+                    },
+                ) = self.0.get_mut(inode)
                 {
                     there.clone_from(attributes);
                 }
             }
-            Change::Name { directory, name, inode } => {
+            Change::Name {
+                directory,
+                name,
+                inode,
+            } => {
                 self.rename(*directory, |names| names.insert(name.clone(), *inode));
             }
-            Change::Unname { directory, name } => self.rename(*directory, |names| names.remove(name)),
+            Change::Unname { directory, name } => {
+                self.rename(*directory, |names| names.remove(name))
+            }
             Change::Move { from, to } => {
                 let mut moved = None;
                 self.rename(from.0, |names| {
@@ -207,23 +286,35 @@ impl World {
                 }
             }
             Change::Exchange { one, other } => {
-                let found = |at: &(u64, OsString)| self.names(at.0).ok().and_then(|names| names.get(&at.1)).copied();
-                let (Some(first), Some(second)) = (found(one), found(other)) else { return };
+                let found = |at: &(u64, OsString)| {
+                    self.names(at.0)
+                        .ok()
+                        .and_then(|names| names.get(&at.1))
+                        .copied()
+                };
+                let (Some(first), Some(second)) = (found(one), found(other)) else {
+                    return;
+                };
                 self.rename(one.0, |names| names.insert(one.1.clone(), second));
                 self.rename(other.0, |names| names.insert(other.1.clone(), first));
             }
         }
     }
 
-    fn rename(&mut self, directory: u64, work: impl FnOnce(&mut BTreeMap<OsString, u64>) -> Option<u64>) {
+    fn rename(
+        &mut self,
+        directory: u64,
+        work: impl FnOnce(&mut BTreeMap<OsString, u64>) -> Option<u64>,
+    ) {
         if let Some(Inode::Directory { names, .. }) = self.0.get_mut(&directory) {
             work(names);
         }
     }
 }
 
-/// Abilities that some file systems lack, each by the name of the lack: NFS and exFAT cannot exchange two names, vfat
-/// has no nameless files, and so on as in [`profiles`](Abilities::profiles).
+/// Abilities that some file systems lack, each by the name of the lack: NFS and exFAT cannot
+/// exchange two names, vfat has no nameless files, and so on as in
+/// [`profiles`](Abilities::profiles).
 #[derive(Clone, Debug, Default)]
 pub struct Abilities {
     pub no_exchange: bool,
@@ -257,7 +348,8 @@ pub struct Abilities {
     pub held_elsewhere: BTreeSet<u64>,
     /// Abilities that one of all combinations lacks: bits of [`Ability`].
     pub lacks: u8,
-    /// Abilities that made a difference to a call, or would have: bits of [`Ability`]. Copies share it.
+    /// Abilities that made a difference to a call, or would have: bits of [`Ability`]. Copies share
+    /// it.
     pub asked: Arc<AtomicU8>,
 }
 
@@ -318,33 +410,73 @@ impl Abilities {
             folds_case: true,
             ..all()
         };
-        let nfs = || Abilities { no_exchange: true, no_nameless: true, no_xattrs: true, no_holes: true, ..all() };
+        let nfs = || Abilities {
+            no_exchange: true,
+            no_nameless: true,
+            no_xattrs: true,
+            no_holes: true,
+            ..all()
+        };
         vec![
             ("all it should", all()),
-            ("no exchange", Abilities { no_exchange: true, ..all() }),
+            (
+                "no exchange",
+                Abilities {
+                    no_exchange: true,
+                    ..all()
+                },
+            ),
             ("NFS", nfs()),
-            ("SFTP", Abilities { no_links: true, no_rename_over: true, ..nfs() }),
+            (
+                "SFTP",
+                Abilities {
+                    no_links: true,
+                    no_rename_over: true,
+                    ..nfs()
+                },
+            ),
             ("vfat", fat()),
-            ("exFAT", Abilities { no_exchange: true, ..fat() }),
+            (
+                "exFAT",
+                Abilities {
+                    no_exchange: true,
+                    ..fat()
+                },
+            ),
         ]
     }
 
     /// Real file systems, on some of which another process has these files open.
     pub fn disks(held: impl IntoIterator<Item = u64>) -> Vec<(&'static str, Abilities)> {
         let (held, mut disks) = (BTreeSet::from_iter(held), Abilities::profiles());
-        let networked = disks.iter_mut().filter(|(kind, _)| matches!(*kind, "NFS" | "SFTP"));
+        let networked = disks
+            .iter_mut()
+            .filter(|(kind, _)| matches!(*kind, "NFS" | "SFTP"));
         networked.for_each(|(_, abilities)| abilities.held.clone_from(&held));
-        disks.push(("files that somebody has open", Abilities { held, ..Abilities::default() }));
+        disks.push((
+            "files that somebody has open",
+            Abilities {
+                held,
+                ..Abilities::default()
+            },
+        ));
         disks
     }
 
-    /// Every combination of the abilities that decide how content gets its name, the one with all of
-    /// them first.
+    /// Every combination of the abilities that decide how content gets its name, the one with all
+    /// of them first.
     pub fn combinations(held: impl IntoIterator<Item = u64>) -> Vec<(String, Abilities)> {
         let held = BTreeSet::from_iter(held);
         let combination = |lacks: u8| {
-            let of: Vec<Ability> = Ability::ALL.into_iter().filter(|of| lacks & of.bit() != 0).collect();
-            let mut abilities = Abilities { lacks, held_elsewhere: held.clone(), ..Abilities::default() };
+            let of: Vec<Ability> = Ability::ALL
+                .into_iter()
+                .filter(|of| lacks & of.bit() != 0)
+                .collect();
+            let mut abilities = Abilities {
+                lacks,
+                held_elsewhere: held.clone(),
+                ..Abilities::default()
+            };
             of.iter().for_each(|of| abilities.lose(*of, &held));
             let names: Vec<&str> = of.iter().map(|of| of.name()).collect();
             (format!("without [{}]", names.join(", ")), abilities)
@@ -358,7 +490,12 @@ impl Abilities {
             Ability::RenameOver => self.no_rename_over = true,
             Ability::Nameless => self.no_nameless = true,
             Ability::LinksAndAttributes => {
-                (self.no_links, self.no_symlinks, self.no_special, self.no_holes) = (true, true, true, true);
+                (
+                    self.no_links,
+                    self.no_symlinks,
+                    self.no_special,
+                    self.no_holes,
+                ) = (true, true, true, true);
                 (self.no_owners, self.no_modes, self.no_xattrs) = (true, true, true);
             }
             Ability::CaseAndAllNames => (self.folds_case, self.no_colons) = (true, true),
@@ -376,50 +513,107 @@ impl Abilities {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// File systems on which one of these entries cannot be moved, each with and without an exchange.
+    /// File systems on which one of these entries cannot be moved, each with and without an
+    /// exchange.
     pub fn fixed(moved: &[u64]) -> Vec<(String, Abilities)> {
         let mut fixed = Vec::new();
-        for (inode, no_exchange) in moved.iter().flat_map(|inode| [(*inode, false), (*inode, true)]) {
-            let (only, all) = (|| BTreeSet::from([inode]), || Abilities { no_exchange, ..Abilities::default() });
-            let ways = [
-                ("a mount", Abilities { mounts: only(), ..all() }),
-                ("of another layer", Abilities { lower: only(), ..all() }),
-                ("another user's", Abilities { foreign: only(), ..all() }),
-            ];
-            fixed.extend(
-                ways.map(|(is, abilities)| (format!("{inode} is {is}, no exchange: {no_exchange}"), abilities)),
+        for (inode, no_exchange) in moved
+            .iter()
+            .flat_map(|inode| [(*inode, false), (*inode, true)])
+        {
+            let (only, all) = (
+                || BTreeSet::from([inode]),
+                || Abilities {
+                    no_exchange,
+                    ..Abilities::default()
+                },
             );
+            let ways = [
+                (
+                    "a mount",
+                    Abilities {
+                        mounts: only(),
+                        ..all()
+                    },
+                ),
+                (
+                    "of another layer",
+                    Abilities {
+                        lower: only(),
+                        ..all()
+                    },
+                ),
+                (
+                    "another user's",
+                    Abilities {
+                        foreign: only(),
+                        ..all()
+                    },
+                ),
+            ];
+            fixed.extend(ways.map(|(is, abilities)| {
+                (
+                    format!("{inode} is {is}, no exchange: {no_exchange}"),
+                    abilities,
+                )
+            }));
         }
         fixed
     }
 
     pub(super) fn kept_nowhere(&self) -> impl Iterator<Item = Lack> + use<> {
-        let lacks = [(self.no_owners, Lack::Owners), (self.no_modes, Lack::Modes), (self.no_xattrs, Lack::Xattrs)];
-        let lacks = lacks.map(|(lacks, lack)| (self.lacks(Ability::LinksAndAttributes, lacks), lack));
-        lacks.into_iter().filter(|(lacks, _)| *lacks).map(|(_, lack)| lack)
+        let lacks = [
+            (self.no_owners, Lack::Owners),
+            (self.no_modes, Lack::Modes),
+            (self.no_xattrs, Lack::Xattrs),
+        ];
+        let lacks =
+            lacks.map(|(lacks, lack)| (self.lacks(Ability::LinksAndAttributes, lacks), lack));
+        lacks
+            .into_iter()
+            .filter(|(lacks, _)| *lacks)
+            .map(|(_, lack)| lack)
     }
 
     /// Fails if it is lacking.
     pub(super) fn need(&self, of: Ability, is_lacking: bool) -> Result<()> {
-        if self.lacks(of, is_lacking) { fail(libc::EPERM) } else { Ok(()) }
+        if self.lacks(of, is_lacking) {
+            fail(libc::EPERM)
+        } else {
+            Ok(())
+        }
     }
 
     fn allow(&self, name: &Path) -> Result<()> {
         let is_odd = name.as_os_str().as_bytes().contains(&b':');
-        if is_odd && self.lacks(Ability::CaseAndAllNames, self.no_colons) { fail(libc::EINVAL) } else { Ok(()) }
+        if is_odd && self.lacks(Ability::CaseAndAllNames, self.no_colons) {
+            fail(libc::EINVAL)
+        } else {
+            Ok(())
+        }
     }
 }
 
 impl State {
     /// Resolves a path with the disk's comparison of names.
     pub(super) fn find(&self, directory: u64, path: &Path) -> Result<u64> {
-        path.iter().try_fold(directory, |at, name| self.current.find(at, Path::new(&self.spelt(at, name))))
+        path.iter().try_fold(directory, |at, name| {
+            self.current.find(at, Path::new(&self.spelt(at, name)))
+        })
     }
 
     pub(super) fn spelt(&self, directory: u64, name: &OsStr) -> OsString {
-        let names = self.current.names(directory).ok().filter(|names| !names.contains_key(name));
-        let same = names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
-        let same = same.filter(|_| self.abilities.lacks(Ability::CaseAndAllNames, self.abilities.folds_case));
+        let names = self
+            .current
+            .names(directory)
+            .ok()
+            .filter(|names| !names.contains_key(name));
+        let same =
+            names.and_then(|names| names.keys().find(|there| there.eq_ignore_ascii_case(name)));
+        let same = same.filter(|_| {
+            self.abilities
+                .lacks(Ability::CaseAndAllNames, self.abilities.folds_case)
+        });
         same.cloned().unwrap_or_else(|| name.to_owned())
     }
 
@@ -444,10 +638,16 @@ impl State {
     }
 
     pub(super) fn has_room(&self, inode: u64, end: u64) -> Result<()> {
-        let Some(room) = self.abilities.room_bytes else { return Ok(()) };
+        let Some(room) = self.abilities.room_bytes else {
+            return Ok(());
+        };
         let others = self.current.clone().swept().file_bytes(inode);
         let own = self.current.bytes_of(inode).max(end);
-        if others + own > room { fail(libc::ENOSPC) } else { Ok(()) }
+        if others + own > room {
+            fail(libc::ENOSPC)
+        } else {
+            Ok(())
+        }
     }
 
     pub(super) fn enter(&self, from: u64, path: &Path) -> Result<u64> {
@@ -476,7 +676,10 @@ impl State {
         if silly == Path::new(&name) {
             return fail(libc::EBUSY);
         }
-        self.make(Change::Move { from: (directory, name), to: (directory, silly.into()) });
+        self.make(Change::Move {
+            from: (directory, name),
+            to: (directory, silly.into()),
+        });
         Ok(())
     }
 

@@ -18,23 +18,40 @@ use std::time::Duration;
 const RECEIVERS: usize = 7;
 
 fn pipe(via: Via, bytes: usize, broken: Broken) -> Scene {
-    let mut case = Case { mtu_bytes: 1500, pipe: true, ..Case::new(via, RECEIVERS, bytes) }.with_feed(64);
+    let mut case = Case {
+        mtu_bytes: 1500,
+        pipe: true,
+        ..Case::new(via, RECEIVERS, bytes)
+    }
+    .with_feed(64);
     case.timing.patience = Duration::ZERO;
-    Scene { case, broken, chance: 0.0, again: 0, loss: 0.0, lossy: None, keepers: None }
+    Scene {
+        case,
+        broken,
+        chance: 0.0,
+        again: 0,
+        loss: 0.0,
+        lossy: None,
+        keepers: None,
+    }
 }
 
-/// Draws a scenario in which neighbours die: the host behind them loses many frames, and the bytes it
-/// needs may exist only at the next one.
+/// Draws a scenario in which neighbours die: the host behind them loses many frames, and the bytes
+/// it needs may exist only at the next one.
 fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
     let mut random = Random::new(seed);
-    let via = [Via::Chain, Via::Chain, Via::Chain, Via::Binary, Via::Cast][random.below(5) as usize];
+    let via =
+        [Via::Chain, Via::Chain, Via::Chain, Via::Binary, Via::Cast][random.below(5) as usize];
     let mut scene = pipe(via, 3_000_000, Broken::Card(1));
     let first = 2 + random.below(4) as usize;
     let dead = first..first + 2 + random.below(2) as usize;
     let at = Duration::from_millis(40 + random.below(60));
     scene.case.crashes = dead.clone().map(|host| (host, at)).collect();
     scene.lossy = Some(dead.end);
-    let replay = format!("seed {seed}: {via}, {:?} die, n{} loses a third", scene.case.crashes, dead.end);
+    let replay = format!(
+        "seed {seed}: {via}, {:?} die, n{} loses a third",
+        scene.case.crashes, dead.end
+    );
     (scene, dead, replay)
 }
 
@@ -45,11 +62,16 @@ fn when_relays_die_with_the_only_copy_the_others_get_it_from_who_has_kept_it() {
         let (scene, dead, replay) = deaths(seed);
         let played = scene.play(seed, &replay);
         for (at, fate) in played.fates.iter().enumerate() {
-            let right = *fate == Outcome::Delivered || (dead.contains(&(at + 1)) && *fate == Outcome::Silent);
+            let right = *fate == Outcome::Delivered
+                || (dead.contains(&(at + 1)) && *fate == Outcome::Silent);
             assert!(right, "{replay}: n{} {fate:?} {:?}", at + 1, played.words);
         }
         asked += u64::from(played.price.questions > 0);
-        assert!(played.took < Duration::from_secs(4), "{replay}: {:?}", played.took);
+        assert!(
+            played.took < Duration::from_secs(4),
+            "{replay}: {:?}",
+            played.took
+        );
     }
     assert!(asked > 15, "{asked} runs in which the only copy has died");
 }
@@ -59,14 +81,21 @@ fn when_nobody_has_kept_what_died_only_those_who_lack_it_are_lost_with_that_reas
     let mut lost = 0;
     for seed in 0..50 {
         let (scene, dead, replay) = deaths(seed);
-        let played = Scene { keepers: Some(Vec::new()), ..scene }.play(seed, &replay);
+        let played = Scene {
+            keepers: Some(Vec::new()),
+            ..scene
+        }
+        .play(seed, &replay);
         for ((at, fate), words) in played.fates.iter().enumerate().zip(&played.words) {
             match fate {
                 Outcome::Lost if at + 1 >= dead.end => lost += 1,
                 Outcome::Silent if dead.contains(&(at + 1)) => continue,
                 fate => assert_eq!(*fate, Outcome::Delivered, "{replay}: n{} {words}", at + 1),
             }
-            assert!(*fate == Outcome::Delivered || words.contains("a pipe"), "{replay}: {words}");
+            assert!(
+                *fate == Outcome::Delivered || words.contains("a pipe"),
+                "{replay}: {words}"
+            );
         }
     }
     assert!(lost > 5, "{lost}");
@@ -79,16 +108,24 @@ fn damaged_bytes_of_a_pipe_come_from_a_host_that_kept_them_or_fail_their_receive
             let mut scene = pipe(via, 400_000, Broken::Card(4));
             scene.chance = 0.03;
             scene.keepers = Some(keepers.clone());
-            let replay = format!("{via}: n4 takes some frames badly, {keepers:?} keep what they have");
+            let replay =
+                format!("{via}: n4 takes some frames badly, {keepers:?} keep what they have");
             let played = scene.play(3, &replay);
             // In a chain the hosts behind n4 have that damage, too.
             let behind = if via == Via::Chain { 4..8 } else { 4..5 };
             for (at, found) in played.fates.iter().enumerate() {
-                let expected = if behind.contains(&(at + 1)) { fate } else { Outcome::Delivered };
+                let expected = if behind.contains(&(at + 1)) {
+                    fate
+                } else {
+                    Outcome::Delivered
+                };
                 assert_eq!(*found, expected, "{replay}: n{} {:?}", at + 1, played.words);
             }
             assert!(played.price.damaged > 0, "{replay}");
-            let told = played.words.iter().all(|words| words.is_empty() || words.contains("nobody else"));
+            let told = played
+                .words
+                .iter()
+                .all(|words| words.is_empty() || words.contains("nobody else"));
             assert!(told, "{replay}: {:?}", played.words);
         }
     }
@@ -97,23 +134,57 @@ fn damaged_bytes_of_a_pipe_come_from_a_host_that_kept_them_or_fail_their_receive
 const BYTES: usize = 200_000;
 
 fn scene(via: Via, receivers: usize, broken: Broken) -> Scene {
-    let case = Case { mtu_bytes: 1500, ..Case::new(via, receivers, BYTES) }.with_feed(256);
-    Scene { case, broken, chance: 0.05, again: 0, loss: 0.0, lossy: None, keepers: None }
+    let case = Case {
+        mtu_bytes: 1500,
+        ..Case::new(via, receivers, BYTES)
+    }
+    .with_feed(256);
+    Scene {
+        case,
+        broken,
+        chance: 0.05,
+        again: 0,
+        loss: 0.0,
+        lossy: None,
+        keepers: None,
+    }
 }
 
 fn all_delivered(played: &DamagePlay, scene: &Scene, replay: &str) {
-    assert_eq!(played.fates, vec![Outcome::Delivered; scene.case.receivers], "{replay}: {:?}", played.words);
+    assert_eq!(
+        played.fates,
+        vec![Outcome::Delivered; scene.case.receivers],
+        "{replay}: {:?}",
+        played.words
+    );
 }
 
 /// Checks that every named host is at the damaged place.
 fn named(played: &DamagePlay, scene: &Scene, replay: &str) {
-    assert_eq!(played.told.len(), played.damages.len(), "{replay}: {:?} {:?}", played.told, played.damages);
-    assert_eq!(played.told.is_empty(), played.price.damaged == 0, "{replay}: {:?}", played.price);
-    assert!(scene.case.via.is_in_blocks() || played.damages.iter().all(|damage| damage.from.is_some()), "{replay}");
+    assert_eq!(
+        played.told.len(),
+        played.damages.len(),
+        "{replay}: {:?} {:?}",
+        played.told,
+        played.damages
+    );
+    assert_eq!(
+        played.told.is_empty(),
+        played.price.damaged == 0,
+        "{replay}: {:?}",
+        played.price
+    );
+    assert!(
+        scene.case.via.is_in_blocks() || played.damages.iter().all(|damage| damage.from.is_some()),
+        "{replay}"
+    );
     for damage in &played.damages {
         let right = match scene.broken {
             // If bytes come from several hosts, their source is unknown.
-            Broken::Memory(host) => damage.from.as_ref().is_none_or(|from| *from == format!("n{host}")),
+            Broken::Memory(host) => damage
+                .from
+                .as_ref()
+                .is_none_or(|from| *from == format!("n{host}")),
             Broken::Card(host) if damage.from.is_none() => damage.to.contains(&format!("n{host}")),
             Broken::Card(host) => damage.to == [format!("n{host}")],
         };
@@ -123,7 +194,11 @@ fn named(played: &DamagePlay, scene: &Scene, replay: &str) {
 
 fn any_broken(random: &mut Random, receivers: usize) -> Broken {
     let host = random.below(receivers as u64 + 1) as usize;
-    if host == 0 || random.chance(0.5) { Broken::Memory(host) } else { Broken::Card(host) }
+    if host == 0 || random.chance(0.5) {
+        Broken::Memory(host)
+    } else {
+        Broken::Card(host)
+    }
 }
 
 #[test]
@@ -137,14 +212,19 @@ fn on_every_route_damage_at_any_hop_is_repaired_and_the_hop_is_named() {
         let mut scene = scene(via, receivers, broken);
         scene.loss = [0.0, 0.001, 0.01, 0.05][random.below(4) as usize];
         scene.chance = [0.01, 0.05, 0.2][random.below(3) as usize];
-        let replay = format!("seed {seed}: {via} to {receivers}, {broken:?} {}, loss {}", scene.chance, scene.loss);
+        let replay = format!(
+            "seed {seed}: {via} to {receivers}, {broken:?} {}, loss {}",
+            scene.chance, scene.loss
+        );
         let played = scene.play(seed, &replay);
         all_delivered(&played, &scene, &replay);
         named(&played, &scene, &replay);
         damaged += played.price.damaged;
         // Each chunk goes once more to each host behind the damaged place.
-        let chunks = played.price.damaged.min(BYTES.div_ceil(CHUNK_BYTES) as u64) * receivers as u64;
-        let most = (chunks * (CHUNK_BYTES as u64 + 4 * 16)) as f64 * (1.0 + 4.0 * scene.loss) + 5000.0;
+        let chunks =
+            played.price.damaged.min(BYTES.div_ceil(CHUNK_BYTES) as u64) * receivers as u64;
+        let most =
+            (chunks * (CHUNK_BYTES as u64 + 4 * 16)) as f64 * (1.0 + 4.0 * scene.loss) + 5000.0;
         let again = played.price.piece_bytes as f64;
         assert!(again <= most, "{replay}: {again} bytes again, {most}");
     }
@@ -153,7 +233,12 @@ fn on_every_route_damage_at_any_hop_is_repaired_and_the_hop_is_named() {
 
 #[test]
 fn a_damaged_frame_costs_each_behind_it_a_question_and_one_chunk() {
-    for (via, receivers, behind) in [(Via::Chain, 7, 4), (Via::Cast, 7, 1), (Via::Binary, 7, 1), (Via::Flat, 7, 1)] {
+    for (via, receivers, behind) in [
+        (Via::Chain, 7, 4),
+        (Via::Cast, 7, 1),
+        (Via::Binary, 7, 1),
+        (Via::Flat, 7, 1),
+    ] {
         let mut scene = scene(via, receivers, Broken::Card(4));
         scene.chance = 0.02;
         let replay = format!("{via}: what n4 takes");
@@ -163,7 +248,10 @@ fn a_damaged_frame_costs_each_behind_it_a_question_and_one_chunk() {
         let chunks = played.damages.len() as u64 * behind;
         let pieces = CHUNK_BYTES.div_ceil(1500 - 32 - 16) as u64;
         let price = (played.price.questions, played.price.pieces);
-        assert!(chunks > 0 && price == (chunks, chunks * pieces), "{replay}: {price:?} for {chunks} chunks");
+        assert!(
+            chunks > 0 && price == (chunks, chunks * pieces),
+            "{replay}: {price:?} for {chunks} chunks"
+        );
     }
 }
 
@@ -171,15 +259,19 @@ fn a_damaged_frame_costs_each_behind_it_a_question_and_one_chunk() {
 fn repeated_damage_is_requested_again_and_after_three_more_times_fails_its_receiver_only() {
     const RECEIVERS: usize = 5;
     const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
-    for (via, (again, fate)) in
-        WAYS.into_iter().flat_map(|via| [(2, Outcome::Delivered), (u64::MAX, Outcome::Damaged)].map(|case| (via, case)))
-    {
+    for (via, (again, fate)) in WAYS.into_iter().flat_map(|via| {
+        [(2, Outcome::Delivered), (u64::MAX, Outcome::Damaged)].map(|case| (via, case))
+    }) {
         let mut scene = scene(via, RECEIVERS, Broken::Card(3));
         (scene.chance, scene.again) = (0.1, again);
         let replay = format!("{via}: n3 takes the first {again} pieces badly, too");
         let played = scene.play(9, &replay);
         for (at, found) in played.fates.iter().enumerate() {
-            let expected = if at + 1 == 3 { fate } else { Outcome::Delivered };
+            let expected = if at + 1 == 3 {
+                fate
+            } else {
+                Outcome::Delivered
+            };
             assert_eq!(*found, expected, "{replay}: n{} {:?}", at + 1, played.words);
         }
         let told = fate == Outcome::Delivered || played.words[2].contains("damaged, too, 3 times");
@@ -199,7 +291,10 @@ fn files_in_their_verified_form_are_exact_as_well() {
         scene.case.bytes = random.below(3_000_000) as usize;
         scene.loss = [0.0, 0.01][random.below(2) as usize];
         scene.chance = [0.0003, 0.003][random.below(2) as usize];
-        let replay = format!("seed {seed}: {via} to {receivers}, {broken:?} {}, loss {}", scene.chance, scene.loss);
+        let replay = format!(
+            "seed {seed}: {via} to {receivers}, {broken:?} {}, loss {}",
+            scene.chance, scene.loss
+        );
         let played = scene.play_verified(seed, &replay);
         all_delivered(&played, &scene, &replay);
         named(&played, &scene, &replay);
@@ -222,15 +317,24 @@ impl Faults for BadCard {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
         let data = parse(delivery.frame).ok().map(|frame| frame.header);
         let data = data.filter(|header| header.kind == Kind::DATA);
-        if self.last && delivery.to == self.host && data.is_some_and(|header| header.flags.has(Flags::LAST)) {
-            return Fate::Damage { byte: self.random.below(Trailer::BYTES as u64) as usize };
+        if self.last
+            && delivery.to == self.host
+            && data.is_some_and(|header| header.flags.has(Flags::LAST))
+        {
+            return Fate::Damage {
+                byte: self.random.below(Trailer::BYTES as u64) as usize,
+            };
         }
         let content = data.filter(|header| !header.flags.has(Flags::LAST));
-        let number = content.filter(|_| delivery.to == self.host).map(|header| header.sequence);
+        let number = content
+            .filter(|_| delivery.to == self.host)
+            .map(|header| header.sequence);
         match self.frames.iter().position(|&frame| Some(frame) == number) {
             Some(at) => {
                 self.frames.swap_remove(at);
-                Fate::Damage { byte: self.random.below(1468) as usize }
+                Fate::Damage {
+                    byte: self.random.below(1468) as usize,
+                }
             }
             None => self.others.fate(delivery),
         }
@@ -248,38 +352,77 @@ struct DamagedFrames {
 }
 
 fn case(via: Via, receivers: usize, bytes: usize, pipe: bool) -> Case {
-    Case { mtu_bytes: 1500, pipe, ..Case::new(via, receivers, bytes).with_feed(256) }
+    Case {
+        mtu_bytes: 1500,
+        pipe,
+        ..Case::new(via, receivers, bytes).with_feed(256)
+    }
 }
 
 fn ten(random: &mut Random, case: &Case) -> Vec<u64> {
-    let frames = Form::VERIFIED.stream_bytes(case.bytes as u64).div_ceil(1468);
+    let frames = Form::VERIFIED
+        .stream_bytes(case.bytes as u64)
+        .div_ceil(1468);
     (0..10).map(|_| random.below(frames)).collect()
 }
 
 fn play(scene: DamagedFrames, seed: u64) -> (Vec<(Outcome, String)>, Vec<Damage>) {
-    let DamagedFrames { case, host, frames, last, loss, keeps } = scene;
+    let DamagedFrames {
+        case,
+        host,
+        frames,
+        last,
+        loss,
+        keeps,
+    } = scene;
     let content = data(case.bytes, seed);
     let source = VerifiedSource::of(sent(&case, seed));
     let source = if keeps { source } else { source.forgetting() };
-    let hosts = hosts_of(&case, seed, source, |_| Checked::checking(Disk::default().keeping(true)));
-    let faults = BadCard { host, frames, last, random: Random::new(seed), others: RandomFaults::new(seed).loss(loss) };
+    let hosts = hosts_of(&case, seed, source, |_| {
+        Checked::checking(Disk::default().keeping(true))
+    });
+    let faults = BadCard {
+        host,
+        frames,
+        last,
+        random: Random::new(seed),
+        others: RandomFaults::new(seed).loss(loss),
+    };
     let mut simulation = Simulation::new(&star(&case, 1_000_000_000), hosts, faults);
     let limit = Instant::START + Duration::from_secs(120);
     let end = simulation.run(limit, |_, host, now| Participant::turn(host, now));
     assert!(end.is_quiet(), "seed {seed}: {end:?}");
     let machines = simulation.machines();
-    let Participant::Root(root, _) = &machines[0] else { unreachable!("host 0 is the root") };
+    let Participant::Root(root, _) = &machines[0] else {
+        unreachable!("host 0 is the root")
+    };
     for receiving in machines.iter().filter_map(Participant::receiving) {
         let got = receiving.sink().content().bytes();
-        let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
-        assert!(!claims || got == content, "seed {seed}: a receiver claims what was not sent");
-        assert!(content.starts_with(got), "seed {seed}: what was damaged went through");
+        let claims = receiving
+            .verdict()
+            .is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
+        assert!(
+            !claims || got == content,
+            "seed {seed}: a receiver claims what was not sent"
+        );
+        assert!(
+            content.starts_with(got),
+            "seed {seed}: what was damaged went through"
+        );
     }
-    (root.reports().map(|report| (report.outcome, report.text.clone())).collect(), root.damages())
+    (
+        root.reports()
+            .map(|report| (report.outcome, report.text.clone()))
+            .collect(),
+        root.damages(),
+    )
 }
 
 fn all_have_it(fates: &[(Outcome, String)], seed: u64) {
-    assert!(fates.iter().all(|(fate, _)| *fate == Outcome::Delivered), "seed {seed}: {fates:?}");
+    assert!(
+        fates.iter().all(|(fate, _)| *fate == Outcome::Delivered),
+        "seed {seed}: {fates:?}"
+    );
 }
 
 #[test]
@@ -289,13 +432,33 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
         let via = [Via::Chain, Via::Cast, Via::Binary][random.below(3) as usize];
         let case = case(via, 5, 1_000_000 + random.below(1_500_000) as usize, false);
         let frames = ten(&mut random, &case);
-        let (host, loss) = (1 + random.below(5) as usize, [0.0, 0.01][random.below(2) as usize]);
-        let (fates, damages) = play(DamagedFrames { case, host, frames, last: false, loss, keeps: true }, seed);
+        let (host, loss) = (
+            1 + random.below(5) as usize,
+            [0.0, 0.01][random.below(2) as usize],
+        );
+        let (fates, damages) = play(
+            DamagedFrames {
+                case,
+                host,
+                frames,
+                last: false,
+                loss,
+                keeps: true,
+            },
+            seed,
+        );
         all_have_it(&fates, seed);
         let named = |damage: &Damage| damage.to == [format!("n{host}")] && damage.from.is_some();
-        let whole = |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_hash_list;
-        assert!((1..=10).contains(&damages.len()), "seed {seed}: {damages:?}");
-        assert!(damages.iter().all(|damage| named(damage) && whole(damage)), "seed {seed}: n{host}, {damages:?}");
+        let whole =
+            |damage: &Damage| damage.bytes.start.is_multiple_of(64 << 10) || damage.is_hash_list;
+        assert!(
+            (1..=10).contains(&damages.len()),
+            "seed {seed}: {damages:?}"
+        );
+        assert!(
+            damages.iter().all(|damage| named(damage) && whole(damage)),
+            "seed {seed}: n{host}, {damages:?}"
+        );
     }
 }
 
@@ -303,10 +466,22 @@ fn ten_frames_damaged_at_one_host_cost_ten_pieces_at_most_and_the_hop_is_named()
 fn contents_around_every_border_go_every_way_over_lossy_cables() {
     let borders = [0, 1, 1412, 1413, 65_536, 65_537, 1 << 20, (1 << 20) + 1];
     for (at, bytes) in borders.into_iter().enumerate() {
-        for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather].into_iter().enumerate() {
+        for (way, via) in [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather]
+            .into_iter()
+            .enumerate()
+        {
             let (case, seed) = (case(via, 4, bytes, false), (at * 4 + way) as u64);
-            let (fates, damages) =
-                play(DamagedFrames { case, host: 1, frames: Vec::new(), last: false, loss: 0.02, keeps: true }, seed);
+            let (fates, damages) = play(
+                DamagedFrames {
+                    case,
+                    host: 1,
+                    frames: Vec::new(),
+                    last: false,
+                    loss: 0.02,
+                    keeps: true,
+                },
+                seed,
+            );
             all_have_it(&fates, seed);
             assert_eq!(damages, []);
         }
@@ -316,12 +491,25 @@ fn contents_around_every_border_go_every_way_over_lossy_cables() {
 #[test]
 fn an_end_that_comes_damaged_at_any_hop_costs_nobody_the_content() {
     let ways = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
-    for (seed, host, via) in (0..6).flat_map(|seed| (1..=4).flat_map(move |host| ways.map(|via| (seed, host, via)))) {
+    for (seed, host, via) in
+        (0..6).flat_map(|seed| (1..=4).flat_map(move |host| ways.map(|via| (seed, host, via))))
+    {
         let bytes = [0, 1, 300_000, 1 << 20, 1_300_000, 100][seed as usize];
         let case = case(via, 4, bytes, seed % 2 == 1 && !via.is_in_blocks());
-        let frames = if seed < 3 { Vec::new() } else { vec![0, bytes as u64 / 1468] };
+        let frames = if seed < 3 {
+            Vec::new()
+        } else {
+            vec![0, bytes as u64 / 1468]
+        };
         let (fates, _) = play(
-            DamagedFrames { case, host, frames, last: true, loss: [0.0, 0.02][seed as usize % 2], keeps: true },
+            DamagedFrames {
+                case,
+                host,
+                frames,
+                last: true,
+                loss: [0.0, 0.02][seed as usize % 2],
+                keeps: true,
+            },
             seed,
         );
         all_have_it(&fates, seed);
@@ -332,10 +520,29 @@ fn an_end_that_comes_damaged_at_any_hop_costs_nobody_the_content() {
 fn lost_bytes_of_a_pipe_come_from_a_receiver_that_kept_them() {
     for seed in 0..12 {
         let mut random = Random::new(seed);
-        let case = case([Via::Chain, Via::Cast][random.below(2) as usize], 4, 2_300_000, true);
+        let case = case(
+            [Via::Chain, Via::Cast][random.below(2) as usize],
+            4,
+            2_300_000,
+            true,
+        );
         let frames = ten(&mut random, &case);
         let host = 2 + random.below(3) as usize;
-        all_have_it(&play(DamagedFrames { case, host, frames, last: false, loss: 0.0, keeps: false }, seed).0, seed);
+        all_have_it(
+            &play(
+                DamagedFrames {
+                    case,
+                    host,
+                    frames,
+                    last: false,
+                    loss: 0.0,
+                    keeps: false,
+                },
+                seed,
+            )
+            .0,
+            seed,
+        );
     }
 }
 
@@ -348,7 +555,14 @@ fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
         // keeps.
         let frames = vec![random.below(700), 2000 + random.below(700)];
         let (fates, damages) = play(
-            DamagedFrames { case, host: 1, frames, last: false, loss: [0.0, 0.01][seed as usize % 2], keeps: true },
+            DamagedFrames {
+                case,
+                host: 1,
+                frames,
+                last: false,
+                loss: [0.0, 0.01][seed as usize % 2],
+                keeps: true,
+            },
             seed,
         );
         all_have_it(&fates, seed);
@@ -359,9 +573,22 @@ fn a_pipe_that_is_damaged_on_the_first_hop_of_a_chain_is_mended_by_the_root() {
 #[test]
 fn bytes_that_nobody_has_undamaged_fail_by_name_and_are_not_kept() {
     let case = case(Via::Chain, 3, 1_500_000, true);
-    let (fates, _) = play(DamagedFrames { case, host: 1, frames: vec![800], last: false, loss: 0.0, keeps: false }, 1);
+    let (fates, _) = play(
+        DamagedFrames {
+            case,
+            host: 1,
+            frames: vec![800],
+            last: false,
+            loss: 0.0,
+            keeps: false,
+        },
+        1,
+    );
     for (fate, text) in &fates {
         assert_eq!(*fate, Outcome::Damaged, "{text}");
-        assert!(text.contains("came damaged, and cannot be fetched again"), "{text}");
+        assert!(
+            text.contains("came damaged, and cannot be fetched again"),
+            "{text}"
+        );
     }
 }

@@ -53,7 +53,10 @@ impl Checking {
     }
 
     fn check(&mut self) {
-        while let Some(next) = self.next().filter(|next| self.bytes[next.clone()] == self.expected[next.clone()]) {
+        while let Some(next) = self
+            .next()
+            .filter(|next| self.bytes[next.clone()] == self.expected[next.clone()])
+        {
             (self.checked, self.attempts) = (next.end, 0);
         }
     }
@@ -76,7 +79,9 @@ impl Sink for Checking {
     fn wanted(&mut self) -> Option<Range<u64>> {
         let next = self.next().filter(|_| self.denied.is_none())?;
         if self.attempts == ATTEMPTS {
-            self.denied = Some(format!("what was sent again was damaged, too, {ATTEMPTS} times"));
+            self.denied = Some(format!(
+                "what was sent again was damaged, too, {ATTEMPTS} times"
+            ));
             return None;
         }
         Some(next.start as u64..next.end as u64)
@@ -106,8 +111,13 @@ impl Sink for Checking {
 
     fn verdict(&mut self, _now: Instant) -> Option<Done> {
         let (outcome, text) = match (&self.denied, self.trailer) {
-            (Some(why), _) => (Outcome::Damaged, format!("{CHUNK_BYTES} bytes at byte {}: {why}", self.checked)),
-            (None, Some(_)) if self.checked == self.expected.len() => (Outcome::Verified, String::new()),
+            (Some(why), _) => (
+                Outcome::Damaged,
+                format!("{CHUNK_BYTES} bytes at byte {}: {why}", self.checked),
+            ),
+            (None, Some(_)) if self.checked == self.expected.len() => {
+                (Outcome::Verified, String::new())
+            }
             _ => return None,
         };
         let mut tally = Tally::default();
@@ -117,7 +127,11 @@ impl Sink for Checking {
 }
 
 fn damage((_, event): &(Instant, RootEvent)) -> Option<Damage> {
-    if let RootEvent::Damaged(damage) = event { Some(damage.clone()) } else { None }
+    if let RootEvent::Damaged(damage) = event {
+        Some(damage.clone())
+    } else {
+        None
+    }
 }
 
 /// The frames of the stream that are damaged.
@@ -148,7 +162,9 @@ struct Damaging {
 
 impl Faults for Damaging {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
-        let Ok(frame) = parse(delivery.frame) else { return Fate::Deliver };
+        let Ok(frame) = parse(delivery.frame) else {
+            return Fate::Deliver;
+        };
         let mut price = self.price.borrow_mut();
         price.questions += u64::from(frame.header.kind == kind::FETCH);
         if frame.header.kind == kind::PIECE {
@@ -168,7 +184,9 @@ impl Faults for Damaging {
         }
         if concerned && of_stream && self.random.chance(self.chance) {
             price.damaged += 1;
-            return Fate::Damage { byte: self.random.below(1000) as usize };
+            return Fate::Damage {
+                byte: self.random.below(1000) as usize,
+            };
         }
         drop(price);
         self.others.fate(delivery)
@@ -208,7 +226,12 @@ impl Scene {
         let expected = self.content(seed);
         let sink = |host| Checking::new(&expected, self.keeps(host));
         let exact = |sink: &Checking| sink.bytes == expected[..] && sink.checked == expected.len();
-        self.play_with(seed, replay, (self.sent(&expected), |sent| sent.told()), (sink, exact))
+        self.play_with(
+            seed,
+            replay,
+            (self.sent(&expected), |sent| sent.told()),
+            (sink, exact),
+        )
     }
 
     pub fn play_verified(&self, seed: u64, replay: &str) -> DamagePlay {
@@ -216,7 +239,12 @@ impl Scene {
         let sink = |host| Checked::checking(Disk::default().keeping(self.keeps(host)));
         let exact = |sink: &Checked<Disk>| sink.content().bytes() == &expected[..];
         let source = VerifiedSource::of(self.sent(&expected));
-        self.play_with(seed, replay, (source, |sent| sent.content().told()), (sink, exact))
+        self.play_with(
+            seed,
+            replay,
+            (source, |sent| sent.content().told()),
+            (sink, exact),
+        )
     }
 
     fn content(&self, seed: u64) -> Rc<[u8]> {
@@ -228,7 +256,9 @@ impl Scene {
     }
 
     fn keeps(&self, host: usize) -> bool {
-        self.keepers.as_ref().is_none_or(|keepers| keepers.contains(&host))
+        self.keepers
+            .as_ref()
+            .is_none_or(|keepers| keepers.contains(&host))
     }
 
     fn play_with<S: Source, K: Sink>(
@@ -238,25 +268,61 @@ impl Scene {
         (source, told): (S, impl Fn(&S) -> &[(Instant, RootEvent)]),
         (sink, exact): (impl Fn(usize) -> K, impl Fn(&K) -> bool),
     ) -> DamagePlay {
-        let Scene { case, broken, chance, again, loss, lossy, .. } = self;
+        let Scene {
+            case,
+            broken,
+            chance,
+            again,
+            loss,
+            lossy,
+            ..
+        } = self;
         let price = Rc::new(RefCell::new(DamagePrice::default()));
         let others = RandomFaults::new(seed).loss(*loss);
-        let others = lossy.iter().fold(others, |others, &host| others.loss_at(host, 0.3));
+        let others = lossy
+            .iter()
+            .fold(others, |others, &host| others.loss_at(host, 0.3));
         let (random, shared) = (Random::new(seed ^ 99), Rc::clone(&price));
-        let faults = Damaging { broken: *broken, chance: *chance, again: *again, random, others, price: shared };
-        let (hosts, network) = (hosts_of(case, seed, source, sink), star(case, 1_000_000_000));
+        let faults = Damaging {
+            broken: *broken,
+            chance: *chance,
+            again: *again,
+            random,
+            others,
+            price: shared,
+        };
+        let (hosts, network) = (
+            hosts_of(case, seed, source, sink),
+            star(case, 1_000_000_000),
+        );
         let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(20_000_000);
         strike(case, &network, &mut simulation);
-        run(&mut simulation, Duration::from_secs(120), replay, Participant::turn);
+        run(
+            &mut simulation,
+            Duration::from_secs(120),
+            replay,
+            Participant::turn,
+        );
         let hosts = simulation.machines();
-        let Participant::Root(root, sending) = &hosts[0] else { unreachable!("host 0 is the root") };
-        for (host, receiving) in hosts.iter().enumerate().filter_map(|(host, one)| Some((host, one.receiving()?))) {
-            let claims = receiving.verdict().is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
+        let Participant::Root(root, sending) = &hosts[0] else {
+            unreachable!("host 0 is the root")
+        };
+        for (host, receiving) in hosts
+            .iter()
+            .enumerate()
+            .filter_map(|(host, one)| Some((host, one.receiving()?)))
+        {
+            let claims = receiving
+                .verdict()
+                .is_some_and(|verdict| verdict.outcome == Outcome::Delivered);
             let died = case.crashes.iter().any(|&(dead, _)| dead == host);
             let confirmed = matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed));
             let sound = exact(receiving.sink()) && (confirmed || died);
-            assert!(!claims || sound, "{replay}: n{host} claims what was not sent");
+            assert!(
+                !claims || sound,
+                "{replay}: n{host} claims what was not sent"
+            );
         }
         let price = *price.borrow();
         DamagePlay {

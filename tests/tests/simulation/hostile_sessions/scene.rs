@@ -1,7 +1,9 @@
 //! Test helper: a simulated transfer to four receivers, stopped at any time to forge a frame.
 
 use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
-use ethbcast_collectives::session::{Done, End, MemberRole, Outcome, Receiver, Root, Timing, Trailer, View};
+use ethbcast_collectives::session::{
+    Done, End, MemberRole, Outcome, Receiver, Root, Timing, Trailer, View,
+};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, data, hosts_of, nonce, session, star};
 use ethbcast_transport::sim::{NoFaults, Simulation, host_mac};
@@ -44,15 +46,23 @@ impl Sink for SlowDisk {
     }
 
     fn publish(&mut self, now: Instant) -> bool {
-        assert!(!std::mem::replace(&mut self.published, true), "once is enough");
+        assert!(
+            !std::mem::replace(&mut self.published, true),
+            "once is enough"
+        );
         let verdict = self.verdict.take();
-        self.verdict = verdict.map(|done| Done { outcome: Outcome::Delivered, ..done });
+        self.verdict = verdict.map(|done| Done {
+            outcome: Outcome::Delivered,
+            ..done
+        });
         self.ready_at = Some(now + DISK_TIME);
         false
     }
 
     fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.ready_at.take_if(|at| *at <= now).and(self.verdict.clone())
+        self.ready_at
+            .take_if(|at| *at <= now)
+            .and(self.verdict.clone())
     }
 
     fn verdict_at(&self) -> Option<Instant> {
@@ -89,9 +99,20 @@ pub struct Scene {
 
 impl Scene {
     pub fn new(via: Via) -> Scene {
-        let timing = Timing { stall: STALL, patience: PATIENCE, sync: PATIENCE, ..Timing::default() };
-        let case = Case { timing, mtu_bytes: 1500, ..Case::new(via, MEMBERS, BYTES) };
-        let hosts = hosts_of(&case, SEED, MemoryContent::new(data(BYTES, SEED)), |_| SlowDisk::default());
+        let timing = Timing {
+            stall: STALL,
+            patience: PATIENCE,
+            sync: PATIENCE,
+            ..Timing::default()
+        };
+        let case = Case {
+            timing,
+            mtu_bytes: 1500,
+            ..Case::new(via, MEMBERS, BYTES)
+        };
+        let hosts = hosts_of(&case, SEED, MemoryContent::new(data(BYTES, SEED)), |_| {
+            SlowDisk::default()
+        });
         let mut simulation = Simulation::new(&star(&case, RATE_BITS_PER_SECOND), hosts, NoFaults);
         simulation.set_event_limit(3_000_000);
         Scene { simulation }
@@ -125,7 +146,11 @@ impl Scene {
     }
 
     pub fn trailer(&self) -> Trailer {
-        self.simulation.machines()[0].sending().expect("the root").source().trailer()
+        self.simulation.machines()[0]
+            .sending()
+            .expect("the root")
+            .source()
+            .trailer()
     }
 
     pub fn sent_frames(&self) -> u64 {
@@ -137,7 +162,9 @@ impl Scene {
         loop {
             let receiver = self.receiver(host);
             let arrived = receiver.streams().map(|streams| streams.frames());
-            let disk = self.simulation.machines()[host].receiving().map(|receiving| receiving.sink());
+            let disk = self.simulation.machines()[host]
+                .receiving()
+                .map(|receiving| receiving.sink());
             let is_there = match phase {
                 Phase::Joining => receiver.final_frame("").is_some(),
                 Phase::BeforeData => arrived.is_some(),
@@ -164,8 +191,14 @@ impl Scene {
 
     pub fn run_until_demoted(&mut self, host: usize) {
         let rank = self.rank(host).index();
-        while self.view().is_none_or(|view| view.members[rank].standing != MemberRole::Demoted) {
-            assert!(self.simulation.step(far(), &mut turn).is_none(), "n{host} is put aside");
+        while self
+            .view()
+            .is_none_or(|view| view.members[rank].standing != MemberRole::Demoted)
+        {
+            assert!(
+                self.simulation.step(far(), &mut turn).is_none(),
+                "n{host} is put aside"
+            );
         }
     }
 
@@ -173,7 +206,14 @@ impl Scene {
         self.inject_after(Duration::ZERO, to, from, kind, body);
     }
 
-    pub fn inject_after(&mut self, after: Duration, to: usize, from: Name, kind: Kind, body: &[u8]) {
+    pub fn inject_after(
+        &mut self,
+        after: Duration,
+        to: usize,
+        from: Name,
+        kind: Kind,
+        body: &[u8],
+    ) {
         let (mac, rank) = match from {
             Name::Host(host) => (host_mac(host), self.rank(host)),
             Name::Group => (group_mac(GROUP), Rank::ROOT),
@@ -182,7 +222,8 @@ impl Scene {
         let identity = station.identity(session(SEED), rank);
         let mut frame = vec![0; OVERHEAD_BYTES + body.len()];
         identity.write(&mut frame, host_mac(to), &identity.header(kind), body);
-        self.simulation.inject(self.simulation.now() + after, to, &frame);
+        self.simulation
+            .inject(self.simulation.now() + after, to, &frame);
     }
 
     /// The rank of a host is its number, for names are in this order.
@@ -196,33 +237,56 @@ impl Scene {
         let begun = self.simulation.now();
         let (bound, end) = (begun + BOUND, begun + LISTENS);
         let _ = self.simulation.run(bound, turn_of_closure);
-        assert!(self.root().is_over(), "{replay}: the root is not over; {:?}", self.simulation.next_deadline());
+        assert!(
+            self.root().is_over(),
+            "{replay}: the root is not over; {:?}",
+            self.simulation.next_deadline()
+        );
         for host in 1..=MEMBERS {
             let receiver = self.receiver(host);
             let never_was = receiver.view().is_none();
-            assert!(never_was || receiver.is_over(), "{replay}: n{host} is not over");
+            assert!(
+                never_was || receiver.is_over(),
+                "{replay}: n{host} is not over"
+            );
         }
         let outcome = self.simulation.run(end, turn_of_closure);
-        assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", self.simulation.next_deadline());
+        assert!(
+            outcome.is_quiet(),
+            "{replay}: {outcome:?}, {:?}",
+            self.simulation.next_deadline()
+        );
         self.check(replay)
     }
 
     fn check(&self, replay: &str) -> Vec<bool> {
         let hosts = self.simulation.machines();
         let sent = hosts[0].sending().expect("the root").source().bytes();
-        let is =
-            |rank: Rank, host: usize| self.view().is_some_and(|view| view.members[rank.index()].mac == self.mac(host));
+        let is = |rank: Rank, host: usize| {
+            self.view()
+                .is_some_and(|view| view.members[rank.index()].mac == self.mac(host))
+        };
         let fate = |host: usize| self.root().reports().find(|report| is(report.rank, host));
         let mut has = vec![true];
         for (host, machine) in hosts.iter().enumerate().skip(1) {
             let receiving = machine.receiving().expect("a receiver");
             let published = receiving.sink().published;
             let same = receiving.sink().collected.bytes() == sent;
-            assert!(!published || same, "{replay}: n{host} has published what the root has not sent");
+            assert!(
+                !published || same,
+                "{replay}: n{host} has published what the root has not sent"
+            );
             let claims = matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed));
-            assert!(!claims || published, "{replay}: n{host} ends as {:?} and has published nothing", receiving.end());
+            assert!(
+                !claims || published,
+                "{replay}: n{host} ends as {:?} and has published nothing",
+                receiving.end()
+            );
             let counted = fate(host).is_some_and(|report| report.outcome == Outcome::Delivered);
-            assert!(!counted || published, "{replay}: the root counts n{host}, which has published nothing");
+            assert!(
+                !counted || published,
+                "{replay}: the root counts n{host}, which has published nothing"
+            );
             has.push(published && counted);
         }
         has[0] = has.iter().all(|&has| has);
@@ -233,8 +297,17 @@ impl Scene {
     fn check_bounds(&self, replay: &str) {
         let hosts = self.simulation.machines();
         let control: u64 = hosts.iter().map(|host| host.control_stats().sent).sum();
-        assert!(control < MAX_CONTROL_FRAMES, "{replay}: {control} control frames");
-        let sent: u64 = self.simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
+        assert!(
+            control < MAX_CONTROL_FRAMES,
+            "{replay}: {control} control frames"
+        );
+        let sent: u64 = self
+            .simulation
+            .stats()
+            .hosts
+            .iter()
+            .map(|host| host.sent_frames)
+            .sum();
         assert!(sent < MAX_STREAM_FRAMES, "{replay}: {sent} frames");
     }
 
@@ -244,8 +317,13 @@ impl Scene {
             .reports()
             .map(|report| format!("{} {:?} {}", report.host, report.outcome, report.text))
             .collect();
-        let ends: Vec<_> =
-            self.simulation.machines().iter().filter_map(Host::receiving).map(|receiving| receiving.end()).collect();
+        let ends: Vec<_> = self
+            .simulation
+            .machines()
+            .iter()
+            .filter_map(Host::receiving)
+            .map(|receiving| receiving.end())
+            .collect();
         format!("{reports:?} {:?} {ends:?}", self.root().failure())
     }
 }

@@ -34,7 +34,10 @@ pub struct Have {
 
 impl Have {
     pub fn new(bytes: &Arc<[u8]>) -> Have {
-        Have { bytes: Arc::clone(bytes), ..Have::default() }
+        Have {
+            bytes: Arc::clone(bytes),
+            ..Have::default()
+        }
     }
 
     pub fn without(mut self, chunks: Range<usize>) -> Have {
@@ -47,14 +50,21 @@ impl Have {
     }
 
     pub fn changing_after(self, reads: u64) -> Have {
-        Have { changes_after: Some(reads), ..self }
+        Have {
+            changes_after: Some(reads),
+            ..self
+        }
     }
 
     pub fn anywhere(mut self, cut: Cut) -> Have {
-        let (mut cutter, bytes) = (Cutter::new(cut, ChunkSize::DEFAULT), Arc::clone(&self.bytes));
+        let (mut cutter, bytes) = (
+            Cutter::new(cut, ChunkSize::DEFAULT),
+            Arc::clone(&self.bytes),
+        );
         let mut found = |fragment: ethbcast_collectives::session::verified::Fragment, _: &[u8]| {
             let at = fragment.offset as usize;
-            self.fragments.insert(fragment.name, at..at + fragment.bytes as usize);
+            self.fragments
+                .insert(fragment.name, at..at + fragment.bytes as usize);
         };
         cutter.feed(&bytes, &mut found);
         cutter.finish(&mut found);
@@ -64,17 +74,26 @@ impl Have {
     fn at(&self, offset: u64, length: usize) -> Option<&[u8]> {
         let (begin, end) = (offset as usize, offset as usize + length);
         let missing = |part: &Range<usize>| part.start * CHUNK < end && begin < part.end * CHUNK;
-        self.bytes.get(begin..end).filter(|_| !self.without.iter().any(missing))
+        self.bytes
+            .get(begin..end)
+            .filter(|_| !self.without.iter().any(missing))
     }
 
     fn of_fragments(&self, hash_list: &StretchHashes, chunk: usize) -> Option<Vec<u8>> {
-        let (begin, mut found) = (hash_list.chunk_offset(chunk), vec![0; hash_list.chunk_bytes(chunk)]);
+        let (begin, mut found) = (
+            hash_list.chunk_offset(chunk),
+            vec![0; hash_list.chunk_bytes(chunk)],
+        );
         let (end, mut to) = (begin + found.len() as u64, begin);
         for fragment in hash_list.fragments() {
-            let (from, until) = (fragment.offset.max(begin), (fragment.offset + u64::from(fragment.bytes)).min(end));
+            let (from, until) = (
+                fragment.offset.max(begin),
+                (fragment.offset + u64::from(fragment.bytes)).min(end),
+            );
             if from < until && from == to {
                 let place = self.fragments.get(&fragment.name)?;
-                let bytes = &self.bytes[place.start + (from - fragment.offset) as usize..][..(until - from) as usize];
+                let bytes = &self.bytes[place.start + (from - fragment.offset) as usize..]
+                    [..(until - from) as usize];
                 found[(from - begin) as usize..(until - begin) as usize].copy_from_slice(bytes);
                 to = until;
             }
@@ -93,11 +112,16 @@ struct Found {
 impl HaveSet for Found {
     fn have(&self, hash_list: &StretchHashes) -> ChunkSet {
         let here = |chunk: &usize| {
-            let at = self.have.at(hash_list.chunk_offset(*chunk), hash_list.chunk_bytes(*chunk));
+            let at = self.have.at(
+                hash_list.chunk_offset(*chunk),
+                hash_list.chunk_bytes(*chunk),
+            );
             self.have.lies || at.is_some_and(|bytes| hash_list.matches(*chunk, bytes)) || {
                 let moved = self.have.of_fragments(hash_list, *chunk);
                 let mut all = self.moved.lock().expect("no panic");
-                moved.map(|bytes| all.insert((hash_list.number(), *chunk), bytes)).is_some()
+                moved
+                    .map(|bytes| all.insert((hash_list.number(), *chunk), bytes))
+                    .is_some()
             }
         };
         (0..hash_list.chunks()).filter(here).collect()
@@ -105,12 +129,19 @@ impl HaveSet for Found {
 
     fn read(&self, stretch: u64, chunk: usize, to: &mut [u8]) -> Option<Origin> {
         let reads = self.have.reads.fetch_add(1, Ordering::Relaxed);
-        if let Some(moved) = self.moved.lock().expect("no panic").remove(&(stretch, chunk)) {
+        if let Some(moved) = self
+            .moved
+            .lock()
+            .expect("no panic")
+            .remove(&(stretch, chunk))
+        {
             to.copy_from_slice(&moved);
             return Some(Origin::Elsewhere);
         }
-        let bytes =
-            self.have.at(stretch * self.chunk.stretch_bytes() + (chunk * self.chunk.bytes()) as u64, to.len())?;
+        let bytes = self.have.at(
+            stretch * self.chunk.stretch_bytes() + (chunk * self.chunk.bytes()) as u64,
+            to.len(),
+        )?;
         to.copy_from_slice(bytes);
         if self.have.changes_after.is_some_and(|after| reads >= after) {
             to[0] ^= 1;
@@ -132,7 +163,11 @@ impl Sink for Counted {
     }
 
     fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        assert_eq!(trailer, self.tally.trailer(), "what was checked is what was written");
+        assert_eq!(
+            trailer,
+            self.tally.trailer(),
+            "what was checked is what was written"
+        );
         self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
     }
 
@@ -165,8 +200,12 @@ struct Meter {
 
 impl Faults for Meter {
     fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
-        self.heard.iter().for_each(|heard| heard.borrow_mut().push(delivery.frame.to_vec()));
-        let Ok(frame) = parse(delivery.frame) else { return self.others.fate(delivery) };
+        self.heard
+            .iter()
+            .for_each(|heard| heard.borrow_mut().push(delivery.frame.to_vec()));
+        let Ok(frame) = parse(delivery.frame) else {
+            return self.others.fate(delivery);
+        };
         let (mut price, bytes) = (self.price.borrow_mut(), frame.payload.len() as u64);
         let (sequence, stamp) = (frame.header.sequence, frame.header.stamp);
         match frame.header.kind {
@@ -233,7 +272,10 @@ pub struct PartialPlay {
 
 impl Scene {
     pub fn new(case: Case, content: Arc<[u8]>, have: Vec<Option<Have>>) -> Scene {
-        assert_eq!((case.receivers + case.late.0, case.bytes), (have.len(), content.len()));
+        assert_eq!(
+            (case.receivers + case.late.0, case.bytes),
+            (have.len(), content.len())
+        );
         let (cut, loss, bits_per_second, selects) = (Cut::None, 0.0, 1_000_000_000, true);
         Scene {
             case,
@@ -250,7 +292,18 @@ impl Scene {
     }
 
     pub fn play(self, seed: u64, replay: &str) -> PartialPlay {
-        let Scene { case, content, have, cut, chunk, loss, bits_per_second, selects, strays, heard } = self;
+        let Scene {
+            case,
+            content,
+            have,
+            cut,
+            chunk,
+            loss,
+            bits_per_second,
+            selects,
+            strays,
+            heard,
+        } = self;
         let price = Rc::new(RefCell::new(Price::default()));
         let faults = Meter {
             heard,
@@ -260,16 +313,27 @@ impl Scene {
             others: RandomFaults::new(seed).loss(loss),
         };
         let source = VerifiedSource::of(Sent::new(Arc::clone(&content), false)).chunked(chunk);
-        let source = if selects { source.selecting(content.len() as u64, cut) } else { source };
+        let source = if selects {
+            source.selecting(content.len() as u64, cut)
+        } else {
+            source
+        };
         let have = RefCell::new(have);
         let sink = |host: usize| {
             let sink = Checked::checking(Counted::default());
             match have.borrow_mut()[host - 1].take() {
-                Some(have) => sink.holding(Arc::new(Found { have, chunk, moved: std::sync::Mutex::default() })),
+                Some(have) => sink.holding(Arc::new(Found {
+                    have,
+                    chunk,
+                    moved: std::sync::Mutex::default(),
+                })),
                 None => sink,
             }
         };
-        let (hosts, network) = (hosts_of(&case, seed, source, sink), star(&case, bits_per_second));
+        let (hosts, network) = (
+            hosts_of(&case, seed, source, sink),
+            star(&case, bits_per_second),
+        );
         let mut simulation = Simulation::new(&network, hosts, faults);
         simulation.set_event_limit(50_000_000);
         strike(&case, &network, &mut simulation);
@@ -277,15 +341,33 @@ impl Scene {
             let frame = forged(session(seed), *rank, needs);
             simulation.inject(Instant::START + *at, 0, &frame);
         }
-        run(&mut simulation, Duration::from_secs(300), replay, Participant::turn);
+        run(
+            &mut simulation,
+            Duration::from_secs(300),
+            replay,
+            Participant::turn,
+        );
         let hosts = simulation.machines();
-        let Participant::Root(root, _) = &hosts[0] else { unreachable!("host 0 is the root") };
+        let Participant::Root(root, _) = &hosts[0] else {
+            unreachable!("host 0 is the root")
+        };
         let digest = *blake3::hash(&content).as_bytes();
-        let whole = Form::Verified(chunk.signed((case.keys)(0).is_some())).stream_bytes(content.len() as u64);
+        let whole = Form::Verified(chunk.signed((case.keys)(0).is_some()))
+            .stream_bytes(content.len() as u64);
         for receiving in hosts.iter().filter_map(Participant::receiving) {
-            if let Some(verdict) = receiving.verdict().filter(|verdict| verdict.outcome == Outcome::Delivered) {
-                assert_eq!((verdict.bytes, verdict.digest), (whole, digest), "{replay}: another content");
-                assert!(matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)), "{replay}");
+            if let Some(verdict) = receiving
+                .verdict()
+                .filter(|verdict| verdict.outcome == Outcome::Delivered)
+            {
+                assert_eq!(
+                    (verdict.bytes, verdict.digest),
+                    (whole, digest),
+                    "{replay}: another content"
+                );
+                assert!(
+                    matches!(receiving.end(), Some(End::Confirmed | End::Unconfirmed)),
+                    "{replay}"
+                );
             }
         }
         let price = *price.borrow();
@@ -293,7 +375,10 @@ impl Scene {
             fates: root.reports().map(|report| report.outcome).collect(),
             price,
             damages: root.damages(),
-            own: hosts.iter().filter_map(|host| Some(host.receiving()?.sink().own_bytes())).collect(),
+            own: hosts
+                .iter()
+                .filter_map(|host| Some(host.receiving()?.sink().own_bytes()))
+                .collect(),
             took: root.took(),
         }
     }

@@ -3,8 +3,9 @@
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberRole, MemberState, Message, Needs,
-    Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict, View, ViewMember,
+    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberRole, MemberState,
+    Message, Needs, Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict, View,
+    ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::fuzz::make_checksum_fit;
@@ -12,7 +13,8 @@ use ethbcast_tests::lab::{Ended, LIMIT, Run};
 use ethbcast_transport::Policy;
 use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{
-    AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank, StreamId,
+    AckBody, EtherType, Flags, Guard, Header, Identity, Kind, MacAddr, OVERHEAD_BYTES, Rank,
+    StreamId,
 };
 use serde_json::Value;
 use std::path::{Path, PathBuf};
@@ -42,7 +44,11 @@ pub fn dumped(path: &Path, options: &[&str]) -> Vec<Value> {
 }
 
 pub fn lines(ended: &Ended) -> Vec<Value> {
-    ended.stdout_text().lines().map(|line| serde_json::from_str(line).expect("an object")).collect()
+    ended
+        .stdout_text()
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("an object"))
+        .collect()
 }
 
 /// Format of a capture.
@@ -64,7 +70,11 @@ pub type OnWire = (Vec<u8>, usize);
 
 impl Capture {
     pub fn new(format: Format) -> Capture {
-        let mut capture = Capture { format, bytes: Vec::new(), frames: 0 };
+        let mut capture = Capture {
+            format,
+            bytes: Vec::new(),
+            frames: 0,
+        };
         if format.ng {
             // A section of unknown length, and an interface with a timestamp resolution.
             capture.block(0x0a0d_0d0a, |out| {
@@ -81,7 +91,11 @@ impl Capture {
                 out.words(&[0]);
             });
         } else {
-            capture.words(&[if format.nanoseconds { 0xa1b2_3c4d } else { 0xa1b2_c3d4 }]);
+            capture.words(&[if format.nanoseconds {
+                0xa1b2_3c4d
+            } else {
+                0xa1b2_c3d4
+            }]);
             capture.halves(&[2, 4]);
             capture.words(&[0, 0, 262_144, 1]);
         }
@@ -117,7 +131,11 @@ impl Capture {
 
     /// Writes a block of pcapng: its type, and its length on both sides.
     fn block(&mut self, kind: u32, body: impl FnOnce(&mut Capture)) {
-        let mut inner = Capture { format: self.format, bytes: Vec::new(), frames: 0 };
+        let mut inner = Capture {
+            format: self.format,
+            bytes: Vec::new(),
+            frames: 0,
+        };
         body(&mut inner);
         let length = inner.bytes.len() as u32 + 12;
         self.words(&[kind, length]);
@@ -127,19 +145,38 @@ impl Capture {
 
     fn words(&mut self, words: &[u32]) {
         let big = self.format.big_endian;
-        self.bytes.extend(words.iter().flat_map(|word| if big { word.to_be_bytes() } else { word.to_le_bytes() }));
+        self.bytes.extend(words.iter().flat_map(|word| {
+            if big {
+                word.to_be_bytes()
+            } else {
+                word.to_le_bytes()
+            }
+        }));
     }
 
     fn halves(&mut self, halves: &[u16]) {
         let big = self.format.big_endian;
-        self.bytes.extend(halves.iter().flat_map(|half| if big { half.to_be_bytes() } else { half.to_le_bytes() }));
+        self.bytes.extend(halves.iter().flat_map(|half| {
+            if big {
+                half.to_be_bytes()
+            } else {
+                half.to_le_bytes()
+            }
+        }));
     }
 }
 
 /// Creates a frame from the member to the root, padded as on Ethernet.
 fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire {
     let (stream, rank, ether_type) = (StreamId(0), Rank(1), EtherType::DEFAULT);
-    let identity = Identity { session: 0x5e55_0001, stream, rank, mac: MEMBER, ether_type, guard: Guard::Plain };
+    let identity = Identity {
+        session: 0x5e55_0001,
+        stream,
+        rank,
+        mac: MEMBER,
+        ether_type,
+        guard: Guard::Plain,
+    };
     let mut header = identity.header(kind);
     change(&mut header);
     let mut bytes = vec![0; OVERHEAD_BYTES + payload.len()];
@@ -154,19 +191,37 @@ fn frame(kind: Kind, change: impl FnOnce(&mut Header), payload: &[u8]) -> OnWire
 pub fn every_message() -> Vec<OnWire> {
     let digest = *blake3::hash(b"").as_bytes();
     let mut frames = vec![
-        frame(Kind::DATA, |header| (header.stream, header.flags) = (StreamId(1), Flags::LAST), &{
-            let mut trailer = vec![0; 8];
-            trailer.extend(digest);
-            trailer
-        }),
-        frame(Kind::DATA, |header| (header.stream, header.sequence) = (StreamId(1), 1 << 40), b"bytes of a file"),
-        frame(Kind::PARITY, |header| (header.flags, header.sequence) = (Flags(7 << 5 | 2), (1 << 40) + 5), &[9; 100]),
+        frame(
+            Kind::DATA,
+            |header| (header.stream, header.flags) = (StreamId(1), Flags::LAST),
+            &{
+                let mut trailer = vec![0; 8];
+                trailer.extend(digest);
+                trailer
+            },
+        ),
+        frame(
+            Kind::DATA,
+            |header| (header.stream, header.sequence) = (StreamId(1), 1 << 40),
+            b"bytes of a file",
+        ),
+        frame(
+            Kind::PARITY,
+            |header| (header.flags, header.sequence) = (Flags(7 << 5 | 2), (1 << 40) + 5),
+            &[9; 100],
+        ),
         frame(Kind::HEARTBEAT, |header| header.sequence = 3, &[0, 2]),
         frame(Kind::HEARTBEAT, |header| header.stamp = u32::MAX, &[]),
         frame(Kind::ACK, |header| header.sequence = 10, &{
             let mut payload = [0; AckBody::BYTES + 1];
             payload[AckBody::BYTES] = 5;
-            AckBody { limit: 4105, below: 10, consumed: 8, held_us: 250 }.write(10, &mut payload, 1);
+            AckBody {
+                limit: 4105,
+                below: 10,
+                consumed: 8,
+                held_us: 250,
+            }
+            .write(10, &mut payload, 1);
             payload
         }),
         // A flow of 81 frames of 1468 bytes to a host, and the queries for its result and for a
@@ -174,10 +229,20 @@ pub fn every_message() -> Vec<OnWire> {
         frame(
             Kind(26),
             |header| header.stamp = 7,
-            &[4, 0, 5, 0xBC, 0, 0, 0, 81, 2, 0xEB, 0, 0, 0, 3, 2, 0xEB, 0, 0, 0, 1],
+            &[
+                4, 0, 5, 0xBC, 0, 0, 0, 81, 2, 0xEB, 0, 0, 0, 3, 2, 0xEB, 0, 0, 0, 1,
+            ],
         ),
-        frame(Kind(26), |header| header.stamp = 7, &[3, 0, 0, 0, 0, 0, 0, 0, 2, 0xEB, 0, 0, 0, 1]),
-        frame(Kind(26), |header| header.stamp = 8, &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]),
+        frame(
+            Kind(26),
+            |header| header.stamp = 7,
+            &[3, 0, 0, 0, 0, 0, 0, 0, 2, 0xEB, 0, 0, 0, 1],
+        ),
+        frame(
+            Kind(26),
+            |header| header.stamp = 8,
+            &[3, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0],
+        ),
     ];
     let control = |message: Message| {
         let (kind, body) = message.encode();
@@ -198,9 +263,21 @@ pub fn every_message() -> Vec<OnWire> {
 
 /// Returns a census query and two replies, a full and a minimal one.
 fn census() -> Vec<OnWire> {
-    let question = CensusRequest { nonce: 7, spread: Duration::from_millis(150), group: "ethbcast".to_owned() };
-    let last = LastSession { is_delivered: true, source: "größe.iso".to_owned(), seconds_ago: 77 };
-    let about = About { version: "ethbcast 0.1.0".to_owned(), megabits_per_second: Some(10_000), last: Some(last) };
+    let question = CensusRequest {
+        nonce: 7,
+        spread: Duration::from_millis(150),
+        group: "ethbcast".to_owned(),
+    };
+    let last = LastSession {
+        is_delivered: true,
+        source: "größe.iso".to_owned(),
+        seconds_ago: 77,
+    };
+    let about = About {
+        version: "ethbcast 0.1.0".to_owned(),
+        megabits_per_second: Some(10_000),
+        last: Some(last),
+    };
     let full = CensusReply {
         nonce: 7,
         group: "ethbcast".to_owned(),
@@ -220,15 +297,29 @@ fn census() -> Vec<OnWire> {
         bytes: 0,
         ..full.clone()
     };
-    let mut frames = vec![frame(kind::WHO, |header| header.rank = Rank::NONE, &question.encode())];
-    frames.extend([full, bare].map(|answer| frame(kind::HERE, |header| header.rank = Rank::NONE, &answer.encode())));
+    let mut frames = vec![frame(
+        kind::WHO,
+        |header| header.rank = Rank::NONE,
+        &question.encode(),
+    )];
+    frames.extend([full, bare].map(|answer| {
+        frame(
+            kind::HERE,
+            |header| header.rank = Rank::NONE,
+            &answer.encode(),
+        )
+    }));
     frames
 }
 
 fn messages(digest: [u8; 32]) -> Vec<Message> {
     let (group, host) = (|| "ethbcast".to_owned(), |name: &str| name.to_owned());
     let text = || "it is full: free 3 MiB, “now”".to_owned();
-    let attributes = FileAttributes { mode: 0o644, modified_seconds: -7, modified_nanoseconds: 5 };
+    let attributes = FileAttributes {
+        mode: 0o644,
+        modified_seconds: -7,
+        modified_nanoseconds: 5,
+    };
     let content = ContentKind::File(attributes);
     let announce = |size, content, stage| Message::Announce {
         group: group(),
@@ -251,8 +342,20 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
     };
     let status = |waits_for: Option<Rank>| {
         let (state, is_mute) = (MemberState::WaitsForChild, waits_for.is_some());
-        let link = waits_for.map(|_| LinkShare { is_sent: true, own: 48_000, others: u32::MAX, ip: 40_000 });
-        Message::Status(Status { state, waits_for, arrived: 1 << 40, consumed: 7, is_mute, link })
+        let link = waits_for.map(|_| LinkShare {
+            is_sent: true,
+            own: 48_000,
+            others: u32::MAX,
+            ip: 40_000,
+        });
+        Message::Status(Status {
+            state,
+            waits_for,
+            arrived: 1 << 40,
+            consumed: 7,
+            is_mute,
+            link,
+        })
     };
     let mut messages = vec![
         announce(Some(1 << 40), content, Stage::Gathering),
@@ -265,19 +368,74 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
             free_bytes: u64::MAX,
             features: 1 << 31,
         },
-        Message::Leave { nonce: u64::MAX, text: text() },
-        Message::Refuse { nonce: 7, why: Refusal::NotWanted, text: String::new() },
-        Message::Ready { epoch: 2, digest, arrived: 12 },
+        Message::Leave {
+            nonce: u64::MAX,
+            text: text(),
+        },
+        Message::Refuse {
+            nonce: 7,
+            why: Refusal::NotWanted,
+            text: String::new(),
+        },
+        Message::Ready {
+            epoch: 2,
+            digest,
+            arrived: 12,
+        },
         status(Some(Rank(2))),
         status(None),
-        Message::Orphan { stream: StreamId(1), gap: LostRange { rank: Rank(3), from: 5, to: 1 << 33 } },
-        Message::Fetch(Fetch { rank: Rank(1), bytes: 0..1 << 17, attempt: 3, blamed: Rank::NONE }),
-        Message::Fetch(Fetch { rank: Rank(1), bytes: 9..10, attempt: 0, blamed: Rank(4) }),
-        Message::Piece(FetchedPiece { from: 9, end: 10, bytes: vec![1] }),
-        Message::Piece(FetchedPiece { from: 9, end: 9, bytes: Vec::new() }),
-        Message::Needs(Needs { stretch: 3, set: vec![1, 0, 1] }),
-        Message::Done(Done { outcome: Outcome::WriteFailed, bytes: 3, digest, text: text() }, None),
-        Message::Done(Done { outcome: Outcome::Verified, bytes: 3, digest, text: text() }, Taken::new(1 << 33, 9)),
+        Message::Orphan {
+            stream: StreamId(1),
+            gap: LostRange {
+                rank: Rank(3),
+                from: 5,
+                to: 1 << 33,
+            },
+        },
+        Message::Fetch(Fetch {
+            rank: Rank(1),
+            bytes: 0..1 << 17,
+            attempt: 3,
+            blamed: Rank::NONE,
+        }),
+        Message::Fetch(Fetch {
+            rank: Rank(1),
+            bytes: 9..10,
+            attempt: 0,
+            blamed: Rank(4),
+        }),
+        Message::Piece(FetchedPiece {
+            from: 9,
+            end: 10,
+            bytes: vec![1],
+        }),
+        Message::Piece(FetchedPiece {
+            from: 9,
+            end: 9,
+            bytes: Vec::new(),
+        }),
+        Message::Needs(Needs {
+            stretch: 3,
+            set: vec![1, 0, 1],
+        }),
+        Message::Done(
+            Done {
+                outcome: Outcome::WriteFailed,
+                bytes: 3,
+                digest,
+                text: text(),
+            },
+            None,
+        ),
+        Message::Done(
+            Done {
+                outcome: Outcome::Verified,
+                bytes: 3,
+                digest,
+                text: text(),
+            },
+            Taken::new(1 << 33, 9),
+        ),
         verdict(false),
         verdict(true),
         Message::Abort { text: text() },
@@ -292,7 +450,10 @@ fn views(content: ContentKind) -> Vec<Message> {
     messages.reverse();
     let limit = Rate::new(40_000_000).expect("above the lowest");
     for rate in [limit, limit.yielding(), Rate::HIGHEST.yielding()] {
-        let limited = View { rate: Some(rate), ..view(ContentKind::Stream) };
+        let limited = View {
+            rate: Some(rate),
+            ..view(ContentKind::Stream)
+        };
         messages.extend(limited.parts(1468).map(Message::View));
     }
     messages
@@ -318,7 +479,11 @@ fn view(content: ContentKind) -> View {
         content,
         chunk: ChunkSize::LONGEST,
         selective: false,
-        members: vec![member(0, MemberRole::InPlace), member(1, MemberRole::InPlace), member(2, MemberRole::Gone)],
+        members: vec![
+            member(0, MemberRole::InPlace),
+            member(1, MemberRole::InPlace),
+            member(2, MemberRole::Gone),
+        ],
         rate: None,
     }
 }

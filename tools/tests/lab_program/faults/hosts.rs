@@ -1,9 +1,12 @@
 //! Tests of transfers in which hosts die, hang, are cut off or interrupted.
 
 use super::{
-    CULPRIT, QUARTER_BYTES, Session, begun, half_way, impatient, relays, sixteen_mebibytes, slow, twelve_mebibytes,
+    CULPRIT, QUARTER_BYTES, Session, begun, half_way, impatient, relays, sixteen_mebibytes, slow,
+    twelve_mebibytes,
 };
-use crate::harness::{Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, within};
+use crate::harness::{
+    Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, names_in, one_switch, within,
+};
 use crate::machine::resuming::{assert_gone, children};
 use ethbcast_lab::LabConfig;
 use nix::sys::signal::Signal;
@@ -14,9 +17,13 @@ use std::time::Duration;
 fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file() {
     let site = Site::beside("pair", slow(7));
     let session = half_way(&site, "chain", "n6");
-    ["n3", "n4"].into_iter().for_each(|host| session.receiver(host).signal(Signal::SIGKILL));
+    ["n3", "n4"]
+        .into_iter()
+        .for_each(|host| session.receiver(host).signal(Signal::SIGKILL));
     let outcome = session.end(LIMIT);
-    ["n1", "n2"].into_iter().for_each(|host| outcome.assert_delivered(host));
+    ["n1", "n2"]
+        .into_iter()
+        .for_each(|host| outcome.assert_delivered(host));
     // Frames that only n3 and n4 had kept are lost: hosts that need them cannot be served.
     for host in ["n5", "n6"] {
         match outcome.status(host).as_str() {
@@ -26,12 +33,20 @@ fn when_two_neighbours_of_a_chain_die_together_nobody_ends_up_with_half_a_file()
         }
     }
     outcome.root.assert_code(1);
-    ["n3", "n4"].into_iter().for_each(|host| outcome.forget_dead(host));
+    ["n3", "n4"]
+        .into_iter()
+        .for_each(|host| outcome.forget_dead(host));
 }
 
 #[test]
 fn when_neighbours_of_a_chain_die_while_frames_are_lost_everybody_else_gets_the_file() {
-    let site = Site::beside("lossypair", LabConfig { loss: 0.01, ..relays() });
+    let site = Site::beside(
+        "lossypair",
+        LabConfig {
+            loss: 0.01,
+            ..relays()
+        },
+    );
     for pause in [Duration::ZERO, Duration::from_millis(100)] {
         let session = twelve_mebibytes(&site, "chain").start();
         session.wait_for_sent(2 * QUARTER_BYTES);
@@ -65,11 +80,25 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is_and_the_others_are_s
         outcome.root.assert_code(1);
         assert_eq!(outcome.status(dead), "died");
         // With its partial data, which the next run continues.
-        assert!(outcome.row(dead)["bytes"].as_u64().is_some_and(|bytes| bytes > 0), "{}", outcome.row(dead));
+        assert!(
+            outcome.row(dead)["bytes"]
+                .as_u64()
+                .is_some_and(|bytes| bytes > 0),
+            "{}",
+            outcome.row(dead)
+        );
         let again = format!("{dead} had ");
         let count = format!("1 of 5 receivers failed: {dead} (died)");
-        for word in [&again, " of it; start `recv` there again, then send again to it", &count] {
-            assert!(outcome.root.stderr.contains(word), "{word}: {}", outcome.root.stderr);
+        for word in [
+            &again,
+            " of it; start `recv` there again, then send again to it",
+            &count,
+        ] {
+            assert!(
+                outcome.root.stderr.contains(word),
+                "{word}: {}",
+                outcome.root.stderr
+            );
         }
         outcome.forget_dead(dead);
         assert_gone(&watcher);
@@ -79,12 +108,22 @@ fn a_receiver_that_is_killed_is_known_before_its_silence_is_and_the_others_are_s
 #[test]
 fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_served() {
     let site = Site::beside("unplug", slow(4));
-    let session = begun(sixteen_mebibytes(&site, "chain").both_options("--patience", "5"), "n3");
+    let session = begun(
+        sixteen_mebibytes(&site, "chain").both_options("--patience", "5"),
+        "n3",
+    );
     site.set_up("n2", "ip", &["link", "set", "eth0", "down"]);
     // It is waited for: without --patience as long as a switch takes to restart.
     let outcome = session.end(LIMIT);
     outcome.assert_nothing("n2", 4);
-    assert!(outcome.receiver("n2").stderr.contains("ip link set eth0 up"), "{}", outcome.receiver("n2").stderr);
+    assert!(
+        outcome
+            .receiver("n2")
+            .stderr
+            .contains("ip link set eth0 up"),
+        "{}",
+        outcome.receiver("n2").stderr
+    );
     outcome.assert_others_delivered(&["n2"]);
     outcome.root.assert_code(1);
     assert_eq!(outcome.status("n2"), "silent");
@@ -93,10 +132,15 @@ fn when_the_interface_of_a_receiver_goes_down_it_says_so_and_the_others_are_serv
 /// Part of a host that is off for a time: its switch port, or its process.
 type Outage = (&'static str, fn(&Session, &str, bool));
 
-const PORT: Outage =
-    ("its switch port", |session, host, is_off| session.lab().set_port(host, !is_off).expect("a port"));
+const PORT: Outage = ("its switch port", |session, host, is_off| {
+    session.lab().set_port(host, !is_off).expect("a port")
+});
 const PROCESS: Outage = ("its process", |session, host, is_off| {
-    let signal = if is_off { Signal::SIGSTOP } else { Signal::SIGCONT };
+    let signal = if is_off {
+        Signal::SIGSTOP
+    } else {
+        Signal::SIGCONT
+    };
     session.run(host).signal(signal);
 });
 
@@ -116,14 +160,25 @@ fn outages(story: &str, rows: &[(Outage, &'static str, &str, f64)]) {
 
 #[test]
 fn where_a_switch_port_is_out_for_3_s_all_get_the_file() {
-    outages("port", &[(PORT, "chain", CULPRIT, 3.0), (PORT, "cast", CULPRIT, 3.0), (PORT, "chain", "n0", 3.0)]);
+    outages(
+        "port",
+        &[
+            (PORT, "chain", CULPRIT, 3.0),
+            (PORT, "cast", CULPRIT, 3.0),
+            (PORT, "chain", "n0", 3.0),
+        ],
+    );
 }
 
 #[test]
 fn where_a_process_is_stopped_for_3_s_all_get_the_file() {
     outages(
         "stopped",
-        &[(PROCESS, "chain", CULPRIT, 3.0), (PROCESS, "cast", CULPRIT, 3.0), (PROCESS, "chain", "n0", 3.0)],
+        &[
+            (PROCESS, "chain", CULPRIT, 3.0),
+            (PROCESS, "cast", CULPRIT, 3.0),
+            (PROCESS, "chain", "n0", 3.0),
+        ],
     );
 }
 
@@ -138,9 +193,18 @@ fn a_relay_whose_interface_stays_off_ends_with_its_patience() {
     outcome.assert_named(CULPRIT, &["silent"]);
     outcome.root.assert_code(1);
     let ended = outcome.receiver(CULPRIT);
-    assert!([3, 4].contains(&ended.code()), "{}: {}", ended.code(), ended.stderr);
+    assert!(
+        [3, 4].contains(&ended.code()),
+        "{}: {}",
+        ended.code(),
+        ended.stderr
+    );
     // The limit that was asked for, and not the usual 30 s.
-    assert!(ended.stderr.contains("has not come back for 4.5s"), "{}", ended.stderr);
+    assert!(
+        ended.stderr.contains("has not come back for 4.5s"),
+        "{}",
+        ended.stderr
+    );
 }
 
 #[test]
@@ -163,7 +227,11 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
     let source = site.file("source", content(3, 12 * MEBIBYTE));
     for is_away in [false, true] {
         let receiver = site.start("n1", &["recv", "-i", "eth0"], site.path("dest"));
-        let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1", "--rate", "8mbit"], &source);
+        let sender = site.start(
+            "n0",
+            &["send", "-i", "eth0", "-n", "1", "--rate", "8mbit"],
+            &source,
+        );
         // In the second round it has a part of the first, if that had come far.
         sender.wait_for_line("12.00 MiB to 1 receiver");
         site.lab().set_link("n0", !is_away).expect("an interface");
@@ -176,18 +244,30 @@ fn a_sender_ends_at_the_first_signal_and_says_how_far_each_came_also_while_its_i
         if is_away && ended.code() == 1 {
             ended.assert_refusal(1, &["n1 (silent)", "[E-CARRIER]"]);
         } else {
-            ended.assert_refusal(143, &["interrupted: 0 of 1 receivers have verified everything"]);
+            ended.assert_refusal(
+                143,
+                &["interrupted: 0 of 1 receivers have verified everything"],
+            );
             assert!(!ended.stderr.contains(" 0.000 s"), "{ended:?}");
-            let told =
-                if is_away { "the receivers know it by its silence" } else { "the receivers have been notified" };
+            let told = if is_away {
+                "the receivers know it by its silence"
+            } else {
+                "the receivers have been notified"
+            };
             ended.assert_refusal(143, &["interrupted; ", told]);
         }
         site.lab().set_link("n0", true).expect("an interface");
         receiver.signal(Signal::SIGTERM);
         let received = receiver.end(LIMIT);
         assert!([1, 143].contains(&received.code()), "{received:?}");
-        let left = ["the received data is kept beside it", "nothing was left at DEST"];
-        assert!(left.iter().any(|left| received.stderr.contains(left)), "{received:?}");
+        let left = [
+            "the received data is kept beside it",
+            "nothing was left at DEST",
+        ];
+        assert!(
+            left.iter().any(|left| received.stderr.contains(left)),
+            "{received:?}"
+        );
     }
 }
 
@@ -197,16 +277,32 @@ fn a_receiver_ends_at_its_time_limit_while_whoever_reads_its_output_does_not() {
     let source = site.file("source", content(4, 48 * MEBIBYTE));
     let script = "mkfifo f; sleep 1000 <f & \"$0\" recv -i eth0 --timeout 2 - >f; code=$?; kill $!; exit $code";
     let mut fifo = site.command("n1", "sh");
-    fifo.args(["-c", script]).arg(PROGRAM).current_dir(site.directory("fifo"));
+    fifo.args(["-c", script])
+        .arg(PROGRAM)
+        .current_dir(site.directory("fifo"));
     let mut command = site.command("n1", PROGRAM);
-    command.args(["recv", "-i", "eth0", "--timeout", "2", "--pipe", "sleep 1000"]);
+    command.args([
+        "recv",
+        "-i",
+        "eth0",
+        "--timeout",
+        "2",
+        "--pipe",
+        "sleep 1000",
+    ]);
     for (receiver, left) in [(fifo, "DEST"), (command, "the command was ended")] {
         let receiver = Run::start("n1", receiver);
         let sender = site.start("n0", &["send", "-i", "eth0", "-n", "1"], &source);
-        receiver.end(LIMIT).assert_refusal(3, &["the session exceeded its time limit", left]);
+        receiver
+            .end(LIMIT)
+            .assert_refusal(3, &["the session exceeded its time limit", left]);
         let ended = sender.end(LIMIT);
         ended.assert_code(1);
-        assert!(ended.stderr.contains("takes longer than this host allows"), "{}", ended.stderr);
+        assert!(
+            ended.stderr.contains("takes longer than this host allows"),
+            "{}",
+            ended.stderr
+        );
     }
 }
 
@@ -215,7 +311,11 @@ fn a_relay_whose_interface_gets_another_name_gets_the_file() {
     let site = Site::beside("renamed", relays());
     let session = twelve_mebibytes(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
-    for line in ["link set eth0 down", "link set eth0 name lan0", "link set lan0 up"] {
+    for line in [
+        "link set eth0 down",
+        "link set eth0 name lan0",
+        "link set lan0 up",
+    ] {
         site.set_up(CULPRIT, "ip", &line.split(' ').collect::<Vec<_>>());
     }
     session.end(LIMIT).assert_verified();
@@ -229,7 +329,13 @@ fn a_host_that_ends_for_its_own_interface_sends_the_reason() {
     site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "mtu", "1400"]);
     let outcome = session.end(LIMIT);
     outcome.assert_others_delivered(&[CULPRIT]);
-    outcome.assert_named(CULPRIT, &["died: interface eth0 refuses", "died: the MTU of interface eth0 was lowered"]);
+    outcome.assert_named(
+        CULPRIT,
+        &[
+            "died: interface eth0 refuses",
+            "died: the MTU of interface eth0 was lowered",
+        ],
+    );
     outcome.assert_nothing(CULPRIT, 4);
 }
 
@@ -238,18 +344,30 @@ fn a_host_whose_address_changes_tells_the_sender_so() {
     let site = Site::beside("address", relays());
     let session = impatient(&site, "chain").start();
     session.wait_for_sent(QUARTER_BYTES);
-    site.set_up(CULPRIT, "ip", &["link", "set", "eth0", "address", "02:00:00:00:77:01"]);
+    site.set_up(
+        CULPRIT,
+        "ip",
+        &["link", "set", "eth0", "address", "02:00:00:00:77:01"],
+    );
     let outcome = session.end(LIMIT);
     outcome.assert_others_delivered(&[CULPRIT]);
     outcome.assert_named(CULPRIT, &["has changed its address", "silent"]);
     outcome.assert_nothing(CULPRIT, 4);
-    assert!(outcome.receiver(CULPRIT).stderr.contains("to 02:00:00:00:77:01"));
+    assert!(
+        outcome
+            .receiver(CULPRIT)
+            .stderr
+            .contains("to 02:00:00:00:77:01")
+    );
 }
 
 #[test]
 fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
     let site = Site::beside("frozen", slow(4));
-    let session = begun(sixteen_mebibytes(&site, "chain").both_options("--patience", "5"), "n3");
+    let session = begun(
+        sixteen_mebibytes(&site, "chain").both_options("--patience", "5"),
+        "n3",
+    );
     session.receiver("n1").signal(Signal::SIGSTOP);
     session.root.wait_for_line("n1 (silent)");
     session.receiver("n1").signal(Signal::SIGCONT);
@@ -258,7 +376,14 @@ fn a_host_that_pauses_for_too_long_finds_that_the_others_have_gone_on() {
     outcome.root.assert_code(1);
     // The views sent meanwhile wait in its ring.
     outcome.assert_nothing("n1", 1);
-    assert!(outcome.receiver("n1").stderr.contains("went on without this host"), "{}", outcome.receiver("n1").stderr);
+    assert!(
+        outcome
+            .receiver("n1")
+            .stderr
+            .contains("went on without this host"),
+        "{}",
+        outcome.receiver("n1").stderr
+    );
 }
 
 #[test]
@@ -270,17 +395,30 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
     for via in ["chain", "cast"] {
         let dest = site.path(&format!("n1-{via}"));
         // More than the buffers on the way hold: the sender must wait for the pipe's reader.
-        let script = format!("\"$0\" recv -i eth0 - | {{ sleep {}; cat; }} > \"$1\"", PAUSE.as_secs());
+        let script = format!(
+            "\"$0\" recv -i eth0 - | {{ sleep {}; cat; }} > \"$1\"",
+            PAUSE.as_secs()
+        );
         let mut slow = site.command("n1", "sh");
         slow.args(["-c", &script]).arg(PROGRAM).arg(&dest);
         let slow = Run::start("n1", slow);
-        let fast = site.start("n2", &["recv", "-i", "eth0"], site.path(&format!("n2-{via}")));
-        let root = site.run("n0", &["send", "--json", "-i", "eth0", "-n", "2", "--via", via], &source);
+        let fast = site.start(
+            "n2",
+            &["recv", "-i", "eth0"],
+            site.path(&format!("n2-{via}")),
+        );
+        let root = site.run(
+            "n0",
+            &["send", "--json", "-i", "eth0", "-n", "2", "--via", via],
+            &source,
+        );
         root.assert_code(0);
         slow.end(LIMIT).assert_code(0);
         fast.end(LIMIT).assert_code(0);
         assert!(
-            root.json()["total_seconds"].as_f64().is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8),
+            root.json()["total_seconds"]
+                .as_f64()
+                .is_some_and(|seconds| seconds >= PAUSE.as_secs_f64() * 0.8),
             "{}",
             root.json()
         );
@@ -291,24 +429,41 @@ fn a_receiver_that_is_slow_to_write_is_not_taken_for_dead() {
 #[test]
 fn ctrl_c_at_the_root_ends_every_receiver() {
     let site = Site::beside("rootint", slow(5));
-    for (via, signal, code) in
-        [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
-    {
+    for (via, signal, code) in [
+        ("chain", Signal::SIGINT, 130),
+        ("cast", Signal::SIGINT, 130),
+        ("chain", Signal::SIGTERM, 143),
+    ] {
         let session = half_way(&site, via, "n4");
         session.root.signal(signal);
         // A receiver that considered the root dead would report it.
         let outcome = session.end(LIMIT);
         outcome.root.assert_code(code);
         let report = outcome.root.json();
-        assert_eq!((&report["exit_code"], report["bytes"].as_u64()), (&code.into(), Some(0)), "{report}");
-        assert!(report["error"].as_str().is_some_and(|error| error.starts_with("interrupted")), "{report}");
+        assert_eq!(
+            (&report["exit_code"], report["bytes"].as_u64()),
+            (&code.into(), Some(0)),
+            "{report}"
+        );
+        assert!(
+            report["error"]
+                .as_str()
+                .is_some_and(|error| error.starts_with("interrupted")),
+            "{report}"
+        );
         let ends = report["receivers"].as_array().expect("a list").iter();
-        let ends: Vec<_> = ends.map(|one| (one["host"].as_str(), one["status"].as_str())).collect();
+        let ends: Vec<_> = ends
+            .map(|one| (one["host"].as_str(), one["status"].as_str()))
+            .collect();
         let told = ["n1", "n2", "n3", "n4"].map(|host| (Some(host), Some("interrupted")));
         assert_eq!(ends, told, "all were told of by then: {report}");
         for host in ["n1", "n2", "n3", "n4"] {
             outcome.assert_nothing(host, 1);
-            assert!(outcome.receiver(host).stderr.contains("interrupted"), "{}", outcome.receiver(host).stderr);
+            assert!(
+                outcome.receiver(host).stderr.contains("interrupted"),
+                "{}",
+                outcome.receiver(host).stderr
+            );
         }
     }
 }
@@ -316,16 +471,25 @@ fn ctrl_c_at_the_root_ends_every_receiver() {
 #[test]
 fn ctrl_c_at_one_receiver_concerns_nobody_else() {
     let site = Site::beside("recvint", slow(5));
-    for (via, signal, code) in
-        [("chain", Signal::SIGINT, 130), ("cast", Signal::SIGINT, 130), ("chain", Signal::SIGTERM, 143)]
-    {
+    for (via, signal, code) in [
+        ("chain", Signal::SIGINT, 130),
+        ("cast", Signal::SIGINT, 130),
+        ("chain", Signal::SIGTERM, 143),
+    ] {
         let session = half_way(&site, via, "n4");
         session.receiver("n2").signal(signal);
         let outcome = session.end(LIMIT);
         outcome.assert_nothing("n2", code);
         outcome.assert_others_delivered(&["n2"]);
         outcome.root.assert_code(1);
-        assert!(outcome.root.stderr.contains("1 of 4 receivers failed: n2 (interrupted)"), "{}", outcome.root.stderr);
+        assert!(
+            outcome
+                .root
+                .stderr
+                .contains("1 of 4 receivers failed: n2 (interrupted)"),
+            "{}",
+            outcome.root.stderr
+        );
     }
 }
 
@@ -337,19 +501,37 @@ fn ctrl_c_at_a_receiver_that_has_delivered_takes_nothing_back() {
     let first = site.start("n1", &["recv", "-i", "eth0", "--max-wait", "10"], &dest);
     // Its buffers hold the file, but its pipe does not: the session continues while n1 has nothing
     // left to do.
-    let stuck = Run::unread("n2", site.ethbcast("n2", ["recv", "-i", "eth0", "--max-wait", "10", "-"]));
-    let root = site.start("n0", &["send", "--json", "-i", "eth0", "-n", "2", "--via", "cast"], &source);
+    let stuck = Run::unread(
+        "n2",
+        site.ethbcast("n2", ["recv", "-i", "eth0", "--max-wait", "10", "-"]),
+    );
+    let root = site.start(
+        "n0",
+        &["send", "--json", "-i", "eth0", "-n", "2", "--via", "cast"],
+        &source,
+    );
     within(LIMIT, || dest.exists().then_some(())).expect("n1 delivers");
     // Reported a moment after the file has its name.
     thread::sleep(Duration::from_secs(1));
     first.signal(Signal::SIGINT);
     let first = first.end(LIMIT);
-    assert!(std::fs::read(&dest).is_ok_and(|file| file == bytes), "what was verified stays");
-    assert!(!first.stderr.contains("nothing was left"), "it says something else than what is: {}", first.stderr);
+    assert!(
+        std::fs::read(&dest).is_ok_and(|file| file == bytes),
+        "what was verified stays"
+    );
+    assert!(
+        !first.stderr.contains("nothing was left"),
+        "it says something else than what is: {}",
+        first.stderr
+    );
     stuck.signal(Signal::SIGKILL);
     let root = root.end(LIMIT);
     root.assert_code(1);
-    assert!(root.stderr.contains("1 of 2 receivers failed: n2 (died)"), "n1 has not failed: {}", root.stderr);
+    assert!(
+        root.stderr.contains("1 of 2 receivers failed: n2 (died)"),
+        "n1 has not failed: {}",
+        root.stderr
+    );
 }
 
 #[test]

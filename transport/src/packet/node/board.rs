@@ -1,4 +1,5 @@
-//! Layout of the shared memory through which processes on one host exchange frames. Each part of it has one writer.
+//! Layout of the shared memory through which processes on one host exchange frames. Each part of it
+//! has one writer.
 //!
 //! The board holds a header; a record for each local port id (the number of a process behind the
 //! interface); then, for each id, its frames, each stored once (EQA's buffer), a reader count per
@@ -55,8 +56,8 @@ pub(super) struct Entry {
     pub bytes: usize,
 }
 
-/// Memory that the processes of a node share. Data of different writers lies in different cache lines of `LINE` bytes.
-/// Every change of the layout increments `LAYOUT`.
+/// Memory that the processes of a node share. Data of different writers lies in different cache
+/// lines of `LINE` bytes. Every change of the layout increments `LAYOUT`.
 #[derive(Debug)]
 pub(super) struct Board {
     memory: SharedMemory,
@@ -74,11 +75,13 @@ impl Board {
     }
 
     fn area_bytes(stride: usize) -> usize {
-        (MAX_PROCESSES * QUEUE_BYTES + Self::frames(stride) * (4 + stride) + LINE).next_multiple_of(4096)
+        (MAX_PROCESSES * QUEUE_BYTES + Self::frames(stride) * (4 + stride) + LINE)
+            .next_multiple_of(4096)
     }
 
     pub(super) fn file_bytes(stride: usize) -> NonZeroUsize {
-        NonZeroUsize::new(HEADER_BYTES + MAX_PROCESSES * Self::area_bytes(stride)).expect("a header has bytes")
+        NonZeroUsize::new(HEADER_BYTES + MAX_PROCESSES * Self::area_bytes(stride))
+            .expect("a header has bytes")
     }
 
     pub(super) fn area(stride: usize, port_id: u8) -> Range<usize> {
@@ -91,20 +94,32 @@ impl Board {
     }
 
     pub(super) fn new(memory: SharedMemory, stride: usize) -> Board {
-        Board { memory, stride, frames: Self::frames(stride) }
+        Board {
+            memory,
+            stride,
+            frames: Self::frames(stride),
+        }
     }
 
     pub(super) fn is_made(&self) -> bool {
-        let (layout, stride) = (self.memory.double_word(LAYOUT_AT), self.memory.word(STRIDE_AT));
-        layout.load(Ordering::Acquire) == LAYOUT && stride.load(Ordering::Relaxed) as usize == self.stride
+        let (layout, stride) = (
+            self.memory.double_word(LAYOUT_AT),
+            self.memory.word(STRIDE_AT),
+        );
+        layout.load(Ordering::Acquire) == LAYOUT
+            && stride.load(Ordering::Relaxed) as usize == self.stride
     }
 
     pub(super) fn make(&self, text: &[u8]) {
         let mut padded = [0; TEXT_BYTES];
         padded[..text.len()].copy_from_slice(text);
         self.memory.write(TEXT_AT, &padded);
-        self.memory.word(STRIDE_AT).store(self.stride as u32, Ordering::Relaxed);
-        self.memory.double_word(LAYOUT_AT).store(LAYOUT, Ordering::Release);
+        self.memory
+            .word(STRIDE_AT)
+            .store(self.stride as u32, Ordering::Relaxed);
+        self.memory
+            .double_word(LAYOUT_AT)
+            .store(LAYOUT, Ordering::Release);
     }
 
     pub(super) fn text(&self) -> Vec<u8> {
@@ -121,11 +136,15 @@ impl Board {
     }
 
     pub(super) fn given(&self) -> u8 {
-        self.memory.word(GIVEN_AT).load(Ordering::Acquire).min(MAX_PROCESSES as u32) as u8
+        self.memory
+            .word(GIVEN_AT)
+            .load(Ordering::Acquire)
+            .min(MAX_PROCESSES as u32) as u8
     }
 
     fn process_word(&self, port_id: u8, at: usize) -> &AtomicU32 {
-        self.memory.word(PROCESSES_AT + usize::from(port_id) * LINE + at)
+        self.memory
+            .word(PROCESSES_AT + usize::from(port_id) * LINE + at)
     }
 
     pub(super) fn occupant(&self, port_id: u8) -> Occupant {
@@ -140,7 +159,9 @@ impl Board {
         self.nonce_word(port_id).store(nonce, Ordering::Relaxed);
         self.asleep(port_id).store(0, Ordering::Relaxed);
         self.process_word(port_id, 0).store(1, Ordering::Release);
-        self.memory.word(GIVEN_AT).fetch_max(u32::from(port_id) + 1, Ordering::AcqRel);
+        self.memory
+            .word(GIVEN_AT)
+            .fetch_max(u32::from(port_id) + 1, Ordering::AcqRel);
     }
 
     pub(super) fn vacate(&self, port_id: u8) {
@@ -148,7 +169,8 @@ impl Board {
     }
 
     fn nonce_word(&self, port_id: u8) -> &AtomicU64 {
-        self.memory.double_word(PROCESSES_AT + usize::from(port_id) * LINE + 8)
+        self.memory
+            .double_word(PROCESSES_AT + usize::from(port_id) * LINE + 8)
     }
 
     pub(super) fn nonce(&self, port_id: u8) -> u64 {
@@ -160,7 +182,8 @@ impl Board {
     }
 
     fn queue(&self, from: u8, to: u8, at: usize) -> &AtomicU32 {
-        self.memory.word(Self::area(self.stride, from).start + usize::from(to) * QUEUE_BYTES + at)
+        self.memory
+            .word(Self::area(self.stride, from).start + usize::from(to) * QUEUE_BYTES + at)
     }
 
     pub(super) fn tail(&self, from: u8, to: u8) -> &AtomicU32 {
@@ -173,7 +196,9 @@ impl Board {
 
     pub(super) fn waiting(&self, from: u8, to: u8) -> u32 {
         let head = self.head(from, to).load(Ordering::Acquire);
-        self.tail(from, to).load(Ordering::Acquire).wrapping_sub(head)
+        self.tail(from, to)
+            .load(Ordering::Acquire)
+            .wrapping_sub(head)
     }
 
     pub(super) fn has_arrival(&self, to: u8) -> bool {
@@ -192,11 +217,12 @@ impl Board {
     }
 
     pub(super) fn awake(&self, port_id: u8, thread: u32) {
-        self.asleep(port_id).fetch_and(!(1 << thread), Ordering::SeqCst);
+        self.asleep(port_id)
+            .fetch_and(!(1 << thread), Ordering::SeqCst);
     }
 
-    /// Whether the caller must wake the process with this id after filling a queue; true for only one
-    /// caller.
+    /// Whether the caller must wake the process with this id after filling a queue; true for only
+    /// one caller.
     pub(super) fn takes_waking(&self, port_id: u8) -> bool {
         fence(Ordering::SeqCst);
         let asleep = self.asleep(port_id);
@@ -229,8 +255,10 @@ impl Board {
         }
         let tail = self.tail(from, to).load(Ordering::Relaxed);
         let word = entry.frame as u32 | (entry.bytes as u32) << FRAME_BITS;
-        self.queue(from, to, ENTRIES_AT + 4 * (tail % QUEUE_FRAMES) as usize).store(word, Ordering::Relaxed);
-        self.tail(from, to).store(tail.wrapping_add(1), Ordering::Release);
+        self.queue(from, to, ENTRIES_AT + 4 * (tail % QUEUE_FRAMES) as usize)
+            .store(word, Ordering::Relaxed);
+        self.tail(from, to)
+            .store(tail.wrapping_add(1), Ordering::Release);
         true
     }
 
@@ -240,16 +268,25 @@ impl Board {
             return false;
         }
         let head = self.head(from, to).load(Ordering::Relaxed);
-        let word = self.queue(from, to, ENTRIES_AT + 4 * (head % QUEUE_FRAMES) as usize).load(Ordering::Relaxed);
-        let entry = Entry { frame: (word & ((1 << FRAME_BITS) - 1)) as usize, bytes: (word >> FRAME_BITS) as usize };
-        let fits = waiting <= QUEUE_FRAMES && entry.frame < self.frames && entry.bytes <= self.stride;
+        let word = self
+            .queue(from, to, ENTRIES_AT + 4 * (head % QUEUE_FRAMES) as usize)
+            .load(Ordering::Relaxed);
+        let entry = Entry {
+            frame: (word & ((1 << FRAME_BITS) - 1)) as usize,
+            bytes: (word >> FRAME_BITS) as usize,
+        };
+        let fits =
+            waiting <= QUEUE_FRAMES && entry.frame < self.frames && entry.bytes <= self.stride;
         if fits {
-            self.memory.read(self.frame_at(from, entry.frame), entry.bytes, read);
-            self.readers(from, entry.frame).fetch_sub(1, Ordering::AcqRel);
+            self.memory
+                .read(self.frame_at(from, entry.frame), entry.bytes, read);
+            self.readers(from, entry.frame)
+                .fetch_sub(1, Ordering::AcqRel);
         }
         // A queue cannot hold as many as a false tail says: all of it is passed over at once.
         let taken = if waiting <= QUEUE_FRAMES { 1 } else { waiting };
-        self.head(from, to).store(head.wrapping_add(taken), Ordering::Release);
+        self.head(from, to)
+            .store(head.wrapping_add(taken), Ordering::Release);
         true
     }
 }

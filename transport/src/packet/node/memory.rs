@@ -1,5 +1,5 @@
-//! Memory shared by several processes: a mapped file, read and written as atomic words. What another
-//! process writes at any moment is thus a wrong value at most.
+//! Memory shared by several processes: a mapped file, read and written as atomic words. What
+//! another process writes at any moment is thus a wrong value at most.
 //!
 //! The protocol in [`Board`], not the types, says who may write which
 //! part. The other processes belong to the same user (`place` ensures that) and are trusted to keep
@@ -37,7 +37,10 @@ impl SharedMemory {
     /// # Panics
     /// If the range is not inside the mapping.
     fn check(&self, at: usize, bytes: usize) {
-        assert!(at <= self.bytes.get() && bytes <= self.bytes.get() - at, "{bytes} bytes at {at} are not inside");
+        assert!(
+            at <= self.bytes.get() && bytes <= self.bytes.get() - at,
+            "{bytes} bytes at {at} are not inside"
+        );
     }
 
     /// # Panics
@@ -45,7 +48,8 @@ impl SharedMemory {
     pub(super) fn word(&self, at: usize) -> &AtomicU32 {
         self.check(at, 4);
         assert!(at.is_multiple_of(4), "a word at {at}");
-        // SAFETY: it is inside a mapping that lives as long as `self`, aligned, and only ever accessed as an atomic.
+        // SAFETY: it is inside a mapping that lives as long as `self`, aligned, and only ever
+        // accessed as an atomic.
         unsafe { AtomicU32::from_ptr(self.start.add(at).as_ptr().cast()) }
     }
 
@@ -59,7 +63,8 @@ impl SharedMemory {
     }
 
     /// # Panics
-    /// If `count` double words from `at` are not inside the mapping, or `at` is no multiple of eight.
+    /// If `count` double words from `at` are not inside the mapping, or `at` is no multiple of
+    /// eight.
     fn double_words(&self, at: usize, count: usize) -> &[AtomicU64] {
         self.check(at, 8 * count);
         assert!(at.is_multiple_of(8), "double words at {at}");
@@ -93,14 +98,17 @@ impl SharedMemory {
             longer.resize(words.len(), 0);
             &mut longer[..]
         };
-        copy.iter_mut().zip(words).for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
+        copy.iter_mut()
+            .zip(words)
+            .for_each(|(to, word)| *to = word.load(Ordering::Relaxed));
         read(&copy.as_bytes()[..bytes])
     }
 }
 
 impl Drop for SharedMemory {
     fn drop(&mut self) {
-        // SAFETY: this is the mapping made in `map`, of that length, and every borrow of it has ended.
+        // SAFETY: this is the mapping made in `map`, of that length, and every borrow of it has
+        // ended.
         let unmapped = unsafe { munmap(self.start.cast(), self.bytes.get()) };
         debug_assert_eq!(unmapped, Ok(()), "the memory was mapped");
     }

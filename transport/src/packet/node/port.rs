@@ -33,8 +33,8 @@ pub struct NodePort {
     share: Option<Share>,
 }
 
-/// Part of a process in the shared memory of its node. When a reader's queue is full, the next try follows
-/// after `RETRY_PAUSE`; after `PATIENCE` the reader loses frames, as from a full ring.
+/// Part of a process in the shared memory of its node. When a reader's queue is full, the next try
+/// follows after `RETRY_PAUSE`; after `PATIENCE` the reader loses frames, as from a full ring.
 #[derive(Debug)]
 struct Share {
     place: Arc<Place>,
@@ -55,8 +55,17 @@ impl NodePort {
     ///
     /// # Errors
     /// See [`NodeError`].
-    pub fn open(interface: &Interface, port: PortConfig, config: &NodeConfig) -> Result<NodePort, NodeError> {
-        let alone = |port: Port| NodePort { mac: port.interface().mac, port, hears: true, share: None };
+    pub fn open(
+        interface: &Interface,
+        port: PortConfig,
+        config: &NodeConfig,
+    ) -> Result<NodePort, NodeError> {
+        let alone = |port: Port| NodePort {
+            mac: port.interface().mac,
+            port,
+            hears: true,
+            share: None,
+        };
         if port.over.is_udp() {
             // Each process has an address of its own.
             return Ok(alone(Port::open(interface, port)?));
@@ -84,7 +93,12 @@ impl NodePort {
             pause_until: None,
             handed_over: 0,
         };
-        Ok(NodePort { port, mac, hears, share: Some(share) })
+        Ok(NodePort {
+            port,
+            mac,
+            hears,
+            share: Some(share),
+        })
     }
 
     /// Returns the groups that other processes of an interface wait for, beside the group of
@@ -126,7 +140,10 @@ impl NodePort {
 
     fn look_after(&mut self, now: Instant) {
         let Some(share) = &mut self.share else { return };
-        if share.looked_at.is_some_and(|at| now.since(at) < LOOKS_EVERY) {
+        if share
+            .looked_at
+            .is_some_and(|at| now.since(at) < LOOKS_EVERY)
+        {
             return;
         }
         share.looked_at = Some(now);
@@ -134,7 +151,10 @@ impl NodePort {
         if !self.hears && matches!(Lock::Receive.take(&share.place.file), Ok(true)) {
             // If this fails it is tried again: this process keeps the lock.
             self.hears = self.port.open_filter();
-            log::info!("{}: this process receives for its host from now on", self.port.name());
+            log::info!(
+                "{}: this process receives for its host from now on",
+                self.port.name()
+            );
         }
     }
 }
@@ -143,10 +163,16 @@ impl Share {
     /// Drops frames queued for dead processes. The holder of an id's lock may do so: no process
     /// uses the id.
     fn notice_deaths(&mut self) {
-        let Place { board, file, port_id: own, .. } = &*self.place;
+        let Place {
+            board,
+            file,
+            port_id: own,
+            ..
+        } = &*self.place;
         for port_id in (0..board.given()).filter(|port_id| port_id != own) {
             let lock = Lock::Process(port_id);
-            let is_left = board.occupant(port_id) == Occupant::Here || board.waiting(*own, port_id) > 0;
+            let is_left =
+                board.occupant(port_id) == Occupant::Here || board.waiting(*own, port_id) > 0;
             if is_left && matches!(lock.take(file), Ok(true)) {
                 board.vacate(port_id);
                 while board.take(*own, port_id, |_| {}) {}
@@ -173,7 +199,9 @@ impl Share {
     /// Passes a frame from the wire on; returns whether it is for this process.
     fn deliver(&mut self, frame: &[u8]) -> bool {
         // The reader counts frames that are too short.
-        let Some(to) = destination(frame) else { return true };
+        let Some(to) = destination(frame) else {
+            return true;
+        };
         let is_own = to.is_multicast() || to.port_id() == self.place.port_id;
         if to.is_multicast() || !is_own {
             self.give(to, frame);
@@ -183,7 +211,9 @@ impl Share {
 
     /// Passes on a frame of this process; returns whether it has to be sent on the wire.
     fn hand_out(&mut self, frame: &[u8]) -> bool {
-        let Some(to) = destination(frame) else { return true };
+        let Some(to) = destination(frame) else {
+            return true;
+        };
         let is_inside = to.shares_interface_with(self.mac);
         if to.is_multicast() || is_inside {
             self.give(to, frame);
@@ -193,15 +223,25 @@ impl Share {
 
     fn give(&mut self, to: MacAddr, frame: &[u8]) {
         let board = &self.place.board;
-        let others: u64 = self.producer.others(board).map(|port_id| 1 << port_id).sum();
-        let wanted = if to.is_multicast() { u64::MAX } else { 1_u64.checked_shl(to.port_id().into()).unwrap_or(0) };
+        let others: u64 = self
+            .producer
+            .others(board)
+            .map(|port_id| 1 << port_id)
+            .sum();
+        let wanted = if to.is_multicast() {
+            u64::MAX
+        } else {
+            1_u64.checked_shl(to.port_id().into()).unwrap_or(0)
+        };
         let port_ids = (0..64).filter(move |&port_id| others & wanted & 1 << port_id != 0);
         self.producer.give(board, frame, port_ids);
     }
 
     fn ring(&mut self) {
         let Place { board, bell, .. } = &*self.place;
-        self.producer.sleepers(board).for_each(|port_id| bell.ring(board.nonce(port_id)));
+        self.producer
+            .sleepers(board)
+            .for_each(|port_id| bell.ring(board.nonce(port_id)));
     }
 
     fn receive(&mut self, take: &mut impl FnMut(&[u8])) -> usize {
@@ -227,10 +267,16 @@ impl Link for NodePort {
     }
 
     fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
-        let Some(share) = &mut self.share else { return self.port.receive(take) };
+        let Some(share) = &mut self.share else {
+            return self.port.receive(take);
+        };
         // Frames stay in the ring while the node has no room for them.
         let room = share.producer.room(&share.place.board);
-        let most = if share.full_since.is_some() && share.pause_until.is_none() { BATCH_FRAMES } else { room };
+        let most = if share.full_since.is_some() && share.pause_until.is_none() {
+            BATCH_FRAMES
+        } else {
+            room
+        };
         let from_wire = self.port.receive_up_to(most.min(BATCH_FRAMES), |frame| {
             if share.deliver(frame) {
                 take(frame);
@@ -241,9 +287,15 @@ impl Link for NodePort {
         from_wire + from_node
     }
 
-    fn send(&mut self, now: Instant, mut write: impl FnMut(&mut [u8]) -> Option<usize>) -> Result<usize, DriveError> {
+    fn send(
+        &mut self,
+        now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, DriveError> {
         self.look_after(now);
-        let Some(share) = &mut self.share else { return self.port.send(now, write) };
+        let Some(share) = &mut self.share else {
+            return self.port.send(now, write);
+        };
         let mut room = share.room(now).min(BATCH_FRAMES);
         let mut handed_out = 0;
         let sent = self.port.send(now, |buffer| {
@@ -286,8 +338,9 @@ impl Link for NodePort {
 
 const LOOKED_AT: usize = 256;
 
-/// Frames of one process for the others of its node; it takes over those of the id's former process. At most
-/// `LOOKED_AT` kept frames are checked per round for remaining readers; frames with readers go to the end of the queue.
+/// Frames of one process for the others of its node; it takes over those of the id's former
+/// process. At most `LOOKED_AT` kept frames are checked per round for remaining readers; frames
+/// with readers go to the end of the queue.
 #[derive(Debug)]
 pub(super) struct Producer {
     port_id: u8,
@@ -300,24 +353,38 @@ pub(super) struct Producer {
 impl Producer {
     pub(super) fn new(board: &Board, port_id: u8) -> Producer {
         let frames = (0..board.frames).rev();
-        let (kept, free): (Vec<usize>, _) = frames.partition(|&frame| has_readers(board, port_id, frame));
-        Producer { port_id, free, kept: kept.into(), untold: 0, lost: 0 }
+        let (kept, free): (Vec<usize>, _) =
+            frames.partition(|&frame| has_readers(board, port_id, frame));
+        Producer {
+            port_id,
+            free,
+            kept: kept.into(),
+            untold: 0,
+            lost: 0,
+        }
     }
 
     pub(super) fn others<'a>(&self, board: &'a Board) -> impl Iterator<Item = u8> + 'a {
         let own = self.port_id;
-        (0..board.given()).filter(move |&port_id| port_id != own && board.occupant(port_id) == Occupant::Here)
+        (0..board.given())
+            .filter(move |&port_id| port_id != own && board.occupant(port_id) == Occupant::Here)
     }
 
     pub(super) fn room(&mut self, board: &Board) -> usize {
         self.reclaim(board);
-        let queues = self.others(board).map(|to| QUEUE_FRAMES.saturating_sub(board.waiting(self.port_id, to)) as usize);
-        queues.min().map_or(usize::MAX, |least| least.min(self.free.len()))
+        let queues = self
+            .others(board)
+            .map(|to| QUEUE_FRAMES.saturating_sub(board.waiting(self.port_id, to)) as usize);
+        queues
+            .min()
+            .map_or(usize::MAX, |least| least.min(self.free.len()))
     }
 
     fn reclaim(&mut self, board: &Board) {
         for _ in 0..self.kept.len().min(LOOKED_AT) {
-            let Some(frame) = self.kept.pop_front() else { break };
+            let Some(frame) = self.kept.pop_front() else {
+                break;
+            };
             if has_readers(board, self.port_id, frame) {
                 self.kept.push_back(frame);
             } else {
@@ -326,7 +393,12 @@ impl Producer {
         }
     }
 
-    pub(super) fn give(&mut self, board: &Board, bytes: &[u8], to: impl Iterator<Item = u8> + Clone) {
+    pub(super) fn give(
+        &mut self,
+        board: &Board,
+        bytes: &[u8],
+        to: impl Iterator<Item = u8> + Clone,
+    ) {
         let readers = to.clone().count() as u32;
         if readers == 0 || bytes.len() > board.frame_bytes() {
             return;
@@ -336,10 +408,19 @@ impl Producer {
             return;
         };
         board.store(self.port_id, frame, bytes);
-        board.readers(self.port_id, frame).store(readers, Ordering::Relaxed);
+        board
+            .readers(self.port_id, frame)
+            .store(readers, Ordering::Relaxed);
         let mut missed = 0;
         for port_id in to {
-            if board.put(self.port_id, port_id, Entry { frame, bytes: bytes.len() }) {
+            if board.put(
+                self.port_id,
+                port_id,
+                Entry {
+                    frame,
+                    bytes: bytes.len(),
+                },
+            ) {
                 self.untold |= 1 << port_id;
             } else {
                 missed += 1;
@@ -347,7 +428,9 @@ impl Producer {
         }
         if missed > 0 {
             self.lost += u64::from(missed);
-            board.readers(self.port_id, frame).fetch_sub(missed, Ordering::AcqRel);
+            board
+                .readers(self.port_id, frame)
+                .fetch_sub(missed, Ordering::AcqRel);
         }
         self.kept.push_back(frame);
     }

@@ -1,8 +1,9 @@
 //! Mapping between UDP addresses and MAC addresses, by arithmetic instead of a table.
 //!
-//! An IPv4 address (32 bits) and a port of IANA's dynamic range (14 bits) fill the 46 free bits of a locally
-//! administered unicast MAC address. Views, lists and tags thus carry them as MAC addresses. A group's MAC address
-//! gives 18 bits of an address of the organization-local scope (RFC 2365), the EtherType the port of all groups.
+//! An IPv4 address (32 bits) and a port of IANA's dynamic range (14 bits) fill the 46 free bits of
+//! a locally administered unicast MAC address. Views, lists and tags thus carry them as MAC
+//! addresses. A group's MAC address gives 18 bits of an address of the organization-local scope
+//! (RFC 2365), the EtherType the port of all groups.
 
 use crate::MacAddr;
 use crate::wire::EtherType;
@@ -32,8 +33,9 @@ pub enum Over {
     Udp {
         /// Port of this process, from 49152 on; without it, any that is free.
         port: Option<u16>,
-        /// Whether nothing is sent to multicast addresses, which routers and clouds do not pass; then frames pass
-        /// routers, and [`Port::name_peers`](super::super::Port::name_peers) says who gets those for all.
+        /// Whether nothing is sent to multicast addresses, which routers and clouds do not pass;
+        /// then frames pass routers, and [`Port::name_peers`](super::super::Port::name_peers) says
+        /// who gets those for all.
         unicast: bool,
     },
 }
@@ -63,21 +65,33 @@ impl FromStr for Over {
     type Err = ParseOverError;
 
     fn from_str(text: &str) -> Result<Over, ParseOverError> {
-        let (carrier, port) = text.split_once(':').map_or((text, None), |(carrier, port)| (carrier, Some(port)));
+        let (carrier, port) = text
+            .split_once(':')
+            .map_or((text, None), |(carrier, port)| (carrier, Some(port)));
         let unicast = match carrier {
             "ethernet" if port.is_none() => return Ok(Over::Ethernet),
             "udp" => false,
             "unicast" => true,
             _ => return Err(ParseOverError),
         };
-        let own = |port: &str| port.parse().ok().filter(|port| PORTS.contains(port)).ok_or(ParseOverError);
-        Ok(Over::Udp { port: port.map(own).transpose()?, unicast })
+        let own = |port: &str| {
+            port.parse()
+                .ok()
+                .filter(|port| PORTS.contains(port))
+                .ok_or(ParseOverError)
+        };
+        Ok(Over::Udp {
+            port: port.map(own).transpose()?,
+            unicast,
+        })
     }
 }
 
 impl fmt::Display for Over {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Over::Udp { port, unicast } = self else { return out.write_str("ethernet") };
+        let Over::Udp { port, unicast } = self else {
+            return out.write_str("ethernet");
+        };
         out.write_str(if *unicast { "unicast" } else { "udp" })?;
         port.map_or(Ok(()), |port| write!(out, ":{port}"))
     }
@@ -93,7 +107,8 @@ pub fn mac_of(address: SocketAddrV4) -> Option<MacAddr> {
     Some(MacAddr::new(high << 2 | LOCAL, low, a, b, c, d))
 }
 
-/// Returns the process's address that a MAC address stands for; `None` for one that stands for none.
+/// Returns the process's address that a MAC address stands for; `None` for one that stands for
+/// none.
 pub fn address_of(mac: MacAddr) -> Option<SocketAddrV4> {
     let [high, low, a, b, c, d] = mac.octets();
     let port = PORTS.start() | u16::from_be_bytes([high >> 2, low]);
@@ -104,7 +119,10 @@ pub fn address_of(mac: MacAddr) -> Option<SocketAddrV4> {
 /// included, among hosts of one EtherType.
 pub fn group_address(mac: MacAddr, ether_type: EtherType) -> SocketAddrV4 {
     let [.., a, b, c] = mac.octets();
-    SocketAddrV4::new(Ipv4Addr::new(239, 192 | a & 3, b, c), GROUP_PORTS | ether_type.number() & LOW_BITS)
+    SocketAddrV4::new(
+        Ipv4Addr::new(239, 192 | a & 3, b, c),
+        GROUP_PORTS | ether_type.number() & LOW_BITS,
+    )
 }
 
 /// Returns the port number `drawn` at random, within the range of processes.
@@ -128,29 +146,71 @@ mod tests {
             }
         }
         for port in [0, 80, 18613, 49151] {
-            assert_eq!(mac_of(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)), None, "{port}");
+            assert_eq!(
+                mac_of(SocketAddrV4::new(Ipv4Addr::LOCALHOST, port)),
+                None,
+                "{port}"
+            );
         }
-        let foreign = [MacAddr::new(0, 1, 2, 3, 4, 5), MacAddr::BROADCAST, group_mac("a"), MacAddr::ZERO];
+        let foreign = [
+            MacAddr::new(0, 1, 2, 3, 4, 5),
+            MacAddr::BROADCAST,
+            group_mac("a"),
+            MacAddr::ZERO,
+        ];
         assert!(foreign.iter().all(|&mac| address_of(mac).is_none()));
-        assert_eq!(mac_of(SocketAddrV4::new([10, 0, 0, 7].into(), 49152)), Some(MacAddr::new(2, 0, 10, 0, 0, 7)));
-        assert!((0..100_u32).all(|drawn| PORTS.contains(&drawn_port(drawn.wrapping_mul(0x1357_9bdf)))));
+        assert_eq!(
+            mac_of(SocketAddrV4::new([10, 0, 0, 7].into(), 49152)),
+            Some(MacAddr::new(2, 0, 10, 0, 0, 7))
+        );
+        assert!(
+            (0..100_u32).all(|drawn| PORTS.contains(&drawn_port(drawn.wrapping_mul(0x1357_9bdf))))
+        );
     }
 
     #[test]
     fn groups_have_addresses_of_the_organizations_scope_and_the_ether_types_port() {
-        let [a, b] = ["default", "images"].map(|name| group_address(group_mac(name), EtherType::DEFAULT));
+        let [a, b] =
+            ["default", "images"].map(|name| group_address(group_mac(name), EtherType::DEFAULT));
         assert!(a != b && a.port() == 18613 && b.port() == 18613);
-        assert!([a, b].iter().all(|group| group.ip().is_multicast() && group.ip().octets()[1] & !3 == 192));
-        assert_eq!(group_address(MacAddr::BROADCAST, EtherType::DEFAULT).ip(), &Ipv4Addr::new(239, 195, 255, 255));
-        assert_eq!(group_address(group_mac("default"), EtherType::new(0x88B6)).port(), 18614);
+        assert!(
+            [a, b]
+                .iter()
+                .all(|group| group.ip().is_multicast() && group.ip().octets()[1] & !3 == 192)
+        );
+        assert_eq!(
+            group_address(MacAddr::BROADCAST, EtherType::DEFAULT).ip(),
+            &Ipv4Addr::new(239, 195, 255, 255)
+        );
+        assert_eq!(
+            group_address(group_mac("default"), EtherType::new(0x88B6)).port(),
+            18614
+        );
     }
 
     #[test]
     fn a_carrier_is_read_as_it_is_written() {
-        for text in ["ethernet", "udp", "udp:49152", "udp:65535", "unicast", "unicast:50000"] {
+        for text in [
+            "ethernet",
+            "udp",
+            "udp:49152",
+            "udp:65535",
+            "unicast",
+            "unicast:50000",
+        ] {
             assert_eq!(text.parse::<Over>().expect(text).to_string(), text);
         }
-        for text in ["", "tcp", "udp:", "udp:80", "udp:65536", "UDP", "udp:x", "ethernet:49152", "unicast:80"] {
+        for text in [
+            "",
+            "tcp",
+            "udp:",
+            "udp:80",
+            "udp:65536",
+            "UDP",
+            "udp:x",
+            "ethernet:49152",
+            "unicast:80",
+        ] {
             assert_eq!(text.parse::<Over>(), Err(ParseOverError), "{text}");
         }
         assert!(ParseOverError.to_string().contains("49152 to 65535"));

@@ -1,11 +1,11 @@
 //! UDP instead of raw Ethernet: each frame in one datagram.
 //!
 //! A datagram is a frame without its Ethernet header. The two addresses in front of the machine's
-//! frames stand for addresses of IPv4 with a port ([`address_of`]); a port replaces one by the other
-//! on the way out and in. Everything else of a [`Port`](super::Port) is the same.
+//! frames stand for addresses of IPv4 with a port ([`address_of`]); a port replaces one by the
+//! other on the way out and in. Everything else of a [`Port`](super::Port) is the same.
 //!
-//! A port has two sockets: its own, bound to its host's address and a port of its own, and one for the groups, which
-//! it shares with other processes of its host. Nothing here needs a privilege.
+//! A port has two sockets: its own, bound to its host's address and a port of its own, and one for
+//! the groups, which it shares with other processes of its host. Nothing here needs a privilege.
 
 mod address;
 mod sender;

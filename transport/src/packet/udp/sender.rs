@@ -4,9 +4,9 @@
 //! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for
 //! other hosts. If none leaves for long, that is an error.
 //!
-//! Frames for all are copied to each peer where no multicast goes. Without room for the next copy such a frame
-//! waits, and goes on with that peer. For a peer on its own network that answers no ARP request, the kernel holds the
-//! copies for seconds, in the socket's buffer: so it gets few.
+//! Frames for all are copied to each peer where no multicast goes. Without room for the next copy
+//! such a frame waits, and goes on with that peer. For a peer on its own network that answers no
+//! ARP request, the kernel holds the copies for seconds, in the socket's buffer: so it gets few.
 
 use super::address::{IP_UDP_BYTES, address_of, group_address};
 use crate::packet::send_buffer::CHARGE_BYTES;
@@ -15,8 +15,8 @@ use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt, recvmsg, sendmsg,
-    socket, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt,
+    recvmsg, sendmsg, socket, sockopt,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::io::IoSlice;
@@ -29,27 +29,33 @@ const ERRORS: usize = 64;
 /// Tries of a frame. An error may be that of an earlier datagram, reported late.
 const TRIES: usize = 3;
 const MAX_WARNED: usize = 1024;
-/// Time for which the kernel holds frames for a host that it does not find: three ARP requests, one a second.
+/// Time for which the kernel holds frames for a host that it does not find: three ARP requests, one
+/// a second.
 const HELD_FOR: Duration = Duration::from_secs(3);
-/// Most copies that are held for a peer when it is first looked for, which may take a while; then one.
+/// Most copies that are held for a peer when it is first looked for, which may take a while; then
+/// one.
 const FIRST_HELD: usize = 4;
-/// Part of a limited buffer for copies that are held for peers looked for the first time; half as much for those looked
-/// for again. The kernel reports room while less than half of the buffer is taken.
+/// Part of a limited buffer for copies that are held for peers looked for the first time; half as
+/// much for those looked for again. The kernel reports room while less than half of the buffer is
+/// taken.
 const HELD_PART: usize = 4;
 /// Number of peers that are looked for again at the same time.
 const LOOKED_FOR: usize = 128;
 
-/// Sender of frames as datagrams. Each of the `peers` gets its own copy of what is for all, and `copies` of them have
-/// theirs of the first such frame that waits; the multicast address gets it if there is no list of peers.
+/// Sender of frames as datagrams. Each of the `peers` gets its own copy of what is for all, and
+/// `copies` of them have theirs of the first such frame that waits; the multicast address gets it
+/// if there is no list of peers.
 ///
-/// `left` are the frames of the present batch that have left, from the oldest waiting one on. `refusal` is the last one
-/// by this host, with the times of the first and the last since a frame has left. `warned` has the addresses of which a
-/// warning has said that frames for them are lost, at most `MAX_WARNED`.
+/// `left` are the frames of the present batch that have left, from the oldest waiting one on.
+/// `refusal` is the last one by this host, with the times of the first and the last since a frame
+/// has left. `warned` has the addresses of which a warning has said that frames for them are lost,
+/// at most `MAX_WARNED`.
 pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
     peers: Option<Vec<SockaddrIn>>,
     copies: usize,
-    /// Copies of it that have left, and copies of earlier ones beyond the first of each, with their bytes.
+    /// Copies of it that have left, and copies of earlier ones beyond the first of each, with their
+    /// bytes.
     given: u64,
     more: (u64, u64),
     /// Copies for peers that the kernel has not found.
@@ -100,14 +106,20 @@ impl DatagramSender {
 
     pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
         let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
-        self.peers = Some(peers.iter().map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port))).collect());
+        self.peers = Some(
+            peers
+                .iter()
+                .map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port)))
+                .collect(),
+        );
         // A frame that waits is for each of them.
         self.copies = 0;
         self.held.clear();
     }
 
     pub(in crate::packet) fn refusal(&self) -> Option<(Errno, Duration)> {
-        self.refusal.map(|(errno, since, last)| (errno, last.since(since)))
+        self.refusal
+            .map(|(errno, since, last)| (errno, last.since(since)))
     }
 
     pub(in crate::packet) fn forget_refusal(&mut self) {
@@ -121,7 +133,11 @@ impl DatagramSender {
 
     /// Returns the bytes charged for copies that the kernel holds for peers it has not found.
     pub(in crate::packet) fn held_bytes(&self, now: Instant) -> usize {
-        self.held.values().filter(|held| now.since(held.since) < HELD_FOR).map(|held| held.bytes).sum()
+        self.held
+            .values()
+            .filter(|held| now.since(held.since) < HELD_FOR)
+            .map(|held| held.bytes)
+            .sum()
     }
 
     pub(in crate::packet) fn take_lost(&mut self) -> u64 {
@@ -141,17 +157,28 @@ impl DatagramSender {
         self.left = self.left.checked_shr(count as u32).unwrap_or_default();
     }
 
-    /// Whether a datagram as long as a frame of `bytes` leaves for the destination in `header`; a host there
-    /// ignores it.
-    pub(in crate::packet) fn leaves(&self, socket: BorrowedFd, header: &[u8; ETHERNET_BYTES], bytes: usize) -> bool {
+    /// Whether a datagram as long as a frame of `bytes` leaves for the destination in `header`; a
+    /// host there ignores it.
+    pub(in crate::packet) fn leaves(
+        &self,
+        socket: BorrowedFd,
+        header: &[u8; ETHERNET_BYTES],
+        bytes: usize,
+    ) -> bool {
         let mut frame = vec![0; bytes];
         frame[..ETHERNET_BYTES].copy_from_slice(header);
         let frames = [[IoSlice::new(&frame), IoSlice::new(&[])]];
-        transmit(socket, self.address(destination(&frame)), &frames, &Run::of_one(&frames, 0)).is_ok()
+        transmit(
+            socket,
+            self.address(destination(&frame)),
+            &frames,
+            &Run::of_one(&frames, 0),
+        )
+        .is_ok()
     }
 
-    /// Sends frames, Ethernet headers included and each in one or two pieces; returns how many of the
-    /// oldest have left or are lost. An error concerns the first frame.
+    /// Sends frames, Ethernet headers included and each in one or two pieces; returns how many of
+    /// the oldest have left or are lost. An error concerns the first frame.
     pub(in crate::packet) fn send(
         &mut self,
         socket: BorrowedFd,
@@ -183,11 +210,20 @@ impl DatagramSender {
     ) -> nix::Result<u64> {
         let mac = destination(&frames[first][0]);
         if self.peers.is_none() || !mac.is_multicast() {
-            let run = if self.joins { self.run(frames, first) } else { Run::of_one(frames, first) };
+            let run = if self.joins {
+                self.run(frames, first)
+            } else {
+                Run::of_one(frames, first)
+            };
             return self.send_to(self.address(mac), socket, interface, frames, run, now);
         }
         let mut held_bytes = self.held_bytes(now);
-        while let Some(peer) = self.peers.as_ref().and_then(|peers| peers.get(self.copies)).copied() {
+        while let Some(peer) = self
+            .peers
+            .as_ref()
+            .and_then(|peers| peers.get(self.copies))
+            .copied()
+        {
             let is_unresolved = || is_unresolved(socket, interface, peer.ip());
             if self.may_get_copy(peer.ip(), is_unresolved, (held_bytes, now)) {
                 let run = Run::of_one(frames, first);
@@ -208,8 +244,9 @@ impl DatagramSender {
         Ok(1 << first)
     }
 
-    /// Whether a peer gets a copy while `held_bytes` are held for others. Where the buffer is limited, only a part of
-    /// it is for peers that the kernel does not find, and those that were not looked for yet come first.
+    /// Whether a peer gets a copy while `held_bytes` are held for others. Where the buffer is
+    /// limited, only a part of it is for peers that the kernel does not find, and those that were
+    /// not looked for yet come first.
     fn may_get_copy(
         &mut self,
         peer: Ipv4Addr,
@@ -227,12 +264,18 @@ impl DatagramSender {
             return true;
         }
         let turns = 1 + self.held.len() as u32 / LOOKED_FOR as u32;
-        let may = |held: HeldCopies| held.copies < held.most || now.since(held.since) >= HELD_FOR * turns;
+        let may =
+            |held: HeldCopies| held.copies < held.most || now.since(held.since) >= HELD_FOR * turns;
         !is_full && held.is_some_and(may)
     }
 
     fn hold(&mut self, peer: Ipv4Addr, bytes: usize, now: Instant) {
-        let first = HeldCopies { since: now, copies: 0, most: FIRST_HELD, bytes: 0 };
+        let first = HeldCopies {
+            since: now,
+            copies: 0,
+            most: FIRST_HELD,
+            bytes: 0,
+        };
         let held = self.held.entry(peer).or_insert(first);
         if now.since(held.since) >= HELD_FOR {
             *held = HeldCopies { most: 1, ..first };
@@ -249,10 +292,15 @@ impl DatagramSender {
         run: Run,
         now: Instant,
     ) -> nix::Result<u64> {
-        let (first, sent) = (run.frames.trailing_zeros() as usize, transmit(socket, to, frames, &run));
+        let (first, sent) = (
+            run.frames.trailing_zeros() as usize,
+            transmit(socket, to, frames, &run),
+        );
         let (run, sent) = match sent {
             // The card cannot join (EIO), or the kernel fewer.
-            Err(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP) if run.count > 1 => {
+            Err(Errno::EIO | Errno::EINVAL | Errno::EMSGSIZE | Errno::EOPNOTSUPP)
+                if run.count > 1 =>
+            {
                 let one = Run::of_one(frames, first);
                 let sent = transmit(socket, to, frames, &one);
                 if sent.is_ok() {
@@ -264,7 +312,10 @@ impl DatagramSender {
             sent => (run, sent),
         };
         // Then the way to that host is narrower, or a router says so, truly or not.
-        let fits = || interface_state(socket, interface).is_ok_and(|is| run.each_bytes + IP_UDP_BYTES <= is.mtu_bytes);
+        let fits = || {
+            interface_state(socket, interface)
+                .is_ok_and(|is| run.each_bytes + IP_UDP_BYTES <= is.mtu_bytes)
+        };
         let is_of_path = |errno| errno == Errno::EMSGSIZE && fits();
         match sent {
             Ok(()) => self.refusal = None,
@@ -286,12 +337,15 @@ impl DatagramSender {
     }
 
     fn address(&self, mac: MacAddr) -> Option<SockaddrIn> {
-        let group = || mac.is_multicast().then(|| group_address(mac, self.ether_type));
+        let group = || {
+            mac.is_multicast()
+                .then(|| group_address(mac, self.ether_type))
+        };
         address_of(mac).or_else(group).map(SockaddrIn::from)
     }
 
-    /// Returns the frames that may leave with the first: those of its destination and length that come
-    /// next for that destination, and one shorter one at the end.
+    /// Returns the frames that may leave with the first: those of its destination and length that
+    /// come next for that destination, and one shorter one at the end.
     fn run(&self, frames: &[[IoSlice<'_>; 2]], first: usize) -> Run {
         let mut run = Run::of_one(frames, first);
         let to = &frames[first][0][..6];
@@ -303,7 +357,8 @@ impl DatagramSender {
             if bytes == 0 || bytes > run.each_bytes || run.bytes + bytes > JOINED_BYTES {
                 break;
             }
-            (run.frames, run.count, run.bytes) = (run.frames | 1 << at, run.count + 1, run.bytes + bytes);
+            (run.frames, run.count, run.bytes) =
+                (run.frames | 1 << at, run.count + 1, run.bytes + bytes);
             if bytes < run.each_bytes {
                 break;
             }
@@ -315,7 +370,12 @@ impl DatagramSender {
 impl Run {
     fn of_one(frames: &[[IoSlice<'_>; 2]], first: usize) -> Run {
         let bytes = datagram_bytes(&frames[first]);
-        Run { frames: 1 << first, count: 1, each_bytes: bytes, bytes }
+        Run {
+            frames: 1 << first,
+            count: 1,
+            each_bytes: bytes,
+            bytes,
+        }
     }
 }
 
@@ -327,23 +387,43 @@ fn datagram_bytes(frame: &[IoSlice<'_>; 2]) -> usize {
     frame[0].len() + frame[1].len() - ETHERNET_BYTES
 }
 
-/// Whether it is a refusal of one frame by the system or, reported late, by its destination or a router.
+/// Whether it is a refusal of one frame by the system or, reported late, by its destination or a
+/// router.
 fn is_loss(errno: Errno) -> bool {
-    let of_others =
-        [Errno::ECONNREFUSED, Errno::EHOSTUNREACH, Errno::EHOSTDOWN, Errno::ENOPROTOOPT, Errno::EPROTO, Errno::ENONET];
+    let of_others = [
+        Errno::ECONNREFUSED,
+        Errno::EHOSTUNREACH,
+        Errno::EHOSTDOWN,
+        Errno::ENOPROTOOPT,
+        Errno::EPROTO,
+        Errno::ENONET,
+    ];
     of_this_host(errno) || of_others.contains(&errno)
 }
 
-/// Whether a firewall of this host refuses a frame, or there is no route or no source address for it.
+/// Whether a firewall of this host refuses a frame, or there is no route or no source address for
+/// it.
 fn of_this_host(errno: Errno) -> bool {
-    matches!(errno, Errno::EPERM | Errno::EACCES | Errno::ENETUNREACH | Errno::EADDRNOTAVAIL | Errno::EINVAL)
+    matches!(
+        errno,
+        Errno::EPERM | Errno::EACCES | Errno::ENETUNREACH | Errno::EADDRNOTAVAIL | Errno::EINVAL
+    )
 }
 
-fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 2]], run: &Run) -> nix::Result<()> {
+fn transmit(
+    socket: BorrowedFd,
+    to: Option<SockaddrIn>,
+    frames: &[[IoSlice<'_>; 2]],
+    run: &Run,
+) -> nix::Result<()> {
     let to = to.ok_or(Errno::EADDRNOTAVAIL)?;
     let mut pieces = [IoSlice::new(&[]); 2 * SEND_MANY_FRAMES];
     let mut count = 0;
-    for (_, frame) in frames.iter().enumerate().filter(|(at, _)| run.frames >> at & 1 == 1) {
+    for (_, frame) in frames
+        .iter()
+        .enumerate()
+        .filter(|(at, _)| run.frames >> at & 1 == 1)
+    {
         let head: &[u8] = &frame[0];
         for piece in [&head[ETHERNET_BYTES..], &frame[1]] {
             if !piece.is_empty() {
@@ -355,7 +435,16 @@ fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 
     let each_bytes = run.each_bytes as u16;
     let joined = [ControlMessage::UdpGsoSegments(&each_bytes)];
     let control = if run.count > 1 { &joined[..] } else { &[] };
-    let once = || sendmsg(socket.as_raw_fd(), &pieces[..count], control, MsgFlags::MSG_NOSIGNAL, Some(&to)).map(drop);
+    let once = || {
+        sendmsg(
+            socket.as_raw_fd(),
+            &pieces[..count],
+            control,
+            MsgFlags::MSG_NOSIGNAL,
+            Some(&to),
+        )
+        .map(drop)
+    };
     let mut sent = once();
     for _ in 1..TRIES {
         match sent {
@@ -368,7 +457,8 @@ fn transmit(socket: BorrowedFd, to: Option<SockaddrIn>, frames: &[[IoSlice<'_>; 
     sent
 }
 
-/// Reads the errors of earlier datagrams, which would fill the receive buffer, at most `ERRORS` at once.
+/// Reads the errors of earlier datagrams, which would fill the receive buffer, at most `ERRORS` at
+/// once.
 pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     for _ in 0..ERRORS {
@@ -380,15 +470,21 @@ pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let _ = getsockopt(&socket, sockopt::SocketError);
 }
 
-/// Sends a frame, Ethernet header included, from its own source address, which no other socket may have: what is for
-/// all to each of `peers`, if there are any. Waits for room.
+/// Sends a frame, Ethernet header included, from its own source address, which no other socket may
+/// have: what is for all to each of `peers`, if there are any. Waits for room.
 pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Result<()> {
     let header: &[u8; ETHERNET_BYTES] = frame.first_chunk().ok_or(Errno::EINVAL)?;
     let source = MacAddr::from(*header[6..].first_chunk().expect("eight bytes follow"));
     let from = address_of(source).ok_or(Errno::EADDRNOTAVAIL)?;
-    let number = Some(u16::from_be_bytes([header[12], header[13]])).filter(|&number| number >= EtherType::LOWEST);
+    let number = Some(u16::from_be_bytes([header[12], header[13]]))
+        .filter(|&number| number >= EtherType::LOWEST);
     let ether_type = EtherType::new(number.ok_or(Errno::EINVAL)?);
-    let socket = socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_CLOEXEC, None)?;
+    let socket = socket(
+        AddressFamily::Inet,
+        SockType::Datagram,
+        SockFlag::SOCK_CLOEXEC,
+        None,
+    )?;
     bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
     multicast_by(socket.as_fd(), 0, *from.ip())?;
     let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
@@ -396,5 +492,7 @@ pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Res
     if !peers.is_empty() {
         sender.name_peers(peers);
     }
-    sender.send(socket.as_fd(), "", &frames, Instant::START).map(drop)
+    sender
+        .send(socket.as_fd(), "", &frames, Instant::START)
+        .map(drop)
 }

@@ -5,14 +5,16 @@ use crate::MacAddr;
 use crate::packet::error::{Errno, OpenError};
 use crate::packet::ring::SlotContent;
 use crate::packet::syscall::{
-    Arrival, RECEIVE_MANY, attach_filter, join_ip_multicast, multicast_by, receive_drops, receive_many,
-    take_own_groups_only, take_probing_mtu,
+    Arrival, RECEIVE_MANY, attach_filter, join_ip_multicast, multicast_by, receive_drops,
+    receive_many, take_own_groups_only, take_probing_mtu,
 };
 use crate::packet::{Interface, PortConfig, filter, random_u32};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::sys::socket::{AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockopt, setsockopt, socket, sockopt};
+use nix::sys::socket::{
+    AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockopt, setsockopt, socket, sockopt,
+};
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
@@ -21,9 +23,9 @@ use std::sync::Arc;
 const DRAWS: usize = 100;
 const CHARGE_BYTES: usize = 768;
 
-/// Sockets of a port over UDP, each with room for `room_frames` datagrams of full length. The kernel charges
-/// `CHARGE_BYTES` for a datagram beside its own bytes, which it rounds up to a power of two. A free port is drawn in at
-/// most `DRAWS` tries.
+/// Sockets of a port over UDP, each with room for `room_frames` datagrams of full length. The
+/// kernel charges `CHARGE_BYTES` for a datagram beside its own bytes, which it rounds up to a power
+/// of two. A free port is drawn in at most `DRAWS` tries.
 pub(super) struct Sockets {
     pub(super) own: OwnedFd,
     pub(super) group: OwnedFd,
@@ -36,27 +38,48 @@ impl Sockets {
     pub(super) fn open(interface: &Interface, config: &PortConfig) -> Result<Sockets, OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::datagrams(name, step, errno);
-        let make =
-            || socket(AddressFamily::Inet, SockType::Datagram, SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC, None);
+        let make = || {
+            socket(
+                AddressFamily::Inet,
+                SockType::Datagram,
+                SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
+                None,
+            )
+        };
         let of_interface = address_of(interface.mac).ok_or(SystemErrno::EADDRNOTAVAIL);
         let ip = *of_interface.map_err(failed("find an IPv4 address"))?.ip();
         let [own, group] = [make(), make()];
-        let (own, group) = (own.map_err(failed("open a socket"))?, group.map_err(failed("open a socket"))?);
+        let (own, group) = (
+            own.map_err(failed("open a socket"))?,
+            group.map_err(failed("open a socket"))?,
+        );
         let address = bind_own(&own, ip, config.over).map_err(|(address, errno)| match errno {
-            SystemErrno::EADDRINUSE => OpenError::PortTaken { interface: name.to_owned(), address },
+            SystemErrno::EADDRINUSE => OpenError::PortTaken {
+                interface: name.to_owned(),
+                address,
+            },
             errno => OpenError::datagrams(name, "bind a port", errno),
         })?;
         set_up_own(&own, interface, ip, config).map_err(|(step, errno)| failed(step)(errno))?;
         let unicast = config.over.is_unicast();
-        let macs = config.group.into_iter().chain(config.also).chain([MacAddr::BROADCAST]);
+        let macs = config
+            .group
+            .into_iter()
+            .chain(config.also)
+            .chain([MacAddr::BROADCAST]);
         let joined = macs.map(|mac| (*group_address(mac, config.ether_type).ip(), mac));
-        let groups: Vec<_> = if unicast { vec![(ip, MacAddr::BROADCAST)] } else { joined.collect() };
+        let groups: Vec<_> = if unicast {
+            vec![(ip, MacAddr::BROADCAST)]
+        } else {
+            joined.collect()
+        };
         let group_port = match config.is_called || !unicast {
             true => group_address(MacAddr::BROADCAST, config.ether_type).port(),
             // Any.
             false => 0,
         };
-        let of_groups = SocketAddrV4::new(if unicast { ip } else { Ipv4Addr::UNSPECIFIED }, group_port);
+        let of_groups =
+            SocketAddrV4::new(if unicast { ip } else { Ipv4Addr::UNSPECIFIED }, group_port);
         set_up_group(&group, address, of_groups).map_err(|(step, errno)| match errno {
             SystemErrno::EADDRINUSE => OpenError::GroupPortTaken { address: of_groups },
             errno => OpenError::datagrams(name, step, errno),
@@ -65,11 +88,19 @@ impl Sockets {
         join_groups(&group, interface.index, multicast).map_err(failed("join the group"))?;
         let room = [&own, &group].map(|socket| make_room(socket, config.receive_ring_bytes));
         let [own_bytes, group_bytes] = room;
-        let bytes = own_bytes.and_then(|own| group_bytes.map(|group| own.min(group))).map_err(failed("make room"))?;
+        let bytes = own_bytes
+            .and_then(|own| group_bytes.map(|group| own.min(group)))
+            .map_err(failed("make room"))?;
         warn_of_small(interface, bytes, config.receive_ring_bytes);
         let mac = mac_of(address).expect("it was drawn or given from the range");
         let room_frames = (bytes / (interface.mtu_bytes.next_power_of_two() + CHARGE_BYTES)) as u64;
-        Ok(Sockets { own, group, mac, groups, room_frames })
+        Ok(Sockets {
+            own,
+            group,
+            mac,
+            groups,
+            room_frames,
+        })
     }
 }
 
@@ -88,12 +119,21 @@ pub(super) fn join_groups(
     Ok(())
 }
 
-fn bind_own(socket: &OwnedFd, ip: Ipv4Addr, over: Over) -> Result<SocketAddrV4, (SocketAddrV4, SystemErrno)> {
+fn bind_own(
+    socket: &OwnedFd,
+    ip: Ipv4Addr,
+    over: Over,
+) -> Result<SocketAddrV4, (SocketAddrV4, SystemErrno)> {
     let try_port = |port| {
         let address = SocketAddrV4::new(ip, port);
-        bind(socket.as_raw_fd(), &SockaddrIn::from(address)).map(|()| address).map_err(|errno| (address, errno))
+        bind(socket.as_raw_fd(), &SockaddrIn::from(address))
+            .map(|()| address)
+            .map_err(|errno| (address, errno))
     };
-    if let Over::Udp { port: Some(port), .. } = over {
+    if let Over::Udp {
+        port: Some(port), ..
+    } = over
+    {
         return try_port(port);
     }
     let mut tried = Err((SocketAddrV4::new(ip, 0), SystemErrno::EADDRINUSE));
@@ -114,19 +154,25 @@ fn set_up_own(
     config: &PortConfig,
 ) -> Result<(), (&'static str, SystemErrno)> {
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
-    setsockopt(socket, sockopt::IpMulticastTtl, &1).map_err(|errno| ("limit groups to this network", errno))?;
+    setsockopt(socket, sockopt::IpMulticastTtl, &1)
+        .map_err(|errno| ("limit groups to this network", errno))?;
     if !config.over.is_unicast() {
-        // Nothing passes a router unless the user says so: frames beyond have no congestion control, and a sender
-        // that names no peers answers the short JOIN of any address with long frames.
-        setsockopt(socket, sockopt::Ipv4Ttl, &1).map_err(|errno| ("limit frames to this network", errno))?;
+        // Nothing passes a router unless the user says so: frames beyond have no congestion
+        // control, and a sender that names no peers answers the short JOIN of any address with long
+        // frames.
+        setsockopt(socket, sockopt::Ipv4Ttl, &1)
+            .map_err(|errno| ("limit frames to this network", errno))?;
     }
     // Other processes of this host may be of the group.
-    setsockopt(socket, sockopt::IpMulticastLoop, &true).map_err(|errno| ("send to this host", errno))?;
+    setsockopt(socket, sockopt::IpMulticastLoop, &true)
+        .map_err(|errno| ("send to this host", errno))?;
     take_probing_mtu(socket.as_fd()).map_err(|errno| ("forbid fragments", errno))?;
     // Else the kernel reports no frame that a full queue has dropped.
-    setsockopt(socket, sockopt::Ipv4RecvErr, &true).map_err(|errno| ("have errors reported", errno))?;
+    setsockopt(socket, sockopt::Ipv4RecvErr, &true)
+        .map_err(|errno| ("have errors reported", errno))?;
     if let Some(priority) = config.priority {
-        setsockopt(socket, sockopt::Priority, &priority.into()).map_err(|errno| ("set the priority", errno))?;
+        setsockopt(socket, sockopt::Priority, &priority.into())
+            .map_err(|errno| ("set the priority", errno))?;
     }
     join_datagrams(socket);
     Ok(())
@@ -143,8 +189,10 @@ fn set_up_group(
     setsockopt(socket, sockopt::ReuseAddr, &is_shared).map_err(failed("share the groups' port"))?;
     take_own_groups_only(socket.as_fd()).map_err(failed("leave out groups of others"))?;
     setsockopt(socket, sockopt::Ipv4PacketInfo, &true).map_err(failed("tell groups apart"))?;
-    attach_filter(socket.as_fd(), &filter::but_from(own)).map_err(failed("leave out outgoing frames"))?;
-    bind(socket.as_raw_fd(), &SockaddrIn::from(of_groups)).map_err(failed("bind the groups' port"))?;
+    attach_filter(socket.as_fd(), &filter::but_from(own))
+        .map_err(failed("leave out outgoing frames"))?;
+    bind(socket.as_raw_fd(), &SockaddrIn::from(of_groups))
+        .map_err(failed("bind the groups' port"))?;
     join_datagrams(socket);
     Ok(())
 }
@@ -156,16 +204,17 @@ fn join_datagrams(socket: &OwnedFd) {
     }
 }
 
-/// Asks for room for `bytes`, and returns what the system has given; only CAP_NET_ADMIN may exceed its
-/// limit.
+/// Asks for room for `bytes`, and returns what the system has given; only CAP_NET_ADMIN may exceed
+/// its limit.
 fn make_room(socket: &OwnedFd, bytes: usize) -> nix::Result<usize> {
     let bytes = bytes.min(i32::MAX as usize / 2);
-    setsockopt(socket, sockopt::RcvBufForce, &bytes).or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))?;
+    setsockopt(socket, sockopt::RcvBufForce, &bytes)
+        .or_else(|_| setsockopt(socket, sockopt::RcvBuf, &bytes))?;
     getsockopt(socket, sockopt::RcvBuf)
 }
 
-/// Says what the system should allow where it has given much less than was asked for. The kernel doubles
-/// what it is asked for.
+/// Says what the system should allow where it has given much less than was asked for. The kernel
+/// doubles what it is asked for.
 fn warn_of_small(interface: &Interface, bytes: usize, asked_bytes: usize) {
     if bytes < asked_bytes {
         log::warn!(
@@ -180,15 +229,19 @@ fn warn_of_small(interface: &Interface, bytes: usize, asked_bytes: usize) {
 
 impl OpenError {
     fn datagrams(interface: &str, step: &'static str, errno: SystemErrno) -> OpenError {
-        OpenError::Datagrams { interface: interface.to_owned(), step, errno: Errno::new(errno) }
+        OpenError::Datagrams {
+            interface: interface.to_owned(),
+            step,
+            errno: Errno::new(errno),
+        }
     }
 }
 
 /// Room for one datagram, or several joined ones, behind that for the Ethernet header of the first.
 const SLOT_BYTES: usize = ETHERNET_BYTES + (1 << 16);
 
-/// Receiver of datagrams, from any host if there are no `peers`. The present arrivals have come from socket number
-/// `from`.
+/// Receiver of datagrams, from any host if there are no `peers`. The present arrivals have come
+/// from socket number `from`.
 pub(in crate::packet) struct DatagramReceiver {
     sockets: [Arc<OwnedFd>; 2],
     own: MacAddr,
@@ -206,8 +259,17 @@ pub(in crate::packet) struct DatagramReceiver {
 }
 
 impl DatagramReceiver {
-    pub(in crate::packet) fn open(interface: &Interface, config: &PortConfig) -> Result<DatagramReceiver, OpenError> {
-        let Sockets { own, group, mac, groups, room_frames } = Sockets::open(interface, config)?;
+    pub(in crate::packet) fn open(
+        interface: &Interface,
+        config: &PortConfig,
+    ) -> Result<DatagramReceiver, OpenError> {
+        let Sockets {
+            own,
+            group,
+            mac,
+            groups,
+            room_frames,
+        } = Sockets::open(interface, config)?;
         Ok(DatagramReceiver {
             sockets: [own, group].map(Arc::new),
             own: mac,
@@ -241,11 +303,16 @@ impl DatagramReceiver {
         &self.sockets[1]
     }
 
-    /// Joins the groups again, on an interface that has replaced the old one, and sends to them by it.
+    /// Joins the groups again, on an interface that has replaced the old one, and sends to them by
+    /// it.
     pub(in crate::packet) fn join(&self, interface: &Interface) -> nix::Result<()> {
         let ip = address_of(self.own).map_or(Ipv4Addr::UNSPECIFIED, |address| *address.ip());
         multicast_by(self.sockets[0].as_fd(), interface.index, ip)?;
-        join_groups(&self.sockets[1], interface.index, self.groups.iter().map(|(ip, _)| *ip).filter(|_| self.joins))
+        join_groups(
+            &self.sockets[1],
+            interface.index,
+            self.groups.iter().map(|(ip, _)| *ip).filter(|_| self.joins),
+        )
     }
 
     pub(in crate::packet) fn hear_only(&mut self, peers: &[Ipv4Addr]) {
@@ -253,15 +320,23 @@ impl DatagramReceiver {
     }
 
     pub(in crate::packet) fn dropped(&self) -> u64 {
-        self.sockets.iter().map(|socket| u64::from(receive_drops(socket.as_fd()).unwrap_or_default())).sum()
+        self.sockets
+            .iter()
+            .map(|socket| u64::from(receive_drops(socket.as_fd()).unwrap_or_default()))
+            .sum()
     }
 
     pub(in crate::packet) fn has_arrival(&self) -> bool {
-        let [own, group] = [0, 1].map(|at| PollFd::new(self.sockets[at].as_fd(), PollFlags::POLLIN));
-        self.next < self.arrivals.len() || poll(&mut [own, group], PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
+        let [own, group] =
+            [0, 1].map(|at| PollFd::new(self.sockets[at].as_fd(), PollFlags::POLLIN));
+        self.next < self.arrivals.len()
+            || poll(&mut [own, group], PollTimeout::ZERO).is_ok_and(|ready| ready > 0)
     }
 
-    pub(in crate::packet) fn receive<R>(&mut self, take: impl FnOnce(SlotContent<'_>) -> R) -> Option<R> {
+    pub(in crate::packet) fn receive<R>(
+        &mut self,
+        take: impl FnOnce(SlotContent<'_>) -> R,
+    ) -> Option<R> {
         while self.next == self.arrivals.len() {
             if !self.refill() {
                 return None;
@@ -283,8 +358,12 @@ impl DatagramReceiver {
         for _ in 0..2 {
             self.from = 1 - self.from;
             self.arrivals.clear();
-            let room = self.memory.chunks_exact_mut(SLOT_BYTES).map(|slot| &mut slot[ETHERNET_BYTES..]);
-            // An error is that of an earlier datagram, which a host has refused, and is cleared by being read.
+            let room = self
+                .memory
+                .chunks_exact_mut(SLOT_BYTES)
+                .map(|slot| &mut slot[ETHERNET_BYTES..]);
+            // An error is that of an earlier datagram, which a host has refused, and is cleared by
+            // being read.
             if receive_many(self.sockets[self.from].as_fd(), room, &mut self.arrivals).is_ok()
                 && !self.arrivals.is_empty()
             {
@@ -294,13 +373,20 @@ impl DatagramReceiver {
         false
     }
 
-    /// Puts an Ethernet header in front of the `bytes` of a datagram: over the end of the one before,
-    /// which has been taken.
+    /// Puts an Ethernet header in front of the `bytes` of a datagram: over the end of the one
+    /// before, which has been taken.
     fn content(&mut self, arrival: &Arrival, at: usize, bytes: usize) -> SlotContent<'_> {
         let own = (self.from == 0).then_some(self.own);
-        let group = || self.groups.iter().find(|(ip, _)| *ip == arrival.destination).map(|(_, mac)| *mac);
+        let group = || {
+            self.groups
+                .iter()
+                .find(|(ip, _)| *ip == arrival.destination)
+                .map(|(_, mac)| *mac)
+        };
         let is_peer = self.peers.is_empty() || self.peers.contains(arrival.source.ip());
-        let (true, Some(source), Some(destination)) = (is_peer, mac_of(arrival.source), own.or_else(group)) else {
+        let (true, Some(source), Some(destination)) =
+            (is_peer, mac_of(arrival.source), own.or_else(group))
+        else {
             return SlotContent::Outside;
         };
         if arrival.is_truncated || bytes > self.mtu_bytes {

@@ -3,7 +3,8 @@
 use super::*;
 use crate::Timer;
 use crate::sim::{
-    Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, StormControl, SwitchSettings, script,
+    Delivery, Departure, Fate, Faults, NoFaults, RandomFaults, Sending, StormControl,
+    SwitchSettings, script,
 };
 use std::time::Duration;
 
@@ -17,7 +18,11 @@ fn a_machine_is_asked_for_frames_only_while_its_transmit_ring_has_room() {
     while simulation.step(LATE, &mut idle).is_none() {
         let waiting = 50 - simulation.machines()[0].outbox.len() as u64;
         let departed = simulation.now().as_nanos() / (1538 * 8);
-        assert!(waiting <= departed + 4, "ring overrun at {:?}", simulation.now());
+        assert!(
+            waiting <= departed + 4,
+            "ring overrun at {:?}",
+            simulation.now()
+        );
         sent.push(waiting);
     }
     assert_eq!(sent[0], 4, "the ring is filled at once");
@@ -91,8 +96,10 @@ fn a_host_paused_before_the_start_starts_when_it_goes_on() {
 
 #[test]
 fn a_crashed_host_neither_sends_nor_receives_nor_wakes() {
-    let senders =
-        [Postbox::sending(full_frames(0, host_mac(1), 100)), Postbox::sending(full_frames(1, host_mac(0), 100))];
+    let senders = [
+        Postbox::sending(full_frames(0, host_mac(1), 100)),
+        Postbox::sending(full_frames(1, host_mac(0), 100)),
+    ];
     let mut machines = postboxes(2, senders);
     machines[1].deadline = Some(deadline(micros(900)));
     let mut simulation = Simulation::new(&star(2), machines, NoFaults);
@@ -130,7 +137,11 @@ fn a_cable_carries_each_direction_at_its_own_rate() {
     // The second host receives at a tenth of the rate at which it sends.
     let mut network = star(1);
     let switch = network.switches().next().expect("a star has a switch");
-    network.add_host(switch, Cable::GIGABIT.with_backward_rate(100_000_000), member());
+    network.add_host(
+        switch,
+        Cable::GIGABIT.with_backward_rate(100_000_000),
+        member(),
+    );
     let both = [0, 1].map(|host| Postbox::sending(full_frames(host, host_mac(1 - host), 11)));
     let mut simulation = Simulation::new(&network, postboxes(2, both), NoFaults);
     settle(&mut simulation);
@@ -148,7 +159,10 @@ fn a_machine_that_never_stops_sending_is_held_by_its_cable() {
     assert!(!outcome.is_quiet());
     // 60 + 24 bytes at 1 Gbit/s: 672 ns each, and a full transmit ring.
     let sent = simulation.stats().hosts[0].sent_frames;
-    assert!((10_000_000 / 672..=10_000_000 / 672 + 257).contains(&sent), "{sent}");
+    assert!(
+        (10_000_000 / 672..=10_000_000 / 672 + 257).contains(&sent),
+        "{sent}"
+    );
 }
 
 struct Flood(bool);
@@ -170,7 +184,10 @@ impl Machine for Flood {
 }
 
 fn deadline(at: Instant) -> Deadline {
-    Deadline { at, why: crate::Timer::HEARTBEAT }
+    Deadline {
+        at,
+        why: crate::Timer::HEARTBEAT,
+    }
 }
 
 #[derive(Default)]
@@ -201,10 +218,16 @@ fn a_frame_that_the_kernel_has_no_room_for_leaves_later_and_in_its_place() {
     let senders = [Postbox::sending(full_frames(0, host_mac(1), 12))];
     let mut simulation = Simulation::new(&network, postboxes(2, senders), Stubborn::default());
     settle(&mut simulation);
-    assert_eq!(simulation.machines()[1].labels(), (0..12).collect::<Vec<u8>>());
+    assert_eq!(
+        simulation.machines()[1].labels(),
+        (0..12).collect::<Vec<u8>>()
+    );
     assert_eq!(simulation.faults_mut().refused, [2, 5, 8, 11]);
     let arrivals = simulation.machines()[1].arrivals();
-    assert!(arrivals[2] >= 100_000 && arrivals[11] >= 400_000, "{arrivals:?}");
+    assert!(
+        arrivals[2] >= 100_000 && arrivals[11] >= 400_000,
+        "{arrivals:?}"
+    );
     assert_eq!(simulation.stats().hosts[0].sent_frames, 12);
 }
 
@@ -212,10 +235,19 @@ fn a_frame_that_the_kernel_has_no_room_for_leaves_later_and_in_its_place() {
 fn timers_with_slack_ring_at_the_next_of_their_moments() {
     let mut network = star(1);
     network.host_mut(0).timer_slack = Duration::from_micros(70);
-    let machine = Postbox { deadline: Some(Deadline { at: micros(100), why: Timer("test") }), ..Postbox::default() };
+    let machine = Postbox {
+        deadline: Some(Deadline {
+            at: micros(100),
+            why: Timer("test"),
+        }),
+        ..Postbox::default()
+    };
     let mut simulation = Simulation::new(&network, vec![machine], NoFaults);
     settle(&mut simulation);
-    assert_eq!(simulation.machines()[0].timeouts, [Instant::START, micros(140)]);
+    assert_eq!(
+        simulation.machines()[0].timeouts,
+        [Instant::START, micros(140)]
+    );
 }
 
 #[test]
@@ -242,16 +274,29 @@ fn a_clock_can_begin_anywhere() {
     let senders = [Postbox::sending(full_frames(0, host_mac(1), 2))];
     let mut simulation = Simulation::new(&star(2), postboxes(2, senders), NoFaults);
     simulation.begin_at(begins);
-    let outcome = simulation.run(begins + Duration::from_secs(1), |_, _: &mut Postbox, _| None);
+    let outcome = simulation.run(begins + Duration::from_secs(1), |_, _: &mut Postbox, _| {
+        None
+    });
     assert!(outcome.is_quiet());
     assert_eq!(simulation.machines()[0].timeouts, [begins]);
-    assert!(simulation.machines()[1].arrivals().iter().all(|&at| at > begins.as_nanos()));
+    assert!(
+        simulation.machines()[1]
+            .arrivals()
+            .iter()
+            .all(|&at| at > begins.as_nanos())
+    );
 }
 
 #[test]
 fn a_policer_can_be_taken_away() {
-    let control = StormControl { frames_per_second: 10, burst_frames: 1 };
-    let network = star(2).with_switches(SwitchSettings { storm_control: Some(control), ..SwitchSettings::default() });
+    let control = StormControl {
+        frames_per_second: 10,
+        burst_frames: 1,
+    };
+    let network = star(2).with_switches(SwitchSettings {
+        storm_control: Some(control),
+        ..SwitchSettings::default()
+    });
     let senders = [Postbox::sending(full_frames(0, GROUP, 3))];
     let mut simulation = Simulation::new(&network, postboxes(2, senders), NoFaults);
     settle(&mut simulation);
@@ -282,18 +327,26 @@ fn random_faults_happen_at_their_probability() {
     let near = |observed: u64, probability: f64| {
         let expected = probability * f64::from(count);
         let spread = 5.0 * (expected * (1.0 - probability)).sqrt();
-        assert!((observed as f64 - expected).abs() <= spread, "{observed} of {count} instead of {expected}");
+        assert!(
+            (observed as f64 - expected).abs() <= spread,
+            "{observed} of {count} instead of {expected}"
+        );
     };
 
     let lossy = send_under(count, RandomFaults::new(1).loss(0.1));
     near(lossy.stats().hosts[1].drops.fault, 0.1);
 
     let doubled = send_under(count, RandomFaults::new(2).duplicate(0.2));
-    near(doubled.stats().hosts[1].received_frames - u64::from(count), 0.2);
+    near(
+        doubled.stats().hosts[1].received_frames - u64::from(count),
+        0.2,
+    );
 
     let corrupt = send_under(count, RandomFaults::new(3).corrupt(0.3));
     let inbox = &corrupt.machines()[1].inbox;
-    let wrong = (0u32..).zip(inbox).filter(|(label, (_, bytes))| *bytes != frame(0, host_mac(1), *label as u8, 60));
+    let wrong = (0u32..)
+        .zip(inbox)
+        .filter(|(label, (_, bytes))| *bytes != frame(0, host_mac(1), *label as u8, 60));
     // A bit of the destination (6 of 60 bytes) sends the frame into the filter instead.
     let filtered = corrupt.stats().hosts[1].drops.filter;
     assert!(filtered > 400, "{filtered}");
@@ -301,7 +354,12 @@ fn random_faults_happen_at_their_probability() {
     assert!(wrong.count() > 0);
 
     let lossy_for_one = RandomFaults::new(4).loss(1.0).loss_at(1, 0.5);
-    near(send_under(count, lossy_for_one).stats().hosts[1].drops.fault, 0.5);
+    near(
+        send_under(count, lossy_for_one).stats().hosts[1]
+            .drops
+            .fault,
+        0.5,
+    );
 }
 
 #[test]
@@ -341,7 +399,9 @@ fn delayed_frames_are_overtaken_and_all_arrive() {
 
 #[test]
 fn a_duplicate_can_come_much_later() {
-    let again = |_: &Delivery<'_>| Fate::Duplicate { after: Duration::from_millis(3) };
+    let again = |_: &Delivery<'_>| Fate::Duplicate {
+        after: Duration::from_millis(3),
+    };
     let simulation = send_under(1, again);
     let arrivals = simulation.machines()[1].arrivals();
     assert_eq!(arrivals[1] - arrivals[0], 3_000_000);
@@ -354,7 +414,9 @@ fn a_script_goes_through_every_loss_pattern() {
         // Only every second frame matches; bit 4 and higher bits are never used.
         let even = |delivery: &Delivery<'_>| delivery.frame[14] & 1 == 0;
         let simulation = send_under(12, script(pattern, even));
-        let expected: Vec<u8> = (0..12).filter(|label| label % 2 == 1 || pattern >> (label / 2) & 1 == 0).collect();
+        let expected: Vec<u8> = (0..12)
+            .filter(|label| label % 2 == 1 || pattern >> (label / 2) & 1 == 0)
+            .collect();
         assert_eq!(simulation.machines()[1].labels(), expected, "{pattern:04b}");
     }
 }
@@ -366,11 +428,19 @@ fn faults_see_only_what_the_host_wants_and_in_order() {
         seen.push((delivery.ordinal, delivery.from, delivery.to));
         Fate::Deliver
     };
-    let senders = [Postbox::sending([frame(0, host_mac(2), 0, 60), frame(0, GROUP, 0, 60)])];
+    let senders = [Postbox::sending([
+        frame(0, host_mac(2), 0, 60),
+        frame(0, GROUP, 0, 60),
+    ])];
     let mut simulation = Simulation::new(&star(3), postboxes(3, senders), watch);
     simulation.inject(micros(90), 1, &frame(9, GROUP, 0, 14));
     settle(&mut simulation);
     drop(simulation);
-    let expected = [(0, Some(0), 2), (1, Some(0), 1), (2, Some(0), 2), (3, None, 1)];
+    let expected = [
+        (0, Some(0), 2),
+        (1, Some(0), 1),
+        (2, Some(0), 2),
+        (3, None, 1),
+    ];
     assert_eq!(seen, expected);
 }

@@ -1,12 +1,15 @@
 //! Tests of the network simulator itself, with protocol machines of a few lines.
 //!
-//! The speed of the simulator is printed, not asserted, as it depends on the machine (`--nocapture`, best
-//! with `--release`).
+//! The speed of the simulator is printed, not asserted, as it depends on the machine
+//! (`--nocapture`, best with `--release`).
 
 mod hosts;
 mod switching;
 
-use super::{Cable, HostSettings, Network, NoFaults, Outcome, Random, RandomFaults, Simulation, Stats, host_mac};
+use super::{
+    Cable, HostSettings, Network, NoFaults, Outcome, Random, RandomFaults, Simulation, Stats,
+    host_mac,
+};
 use crate::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::collections::VecDeque;
 use std::time;
@@ -26,7 +29,10 @@ struct Postbox {
 
 impl Postbox {
     fn sending(frames: impl IntoIterator<Item = Vec<u8>>) -> Self {
-        Postbox { outbox: frames.into_iter().collect(), ..Postbox::default() }
+        Postbox {
+            outbox: frames.into_iter().collect(),
+            ..Postbox::default()
+        }
     }
 
     fn arrivals(&self) -> Vec<u64> {
@@ -82,7 +88,10 @@ fn star(hosts: usize) -> Network {
 }
 
 fn member() -> HostSettings {
-    HostSettings { groups: vec![GROUP], ..HostSettings::default() }
+    HostSettings {
+        groups: vec![GROUP],
+        ..HostSettings::default()
+    }
 }
 
 fn idle<M>(_: usize, _: &mut M, _: Instant) -> Option<Instant> {
@@ -113,10 +122,16 @@ fn a_deadline_keeps_the_run_going_until_it_has_passed() {
     let mut simulation = Simulation::new(&star(1), machines, NoFaults);
     let early = simulation.run(micros(79), idle);
     assert_eq!(early, Outcome::TimeLimit { at: micros(79) });
-    assert_eq!(simulation.next_deadline(), deadline(micros(80)).map(|deadline| (0, deadline)));
+    assert_eq!(
+        simulation.next_deadline(),
+        deadline(micros(80)).map(|deadline| (0, deadline))
+    );
     let late = simulation.run(micros(80), idle);
     assert_eq!(late, Outcome::Quiet { at: micros(80) });
-    assert_eq!(simulation.machines()[0].timeouts, [Instant::START, micros(80)]);
+    assert_eq!(
+        simulation.machines()[0].timeouts,
+        [Instant::START, micros(80)]
+    );
 }
 
 #[test]
@@ -139,12 +154,17 @@ fn deadlines_may_move_either_way() {
     const STEPS: u64 = 30;
     for seed in 0..200 {
         let mut random = Random::new(seed);
-        // Every 10 µs the deadline is replaced by another, up to 100 µs away; it fires only if it comes before its
-        // replacement.
-        let plan: Vec<u64> = (0..STEPS).map(|step| step * 10 + 10 * random.below(10) + 5).collect();
+        // Every 10 µs the deadline is replaced by another, up to 100 µs away; it fires only if it
+        // comes before its replacement.
+        let plan: Vec<u64> = (0..STEPS)
+            .map(|step| step * 10 + 10 * random.below(10) + 5)
+            .collect();
         let step_of = |at: u64| (at / 10).min(STEPS - 1);
         let fires = (0..STEPS).filter(|&step| step_of(plan[step as usize]) == step);
-        let expected: Vec<u64> = [0].into_iter().chain(fires.map(|step| plan[step as usize])).collect();
+        let expected: Vec<u64> = [0]
+            .into_iter()
+            .chain(fires.map(|step| plan[step as usize]))
+            .collect();
 
         let mut simulation = Simulation::new(&star(1), postboxes(1, []), NoFaults);
         (1..STEPS).for_each(|step| simulation.wake(0, micros(step * 10)));
@@ -159,8 +179,16 @@ fn deadlines_may_move_either_way() {
         });
         assert!(outcome.is_quiet(), "{outcome:?}");
         let timeouts = simulation.machines()[0].timeouts.iter();
-        assert_eq!(timeouts.map(|at| at.as_micros()).collect::<Vec<_>>(), expected, "seed {seed}");
-        assert_eq!(turns, STEPS as usize + expected.len() - 1, "nobody is called for a deadline that was replaced");
+        assert_eq!(
+            timeouts.map(|at| at.as_micros()).collect::<Vec<_>>(),
+            expected,
+            "seed {seed}"
+        );
+        assert_eq!(
+            turns,
+            STEPS as usize + expected.len() - 1,
+            "nobody is called for a deadline that was replaced"
+        );
     }
 }
 
@@ -168,7 +196,10 @@ fn deadlines_may_move_either_way() {
 fn the_past_cannot_be_changed() {
     let mut simulation = Simulation::new(&star(1), postboxes(1, []), NoFaults);
     simulation.wake(0, micros(500));
-    assert_eq!(simulation.run(micros(200), idle), Outcome::TimeLimit { at: micros(200) });
+    assert_eq!(
+        simulation.run(micros(200), idle),
+        Outcome::TimeLimit { at: micros(200) }
+    );
     simulation.wake(0, micros(50));
     simulation.inject(micros(60), 0, &frame(0, GROUP, 0, 60));
     let mut calls = Vec::new();
@@ -191,7 +222,11 @@ fn an_application_is_called_when_it_wants_to_be() {
     assert_eq!(outcome, Outcome::Quiet { at: micros(75) });
     assert_eq!(calls, [0, 25, 50, 75]);
     let machine = &simulation.machines()[0];
-    assert_eq!(machine.timeouts, [Instant::START], "no timer of its own was due");
+    assert_eq!(
+        machine.timeouts,
+        [Instant::START],
+        "no timer of its own was due"
+    );
 }
 
 #[test]
@@ -200,7 +235,12 @@ fn a_run_can_be_bounded_in_events() {
     let mut simulation = Simulation::new(&star(2), postboxes(2, senders), NoFaults);
     simulation.set_event_limit(40);
     let outcome = simulation.run(LATE, idle);
-    assert_eq!(outcome, Outcome::EventLimit { at: simulation.now() });
+    assert_eq!(
+        outcome,
+        Outcome::EventLimit {
+            at: simulation.now()
+        }
+    );
     simulation.set_event_limit(u64::MAX);
     settle(&mut simulation);
     assert_eq!(simulation.machines()[1].inbox.len(), 100);
@@ -222,7 +262,11 @@ fn a_deadline_that_never_moves_on_is_a_live_lock_and_is_named() {
     }
 
     let mut simulation = Simulation::new(&star(1), vec![Impatient], NoFaults);
-    let expected = Outcome::LiveLock { at: micros(3), host: 0, why: Some(Timer::HEARTBEAT) };
+    let expected = Outcome::LiveLock {
+        at: micros(3),
+        host: 0,
+        why: Some(Timer::HEARTBEAT),
+    };
     assert_eq!(simulation.run(LATE, idle), expected);
     assert!(simulation.events() < 2_000);
 }
@@ -231,15 +275,22 @@ fn a_deadline_that_never_moves_on_is_a_live_lock_and_is_named() {
 fn an_application_that_never_waits_is_a_live_lock_too() {
     let mut simulation = Simulation::new(&star(2), postboxes(2, []), NoFaults);
     let outcome = simulation.run(LATE, |host, _, now| (host == 1).then_some(now));
-    let expected = Outcome::LiveLock { at: Instant::START, host: 1, why: None };
+    let expected = Outcome::LiveLock {
+        at: Instant::START,
+        host: 1,
+        why: None,
+    };
     assert_eq!(outcome, expected);
 }
 
 fn eventful(seed: u64, duplicate: f64) -> (Vec<Postbox>, Stats, Outcome) {
     let mut network = Network::line(3, 3, Cable::GIGABIT, &member());
     network.host_mut(4).per_frame_cost = Duration::from_micros(30);
-    let faults =
-        RandomFaults::new(seed).loss(0.1).duplicate(duplicate).reorder(0.1, Duration::from_micros(300)).corrupt(0.1);
+    let faults = RandomFaults::new(seed)
+        .loss(0.1)
+        .duplicate(duplicate)
+        .reorder(0.1, Duration::from_micros(300))
+        .corrupt(0.1);
     let mut simulation = Simulation::new(&network, postboxes(9, []), faults);
     simulation.crash(7, micros(400));
     simulation.pause(3, micros(100));
@@ -253,7 +304,9 @@ fn eventful(seed: u64, duplicate: f64) -> (Vec<Postbox>, Stats, Outcome) {
         };
         let length = 14 + random.below(1_501) as usize;
         if now < micros(5_000) {
-            machine.outbox.push_back(frame(host, to, random.next_u64() as u8, length.max(15)));
+            machine
+                .outbox
+                .push_back(frame(host, to, random.next_u64() as u8, length.max(15)));
         }
         (now < micros(5_000)).then(|| now + Duration::from_nanos(random.below(200_000)))
     });
@@ -267,7 +320,10 @@ fn the_same_seed_gives_the_same_run() {
         let first = eventful(seed, 0.1);
         assert!(first.2.is_quiet());
         assert!(first.1.received_frames > 500, "{:?}", first.1);
-        assert!(first == eventful(seed, 0.1), "seed {seed} differs from itself");
+        assert!(
+            first == eventful(seed, 0.1),
+            "seed {seed} differs from itself"
+        );
         assert!(first.1 != eventful(seed + 100, 0.1).1);
     }
 }
@@ -284,14 +340,21 @@ fn every_frame_is_accounted_for() {
             let cable = stats.cables[host + host / 3];
             assert_eq!(cable.forward.frames, counted.sent_frames);
             let arrived = cable.backward.frames - cable.backward.drops.dead;
-            assert_eq!(arrived, counted.received_frames + counted.drops.total(), "host {host}, seed {seed}");
+            assert_eq!(
+                arrived,
+                counted.received_frames + counted.drops.total(),
+                "host {host}, seed {seed}"
+            );
             assert_eq!(counted.received_frames, machine.inbox.len() as u64);
         }
     }
 }
 
 fn deadline(at: Instant) -> Option<Deadline> {
-    Some(Deadline { at, why: Timer::HEARTBEAT })
+    Some(Deadline {
+        at,
+        why: Timer::HEARTBEAT,
+    })
 }
 
 struct Load {

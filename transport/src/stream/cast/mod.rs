@@ -15,7 +15,9 @@ mod repair_children;
 mod repairs;
 
 use super::boundaries::Boundaries;
-use super::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Sending, Trouble};
+use super::readers::{
+    AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Sending, Trouble,
+};
 use super::terms::{Flight, Memory};
 use crate::arq::echo::Behind;
 use crate::arq::loss_detection::{News, ProbeTimer};
@@ -48,7 +50,11 @@ pub(super) struct Cast {
 impl Cast {
     pub(super) fn new(group: MacAddr, peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> Cast {
         let shares_repairs = tuning.policy == Policy::HolesAllowed;
-        let hold = if shares_repairs && peers.len() > 1 { tuning.cast.repair_hold } else { Duration::ZERO };
+        let hold = if shares_repairs && peers.len() > 1 {
+            tuning.cast.repair_hold
+        } else {
+            Duration::ZERO
+        };
         let parity = Blocks::new(tuning.block_frames_for(feed.slots()), hold);
         let listeners = Listeners::new(peers, parity.block_frames, feed, tuning);
         Cast {
@@ -56,7 +62,11 @@ impl Cast {
             repairs: Repairs::new(feed.slots(), shares_repairs, hold),
             parity,
             pace: Pace::new(tuning),
-            acker: if tuning.designates() { AckerChoice::new(&listeners.all, feed.slots()) } else { None },
+            acker: if tuning.designates() {
+                AckerChoice::new(&listeners.all, feed.slots())
+            } else {
+                None
+            },
             listeners,
             timer: ProbeTimer::default(),
             retired: false,
@@ -68,14 +78,20 @@ impl Cast {
         let remote = &mut self.listeners.all[at].remote;
         let behind = remote.is_behind(ack);
         if behind {
-            let (judged, known) = (remote.judge_behind(ack, context.feed), remote.known(context.feed));
+            let (judged, known) = (
+                remote.judge_behind(ack, context.feed),
+                remote.known(context.feed),
+            );
             if judged != Behind::Contradiction {
-                self.timer.doubt(now, judged, |tries| self.listeners.timeout(tries, context.feed));
+                self.timer.doubt(now, judged, |tries| {
+                    self.listeners.timeout(tries, context.feed)
+                });
                 return known;
             }
         }
         let newly = ack.cursor.saturating_sub(remote.cursor);
-        let only_consuming = remote.cursor == self.listeners.next && ack.body.consumed <= remote.consumed;
+        let only_consuming =
+            remote.cursor == self.listeners.next && ack.body.consumed <= remote.consumed;
         let more = remote.is_more(ack);
         let recovered = self.parity.first_sent(remote.cursor);
         self.listeners.note_arrival(at, ack, recovered);
@@ -93,8 +109,13 @@ impl Cast {
         }
         let news = News::new(since_last.is_some(), more, only_consuming);
         let waiting = self.listeners.is_waiting(context.feed);
-        self.timer.on_ack(now, news, waiting, |tries| self.listeners.timeout(tries, context.feed));
-        self.listeners.all[at].remote.known(context.feed).forged_if(behind)
+        self.timer.on_ack(now, news, waiting, |tries| {
+            self.listeners.timeout(tries, context.feed)
+        });
+        self.listeners.all[at]
+            .remote
+            .known(context.feed)
+            .forged_if(behind)
     }
 
     fn on_evidence(&mut self, at: usize, since_last: Duration, context: &AckContext<'_>) {
@@ -102,7 +123,9 @@ impl Cast {
         let evidence = self.listeners.evidence(at, ack);
         let found = self.listeners.find_lost(at, evidence, context);
         let remote = &self.listeners.all[at].remote;
-        let is_new = |&sequence: &u64| !self.parity.knows(remote.rank(), sequence) && !remote.awaits(sequence);
+        let is_new = |&sequence: &u64| {
+            !self.parity.knows(remote.rank(), sequence) && !remote.awaits(sequence)
+        };
         let new: Vec<u64> = found.iter().copied().filter(is_new).collect();
         for sequence in self.repeated(at, &found, context) {
             // A repeat serves every listener that reported this loss.
@@ -114,17 +137,20 @@ impl Cast {
         // Strict go-back-n: receivers dropped everything after the gap, so that is sent again
         // before new frames.
         if self.listeners.policy == Policy::InOrderOnly && found.first() == Some(&ack.cursor) {
-            (ack.cursor..next).for_each(|sequence| self.repairs.lose(now, at, sequence, &mut self.listeners));
+            (ack.cursor..next)
+                .for_each(|sequence| self.repairs.lose(now, at, sequence, &mut self.listeners));
         }
         self.listeners.all[at].on_losses(&new, ack, since_last, &mut self.pace, next);
     }
 
     fn repeated(&mut self, at: usize, found: &[u64], context: &AckContext<'_>) -> Vec<u64> {
         if self.listeners.all.len() < 2 || !self.repairs.are_shared {
-            self.parity.forget_rank(self.listeners.all[at].remote.rank());
+            self.parity
+                .forget_rank(self.listeners.all[at].remote.rank());
             return found.to_vec();
         }
-        self.parity.gather(at, found, self.acker.is_some(), &self.listeners, context)
+        self.parity
+            .gather(at, found, self.acker.is_some(), &self.listeners, context)
     }
 
     fn forget_below(&mut self, tail: u64) {
@@ -134,11 +160,18 @@ impl Cast {
 
     fn arm(&mut self, now: Instant, feed: &Feed) {
         if !self.listeners.all.is_empty() {
-            self.timer.arm(now, |tries| self.listeners.timeout(tries, feed));
+            self.timer
+                .arm(now, |tries| self.listeners.timeout(tries, feed));
         }
     }
 
-    fn send_new(&mut self, now: Instant, feed: &Feed, boundaries: &Boundaries, stamps: &mut Stamps) -> Departure {
+    fn send_new(
+        &mut self,
+        now: Instant,
+        feed: &Feed,
+        boundaries: &Boundaries,
+        stamps: &mut Stamps,
+    ) -> Departure {
         let stamp = self.listeners.draw(now, stamps);
         let push_end = self.listeners.push_end(boundaries);
         let sequence = self.listeners.send_new(stamp, boundaries);
@@ -146,46 +179,91 @@ impl Cast {
         self.pace.on_sent(now, true);
         self.arm(now, feed);
         let urgent = pushed || self.listeners.next == self.listeners.credit;
-        Departure { outgoing: Outgoing::Data { sequence, again: false, urgent }, to: self.group, stamp }
+        Departure {
+            outgoing: Outgoing::Data {
+                sequence,
+                again: false,
+                urgent,
+            },
+            to: self.group,
+            stamp,
+        }
     }
 
-    fn send_repair(&mut self, now: Instant, bound: u64, stamps: &mut Stamps, feed: &Feed) -> Option<Departure> {
+    fn send_repair(
+        &mut self,
+        now: Instant,
+        bound: u64,
+        stamps: &mut Stamps,
+        feed: &Feed,
+    ) -> Option<Departure> {
         for (rank, sequence) in self.parity.judge(now, bound, &self.listeners, feed) {
             if let Some(at) = self.listeners.find(rank) {
                 self.repairs.lose(now, at, sequence, &mut self.listeners);
             }
         }
         let repair = self.repairs.next(now, &self.listeners);
-        let stamp = (repair.is_some() || self.parity.going().is_some()).then(|| self.listeners.draw(now, stamps))?;
+        let stamp = (repair.is_some() || self.parity.going().is_some())
+            .then(|| self.listeners.draw(now, stamps))?;
         self.pace.on_sent(now, false);
         self.arm(now, feed);
         let Some((sequence, loser)) = repair else {
             let (parity, urgent) = self.parity.going()?.send(stamp);
-            return Some(Departure { outgoing: Outgoing::Parity { parity, urgent }, to: self.group, stamp });
+            return Some(Departure {
+                outgoing: Outgoing::Parity { parity, urgent },
+                to: self.group,
+                stamp,
+            });
         };
         let Some(loser) = loser else {
             self.listeners.cast_at.set(sequence, stamp);
             self.parity.repeated(sequence, None);
-            self.listeners.all.iter_mut().for_each(|listener| listener.remote.outstanding.remove(sequence));
-            let outgoing = Outgoing::Data { sequence, again: true, urgent: false };
-            return Some(Departure { outgoing, to: self.group, stamp });
+            self.listeners
+                .all
+                .iter_mut()
+                .for_each(|listener| listener.remote.outstanding.remove(sequence));
+            let outgoing = Outgoing::Data {
+                sequence,
+                again: true,
+                urgent: false,
+            };
+            return Some(Departure {
+                outgoing,
+                to: self.group,
+                stamp,
+            });
         };
         let last = self.listeners.next >= bound;
         let remote = &mut self.listeners.all[loser].remote;
         remote.outstanding.sent(sequence, stamp);
-        let urgent = (last && remote.outstanding.queued().next().is_none()) || remote.outstanding.is_used_up();
+        let urgent = (last && remote.outstanding.queued().next().is_none())
+            || remote.outstanding.is_used_up();
         self.parity.repeated(sequence, Some(remote.rank()));
-        Some(Departure { outgoing: Outgoing::Data { sequence, again: true, urgent }, to: remote.peer.mac, stamp })
+        Some(Departure {
+            outgoing: Outgoing::Data {
+                sequence,
+                again: true,
+                urgent,
+            },
+            to: remote.peer.mac,
+            stamp,
+        })
     }
 
     /// Returns the destination of the next heartbeat, if one is due: a listener that must be
     /// notified of the acker, the only listener that lags, or the group.
     fn next_probed(&mut self, feed: &Feed) -> Option<MacAddr> {
         if self.timer.take() {
-            return Some(self.listeners.probed(self.acker.is_some(), feed).unwrap_or(self.group));
+            return Some(
+                self.listeners
+                    .probed(self.acker.is_some(), feed)
+                    .unwrap_or(self.group),
+            );
         }
         let rank = self.acker.as_mut()?.next_unannounced()?;
-        self.listeners.find(rank).map(|at| self.listeners.all[at].remote.peer.mac)
+        self.listeners
+            .find(rank)
+            .map(|at| self.listeners.all[at].remote.peer.mac)
     }
 
     fn bound(&self, feed: &Feed, boundaries: &Boundaries) -> u64 {
@@ -211,7 +289,10 @@ impl Cast {
     fn held_until(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Instant> {
         let bound = self.bound(feed, boundaries);
         let parity = self.parity.ready_at(now, bound, &self.listeners);
-        let repair = [self.repairs.ready_at(), parity].into_iter().flatten().min();
+        let repair = [self.repairs.ready_at(), parity]
+            .into_iter()
+            .flatten()
+            .min();
         let paced = self.listeners.next < bound || repair.is_some_and(|at| at <= now);
         let pace = paced.then(|| self.paced_until(now)).flatten();
         pace.or(repair.filter(|&at| at > now))
@@ -224,20 +305,38 @@ impl Readers for Cast {
     }
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
-        let Some(at) = self.listeners.remotes().position(|remote| remote.peer == context.from) else {
+        let Some(at) = self
+            .listeners
+            .remotes()
+            .position(|remote| remote.peer == context.from)
+        else {
             return AckFrom::NonMember;
         };
         let (ack, forged) = context.believe(self.listeners.next);
-        self.on_believed(at, AckContext { ack: &ack, ..context }).forged_if(forged)
+        self.on_believed(
+            at,
+            AckContext {
+                ack: &ack,
+                ..context
+            },
+        )
+        .forged_if(forged)
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
-        self.timer.on_timeout(now, |tries| self.listeners.timeout(tries, feed));
+        self.timer
+            .on_timeout(now, |tries| self.listeners.timeout(tries, feed));
     }
 
     fn poll_timeout(&self, now: Instant, feed: &Feed, boundaries: &Boundaries) -> Option<Deadline> {
-        let heartbeat = self.timer.due().map(|at| Deadline { at, why: Timer::HEARTBEAT });
-        let pace = self.held_until(now, feed, boundaries).map(|at| Deadline { at, why: Timer::PACE });
+        let heartbeat = self.timer.due().map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        });
+        let pace = self.held_until(now, feed, boundaries).map(|at| Deadline {
+            at,
+            why: Timer::PACE,
+        });
         [heartbeat, pace].into_iter().flatten().min()
     }
 
@@ -250,14 +349,24 @@ impl Readers for Cast {
     ) -> Option<Departure> {
         if let Some(to) = self.next_probed(feed) {
             let designated = self.acker.as_ref().map(|acker| acker.rank);
-            let outgoing = Outgoing::Heartbeat { highest: self.listeners.next, designated };
-            return Some(Departure { outgoing, to, stamp: self.listeners.draw(now, stamps) });
+            let outgoing = Outgoing::Heartbeat {
+                highest: self.listeners.next,
+                designated,
+            };
+            return Some(Departure {
+                outgoing,
+                to,
+                stamp: self.listeners.draw(now, stamps),
+            });
         }
         if self.paced_until(now).is_some() {
             return None;
         }
         let bound = self.bound(feed, boundaries);
-        let (strict, ended) = (self.listeners.policy == Policy::InOrderOnly, self.listeners.next >= bound);
+        let (strict, ended) = (
+            self.listeners.policy == Policy::InOrderOnly,
+            self.listeners.next >= bound,
+        );
         if (strict || self.pace.allows_repair() || ended)
             && let Some(repair) = self.send_repair(now, bound, stamps, feed)
         {
@@ -284,7 +393,9 @@ impl Readers for Cast {
     }
 
     fn remove(&mut self, now: Instant, rank: Rank, feed: &mut Feed) {
-        let Some(at) = self.listeners.find(rank) else { return };
+        let Some(at) = self.listeners.find(rank) else {
+            return;
+        };
         self.listeners.remove(at, feed);
         self.repairs.forget_rank(rank);
         self.parity.remove(rank);
@@ -294,35 +405,62 @@ impl Readers for Cast {
             acker.on_removed(&self.listeners.all, rank);
         }
         let waiting = self.listeners.is_waiting(feed);
-        self.timer.rearm(now, waiting, |tries| self.listeners.timeout(tries, feed));
+        self.timer
+            .rearm(now, waiting, |tries| self.listeners.timeout(tries, feed));
     }
 
     fn states(&self, _feed: &Feed) -> Vec<ReaderState> {
         let Listeners { next, window, .. } = self.listeners;
         let state = |listener: &Listener| {
             let (rank, cursor) = (listener.remote.rank(), listener.remote.cursor);
-            let flight = Some(Flight { rank, next, in_flight: next.saturating_sub(cursor), window });
-            ReaderState { rank, cursor, flight, turn: None, lost: Some(listener.lost) }
+            let flight = Some(Flight {
+                rank,
+                next,
+                in_flight: next.saturating_sub(cursor),
+                window,
+            });
+            ReaderState {
+                rank,
+                cursor,
+                flight,
+                turn: None,
+                lost: Some(listener.lost),
+            }
         };
         self.listeners.all.iter().map(state).collect()
     }
 
     fn frontier(&self) -> Frontier {
         let consumed = self.listeners.remotes().map(|remote| remote.consumed).min();
-        Frontier { below: u64::MAX, consumed: consumed.unwrap_or(u64::MAX), limit: u64::MAX }
+        Frontier {
+            below: u64::MAX,
+            consumed: consumed.unwrap_or(u64::MAX),
+            limit: u64::MAX,
+        }
     }
 
     fn everywhere(&self, feed: &Feed) -> u64 {
-        let below = self.listeners.remotes().map(|remote| remote.below.min(remote.cursor));
+        let below = self
+            .listeners
+            .remotes()
+            .map(|remote| remote.below.min(remote.cursor));
         below.min().unwrap_or(u64::MAX).min(feed.head())
     }
 
     fn blamed(&self, _now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank> {
-        if trouble == Trouble::Mute { None } else { self.listeners.held_up_by(feed) }
+        if trouble == Trouble::Mute {
+            None
+        } else {
+            self.listeners.held_up_by(feed)
+        }
     }
 
     fn sending(&self, _feed: &Feed, _boundaries: &Boundaries) -> Sending {
-        Sending { halfway: false, next: self.listeners.next, pausing: false }
+        Sending {
+            halfway: false,
+            next: self.listeners.next,
+            pausing: false,
+        }
     }
 
     fn retire(&mut self) {
@@ -333,9 +471,15 @@ impl Readers for Cast {
 
     fn memory(&self) -> Memory {
         Memory {
-            stamps_bytes: self.listeners.cast_at.bytes() + self.repairs.bytes() + self.parity.stamps_bytes(),
+            stamps_bytes: self.listeners.cast_at.bytes()
+                + self.repairs.bytes()
+                + self.parity.stamps_bytes(),
             readers_bytes: self.listeners.all.capacity() * size_of::<Listener>(),
-            repairs_bytes: self.listeners.remotes().map(Remote::repairs_bytes).sum::<usize>()
+            repairs_bytes: self
+                .listeners
+                .remotes()
+                .map(Remote::repairs_bytes)
+                .sum::<usize>()
                 + self.parity.losses_bytes(),
             ..Memory::default()
         }

@@ -32,12 +32,13 @@ pub(super) struct LossReport {
     pub since_last: Duration,
 }
 
-/// Pace of a cast's new frames. After a pause `BURST_FRAMES` may leave at once: what a switch port takes without loss.
-/// A pause above `MAX_PAUSE` between two frames is due to the source, not the network.
+/// Pace of a cast's new frames. After a pause `BURST_FRAMES` may leave at once: what a switch port
+/// takes without loss. A pause above `MAX_PAUSE` between two frames is due to the source, not the
+/// network.
 ///
-/// Pacing began at the gap `slowest`; far below it, pacing stops. Losses before frame `from`, the first under the
-/// present pace, give no information about it. `allowance` is in hundredths of a repair that may go out before the next
-/// new frame.
+/// Pacing began at the gap `slowest`; far below it, pacing stops. Losses before frame `from`, the
+/// first under the present pace, give no information about it. `allowance` is in hundredths of a
+/// repair that may go out before the next new frame.
 #[derive(Clone, Debug)]
 pub(super) struct Pace {
     round_frames: u64,
@@ -86,8 +87,11 @@ impl Pace {
 
     pub(super) fn on_sent(&mut self, now: Instant, new: bool) {
         self.sent += u64::from(new);
-        self.allowance =
-            if new { (self.allowance + self.repair_percent).min(3200) } else { self.allowance.saturating_sub(100) };
+        self.allowance = if new {
+            (self.allowance + self.repair_percent).min(3200)
+        } else {
+            self.allowance.saturating_sub(100)
+        };
         let Some(gap) = self.gap else { return };
         self.bucket.spend(now, gap, gap * BURST_FRAMES);
         if self.sent >= self.raised_at + self.round_frames {
@@ -98,8 +102,19 @@ impl Pace {
     }
 
     pub(super) fn on_ack(&mut self, round: &mut PacedRound, report: LossReport, next: u64) {
-        let LossReport { known, arrived, lost, since_last } = report;
-        let fresh = PacedRound { generation: self.generation, known, arrived, lost: 0, span: Duration::ZERO };
+        let LossReport {
+            known,
+            arrived,
+            lost,
+            since_last,
+        } = report;
+        let fresh = PacedRound {
+            generation: self.generation,
+            known,
+            arrived,
+            lost: 0,
+            span: Duration::ZERO,
+        };
         if round.generation != self.generation {
             *round = fresh;
             return;
@@ -110,7 +125,8 @@ impl Pace {
         if frames >= self.round_frames {
             let permille = round.lost.min(frames) * 1000 / frames;
             // A listener with this much loss receives exactly what its cable carries.
-            let gap = round.span / u32::try_from(arrived.saturating_sub(round.arrived).max(1)).unwrap_or(u32::MAX);
+            let gap = round.span
+                / u32::try_from(arrived.saturating_sub(round.arrived).max(1)).unwrap_or(u32::MAX);
             *round = fresh;
             self.judge(permille, gap, next);
         }
@@ -158,14 +174,27 @@ mod tests {
     impl Listening {
         fn begin() -> Listening {
             let mut tuning = Tuning::default();
-            (tuning.cast.round_frames, tuning.window.loss_tolerated_percent) = (ROUND, 5);
-            Listening { pace: Pace::new(&tuning), round: PacedRound::default(), known: 0, arrived: 0 }
+            (
+                tuning.cast.round_frames,
+                tuning.window.loss_tolerated_percent,
+            ) = (ROUND, 5);
+            Listening {
+                pace: Pace::new(&tuning),
+                round: PacedRound::default(),
+                known: 0,
+                arrived: 0,
+            }
         }
 
         fn ten(&mut self, lost: u64) {
             (self.known, self.arrived) = (self.known + 10, self.arrived + 10 - lost);
             let since_last = Duration::from_millis(1);
-            let report = LossReport { known: self.known, arrived: self.arrived, lost, since_last };
+            let report = LossReport {
+                known: self.known,
+                arrived: self.arrived,
+                lost,
+                since_last,
+            };
             self.pace.on_ack(&mut self.round, report, self.known);
         }
 
@@ -191,11 +220,18 @@ mod tests {
         assert_eq!(listening.pace.from(), ROUND);
         assert_eq!(listening.send(u64::from(BURST_FRAMES)), None);
         assert_eq!(listening.send(1), Some(gap));
-        assert_eq!(listening.send(ROUND - u64::from(BURST_FRAMES) - 1), Some(gap * (ROUND as u32 - BURST_FRAMES)));
+        assert_eq!(
+            listening.send(ROUND - u64::from(BURST_FRAMES) - 1),
+            Some(gap * (ROUND as u32 - BURST_FRAMES))
+        );
         let (all, faster) = (listening.send(0).unwrap_or_default(), gap * 8 / 9);
         assert_eq!(listening.send(1), Some(all + faster));
         listening.pace.on_sent(LATER, false);
-        assert_eq!(listening.send(0), Some(all + faster * 2), "a repair takes its time, too");
+        assert_eq!(
+            listening.send(0),
+            Some(all + faster * 2),
+            "a repair takes its time, too"
+        );
         // An eighth faster each round, until it is eight times as fast; it then no longer limits.
         assert!(listening.send(16 * ROUND).is_some());
         assert_eq!(listening.send(ROUND), None);
@@ -205,7 +241,11 @@ mod tests {
     fn tolerated_losses_slow_nobody_and_losses_that_pacing_does_not_cure_are_tolerated() {
         let mut listening = Listening::begin();
         (0..10).for_each(|part| listening.ten(u64::from(part % 2 == 0)));
-        assert_eq!((listening.send(1000), listening.pace.from()), (None, 0), "5 % of a round");
+        assert_eq!(
+            (listening.send(1000), listening.pace.from()),
+            (None, 0),
+            "5 % of a round"
+        );
         listening.round(2);
         assert!(listening.send(1000).is_some());
         // Frames already in flight do not count: the round begins anew.
@@ -213,7 +253,11 @@ mod tests {
         listening.round(2);
         assert_eq!(listening.send(1000), None, "given up");
         listening.round(3);
-        assert_eq!(listening.send(1000), None, "half as much again is tolerated");
+        assert_eq!(
+            listening.send(1000),
+            None,
+            "half as much again is tolerated"
+        );
         listening.round(4);
         assert!(listening.send(1000).is_some());
     }
@@ -225,7 +269,10 @@ mod tests {
         let paced = listening.send(100).expect("it binds");
         listening.ten(0);
         listening.round(2);
-        assert!(listening.send(0).is_some_and(|after| after == paced), "half the loss: it goes on at this pace");
+        assert!(
+            listening.send(0).is_some_and(|after| after == paced),
+            "half the loss: it goes on at this pace"
+        );
         listening.pace.release(777);
         assert_eq!((listening.send(1000), listening.pace.from()), (None, 777));
     }

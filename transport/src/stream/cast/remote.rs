@@ -12,9 +12,9 @@ use crate::tuning::Tuning;
 use crate::wire::{Ack, AckBody, Peer, Rank};
 use std::time::Duration;
 
-/// A remote reader, in whose place the feed keeps whole blocks of a power of two of frames. It has the `holes` of the
-/// newest acknowledgement, so that a repair already overtaken by it is not sent. After a graft it is not `synced` until
-/// the first acknowledgement reports its cursor.
+/// A remote reader, in whose place the feed keeps whole blocks of a power of two of frames. It has
+/// the `holes` of the newest acknowledgement, so that a repair already overtaken by it is not sent.
+/// After a graft it is not `synced` until the first acknowledgement reports its cursor.
 #[derive(Clone, Debug)]
 pub(super) struct Remote {
     pub(super) peer: Peer,
@@ -53,7 +53,11 @@ impl Remote {
     /// Makes a reader of a host that acknowledged to another until now and has given credit up to
     /// `limit`. Everything still in the feed is kept until the host reports its cursor.
     pub(super) fn grafted(self, limit: u64) -> Remote {
-        Remote { synced: false, limit, ..self }
+        Remote {
+            synced: false,
+            limit,
+            ..self
+        }
     }
 
     pub(super) fn rank(&self) -> Rank {
@@ -65,7 +69,11 @@ impl Remote {
     }
 
     pub(super) fn timeout(&self, prompt: bool, tries: u32) -> Duration {
-        if prompt { self.rtt().prompt_timeout(tries) } else { self.rtt().timeout(tries) }
+        if prompt {
+            self.rtt().prompt_timeout(tries)
+        } else {
+            self.rtt().timeout(tries)
+        }
     }
 
     pub(super) fn has_acknowledged_since(&self, stamp: Stamp) -> bool {
@@ -79,7 +87,8 @@ impl Remote {
         if judged == Behind::Contradiction {
             feed.rewind(self.reader);
             let tail = feed.tail();
-            (self.cursor, self.below, self.limit, self.consumed) = (tail, tail, ack.body.limit.max(tail), 0);
+            (self.cursor, self.below, self.limit, self.consumed) =
+                (tail, tail, ack.body.limit.max(tail), 0);
             self.covered = tail;
             (self.synced, self.outstanding) = (false, Outstanding::default());
         }
@@ -93,8 +102,14 @@ impl Remote {
     /// Whether an acknowledgement reports more than is known. Higher frames count, too: a repair
     /// parent draws no stamps for the root's frames, so its echo shows none of them.
     pub(super) fn is_more(&self, ack: &Ack<'_>) -> bool {
-        let AckBody { limit, below, consumed, .. } = ack.body;
-        let stands_further = self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
+        let AckBody {
+            limit,
+            below,
+            consumed,
+            ..
+        } = ack.body;
+        let stands_further =
+            self.cursor < ack.cursor || self.covered < ack.covered() || self.below < below;
         !self.synced || stands_further || self.limit < limit || self.consumed < consumed
     }
 
@@ -106,7 +121,12 @@ impl Remote {
         AckFrom::known(self.rank(), self.cursor, self.limit, feed.tail())
     }
 
-    pub(super) fn on_ack(&mut self, now: Instant, ack: &Ack<'_>, feed: &mut Feed) -> Option<Duration> {
+    pub(super) fn on_ack(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        feed: &mut Feed,
+    ) -> Option<Duration> {
         if !self.synced && ack.cursor < self.cursor {
             // The host is behind every reader known here, and so may its credit be.
             self.limit = ack.body.limit;
@@ -117,7 +137,11 @@ impl Remote {
         self.cursor = ack.cursor;
         // Earlier reports for the hosts behind it still hold: neither a late acknowledgement nor a
         // graft there withdraws anything.
-        self.below = if planted!("late-below") { ack.body.below } else { self.below.max(ack.body.below) };
+        self.below = if planted!("late-below") {
+            ack.body.below
+        } else {
+            self.below.max(ack.body.below)
+        };
         self.limit = self.limit.max(ack.body.limit);
         self.consumed = self.consumed.max(ack.body.consumed);
         self.covered = self.covered.max(ack.covered());
@@ -127,8 +151,8 @@ impl Remote {
         self.echo.take(now, ack)
     }
 
-    /// Notes which frames have arrived beyond the cursor. An acknowledgement that may be an old one takes
-    /// nothing back: a host that hears only the root's frames echoes the same stamp for long.
+    /// Notes which frames have arrived beyond the cursor. An acknowledgement that may be an old one
+    /// takes nothing back: a host that hears only the root's frames echoes the same stamp for long.
     fn note_holes(&mut self, bitmap: &[u8], may_be_old: bool) {
         if !may_be_old {
             self.holes.clear();
@@ -136,7 +160,10 @@ impl Remote {
         let longer = bitmap.len().saturating_sub(self.holes.len());
         self.holes.reserve_exact(longer);
         self.holes.resize(self.holes.len() + longer, 0);
-        self.holes.iter_mut().zip(bitmap).for_each(|(known, arrived)| *known |= arrived);
+        self.holes
+            .iter_mut()
+            .zip(bitmap)
+            .for_each(|(known, arrived)| *known |= arrived);
     }
 
     /// Returns the tolerance for a frame that reached both hosts from a third, `otherwise` without
@@ -146,7 +173,11 @@ impl Remote {
     }
 
     pub(super) fn evidence(&self, tolerance: Duration, covered: u64) -> LossDetection {
-        LossDetection { echo: self.echo.newest(), tolerance, covered }
+        LossDetection {
+            echo: self.echo.newest(),
+            tolerance,
+            covered,
+        }
     }
 
     pub(super) fn follow(&self, feed: &mut Feed) {
@@ -208,9 +239,10 @@ impl PendingRepair {
     }
 }
 
-/// Repairs pending for a reader, at most `MAX_PENDING_REPAIRS`: its next acknowledgement lists the other frames that it
-/// lacks. That is twice what a link carries in a round trip at 1 Gbit/s, and 2 KiB of memory. Each has the stamp of its
-/// last transmission to this reader alone; none while queued.
+/// Repairs pending for a reader, at most `MAX_PENDING_REPAIRS`: its next acknowledgement lists the
+/// other frames that it lacks. That is twice what a link carries in a round trip at 1 Gbit/s, and 2
+/// KiB of memory. Each has the stamp of its last transmission to this reader alone; none while
+/// queued.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Outstanding {
     entries: Vec<PendingRepair>,
@@ -218,7 +250,8 @@ pub(super) struct Outstanding {
 
 impl Outstanding {
     fn find(&self, sequence: u64) -> Result<usize, usize> {
-        self.entries.binary_search_by_key(&sequence, |owed| owed.sequence)
+        self.entries
+            .binary_search_by_key(&sequence, |owed| owed.sequence)
     }
 
     pub(super) fn get(&self, sequence: u64) -> Option<Stamp> {
@@ -226,8 +259,16 @@ impl Outstanding {
     }
 
     pub(super) fn transmissions(&self, sequence: u64, cast_at: Stamp) -> (Stamp, Stamp) {
-        let known = |stamp: Stamp, otherwise: Stamp| if stamp == Stamp::NONE { otherwise } else { stamp };
-        let Ok(at) = self.find(sequence) else { return (cast_at, cast_at) };
+        let known = |stamp: Stamp, otherwise: Stamp| {
+            if stamp == Stamp::NONE {
+                otherwise
+            } else {
+                stamp
+            }
+        };
+        let Ok(at) = self.find(sequence) else {
+            return (cast_at, cast_at);
+        };
         let before = known(self.entries[at].before, cast_at);
         (before, known(self.entries[at].stamp, before))
     }
@@ -236,7 +277,14 @@ impl Outstanding {
         match self.find(sequence) {
             Ok(at) => self.entries[at].withdraw(),
             Err(_) if self.entries.len() >= MAX_PENDING_REPAIRS => return false,
-            Err(at) => self.entries.insert(at, PendingRepair { sequence, stamp: Stamp::NONE, before: Stamp::NONE }),
+            Err(at) => self.entries.insert(
+                at,
+                PendingRepair {
+                    sequence,
+                    stamp: Stamp::NONE,
+                    before: Stamp::NONE,
+                },
+            ),
         }
         true
     }
@@ -260,7 +308,10 @@ impl Outstanding {
     }
 
     pub(super) fn queued(&self) -> impl Iterator<Item = u64> + '_ {
-        self.entries.iter().filter(|owed| owed.stamp == Stamp::NONE).map(|owed| owed.sequence)
+        self.entries
+            .iter()
+            .filter(|owed| owed.stamp == Stamp::NONE)
+            .map(|owed| owed.sequence)
     }
 
     /// Whether hardly any room is left, so that only an acknowledgement helps. Several frames
@@ -293,8 +344,13 @@ mod tests {
             (outstanding.get(3), outstanding.get(4), outstanding.get(7)),
             (Some(Stamp(20)), None, Some(Stamp::NONE))
         );
-        assert!((100..100 + MAX_PENDING_REPAIRS as u64 - 2).all(|sequence| outstanding.queue(sequence)));
-        assert!(!outstanding.queue(99) && outstanding.queue(3), "no room for another, but for one that is known");
+        assert!(
+            (100..100 + MAX_PENDING_REPAIRS as u64 - 2).all(|sequence| outstanding.queue(sequence))
+        );
+        assert!(
+            !outstanding.queue(99) && outstanding.queue(3),
+            "no room for another, but for one that is known"
+        );
         assert!(outstanding.bytes() <= MAX_PENDING_REPAIRS * 16);
     }
 }

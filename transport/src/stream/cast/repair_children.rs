@@ -14,7 +14,9 @@ use crate::arq::stamp::{Stamp, StampRing, Stamps};
 use crate::feed::Feed;
 use crate::machine::{Deadline, Timer};
 use crate::stream::boundaries::Boundaries;
-use crate::stream::readers::{AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Trouble};
+use crate::stream::readers::{
+    AckContext, AckFrom, Departure, Frontier, Outgoing, ReaderState, Readers, Trouble,
+};
 use crate::stream::terms::Memory;
 use crate::time::Instant;
 use crate::tuning::Tuning;
@@ -29,9 +31,20 @@ pub(in crate::stream) struct RepairChildren {
 }
 
 impl RepairChildren {
-    pub(in crate::stream) fn new(peers: &[Peer], feed: &mut Feed, tuning: &Tuning) -> RepairChildren {
-        let children = peers.iter().map(|&peer| RepairChild::new(peer, feed, tuning)).collect();
-        RepairChildren { children, arrivals: OwnArrivals::new(feed.slots(), tuning), first: 0 }
+    pub(in crate::stream) fn new(
+        peers: &[Peer],
+        feed: &mut Feed,
+        tuning: &Tuning,
+    ) -> RepairChildren {
+        let children = peers
+            .iter()
+            .map(|&peer| RepairChild::new(peer, feed, tuning))
+            .collect();
+        RepairChildren {
+            children,
+            arrivals: OwnArrivals::new(feed.slots(), tuning),
+            first: 0,
+        }
     }
 
     fn remotes(&self) -> impl Iterator<Item = &Remote> {
@@ -45,27 +58,61 @@ impl Readers for RepairChildren {
     }
 
     fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
-        let child = self.children.iter_mut().find(|child| child.remote.peer == context.from);
-        let Some(child) = child else { return AckFrom::NonMember };
+        let child = self
+            .children
+            .iter_mut()
+            .find(|child| child.remote.peer == context.from);
+        let Some(child) = child else {
+            return AckFrom::NonMember;
+        };
         // A child may be ahead of this host, but not of the credit that this host gave the root for
         // both.
         let (ack, forged) = context.believe(context.feed.limit());
-        child.on_ack(AckContext { ack: &ack, ..context }, &self.arrivals).forged_if(forged)
+        child
+            .on_ack(
+                AckContext {
+                    ack: &ack,
+                    ..context
+                },
+                &self.arrivals,
+            )
+            .forged_if(forged)
     }
 
-    fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, boundaries: &Boundaries) {
-        self.arrivals.note(now, sequence, boundaries.reported_before(feed.head()));
-        self.children.iter_mut().for_each(|child| child.on_data(now, sequence, late, feed, &self.arrivals));
+    fn on_data(
+        &mut self,
+        now: Instant,
+        sequence: u64,
+        late: bool,
+        feed: &mut Feed,
+        boundaries: &Boundaries,
+    ) {
+        self.arrivals
+            .note(now, sequence, boundaries.reported_before(feed.head()));
+        self.children
+            .iter_mut()
+            .for_each(|child| child.on_data(now, sequence, late, feed, &self.arrivals));
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
-        self.children.iter_mut().for_each(|child| child.on_timeout(now, feed));
+        self.children
+            .iter_mut()
+            .for_each(|child| child.on_timeout(now, feed));
     }
 
-    fn poll_timeout(&self, now: Instant, _feed: &Feed, _boundaries: &Boundaries) -> Option<Deadline> {
-        let due = |child: &RepairChild| [child.question.due(), child.held_until(now, &self.arrivals)];
+    fn poll_timeout(
+        &self,
+        now: Instant,
+        _feed: &Feed,
+        _boundaries: &Boundaries,
+    ) -> Option<Deadline> {
+        let due =
+            |child: &RepairChild| [child.question.due(), child.held_until(now, &self.arrivals)];
         let due = self.children.iter().flat_map(due).flatten().min();
-        due.map(|at| Deadline { at, why: Timer::HEARTBEAT })
+        due.map(|at| Deadline {
+            at,
+            why: Timer::HEARTBEAT,
+        })
     }
 
     fn poll_transmit(
@@ -76,11 +123,14 @@ impl Readers for RepairChildren {
         stamps: &mut Stamps,
     ) -> Option<Departure> {
         let (count, first) = (self.children.len(), self.first);
-        (0..count).map(|step| (first + step) % count).find_map(|at| {
-            let departure = self.children[at].poll_transmit(now, feed, &self.arrivals, stamps)?;
-            self.first = (at + 1) % count;
-            Some(departure)
-        })
+        (0..count)
+            .map(|step| (first + step) % count)
+            .find_map(|at| {
+                let departure =
+                    self.children[at].poll_transmit(now, feed, &self.arrivals, stamps)?;
+                self.first = (at + 1) % count;
+                Some(departure)
+            })
     }
 
     fn graft(&mut self, now: Instant, peer: Peer, feed: &mut Feed, tuning: &Tuning) {
@@ -89,8 +139,13 @@ impl Readers for RepairChildren {
         }
         // Its former parent is a repair child here, and passed on no more credit than it had
         // itself.
-        let limit = self.remotes().map(|remote| remote.limit).min().unwrap_or(feed.highest());
-        self.children.push(RepairChild::graft(now, peer, limit, feed, tuning));
+        let limit = self
+            .remotes()
+            .map(|remote| remote.limit)
+            .min()
+            .unwrap_or(feed.highest());
+        self.children
+            .push(RepairChild::graft(now, peer, limit, feed, tuning));
     }
 
     fn remove(&mut self, _now: Instant, rank: Rank, feed: &mut Feed) {
@@ -115,14 +170,28 @@ impl Readers for RepairChildren {
         let least = |of: fn(&Remote) -> u64| self.remotes().map(of).min().unwrap_or(u64::MAX);
         // A repair child acknowledges for every host behind it: a cast has no relay whose death
         // could be survived by keeping more.
-        let below = if planted!("repair-children-not-counted") { u64::MAX } else { least(|remote| remote.below) };
-        Frontier { below, consumed: least(|remote| remote.consumed), limit: least(|remote| remote.limit) }
+        let below = if planted!("repair-children-not-counted") {
+            u64::MAX
+        } else {
+            least(|remote| remote.below)
+        };
+        Frontier {
+            below,
+            consumed: least(|remote| remote.consumed),
+            limit: least(|remote| remote.limit),
+        }
     }
 
     fn blamed(&self, _now: Instant, feed: &Feed, trouble: Trouble) -> Option<Rank> {
         let holds_up = |child: &&RepairChild| trouble != Trouble::Mute && child.holds_up(feed);
-        let holding = self.children.iter().filter(holds_up).map(|child| &child.remote);
-        holding.min_by_key(|remote| (remote.limit, remote.below)).map(Remote::rank)
+        let holding = self
+            .children
+            .iter()
+            .filter(holds_up)
+            .map(|child| &child.remote);
+        holding
+            .min_by_key(|remote| (remote.limit, remote.below))
+            .map(Remote::rank)
     }
 
     fn memory(&self) -> Memory {
@@ -144,7 +213,11 @@ struct OwnArrivals {
 
 impl OwnArrivals {
     fn new(slots: u64, tuning: &Tuning) -> OwnArrivals {
-        OwnArrivals { at: StampRing::new(slots), tolerance: tuning.cast.arrival_tolerance, awaited: 0 }
+        OwnArrivals {
+            at: StampRing::new(slots),
+            tolerance: tuning.cast.arrival_tolerance,
+            awaited: 0,
+        }
     }
 
     fn note(&mut self, now: Instant, sequence: u64, awaited: u64) {
@@ -176,30 +249,54 @@ impl RepairChild {
     fn new(peer: Peer, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
         // Hosts behind it are repaired by frames, not by parity.
         let remote = Remote::new(peer, 1, feed, tuning);
-        RepairChild { remote, asked: Stamp::NONE, question: ProbeTimer::default() }
+        RepairChild {
+            remote,
+            asked: Stamp::NONE,
+            question: ProbeTimer::default(),
+        }
     }
 
-    fn graft(now: Instant, peer: Peer, limit: u64, feed: &mut Feed, tuning: &Tuning) -> RepairChild {
+    fn graft(
+        now: Instant,
+        peer: Peer,
+        limit: u64,
+        feed: &mut Feed,
+        tuning: &Tuning,
+    ) -> RepairChild {
         let mut child = RepairChild::new(peer, feed, tuning);
         child.remote = child.remote.grafted(limit);
         child.question.on_probe();
-        child.question.arm(now, |tries| child.remote.rtt().timeout(tries));
+        child
+            .question
+            .arm(now, |tries| child.remote.rtt().timeout(tries));
         child
     }
 
     fn held_until(&self, now: Instant, arrivals: &OwnArrivals) -> Option<Instant> {
         let tolerance = self.tolerance(arrivals);
-        let waits = self.remote.outstanding.queued().map(|sequence| arrivals.wait(now, sequence, tolerance));
-        waits.min().filter(|wait| !wait.is_zero()).map(|wait| now + wait)
+        let waits = self
+            .remote
+            .outstanding
+            .queued()
+            .map(|sequence| arrivals.wait(now, sequence, tolerance));
+        waits
+            .min()
+            .filter(|wait| !wait.is_zero())
+            .map(|wait| now + wait)
     }
 
-    fn on_ack(&mut self, AckContext { now, ack, feed, .. }: AckContext<'_>, arrivals: &OwnArrivals) -> AckFrom {
+    fn on_ack(
+        &mut self,
+        AckContext { now, ack, feed, .. }: AckContext<'_>,
+        arrivals: &OwnArrivals,
+    ) -> AckFrom {
         let behind = self.remote.is_behind(ack);
         if behind {
             let judged = self.remote.judge_behind(ack, feed);
             if judged != Behind::Contradiction {
                 let prompt = self.is_prompt(feed);
-                self.question.doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
+                self.question
+                    .doubt(now, judged, |tries| self.remote.timeout(prompt, tries));
                 return self.remote.known(feed);
             }
         }
@@ -213,7 +310,9 @@ impl RepairChild {
         self.query_if_in_doubt(now, ack, feed, arrivals);
         let (awaited, prompt) = (self.is_waiting(feed, arrivals), self.is_prompt(feed));
         let news = News::new(fresh, more, only_consuming);
-        self.question.on_ack(now, news, awaited, |tries| self.remote.timeout(prompt, tries));
+        self.question.on_ack(now, news, awaited, |tries| {
+            self.remote.timeout(prompt, tries)
+        });
         self.remote.known(feed).forged_if(behind)
     }
 
@@ -225,25 +324,39 @@ impl RepairChild {
     /// late as the repair has. The wait for the root's frame was too short.
     fn note_arrival(&mut self, ack: &Ack<'_>, arrivals: &OwnArrivals) {
         let cursor = self.remote.cursor;
-        let repaired = self.remote.outstanding.get(cursor).filter(|&stamp| stamp != Stamp::NONE);
-        if let Some(repaired) = repaired.filter(|stamp| ack.cursor > cursor && stamp.is_after(Stamp(ack.echo))) {
-            self.remote.echo.on_late(repaired.since(arrivals.get(cursor)));
+        let repaired = self
+            .remote
+            .outstanding
+            .get(cursor)
+            .filter(|&stamp| stamp != Stamp::NONE);
+        if let Some(repaired) =
+            repaired.filter(|stamp| ack.cursor > cursor && stamp.is_after(Stamp(ack.echo)))
+        {
+            self.remote
+                .echo
+                .on_late(repaired.since(arrivals.get(cursor)));
         }
     }
 
     /// Finds losses whether the echo is new or not: a later frame from the root proves a loss
     /// without an echo.
     fn find_lost(&mut self, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
-        let from_root = self.remote.evidence(self.tolerance(arrivals), ack.covered());
-        let repaired = self.remote.evidence(self.remote.echo.tolerance(), ack.covered());
-        let judged = from_root.search(self.remote.from(feed)..feed.highest(), |evidence, sequence| {
-            evidence.overtook(arrivals.get(sequence))
-        });
+        let from_root = self
+            .remote
+            .evidence(self.tolerance(arrivals), ack.covered());
+        let repaired = self
+            .remote
+            .evidence(self.remote.echo.tolerance(), ack.covered());
+        let judged = from_root.search(
+            self.remote.from(feed)..feed.highest(),
+            |evidence, sequence| evidence.overtook(arrivals.get(sequence)),
+        );
         for (sequence, _) in judged {
             let lacks = self.remote.lacks(sequence);
             let outstanding = &mut self.remote.outstanding;
-            let lost =
-                outstanding.get(sequence).is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
+            let lost = outstanding
+                .get(sequence)
+                .is_none_or(|sent_at| sent_at != Stamp::NONE && repaired.overtook(sent_at));
             if lost && lacks && feed.keeps(sequence) && !outstanding.queue(sequence) {
                 return;
             }
@@ -253,31 +366,50 @@ impl RepairChild {
     /// Probes the child if an echo cannot settle the doubt. The root's frames carry no stamps of
     /// this host: a lost repair, or the loss of the last frame, shows only by an echo of something
     /// sent later from here.
-    fn query_if_in_doubt(&mut self, now: Instant, ack: &Ack<'_>, feed: &Feed, arrivals: &OwnArrivals) {
+    fn query_if_in_doubt(
+        &mut self,
+        now: Instant,
+        ack: &Ack<'_>,
+        feed: &Feed,
+        arrivals: &OwnArrivals,
+    ) {
         let rtt = self.remote.rtt();
-        let answer_within =
-            rtt.smoothed().unwrap_or_default() * 2 + self.remote.tolerance_from_elsewhere(rtt.reordering_max());
+        let answer_within = rtt.smoothed().unwrap_or_default() * 2
+            + self.remote.tolerance_from_elsewhere(rtt.reordering_max());
         let beyond = ack.covered();
         let should_be_there = feed.keeps(beyond) && arrivals.get(beyond).age(now) > answer_within;
-        if self.asked.age(now) > answer_within && (self.remote.outstanding.is_sent() || should_be_there) {
+        if self.asked.age(now) > answer_within
+            && (self.remote.outstanding.is_sent() || should_be_there)
+        {
             self.question.on_probe();
         }
     }
 
-    fn on_data(&mut self, now: Instant, sequence: u64, late: bool, feed: &mut Feed, arrivals: &OwnArrivals) {
+    fn on_data(
+        &mut self,
+        now: Instant,
+        sequence: u64,
+        late: bool,
+        feed: &mut Feed,
+        arrivals: &OwnArrivals,
+    ) {
         self.remote.follow(feed);
         if late && self.remote.lacks(sequence) {
             // The copy that arrived here may have reached the child as well.
-            let tolerance = self.remote.tolerance_from_elsewhere(self.remote.rtt().reordering_max());
+            let tolerance = self
+                .remote
+                .tolerance_from_elsewhere(self.remote.rtt().reordering_max());
             self.question.hasten(now + tolerance);
-        } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries == 0 {
+        } else if self.question.due().is_none() || self.is_prompt(feed) && self.question.tries == 0
+        {
             self.rearm(now, feed, arrivals);
         }
     }
 
     fn on_timeout(&mut self, now: Instant, feed: &Feed) {
         let prompt = self.is_prompt(feed);
-        self.question.on_timeout(now, |tries| self.remote.timeout(prompt, tries));
+        self.question
+            .on_timeout(now, |tries| self.remote.timeout(prompt, tries));
     }
 
     fn poll_transmit(
@@ -289,7 +421,10 @@ impl RepairChild {
     ) -> Option<Departure> {
         let outgoing = if self.question.take() {
             self.asked = stamps.draw(now);
-            Outgoing::Heartbeat { highest: feed.highest(), designated: None }
+            Outgoing::Heartbeat {
+                highest: feed.highest(),
+                designated: None,
+            }
         } else {
             let tolerance = self.tolerance(arrivals);
             let may_go = |sequence: &u64| arrivals.wait(now, *sequence, tolerance).is_zero();
@@ -297,11 +432,20 @@ impl RepairChild {
             let sequence = outstanding.queued().find(may_go)?;
             self.asked = stamps.draw(now);
             outstanding.sent(sequence, self.asked);
-            Outgoing::Data { sequence, again: true, urgent: outstanding.is_used_up() }
+            Outgoing::Data {
+                sequence,
+                again: true,
+                urgent: outstanding.is_used_up(),
+            }
         };
         let prompt = self.is_prompt(feed);
-        self.question.arm(now, |tries| self.remote.timeout(prompt, tries));
-        Some(Departure { outgoing, to: self.remote.peer.mac, stamp: self.asked })
+        self.question
+            .arm(now, |tries| self.remote.timeout(prompt, tries));
+        Some(Departure {
+            outgoing,
+            to: self.remote.peer.mac,
+            stamp: self.asked,
+        })
     }
 
     /// Whether only the child's acknowledgement allows progress: it lacks frames that are here, has
@@ -329,6 +473,7 @@ impl RepairChild {
 
     fn rearm(&mut self, now: Instant, feed: &Feed, arrivals: &OwnArrivals) {
         let (awaited, prompt) = (self.is_waiting(feed, arrivals), self.is_prompt(feed));
-        self.question.rearm(now, awaited, |tries| self.remote.timeout(prompt, tries));
+        self.question
+            .rearm(now, awaited, |tries| self.remote.timeout(prompt, tries));
     }
 }

@@ -31,8 +31,9 @@ impl Losers {
     }
 }
 
-/// A place for each slot of the feed: losses do not make it grow. The repair of a frame waits for reports of other
-/// receivers that lost it, for `hold`. A frame that several lost is repaired by one broadcast if repairs `are_shared`.
+/// A place for each slot of the feed: losses do not make it grow. The repair of a frame waits for
+/// reports of other receivers that lost it, for `hold`. A frame that several lost is repaired by
+/// one broadcast if repairs `are_shared`.
 #[derive(Clone, Debug)]
 pub(super) struct Repairs {
     queued: Bits,
@@ -47,7 +48,15 @@ pub(super) struct Repairs {
 impl Repairs {
     pub(super) fn new(slots: u64, are_shared: bool, hold: Duration) -> Repairs {
         let losers = vec![Losers::Several; slots as usize].into_boxed_slice();
-        Repairs { queued: Bits::new(slots), losers, count: 0, tail: 0, end: 0, hold, are_shared }
+        Repairs {
+            queued: Bits::new(slots),
+            losers,
+            count: 0,
+            tail: 0,
+            end: 0,
+            hold,
+            are_shared,
+        }
     }
 
     fn slot(&self, sequence: u64) -> usize {
@@ -66,22 +75,47 @@ impl Repairs {
         (self.tail..self.end).contains(&sequence) && self.queued.get(sequence)
     }
 
-    pub(super) fn lose(&mut self, now: Instant, at: usize, sequence: u64, listeners: &mut Listeners) {
+    pub(super) fn lose(
+        &mut self,
+        now: Instant,
+        at: usize,
+        sequence: u64,
+        listeners: &mut Listeners,
+    ) {
         let listener = &mut listeners.all[at];
         let rank = listener.remote.rank();
         if !listener.lose(sequence) {
             return;
         }
-        let served = |remote: &Remote| remote.outstanding.get(sequence).is_some_and(|stamp| stamp != Stamp::NONE);
+        let served = |remote: &Remote| {
+            remote
+                .outstanding
+                .get(sequence)
+                .is_some_and(|stamp| stamp != Stamp::NONE)
+        };
         // The first reporter was served by unicast; from the second on they share a broadcast.
-        let shared =
-            self.are_shared && listeners.remotes().enumerate().any(|(other, remote)| other != at && served(remote));
-        let losers = if shared { Losers::Several } else { Losers::One { rank, until: now + self.hold } };
+        let shared = self.are_shared
+            && listeners
+                .remotes()
+                .enumerate()
+                .any(|(other, remote)| other != at && served(remote));
+        let losers = if shared {
+            Losers::Several
+        } else {
+            Losers::One {
+                rank,
+                until: now + self.hold,
+            }
+        };
         self.queue(sequence, losers);
     }
 
     /// Takes the next frame to be repaired, with the listener that lost it; `None` for all.
-    pub(super) fn next(&mut self, now: Instant, listeners: &Listeners) -> Option<(u64, Option<usize>)> {
+    pub(super) fn next(
+        &mut self,
+        now: Instant,
+        listeners: &Listeners,
+    ) -> Option<(u64, Option<usize>)> {
         loop {
             let (sequence, losers) = self.first_ready(now)?;
             self.remove(sequence);
@@ -89,7 +123,10 @@ impl Repairs {
             match losers {
                 // The paper repairs by unicast (EQA §3.2): one receiver after the other.
                 Losers::Several if !self.are_shared => {
-                    let mut owed = remotes.enumerate().filter(|(_, remote)| remote.is_owed(sequence)).map(|(at, _)| at);
+                    let mut owed = remotes
+                        .enumerate()
+                        .filter(|(_, remote)| remote.is_owed(sequence))
+                        .map(|(at, _)| at);
                     let (loser, another) = (owed.next(), owed.next());
                     if another.is_some() {
                         self.queue(sequence, Losers::Several);
@@ -98,10 +135,14 @@ impl Repairs {
                         return Some((sequence, loser));
                     }
                 }
-                Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => return Some((sequence, None)),
+                Losers::Several if remotes.any(|remote| remote.lacks(sequence)) => {
+                    return Some((sequence, None));
+                }
                 Losers::One { .. } if planted!("repair-dropped") => {}
                 Losers::One { rank, .. } => {
-                    if let Some(loser) = remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence)) {
+                    if let Some(loser) =
+                        remotes.position(|remote| remote.rank() == rank && remote.lacks(sequence))
+                    {
                         return Some((sequence, Some(loser)));
                     }
                 }
@@ -134,7 +175,13 @@ impl Repairs {
     }
 
     fn iter(&self) -> impl Iterator<Item = (u64, Losers)> + '_ {
-        let next = |from: u64| if self.count == 0 { None } else { self.queued.first(from, self.end) };
+        let next = |from: u64| {
+            if self.count == 0 {
+                None
+            } else {
+                self.queued.first(from, self.end)
+            }
+        };
         std::iter::successors(next(self.tail), move |&found| next(found + 1))
             .map(|sequence| (sequence, self.get(sequence)))
     }
@@ -158,8 +205,11 @@ impl Repairs {
     }
 
     pub(super) fn forget_rank(&mut self, rank: Rank) {
-        let only: Vec<u64> =
-            self.iter().filter(|(_, losers)| losers.is_only(rank)).map(|(sequence, _)| sequence).collect();
+        let only: Vec<u64> = self
+            .iter()
+            .filter(|(_, losers)| losers.is_only(rank))
+            .map(|(sequence, _)| sequence)
+            .collect();
         only.into_iter().for_each(|sequence| self.remove(sequence));
     }
 
@@ -172,7 +222,10 @@ impl Repairs {
 mod tests {
     use super::*;
     fn one(rank: u16, until_us: u64) -> Losers {
-        Losers::One { rank: Rank(rank), until: Instant::from_nanos(until_us * 1000) }
+        Losers::One {
+            rank: Rank(rank),
+            until: Instant::from_nanos(until_us * 1000),
+        }
     }
 
     #[test]
@@ -183,7 +236,10 @@ mod tests {
         repairs.queue(18, one(4, 700));
         repairs.queue(20, one(3, 900));
         let at = |us| Instant::START + Duration::from_micros(us);
-        assert_eq!((repairs.first_ready(at(499)), repairs.ready_at()), (None, Some(at(500))));
+        assert_eq!(
+            (repairs.first_ready(at(499)), repairs.ready_at()),
+            (None, Some(at(500)))
+        );
         assert_eq!(repairs.first_ready(at(800)), Some((18, one(4, 700))));
         repairs.queue(20, one(5, 900));
         assert_eq!(repairs.first_ready(at(0)), Some((20, Losers::Several)));

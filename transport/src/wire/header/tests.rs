@@ -12,19 +12,35 @@ fn ethernet() -> EthernetHeader {
 }
 
 fn header() -> impl Strategy<Value = Header> {
-    let kind = prop::sample::select(vec![Kind::DATA, Kind::ACK, Kind::HEARTBEAT, Kind(19), Kind(24)]);
-    (kind, any::<u32>(), any::<u16>(), any::<u16>(), any::<u8>(), any::<u8>(), 0..=MAX_SEQUENCE, any::<u32>()).prop_map(
-        |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
-            kind,
-            session,
-            stream: StreamId(stream),
-            rank: Rank(rank),
-            epoch,
-            flags: Flags(flags),
-            sequence,
-            stamp,
-        },
+    let kind = prop::sample::select(vec![
+        Kind::DATA,
+        Kind::ACK,
+        Kind::HEARTBEAT,
+        Kind(19),
+        Kind(24),
+    ]);
+    (
+        kind,
+        any::<u32>(),
+        any::<u16>(),
+        any::<u16>(),
+        any::<u8>(),
+        any::<u8>(),
+        0..=MAX_SEQUENCE,
+        any::<u32>(),
     )
+        .prop_map(
+            |(kind, session, stream, rank, epoch, flags, sequence, stamp)| Header {
+                kind,
+                session,
+                stream: StreamId(stream),
+                rank: Rank(rank),
+                epoch,
+                flags: Flags(flags),
+                sequence,
+                stamp,
+            },
+        )
 }
 
 fn sealed(header: &Header, payload: &[u8]) -> Vec<u8> {
@@ -112,9 +128,18 @@ fn the_layout_on_the_wire_is_the_documented_one() {
         stamp: 0x12131415,
     };
     let frame = sealed(&header, b"x");
-    assert_eq!(frame[..14], [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]);
-    assert_eq!(frame[14..28], [0x45, 0x42, 6, 1, 7, 8, 4, 3, 0x12, 0x13, 0x14, 0x15, 9, 1]);
-    assert_eq!(frame[32..46], [1, 2, 3, 4, 5, 6, 0, 1, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11]);
+    assert_eq!(
+        frame[..14],
+        [2, 0, 0, 0, 0, 2, 2, 0, 0, 0, 0, 1, 0x88, 0xB5]
+    );
+    assert_eq!(
+        frame[14..28],
+        [0x45, 0x42, 6, 1, 7, 8, 4, 3, 0x12, 0x13, 0x14, 0x15, 9, 1]
+    );
+    assert_eq!(
+        frame[32..46],
+        [1, 2, 3, 4, 5, 6, 0, 1, 0x0C, 0x0D, 0x0E, 0x0F, 0x10, 0x11]
+    );
     assert_eq!(frame[46..], *b"x");
 }
 
@@ -132,9 +157,18 @@ fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
         stamp: 1000,
     };
     let host = |last| MacAddr::new(2, 0, 0, 0, 0, last);
-    let link = |from, to| EthernetHeader { source: host(from), destination: host(to), ether_type: EtherType::DEFAULT };
+    let link = |from, to| EthernetHeader {
+        source: host(from),
+        destination: host(to),
+        ether_type: EtherType::DEFAULT,
+    };
     let digest = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
-    let written = |frame: &[u8]| frame.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
+    let written = |frame: &[u8]| {
+        frame
+            .iter()
+            .map(|byte| format!("{byte:02x}"))
+            .collect::<String>()
+    };
     let mut frame = vec![0; OVERHEAD_BYTES + 40];
     for (at, byte) in frame[OVERHEAD_BYTES + 8..].iter_mut().enumerate() {
         *byte = u8::from_str_radix(&digest[2 * at..2 * at + 2], 16).expect("two digits");
@@ -146,7 +180,11 @@ fn the_trailer_of_an_empty_stream_is_passed_on_as_documented() {
 
     let content = parse(&frame).expect("it was sealed").content;
     assert_eq!(content.crc(), 0x4ccf_b492);
-    let header = Header { rank: Rank(1), stamp: 2000, ..header };
+    let header = Header {
+        rank: Rank(1),
+        stamp: 2000,
+        ..header
+    };
     Guard::Plain.seal_again(&mut frame, link(2, 3), &header, 40, content);
     let hop = "02000000000302000000000288b545420601000100000000".to_owned() + "07d00101";
     assert_eq!(written(&frame), [&hop, "66d47702", &sealed].concat());
@@ -166,7 +204,11 @@ fn a_frame_of_another_version_says_which_from_whom_and_what_it_is() {
     };
     let mut frame = sealed(&header, b"old");
     frame[16] = VERSION - 1;
-    let other = OtherVersion { version: VERSION - 1, kind: Kind(17), source: ethernet().source.with_port_id(0) };
+    let other = OtherVersion {
+        version: VERSION - 1,
+        kind: Kind(17),
+        source: ethernet().source.with_port_id(0),
+    };
     assert_eq!(parse(&frame).err(), Some(Reject::Version(other)));
     frame[15] ^= 1;
     assert_eq!(parse(&frame).err(), Some(Reject::Foreign));
@@ -175,14 +217,29 @@ fn a_frame_of_another_version_says_which_from_whom_and_what_it_is() {
 #[test]
 fn bits_are_named_from_the_lowest_on_and_unknown_ones_are_not() {
     let named = |bits: u8| Flags(bits).names().collect::<Vec<_>>();
-    assert_eq!(named(0b1111_1111), ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]);
-    assert_eq!((named(0b1001_0100), named(0)), (vec!["RESENT", "REPORT"], vec![]));
-    assert_eq!(named(Flags::ACK_NOW.with(Flags::FLUSH).0), ["ACK_NOW", "FLUSH"]);
+    assert_eq!(
+        named(0b1111_1111),
+        ["LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT"]
+    );
+    assert_eq!(
+        (named(0b1001_0100), named(0)),
+        (vec!["RESENT", "REPORT"], vec![])
+    );
+    assert_eq!(
+        named(Flags::ACK_NOW.with(Flags::FLUSH).0),
+        ["ACK_NOW", "FLUSH"]
+    );
 }
 
 fn older_frame() -> Vec<u8> {
     let ethernet = [2, 0, 0, 0, 0, 1, 2, 0, 0, 0, 0, 2, 0x88, 0xB5];
-    let header = [[0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1], [0, 0, 0xFF, 0xFF, 0, 0, 0, 3], [0; 8], [0; 8]].concat();
+    let header = [
+        [0x45, 0x42, 5, 17, 0x5E, 0x55, 0, 1],
+        [0, 0, 0xFF, 0xFF, 0, 0, 0, 3],
+        [0; 8],
+        [0; 8],
+    ]
+    .concat();
     let mut frame = [&ethernet[..], &header, b"old"].concat();
     frame[OLDER_CHECKSUM].copy_from_slice(&CHECKSUM_THEN);
     frame
@@ -196,7 +253,13 @@ fn whole_frames_of_older_versions_are_recognised() {
     padded.extend([0xAA; 10]);
     assert_eq!(older_payload(&padded), Some(&b"old"[..]));
     assert_eq!(older_payload(&older_frame()[..48]), None, "cut");
-    for at in [0, OLDER_VERSION_AT, OLDER_PAYLOAD_BYTES.end - 1, OLDER_CHECKSUM.start, OVERHEAD_BYTES] {
+    for at in [
+        0,
+        OLDER_VERSION_AT,
+        OLDER_PAYLOAD_BYTES.end - 1,
+        OLDER_CHECKSUM.start,
+        OVERHEAD_BYTES,
+    ] {
         let mut damaged = older_frame();
         damaged[at] ^= 8;
         assert_eq!(older_payload(&damaged), None, "byte {at}");

@@ -4,7 +4,9 @@ use crate::common::{PAYLOAD_BYTES, payload};
 use crate::common::{key, peer};
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::stream::Stream;
-use ethbcast_transport::wire::{AckBody, EtherType, EthernetHeader, Flags, Header, Kind, StreamId, group_mac};
+use ethbcast_transport::wire::{
+    AckBody, EtherType, EthernetHeader, Flags, Header, Kind, StreamId, group_mac,
+};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Forgery {
@@ -122,30 +124,63 @@ impl Forgery {
 
     /// Returns the frame: in the name of host `from`, for `victim`, which is host `to` of a stream
     /// of `frames`. `newest` is the last stamp drawn by the host whose stamps count.
-    pub fn frame(self, victim: &Stream, from: usize, to: usize, newest: u32, frames: u64) -> Vec<u8> {
+    pub fn frame(
+        self,
+        victim: &Stream,
+        from: usize,
+        to: usize,
+        newest: u32,
+        frames: u64,
+    ) -> Vec<u8> {
         let stamp = |ahead: i32| newest.wrapping_add_signed(ahead);
         let number = |at: At| at.at(victim, frames);
         match self {
-            Data(at, flags, bytes) => {
-                sealed(from, to, (Kind::DATA, Flags(flags), number(at), stamp(1)), &vec![7; bytes])
-            }
+            Data(at, flags, bytes) => sealed(
+                from,
+                to,
+                (Kind::DATA, Flags(flags), number(at), stamp(1)),
+                &vec![7; bytes],
+            ),
             Again(ahead) => {
                 let sequence = victim.feed().head().saturating_sub(1);
-                sealed(from, to, (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)), &payload(sequence))
+                sealed(
+                    from,
+                    to,
+                    (Kind::DATA, Flags(RESENT), sequence, stamp(ahead)),
+                    &payload(sequence),
+                )
             }
-            NonMember(at) => sealed(from, to, (Kind::DATA, Flags(0), number(at), stamp(1)), &[7; 30]),
-            Heartbeat(sequence, ahead, body) => {
-                sealed(from, to, (Kind::HEARTBEAT, Flags(0), sequence, stamp(ahead)), body)
-            }
+            NonMember(at) => sealed(
+                from,
+                to,
+                (Kind::DATA, Flags(0), number(at), stamp(1)),
+                &[7; 30],
+            ),
+            Heartbeat(sequence, ahead, body) => sealed(
+                from,
+                to,
+                (Kind::HEARTBEAT, Flags(0), sequence, stamp(ahead)),
+                body,
+            ),
             Ack(at, echo, further, bitmap) => {
                 let echo = match echo {
                     Echo::None => 0,
                     Newest => newest,
                     Ahead(by) => newest.wrapping_add(by),
                 };
-                sealed(from, to, (Kind::ACK, Flags(0), number(at), echo), &body(further, bitmap))
+                sealed(
+                    from,
+                    to,
+                    (Kind::ACK, Flags(0), number(at), echo),
+                    &body(further, bitmap),
+                )
             }
-            Garbled(length) => sealed(from, to, (Kind::ACK, Flags(0), 5, newest), &vec![0xFF; length]),
+            Garbled(length) => sealed(
+                from,
+                to,
+                (Kind::ACK, Flags(0), 5, newest),
+                &vec![0xFF; length],
+            ),
         }
     }
 }
@@ -155,7 +190,9 @@ impl At {
         let feed = victim.feed();
         let acknowledged = victim.cursors().iter().map(|&(_, cursor)| cursor).min();
         match self {
-            Next(by) => acknowledged.unwrap_or(feed.head()).saturating_add_signed(by),
+            Next(by) => acknowledged
+                .unwrap_or(feed.head())
+                .saturating_add_signed(by),
             Highest(by) => feed.highest().saturating_add_signed(by),
             Limit(by) => feed.limit().saturating_add_signed(by),
             Last => frames - 1,
@@ -175,10 +212,31 @@ fn body([limit, below, consumed]: [u32; 3], bitmap: &[u8]) -> Vec<u8> {
     body
 }
 
-pub fn sealed(from: usize, to: usize, (kind, flags, sequence, stamp): (Kind, Flags, u64, u32), body: &[u8]) -> Vec<u8> {
-    let header =
-        Header { kind, session: 77, stream: StreamId(1), rank: peer(from).rank, epoch: 0, flags, sequence, stamp };
-    let destination = if to == usize::MAX { group_mac("test") } else { host_mac(to) };
-    let link = EthernetHeader { source: host_mac(from), destination, ether_type: EtherType::DEFAULT };
+pub fn sealed(
+    from: usize,
+    to: usize,
+    (kind, flags, sequence, stamp): (Kind, Flags, u64, u32),
+    body: &[u8],
+) -> Vec<u8> {
+    let header = Header {
+        kind,
+        session: 77,
+        stream: StreamId(1),
+        rank: peer(from).rank,
+        epoch: 0,
+        flags,
+        sequence,
+        stamp,
+    };
+    let destination = if to == usize::MAX {
+        group_mac("test")
+    } else {
+        host_mac(to)
+    };
+    let link = EthernetHeader {
+        source: host_mac(from),
+        destination,
+        ether_type: EtherType::DEFAULT,
+    };
     key::sealed(link, &header, body)
 }

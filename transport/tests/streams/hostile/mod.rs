@@ -1,6 +1,6 @@
 //! Tests of streams: one forged frame with harmful numbers never stops a host for good. It changes
-//! counters, perhaps the bytes of the one frame whose number it took, and stops no host for good. With a key, frames
-//! without it have no effect, and relays forward frames unchanged.
+//! counters, perhaps the bytes of the one frame whose number it took, and stops no host for good.
+//! With a key, frames without it have no effect, and relays forward frames unchanged.
 
 mod forgery;
 
@@ -12,8 +12,8 @@ use crate::{push_pull, strict};
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
 use ethbcast_transport::stream::{Ending, Outlet, Stream};
 use ethbcast_transport::wire::{
-    EtherType, EthernetHeader, Flags, Frame, Guard, Header, Identity, Kind, PayloadHash, Peer, Rank, Reject,
-    parse_headers,
+    EtherType, EthernetHeader, Flags, Frame, Guard, Header, Identity, Kind, PayloadHash, Peer,
+    Rank, Reject, parse_headers,
 };
 use ethbcast_transport::{Alone, Instant, Machine, Part, Tuning};
 use forgery::{Forgery, TO_RECEIVERS, TO_SENDERS};
@@ -36,7 +36,12 @@ struct Place {
 }
 
 const fn place(path: Path, protocol: fn(Case) -> Case, victim: usize, from: usize) -> Place {
-    Place { path, protocol, victim, from }
+    Place {
+        path,
+        protocol,
+        victim,
+        from,
+    }
 }
 
 fn holes(case: Case) -> Case {
@@ -111,27 +116,52 @@ struct HostileWorld {
 
 impl HostileWorld {
     fn draw(seed: u64) -> HostileWorld {
-        let (receivers, senders) = (RECEIVERS.len() * TO_RECEIVERS.len(), SENDERS.len() * TO_SENDERS.len());
+        let (receivers, senders) = (
+            RECEIVERS.len() * TO_RECEIVERS.len(),
+            SENDERS.len() * TO_SENDERS.len(),
+        );
         let mut random = Random::new(seed);
         let at = (seed % (receivers + senders) as u64) as usize;
         let (place, forgery) = match at.checked_sub(receivers) {
-            None => (RECEIVERS[at % RECEIVERS.len()], TO_RECEIVERS[at / RECEIVERS.len()]),
+            None => (
+                RECEIVERS[at % RECEIVERS.len()],
+                TO_RECEIVERS[at / RECEIVERS.len()],
+            ),
             Some(at) => (SENDERS[at % SENDERS.len()], TO_SENDERS[at / SENDERS.len()]),
         };
         let round = seed / (receivers + senders) as u64;
         let (from, to) = PHASES_US[(round % 3) as usize];
         let loss = LOSSES[(round / 3 % 3) as usize];
         // If the end is unknown a forged last frame ends the stream; its digest would reveal it.
-        let kept = if forgery.ends() { Kept::Sized } else { KINDS[(round / 9 % 3) as usize] };
-        let message_frames = if kept == Kept::Messages { 10 + random.below(30) } else { 0 };
-        let case = Case { message_frames, ..(place.protocol)(crate::case(place.path, HOSTS, FRAMES)) };
+        let kept = if forgery.ends() {
+            Kept::Sized
+        } else {
+            KINDS[(round / 9 % 3) as usize]
+        };
+        let message_frames = if kept == Kept::Messages {
+            10 + random.below(30)
+        } else {
+            0
+        };
+        let case = Case {
+            message_frames,
+            ..(place.protocol)(crate::case(place.path, HOSTS, FRAMES))
+        };
         let at = Instant::START + Duration::from_micros(from + random.below(to - from));
         let replay = format!(
             "replay with ETHBCAST_SEED={seed} cargo test -p ethbcast-transport --test streams hostile \
              ({forgery:?} in the name of {} for {} at {at:?}, {:?} {:?}, {kept:?}, loss {loss})",
             place.from, place.victim, place.path, case.tuning.policy
         );
-        HostileWorld { place, forgery, kept, case, at, loss, replay }
+        HostileWorld {
+            place,
+            forgery,
+            kept,
+            case,
+            at,
+            loss,
+            replay,
+        }
     }
 
     fn stream(&self, host: usize) -> Stream {
@@ -142,13 +172,29 @@ impl HostileWorld {
         stream
     }
 
-    fn forge(&self, simulation: &Simulation<Alone<Stream>, Observer>, newest: [u32; HOSTS]) -> (Vec<u8>, Option<u64>) {
+    fn forge(
+        &self,
+        simulation: &Simulation<Alone<Stream>, Observer>,
+        newest: [u32; HOSTS],
+    ) -> (Vec<u8>, Option<u64>) {
         let Place { victim, from, .. } = self.place;
         let stream = &simulation.machines()[victim].part;
-        let stamps_of = if TO_SENDERS.contains(&self.forgery) { victim } else { from };
+        let stamps_of = if TO_SENDERS.contains(&self.forgery) {
+            victim
+        } else {
+            from
+        };
         // Neither the parent nor the origin.
-        let from = if matches!(self.forgery, Forgery::NonMember(_)) { if victim == 3 { 1 } else { 3 } } else { from };
-        (self.forgery.frame(stream, from, victim, newest[stamps_of], FRAMES), self.forgery.spoils(stream, FRAMES))
+        let from = if matches!(self.forgery, Forgery::NonMember(_)) {
+            if victim == 3 { 1 } else { 3 }
+        } else {
+            from
+        };
+        (
+            self.forgery
+                .frame(stream, from, victim, newest[stamps_of], FRAMES),
+            self.forgery.spoils(stream, FRAMES),
+        )
     }
 }
 
@@ -163,14 +209,24 @@ struct Seen {
 impl Seen {
     fn turn(&mut self, world: &HostileWorld, host: usize, stream: &mut Stream, now: Instant) {
         let replay = &world.replay;
-        stream.audit().unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
-        self.orphans.extend(stream.take_orphans().into_iter().map(|orphan| (host, orphan.rank)));
+        stream
+            .audit()
+            .unwrap_or_else(|why| panic!("{replay}: host {host}: {why}"));
+        self.orphans.extend(
+            stream
+                .take_orphans()
+                .into_iter()
+                .map(|orphan| (host, orphan.rank)),
+        );
         if host == 0 {
             return world.case.push(stream, &mut self.pushed, world.case.frames);
         }
         while let Some((bytes, _)) = stream.peek() {
             let sequence = self.taken[host];
-            assert!(self.spoilt == Some(sequence) || bytes == payload(sequence), "{replay}: host {host}, {sequence}");
+            assert!(
+                self.spoilt == Some(sequence) || bytes == payload(sequence),
+                "{replay}: host {host}, {sequence}"
+            );
             self.taken[host] += 1;
             stream.consume(now);
             self.done_at = now;
@@ -178,9 +234,19 @@ impl Seen {
     }
 }
 
-fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, case: &Case, host: usize, orphan: usize) {
-    let (child, tail) = (&simulation.machines()[orphan].part, simulation.machines()[host].part.feed().tail());
-    let missing: Vec<u64> = (child.feed().head()..tail).filter(|&sequence| !child.feed().has(sequence)).collect();
+fn serve_orphan(
+    simulation: &mut Simulation<Alone<Stream>, Observer>,
+    case: &Case,
+    host: usize,
+    orphan: usize,
+) {
+    let (child, tail) = (
+        &simulation.machines()[orphan].part,
+        simulation.machines()[host].part.feed().tail(),
+    );
+    let missing: Vec<u64> = (child.feed().head()..tail)
+        .filter(|&sequence| !child.feed().has(sequence))
+        .collect();
     for sequence in missing {
         let ending = match case.ending(sequence) {
             Ending::Stream => Flags::LAST,
@@ -188,18 +254,33 @@ fn serve_orphan(simulation: &mut Simulation<Alone<Stream>, Observer>, case: &Cas
             _ => Flags::default(),
         };
         let what = (Kind::DATA, ending.with(Flags::RESENT), sequence, 1);
-        simulation.inject(simulation.now(), orphan, &forgery::sealed(0, orphan, what, &payload(sequence)));
+        simulation.inject(
+            simulation.now(),
+            orphan,
+            &forgery::sealed(0, orphan, what, &payload(sequence)),
+        );
     }
 }
 
 fn play(seed: u64) -> bool {
     let world = HostileWorld::draw(seed);
     let replay = &world.replay;
-    let faults = Observer { faults: RandomFaults::new(seed).loss(world.loss), newest: [1; HOSTS] };
-    let machines = (0..HOSTS).map(|host| key::alone(world.stream(host))).collect();
+    let faults = Observer {
+        faults: RandomFaults::new(seed).loss(world.loss),
+        newest: [1; HOSTS],
+    };
+    let machines = (0..HOSTS)
+        .map(|host| key::alone(world.stream(host)))
+        .collect();
     let mut simulation = Simulation::new(&star(HOSTS), machines, faults);
     simulation.set_event_limit(2_000_000);
-    let mut seen = Seen { pushed: 0, taken: [0; HOSTS], spoilt: None, done_at: Instant::START, orphans: Vec::new() };
+    let mut seen = Seen {
+        pushed: 0,
+        taken: [0; HOSTS],
+        spoilt: None,
+        done_at: Instant::START,
+        orphans: Vec::new(),
+    };
     let _ = simulation.run(world.at, |host, machine, now| {
         seen.turn(&world, host, &mut machine.part, now);
         None
@@ -226,10 +307,27 @@ fn play(seed: u64) -> bool {
             break outcome;
         }
     };
-    assert!(seen.taken[1..] == [FRAMES; HOSTS - 1], "{replay}: {outcome:?}, taken {:?}", seen.taken);
-    assert!(outcome.is_quiet(), "{replay}: {outcome:?}, {:?}", simulation.next_deadline());
-    assert!(seen.done_at < Instant::START + BOUND, "{replay}: done at {:?}", seen.done_at);
-    let sent: u64 = simulation.stats().hosts.iter().map(|host| host.sent_frames).sum();
+    assert!(
+        seen.taken[1..] == [FRAMES; HOSTS - 1],
+        "{replay}: {outcome:?}, taken {:?}",
+        seen.taken
+    );
+    assert!(
+        outcome.is_quiet(),
+        "{replay}: {outcome:?}, {:?}",
+        simulation.next_deadline()
+    );
+    assert!(
+        seen.done_at < Instant::START + BOUND,
+        "{replay}: done at {:?}",
+        seen.done_at
+    );
+    let sent: u64 = simulation
+        .stats()
+        .hosts
+        .iter()
+        .map(|host| host.sent_frames)
+        .sum();
     assert!(sent < MAX_FRAMES, "{replay}: {sent} frames");
     orphaned
 }
@@ -242,7 +340,8 @@ fn one_forged_frame_stops_nobody_for_good() {
     }
     let kinds = (RECEIVERS.len() * TO_RECEIVERS.len() + SENDERS.len() * TO_SENDERS.len()) as u64;
     let runs = kinds * (PHASES_US.len() * LOSSES.len() * KINDS.len()) as u64;
-    // A step without common divisors with the lists takes all their values. What a key changes shows in fewer.
+    // A step without common divisors with the lists takes all their values. What a key changes
+    // shows in fewer.
     let is_set = |name| std::env::var_os(name).is_some();
     let step = match (is_set("ETHBCAST_FULL"), is_set(KEYED)) {
         (true, false) => 1,
@@ -259,7 +358,13 @@ fn one_forged_frame_stops_nobody_for_good() {
 #[test]
 fn a_forged_cursor_of_a_receiver_served_alone_is_taken_back() {
     let case = crate::case(Path::Chain, 2, FRAMES);
-    let mut root = Stream::origin_at(identity(0), PAYLOAD_BYTES, 100, peer(1), case.tuning.clone());
+    let mut root = Stream::origin_at(
+        identity(0),
+        PAYLOAD_BYTES,
+        100,
+        peer(1),
+        case.tuning.clone(),
+    );
     root.expect_last(FRAMES - 1);
     let mut buffer = [0; 2000];
     let tell = |root: &mut Stream, ms: u64, cursor: u64, echo: u32| {
@@ -272,7 +377,10 @@ fn a_forged_cursor_of_a_receiver_served_alone_is_taken_back() {
     let mut ask = |root: &mut Stream, ms: u64| {
         root.handle_timeout(at(ms));
         let length = root.poll_transmit(at(ms), &mut buffer).expect("a question");
-        parse(&buffer[..length]).expect("own frames parse").header.stamp
+        parse(&buffer[..length])
+            .expect("own frames parse")
+            .header
+            .stamp
     };
     let first = ask(&mut root, 1);
     tell(&mut root, 2, 1 << 40, first);
@@ -284,8 +392,16 @@ fn a_forged_cursor_of_a_receiver_served_alone_is_taken_back() {
         stamp
     });
     assert!(stamps[1] > stamps[0]);
-    let orphans: Vec<(u64, u64)> = root.take_orphans().iter().map(|orphan| (orphan.from, orphan.to)).collect();
-    assert_eq!(orphans, [(120, 120 + 64)], "its credit's worth of what has to come from elsewhere");
+    let orphans: Vec<(u64, u64)> = root
+        .take_orphans()
+        .iter()
+        .map(|orphan| (orphan.from, orphan.to))
+        .collect();
+    assert_eq!(
+        orphans,
+        [(120, 120 + 64)],
+        "its credit's worth of what has to come from elsewhere"
+    );
 }
 
 fn keyed(key: u8) -> Guard {
@@ -294,24 +410,52 @@ fn keyed(key: u8) -> Guard {
 
 /// A root that has pushed three frames to its child, and the child.
 fn pair() -> [Alone<Stream>; 2] {
-    let identity = |host| Identity { guard: keyed(1), ..common::identity(host) };
+    let identity = |host| Identity {
+        guard: keyed(1),
+        ..common::identity(host)
+    };
     let tuning = Tuning::default().with_feed_frames(64);
-    let mut root = Stream::origin(identity(0), 100, &Outlet::Lanes(vec![peer(1)]), tuning.clone());
+    let mut root = Stream::origin(
+        identity(0),
+        100,
+        &Outlet::Lanes(vec![peer(1)]),
+        tuning.clone(),
+    );
     (0..3).for_each(|number| assert!(root.push(&[number; 90], Ending::None), "there is room"));
-    let leaf = Stream::receiver(identity(1), 100, peer(0), &Outlet::Lanes(Vec::new()), tuning);
+    let leaf = Stream::receiver(
+        identity(1),
+        100,
+        peer(0),
+        &Outlet::Lanes(Vec::new()),
+        tuning,
+    );
     [root, leaf].map(|stream| Alone::guarded(stream, keyed(1)))
 }
 
 fn sent(machine: &mut Alone<Stream>, now: Instant) -> Vec<Vec<u8>> {
     let mut buffer = [0; 300];
-    std::iter::from_fn(|| machine.poll_transmit(now, &mut buffer).map(|length| buffer[..length].to_vec())).collect()
+    std::iter::from_fn(|| {
+        machine
+            .poll_transmit(now, &mut buffer)
+            .map(|length| buffer[..length].to_vec())
+    })
+    .collect()
 }
 
 fn sealed_again(frame: &[u8], guard: &Guard, change: impl Fn(Header) -> Header) -> Vec<u8> {
     let (frame, _) = parse_headers(frame).expect("its headers are there");
-    let link = EthernetHeader { source: frame.source, destination: peer(1).mac, ether_type: EtherType::DEFAULT };
+    let link = EthernetHeader {
+        source: frame.source,
+        destination: peer(1).mac,
+        ether_type: EtherType::DEFAULT,
+    };
     let mut sealed = [&vec![0; guard.overhead_bytes()][..], frame.payload].concat();
-    guard.seal(&mut sealed, link, &change(frame.header), frame.payload.len());
+    guard.seal(
+        &mut sealed,
+        link,
+        &change(frame.header),
+        frame.payload.len(),
+    );
     sealed
 }
 
@@ -327,13 +471,27 @@ fn what_was_altered_or_made_without_the_key_is_counted_and_does_nothing() {
         leaf.handle_frame(at(2), &altered);
     }
     let stats = leaf.part.stats();
-    assert_eq!((stats.malformed, stats.non_members), (frames[1].len() as u64 - 1, 1), "one is of version 6");
+    assert_eq!(
+        (stats.malformed, stats.non_members),
+        (frames[1].len() as u64 - 1, 1),
+        "one is of version 6"
+    );
     for guard in [keyed(2), Guard::Plain] {
         leaf.handle_frame(at(2), &sealed_again(&frames[1], &guard, |header| header));
     }
     let stats = leaf.part.stats();
-    assert_eq!((stats.malformed, stats.non_members), (frames[1].len() as u64, 2));
-    assert_eq!((leaf.part.feed().head(), leaf.part.feed().highest(), stats.data_received), (1, 1, 1));
+    assert_eq!(
+        (stats.malformed, stats.non_members),
+        (frames[1].len() as u64, 2)
+    );
+    assert_eq!(
+        (
+            leaf.part.feed().head(),
+            leaf.part.feed().highest(),
+            stats.data_received
+        ),
+        (1, 1, 1)
+    );
     leaf.handle_frame(at(3), &frames[1]);
     assert_eq!(leaf.part.feed().head(), 2);
 }
@@ -342,30 +500,57 @@ fn what_was_altered_or_made_without_the_key_is_counted_and_does_nothing() {
 fn a_stamp_of_the_future_needs_the_key_and_what_is_heard_again_counts_once() {
     let [mut root, mut leaf] = pair();
     let frames = sent(&mut root, at(1));
-    frames.iter().for_each(|frame| leaf.handle_frame(at(2), frame));
-    let later = |header| Header { stamp: u32::MAX / 2, ..header };
+    frames
+        .iter()
+        .for_each(|frame| leaf.handle_frame(at(2), frame));
+    let later = |header| Header {
+        stamp: u32::MAX / 2,
+        ..header
+    };
     leaf.handle_frame(at(2), &sealed_again(&frames[0], &keyed(2), later));
     (0..10).for_each(|_| leaf.handle_frame(at(2), &frames[0]));
-    assert_eq!((leaf.part.stats().malformed, leaf.part.stats().duplicates), (1, 10));
+    assert_eq!(
+        (leaf.part.stats().malformed, leaf.part.stats().duplicates),
+        (1, 10)
+    );
     leaf.handle_timeout(at(9));
     let answers = sent(&mut leaf, at(9));
     let echo = |frame: &[u8]| parse_headers(frame).expect("an answer").0.header.stamp;
-    assert_eq!((answers.len(), echo(&answers[0])), (1, echo(&frames[2])), "the newest that its parent has drawn");
+    assert_eq!(
+        (answers.len(), echo(&answers[0])),
+        (1, echo(&frames[2])),
+        "the newest that its parent has drawn"
+    );
     (0..10).for_each(|_| root.handle_frame(at(10), &answers[0]));
     assert_eq!(root.part.cursors(), [(peer(1).rank, 3)]);
-    assert_eq!(sent(&mut root, at(11)), Vec::<Vec<u8>>::new(), "nothing is sent again");
+    assert_eq!(
+        sent(&mut root, at(11)),
+        Vec::<Vec<u8>>::new(),
+        "nothing is sent again"
+    );
 }
 
 const FRAME_BYTES: usize = 254;
 
 fn origin(frames: u64) -> Stream {
     let tuning = Tuning::default().with_feed_frames(frames);
-    Stream::origin(identity(0), PAYLOAD_BYTES, &Outlet::Lanes(vec![peer(1)]), tuning)
+    Stream::origin(
+        identity(0),
+        PAYLOAD_BYTES,
+        &Outlet::Lanes(vec![peer(1)]),
+        tuning,
+    )
 }
 
 fn receiver(children: Vec<Peer>, frames: u64) -> Stream {
     let tuning = Tuning::default().with_feed_frames(frames);
-    Stream::receiver(identity(1), PAYLOAD_BYTES, peer(0), &Outlet::Lanes(children), tuning)
+    Stream::receiver(
+        identity(1),
+        PAYLOAD_BYTES,
+        peer(0),
+        &Outlet::Lanes(children),
+        tuning,
+    )
 }
 
 fn data(stream: &mut Stream, now: Instant) -> Option<Vec<u8>> {
@@ -382,7 +567,10 @@ fn data(stream: &mut Stream, now: Instant) -> Option<Vec<u8>> {
 #[test]
 fn a_relay_passes_on_what_was_sealed_and_its_checksum_as_they_came() {
     let (mut root, mut relay) = (origin(64), receiver(vec![peer(2)], 64));
-    for (number, ending) in [Ending::None, Ending::Message, Ending::Quiet, Ending::Stream].into_iter().enumerate() {
+    for (number, ending) in [Ending::None, Ending::Message, Ending::Quiet, Ending::Stream]
+        .into_iter()
+        .enumerate()
+    {
         assert!(root.push(&[number as u8; 90], ending));
         let came = data(&mut root, at(1)).expect("it was pushed");
         let frame = key::parse(&came).expect("sealed");
@@ -391,8 +579,16 @@ fn a_relay_passes_on_what_was_sealed_and_its_checksum_as_they_came() {
         let sealed = guard().overhead_bytes() - 14;
         assert_eq!(passed[sealed..], came[sealed..], "what is sealed");
         let frame = key::parse(&passed).expect("sealed").header;
-        assert!(frame.flags.has(key::parse(&came).expect("sealed").header.flags), "{frame:?}");
-        assert_eq!(key::parse(&passed).expect("sealed").content, key::parse(&came).expect("sealed").content);
+        assert!(
+            frame
+                .flags
+                .has(key::parse(&came).expect("sealed").header.flags),
+            "{frame:?}"
+        );
+        assert_eq!(
+            key::parse(&passed).expect("sealed").content,
+            key::parse(&came).expect("sealed").content
+        );
     }
 }
 
@@ -403,7 +599,17 @@ fn a_relay_adds_up_nothing_of_what_it_passes_on() {
     let came = data(&mut root, at(1)).expect("it was pushed");
     // As if a byte had changed in the relay's memory after the check.
     let frame = key::parse(&came).expect("sealed");
-    relay.handle_frame(at(2), &Frame { content: guard().content(&frame.header, &[8; 90]), ..frame });
+    relay.handle_frame(
+        at(2),
+        &Frame {
+            content: guard().content(&frame.header, &[8; 90]),
+            ..frame
+        },
+    );
     let passed = data(&mut relay, at(3)).expect("it has come");
-    assert_eq!(key::parse(&passed).err(), Some(Reject::Damaged), "the next host sees that");
+    assert_eq!(
+        key::parse(&passed).err(),
+        Some(Reject::Damaged),
+        "the next host sees that"
+    );
 }

@@ -31,24 +31,45 @@ impl PartialEq for Hosts {
 impl Hosts {
     pub fn new(measured_from: Option<String>, costs: Vec<HostCost>) -> Self {
         let names = HostNames::new(costs.iter().map(|host| host.name.as_str()));
-        Self { measured_from, costs, names, file_name: None, lines: Vec::new() }
+        Self {
+            measured_from,
+            costs,
+            names,
+            file_name: None,
+            lines: Vec::new(),
+        }
     }
 
     pub fn read_from(self, file_name: &str, lines: Vec<usize>) -> Self {
-        Self { file_name: Some(file_name.to_owned()), lines, ..self }
+        Self {
+            file_name: Some(file_name.to_owned()),
+            lines,
+            ..self
+        }
     }
 
     pub fn find(&self, name: &str) -> Option<u64> {
-        self.names.find(name).map(|index| self.costs[index].injection_ns)
+        self.names
+            .find(name)
+            .map(|index| self.costs[index].injection_ns)
     }
 
     pub fn check(&self) -> Result<(), (Field, CalibrationProblem)> {
         for (at, host) in self.costs.iter().enumerate() {
             if host.injection_ns == 0 {
-                return Err((Field::Injection(at), CalibrationProblem::ZeroInjection(host.name.clone())));
+                return Err((
+                    Field::Injection(at),
+                    CalibrationProblem::ZeroInjection(host.name.clone()),
+                ));
             }
-            if self.costs[..at].iter().any(|before| before.name == host.name) {
-                return Err((Field::Host(at), CalibrationProblem::HostTwice(host.name.clone())));
+            if self.costs[..at]
+                .iter()
+                .any(|before| before.name == host.name)
+            {
+                return Err((
+                    Field::Host(at),
+                    CalibrationProblem::HostTwice(host.name.clone()),
+                ));
             }
         }
         Ok(())
@@ -68,9 +89,15 @@ impl Calibration {
     ///
     /// # Errors
     /// [`CalibrationProblem::ZeroInjection`] and [`CalibrationProblem::HostTwice`].
-    pub fn with_hosts(self, measured_from: &str, costs: Vec<HostCost>) -> Result<Self, CalibrationError> {
+    pub fn with_hosts(
+        self,
+        measured_from: &str,
+        costs: Vec<HostCost>,
+    ) -> Result<Self, CalibrationError> {
         let hosts = Hosts::new(Some(measured_from.to_owned()), costs);
-        Self { hosts, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        Self { hosts, ..self }
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the measurements of single hosts.
@@ -88,14 +115,27 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::OtherHost`], with the line.
     pub fn check_hosts(&self, is_known: impl Fn(&str) -> bool) -> Result<(), CalibrationError> {
-        let lines = self.hosts.lines.iter().copied().map(Some).chain(std::iter::repeat(None));
-        let non_member = self.hosts.costs.iter().zip(lines).find(|(host, _)| !is_known(&host.name));
+        let lines = self
+            .hosts
+            .lines
+            .iter()
+            .copied()
+            .map(Some)
+            .chain(std::iter::repeat(None));
+        let non_member = self
+            .hosts
+            .costs
+            .iter()
+            .zip(lines)
+            .find(|(host, _)| !is_known(&host.name));
         let (name, line) = match (non_member, self.measured_from()) {
             (Some((host, line)), _) => (host.name.as_str(), line),
             (None, Some(root)) if !is_known(root) => (root, None),
             _ => return Ok(()),
         };
-        Err(self.hosts.refuse(line, CalibrationProblem::OtherHost(name.to_owned())))
+        Err(self
+            .hosts
+            .refuse(line, CalibrationProblem::OtherHost(name.to_owned())))
     }
 
     /// Returns the calibration updated by a newer one: new values of hosts measured again, old
@@ -108,7 +148,10 @@ impl Calibration {
         if let (Some(before), Some(now)) = (self.measured_from(), newer.measured_from())
             && before != now
         {
-            let problem = CalibrationProblem::OtherRoot { before: before.to_owned(), now: now.to_owned() };
+            let problem = CalibrationProblem::OtherRoot {
+                before: before.to_owned(),
+                now: now.to_owned(),
+            };
             return Err(self.hosts.refuse(None, problem));
         }
         let again = |host: &HostCost| newer.hosts.names.find(&host.name).is_some();
@@ -117,9 +160,16 @@ impl Calibration {
         let whole = kept.is_empty() || renewed.is_empty() && self.hosts.costs.is_empty();
         costs.extend(kept);
         costs.sort_by(|left, right| crate::natural_order(&left.name, &right.name));
-        let measured_from = newer.hosts.measured_from.clone().or_else(|| self.hosts.measured_from.clone());
+        let measured_from = newer
+            .hosts
+            .measured_from
+            .clone()
+            .or_else(|| self.hosts.measured_from.clone());
         let table = if whole { newer } else { self };
-        Ok(Self { hosts: Hosts::new(measured_from, costs), ..table })
+        Ok(Self {
+            hosts: Hosts::new(measured_from, costs),
+            ..table
+        })
     }
 }
 
@@ -169,11 +219,15 @@ impl Processing {
     pub fn streaming(&self) -> f64 {
         let bytes = self.stream_frame_bytes.into();
         let both = self.sending_ns(1.0, bytes) + self.receiving_ns(1.0, bytes);
-        if self.pass_on_frame_ns > 0 && both > 0.0 { self.pass_on_frame_ns as f64 / both } else { 1.0 }
+        if self.pass_on_frame_ns > 0 && both > 0.0 {
+            self.pass_on_frame_ns as f64 / both
+        } else {
+            1.0
+        }
     }
 
-    /// Returns the cost of sending a frame of a long stream to all, as a multiple of [sending](Self::sending_ns) it
-    /// to one; `None` if not measured.
+    /// Returns the cost of sending a frame of a long stream to all, as a multiple of
+    /// [sending](Self::sending_ns) it to one; `None` if not measured.
     pub fn casting(&self) -> Option<f64> {
         let sending = self.sending_ns(1.0, self.stream_frame_bytes.into());
         (self.cast_frame_ns > 0 && sending > 0.0).then(|| self.cast_frame_ns as f64 / sending)
@@ -211,7 +265,10 @@ impl Processing {
         ];
         let in_streams = self.pass_on_frame_ns > 0 || self.cast_frame_ns > 0;
         match numbers.into_iter().find(|&(_, value)| value > MAX_FRAME_NS) {
-            Some((name, value)) => Err((Field::Processing, CalibrationProblem::Processing { name, value })),
+            Some((name, value)) => Err((
+                Field::Processing,
+                CalibrationProblem::Processing { name, value },
+            )),
             None if in_streams && self.stream_frame_bytes == 0 => {
                 Err((Field::Processing, CalibrationProblem::StreamFrame))
             }
@@ -220,8 +277,21 @@ impl Processing {
     }
 
     pub(super) fn to_toml(self) -> String {
-        let Self { send_frame_ns, send_byte_ps, receive_frame_ns, receive_byte_ps, wake_up_ns, .. } = self;
-        let if_any = |name: &str, value: u64| if value > 0 { format!("{name} = {value}\n") } else { String::new() };
+        let Self {
+            send_frame_ns,
+            send_byte_ps,
+            receive_frame_ns,
+            receive_byte_ps,
+            wake_up_ns,
+            ..
+        } = self;
+        let if_any = |name: &str, value: u64| {
+            if value > 0 {
+                format!("{name} = {value}\n")
+            } else {
+                String::new()
+            }
+        };
         let pass_on = if_any("pass_on_frame_ns", self.pass_on_frame_ns);
         let of_bytes = if_any("stream_frame_bytes", self.stream_frame_bytes.into());
         let cast = if_any("cast_frame_ns", self.cast_frame_ns);
@@ -239,32 +309,61 @@ mod tests {
     use super::*;
 
     fn calibration(from: &str, gap: u64, hosts: &[(&str, u64)]) -> Calibration {
-        let costs =
-            hosts.iter().map(|&(name, injection_ns)| HostCost { name: name.to_owned(), injection_ns }).collect();
-        Calibration::assumed(gap, 1468).with_hosts(from, costs).expect("a calibration")
+        let costs = hosts
+            .iter()
+            .map(|&(name, injection_ns)| HostCost {
+                name: name.to_owned(),
+                injection_ns,
+            })
+            .collect();
+        Calibration::assumed(gap, 1468)
+            .with_hosts(from, costs)
+            .expect("a calibration")
     }
 
     #[test]
     fn a_re_measure_renews_what_it_has_measured() {
         let old = calibration("n0", 1_000_000_000, &[("n1", 12_000), ("n2", 12_000)]);
-        let one = old.clone().updated_by(calibration("n0", 100_000_000, &[("n2.cluster", 120_000)])).expect("merged");
-        assert_eq!(one.points(), old.points(), "one slow host is not the network");
-        let known = |calibration: &Calibration| ["n1", "n2", "n3"].map(|name| calibration.injection_ns(name));
+        let one = old
+            .clone()
+            .updated_by(calibration("n0", 100_000_000, &[("n2.cluster", 120_000)]))
+            .expect("merged");
+        assert_eq!(
+            one.points(),
+            old.points(),
+            "one slow host is not the network"
+        );
+        let known = |calibration: &Calibration| {
+            ["n1", "n2", "n3"].map(|name| calibration.injection_ns(name))
+        };
         assert_eq!(known(&one), [Some(12_000), Some(120_000), None]);
         let all = calibration("n0", 100_000_000, &[("n1", 1), ("n2", 2), ("n3", 3)]);
         let renewed = old.updated_by(all.clone()).expect("merged");
-        assert_eq!((known(&renewed), renewed.points()), ([Some(1), Some(2), Some(3)], all.points()));
+        assert_eq!(
+            (known(&renewed), renewed.points()),
+            ([Some(1), Some(2), Some(3)], all.points())
+        );
         let nobody = Calibration::assumed(1_000_000_000, 1468);
-        assert_eq!(nobody.updated_by(all.clone()).expect("merged"), all, "a file without hosts is renewed whole");
+        assert_eq!(
+            nobody.updated_by(all.clone()).expect("merged"),
+            all,
+            "a file without hosts is renewed whole"
+        );
     }
 
     #[test]
     fn a_calibration_of_another_cluster_or_from_another_host_is_refused_with_its_line() {
         let text = calibration("n0", 1_000_000_000, &[("n1", 12_000), ("m2", 12_000)]).to_toml();
         let read = Calibration::parse(&text, "c.toml").expect("it parses");
-        let line = text.lines().position(|line| line.contains("m2")).expect("there") + 1;
+        let line = text
+            .lines()
+            .position(|line| line.contains("m2"))
+            .expect("there")
+            + 1;
         assert_eq!(
-            read.check_hosts(|name| name.starts_with('n')).expect_err("m2").to_string(),
+            read.check_hosts(|name| name.starts_with('n'))
+                .expect_err("m2")
+                .to_string(),
             format!(
                 "c.toml:{line}: measured on host `m2`, which this cluster does not have; measure this one with \
                  `ethbcast probe`, or take the host out of the file if it has gone"
@@ -277,7 +376,10 @@ mod tests {
                 .starts_with("c.toml: measured on host `n0`")
         );
         assert_eq!(read.check_hosts(|_| true), Ok(()));
-        let elsewhere = read.updated_by(calibration("n7", 1, &[])).expect_err("another root").to_string();
+        let elsewhere = read
+            .updated_by(calibration("n7", 1, &[]))
+            .expect_err("another root")
+            .to_string();
         assert_eq!(
             elsewhere,
             "c.toml: measured from host `n0`, and this one is `n7`; update it from there, or write a file of its \

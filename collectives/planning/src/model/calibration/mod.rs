@@ -46,7 +46,8 @@ pub enum Broadcast {
     Slower(u64),
 }
 
-/// Measured costs of a network: a table of [`Point`]s, at least two, with rising sizes and gaps that never fall.
+/// Measured costs of a network: a table of [`Point`]s, at least two, with rising sizes and gaps
+/// that never fall.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Calibration {
     points: Vec<Point>,
@@ -77,16 +78,26 @@ pub enum CalibrationProblem {
         "expected sizes that rise, found {bytes} bytes after {before}; sort the points by size and give each size once"
     )]
     UnsortedSizes { bytes: u64, before: u64 },
-    #[error("expected a gap above 0 ns, found 0 for {0} bytes; measure again with `ethbcast probe`")]
+    #[error(
+        "expected a gap above 0 ns, found 0 for {0} bytes; measure again with `ethbcast probe`"
+    )]
     ZeroGap(u64),
     #[error(
         "expected gaps that do not fall, found {gap_ns} ns for {bytes} bytes after {before_ns} ns for fewer; \
          measure again with `ethbcast probe`"
     )]
-    FallingGap { bytes: u64, gap_ns: u64, before_ns: u64 },
-    #[error("expected a loss from 0.0 to below 1.0, found {0}; give the share of frames that a receiver misses")]
+    FallingGap {
+        bytes: u64,
+        gap_ns: u64,
+        before_ns: u64,
+    },
+    #[error(
+        "expected a loss from 0.0 to below 1.0, found {0}; give the share of frames that a receiver misses"
+    )]
     Loss(f64),
-    #[error("expected injection_ns above 0, found 0 for host `{0}`; measure again with `ethbcast probe`")]
+    #[error(
+        "expected injection_ns above 0, found 0 for host `{0}`; measure again with `ethbcast probe`"
+    )]
     ZeroInjection(String),
     #[error("host `{0}` has a `[[host]]` already; give each host one")]
     HostTwice(String),
@@ -100,18 +111,26 @@ pub enum CalibrationProblem {
          --out"
     )]
     OtherRoot { before: String, now: String },
-    #[error("expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`")]
+    #[error(
+        "expected {name} of at most 1000000000, found {value}; measure again with `ethbcast probe`"
+    )]
     Processing { name: &'static str, value: u64 },
     #[error(
         "expected stream_frame_bytes beside pass_on_frame_ns or cast_frame_ns, found none; measure again with \
          `ethbcast probe`"
     )]
     StreamFrame,
-    #[error("expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`")]
+    #[error(
+        "expected burst_ns of at most 1000000000, found {0}; measure again with `ethbcast probe`"
+    )]
     Burst(u64),
-    #[error("expected a spread from 0.0 to 100.0, found {0}; give the share by which repeated measurements differ")]
+    #[error(
+        "expected a spread from 0.0 to 100.0, found {0}; give the share by which repeated measurements differ"
+    )]
     Spread(f64),
-    #[error("expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed")]
+    #[error(
+        "expected cast_max_frames_per_second above 0, found 0; leave it out if broadcast is not policed"
+    )]
     ZeroCastRate,
 }
 
@@ -150,7 +169,9 @@ impl Calibration {
     /// gaps that fall.
     pub fn from_points(points: Vec<Point>) -> Result<Self, CalibrationError> {
         let calibration = Self::of(points);
-        calibration.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        calibration
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     fn of(points: Vec<Point>) -> Self {
@@ -171,15 +192,25 @@ impl Calibration {
     /// # Panics
     /// If the rate or the payload of a frame is zero.
     pub fn assumed(rate_bits_per_second: u64, frame_payload_bytes: u64) -> Self {
-        assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a link has a rate and a frame has room");
+        assert!(
+            rate_bits_per_second > 0 && frame_payload_bytes > 0,
+            "a link has a rate and a frame has room"
+        );
         let wire_ns = |bytes: u64| {
-            let nanoseconds = u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
+            let nanoseconds =
+                u128::from(bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
             u64::try_from(nanoseconds).unwrap_or(u64::MAX).max(1)
         };
         let frame = |payload: u64| wire_ns((payload + HEADER_BYTES).max(MIN_FRAME_BYTES));
         let unpadded = MIN_FRAME_BYTES - HEADER_BYTES;
-        let point = |bytes, gap_ns| Point { bytes, gap_ns, latency_ns: ASSUMED_LATENCY_NS };
-        let mut points = Vec::from_iter((frame_payload_bytes > unpadded).then(|| point(unpadded, frame(unpadded))));
+        let point = |bytes, gap_ns| Point {
+            bytes,
+            gap_ns,
+            latency_ns: ASSUMED_LATENCY_NS,
+        };
+        let mut points = Vec::from_iter(
+            (frame_payload_bytes > unpadded).then(|| point(unpadded, frame(unpadded))),
+        );
         points.push(point(frame_payload_bytes, frame(frame_payload_bytes)));
         points.push(point(
             frame_payload_bytes * ASSUMED_FRAMES,
@@ -193,7 +224,9 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Loss`] unless it is at least 0 and below 1.
     pub fn with_loss(self, loss: f64) -> Result<Self, CalibrationError> {
-        Self { loss, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        Self { loss, ..self }
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the calibration with broadcast policed above this rate.
@@ -209,7 +242,9 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::ZeroCastRate`] if it is policed at zero.
     pub fn with_broadcast(self, broadcast: Broadcast) -> Result<Self, CalibrationError> {
-        Self { broadcast, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        Self { broadcast, ..self }
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the calibration with these processor costs.
@@ -217,8 +252,12 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Processing`] if a cost is over a second per frame.
     pub fn with_processing(self, processing: Processing) -> Result<Self, CalibrationError> {
-        let with = Self { processing: Some(processing), ..self };
-        with.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        let with = Self {
+            processing: Some(processing),
+            ..self
+        };
+        with.checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the calibration with links that are token buckets: after a pause `burst_ns` of their
@@ -227,7 +266,9 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Burst`] if that is over a second.
     pub fn with_burst_ns(self, burst_ns: u64) -> Result<Self, CalibrationError> {
-        Self { burst_ns, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        Self { burst_ns, ..self }
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the calibration of measurements that differ: true gaps are between these divided and
@@ -236,7 +277,9 @@ impl Calibration {
     /// # Errors
     /// [`CalibrationProblem::Spread`] unless it is at least 0 and at most 100.
     pub fn with_spread(self, spread: f64) -> Result<Self, CalibrationError> {
-        Self { spread, ..self }.checked().map_err(|(_, problem)| CalibrationError::nowhere(problem))
+        Self { spread, ..self }
+            .checked()
+            .map_err(|(_, problem)| CalibrationError::nowhere(problem))
     }
 
     /// Returns the calibration with gaps `times` as long. A message alone takes as long as before.
@@ -245,9 +288,16 @@ impl Calibration {
         let slowed = |point: &Point| {
             let gap_ns = ((point.gap_ns as f64 * times) as u64).max(1);
             let alone_ns = point.latency_ns.saturating_add_unsigned(point.gap_ns);
-            Point { gap_ns, latency_ns: alone_ns.saturating_sub_unsigned(gap_ns), ..*point }
+            Point {
+                gap_ns,
+                latency_ns: alone_ns.saturating_sub_unsigned(gap_ns),
+                ..*point
+            }
         };
-        Self { points: self.points.iter().map(slowed).collect(), ..self.clone() }
+        Self {
+            points: self.points.iter().map(slowed).collect(),
+            ..self.clone()
+        }
     }
 
     /// Returns the share by which measured gaps differ; 0 if they agree, or are not measured.
@@ -267,7 +317,11 @@ impl Calibration {
 
     /// Returns the rate above which broadcast is policed, in frames per second, if there is one.
     pub fn cast_max_frames_per_second(&self) -> Option<u64> {
-        if let Broadcast::Policed(frames_per_second) = self.broadcast { Some(frames_per_second) } else { None }
+        if let Broadcast::Policed(frames_per_second) = self.broadcast {
+            Some(frames_per_second)
+        } else {
+            None
+        }
     }
 
     /// Returns the rate above which a cast gets no faster, in frames per second, if there is one.
@@ -330,20 +384,38 @@ impl Calibration {
 
     fn checked(self) -> Result<Self, (Field, CalibrationProblem)> {
         if self.points.len() < 2 {
-            return Err((Field::File, CalibrationProblem::MissingSizes(self.points.len())));
+            return Err((
+                Field::File,
+                CalibrationProblem::MissingSizes(self.points.len()),
+            ));
         }
-        if let Some((at, point)) = self.points.iter().enumerate().find(|(_, point)| point.gap_ns == 0) {
+        if let Some((at, point)) = self
+            .points
+            .iter()
+            .enumerate()
+            .find(|(_, point)| point.gap_ns == 0)
+        {
             return Err((Field::Gap(at), CalibrationProblem::ZeroGap(point.bytes)));
         }
         for (at, pair) in self.points.windows(2).enumerate() {
             let (before, point) = (pair[0], pair[1]);
             if point.bytes <= before.bytes {
-                let problem = CalibrationProblem::UnsortedSizes { bytes: point.bytes, before: before.bytes };
+                let problem = CalibrationProblem::UnsortedSizes {
+                    bytes: point.bytes,
+                    before: before.bytes,
+                };
                 return Err((Field::Bytes(at + 1), problem));
             }
             if point.gap_ns < before.gap_ns {
                 let (bytes, gap_ns, before_ns) = (point.bytes, point.gap_ns, before.gap_ns);
-                return Err((Field::Gap(at + 1), CalibrationProblem::FallingGap { bytes, gap_ns, before_ns }));
+                return Err((
+                    Field::Gap(at + 1),
+                    CalibrationProblem::FallingGap {
+                        bytes,
+                        gap_ns,
+                        before_ns,
+                    },
+                ));
             }
         }
         if !(0.0..1.0).contains(&self.loss) {
@@ -371,21 +443,42 @@ impl Calibration {
     ///
     /// # Panics
     /// If the rate or the payload of a frame is zero.
-    pub fn limited_to(self, rate_bits_per_second: u64, frame_payload_bytes: u64, burst_ns: u64) -> Calibration {
-        assert!(rate_bits_per_second > 0 && frame_payload_bytes > 0, "a limit lets something pass");
+    pub fn limited_to(
+        self,
+        rate_bits_per_second: u64,
+        frame_payload_bytes: u64,
+        burst_ns: u64,
+    ) -> Calibration {
+        assert!(
+            rate_bits_per_second > 0 && frame_payload_bytes > 0,
+            "a limit lets something pass"
+        );
         let takes = |bytes: u64| {
             let frames = bytes.div_ceil(frame_payload_bytes).max(1);
             let wire_bytes = (bytes + frames * HEADER_BYTES).max(MIN_FRAME_BYTES);
-            let nanoseconds = u128::from(wire_bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
+            let nanoseconds =
+                u128::from(wire_bytes) * 8 * 1_000_000_000 / u128::from(rate_bits_per_second);
             u64::try_from(nanoseconds).unwrap_or(u64::MAX)
         };
         let binds = takes(frame_payload_bytes) as f64 > self.gap_ns(frame_payload_bytes);
-        let points = self.points.iter().map(|point| Point { gap_ns: point.gap_ns.max(takes(point.bytes)), ..*point });
+        let points = self.points.iter().map(|point| Point {
+            gap_ns: point.gap_ns.max(takes(point.bytes)),
+            ..*point
+        });
         let points = points.collect();
-        let burst_ns = if binds { burst_ns.min(MAX_BURST_NS) } else { self.burst_ns };
+        let burst_ns = if binds {
+            burst_ns.min(MAX_BURST_NS)
+        } else {
+            self.burst_ns
+        };
         // A limit that binds is known.
         let spread = if binds { 0.0 } else { self.spread };
-        Calibration { points, burst_ns, spread, ..self }
+        Calibration {
+            points,
+            burst_ns,
+            spread,
+            ..self
+        }
     }
 }
 
@@ -453,33 +546,60 @@ impl Calibration {
         match self.broadcast {
             Broadcast::Untried => {}
             Broadcast::FullRate => text += "cast_tried = true\n",
-            Broadcast::Slower(rate) => text += &format!("cast_max_frames_per_second = {rate}\ncast_tried = true\n"),
+            Broadcast::Slower(rate) => {
+                text += &format!("cast_max_frames_per_second = {rate}\ncast_tried = true\n")
+            }
             Broadcast::Policed(rate) => text += &format!("cast_max_frames_per_second = {rate}\n"),
         }
-        for Point { bytes, gap_ns, latency_ns } in &self.points {
-            text += &format!("\n[[point]]\nbytes = {bytes}\ngap_ns = {gap_ns}\nlatency_ns = {latency_ns}\n");
+        for Point {
+            bytes,
+            gap_ns,
+            latency_ns,
+        } in &self.points
+        {
+            text += &format!(
+                "\n[[point]]\nbytes = {bytes}\ngap_ns = {gap_ns}\nlatency_ns = {latency_ns}\n"
+            );
         }
         for HostCost { name, injection_ns } in self.hosts() {
-            text +=
-                &format!("\n[[host]]\nname = {}\ninjection_ns = {injection_ns}\n", toml::Value::from(name.as_str()));
+            text += &format!(
+                "\n[[host]]\nname = {}\ninjection_ns = {injection_ns}\n",
+                toml::Value::from(name.as_str())
+            );
         }
-        text + &self.processing().map(|processing| processing.to_toml()).unwrap_or_default()
+        text + &self
+            .processing()
+            .map(|processing| processing.to_toml())
+            .unwrap_or_default()
     }
 }
 
 fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
     let file: CalibrationFile = source::read(text)?;
     let starts = LineStarts::of(text);
-    let lines = file.host.iter().map(|host| starts.line_at(host.name.span().start)).collect();
-    let hosts = Hosts::new(file.measured_from.clone(), file.host.iter().map(HostTable::cost).collect());
+    let lines = file
+        .host
+        .iter()
+        .map(|host| starts.line_at(host.name.span().start))
+        .collect();
+    let hosts = Hosts::new(
+        file.measured_from.clone(),
+        file.host.iter().map(HostTable::cost).collect(),
+    );
     let calibration = Calibration {
         points: file.point.iter().map(PointTable::point).collect(),
         loss: file.loss.as_ref().map_or(0.0, |loss| *loss.get_ref()),
         broadcast: file.broadcast(),
         hosts: hosts.read_from(file_name, lines),
-        burst_ns: file.burst_ns.as_ref().map_or(0, |burst_ns| *burst_ns.get_ref()),
+        burst_ns: file
+            .burst_ns
+            .as_ref()
+            .map_or(0, |burst_ns| *burst_ns.get_ref()),
         spread: file.spread.as_ref().map_or(0.0, |spread| *spread.get_ref()),
-        processing: file.processing.as_ref().map(|processing| *processing.get_ref()),
+        processing: file
+            .processing
+            .as_ref()
+            .map(|processing| *processing.get_ref()),
     };
     calibration.checked().map_err(|(field, problem)| {
         let line = file.offset_of(field).map(|offset| starts.line_at(offset));
@@ -516,13 +636,20 @@ impl CalibrationFile {
 
 impl HostTable {
     fn cost(&self) -> HostCost {
-        HostCost { name: self.name.get_ref().clone(), injection_ns: *self.injection_ns.get_ref() }
+        HostCost {
+            name: self.name.get_ref().clone(),
+            injection_ns: *self.injection_ns.get_ref(),
+        }
     }
 }
 
 impl PointTable {
     fn point(&self) -> Point {
-        Point { bytes: *self.bytes.get_ref(), gap_ns: *self.gap_ns.get_ref(), latency_ns: self.latency_ns }
+        Point {
+            bytes: *self.bytes.get_ref(),
+            gap_ns: *self.gap_ns.get_ref(),
+            latency_ns: self.latency_ns,
+        }
     }
 }
 

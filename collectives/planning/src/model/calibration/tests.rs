@@ -30,27 +30,49 @@ fn file() -> Calibration {
 
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
-    Calibration::parse(&FILE.replacen(from, to, 1), "c.toml").expect_err("refused").to_string()
+    Calibration::parse(&FILE.replacen(from, to, 1), "c.toml")
+        .expect_err("refused")
+        .to_string()
 }
 
 #[test]
 fn a_file_is_read_as_it_is_written() {
     let calibration = file();
     assert_eq!(
-        (calibration.loss(), calibration.cast_max_frames_per_second(), calibration.points().len()),
+        (
+            calibration.loss(),
+            calibration.cast_max_frames_per_second(),
+            calibration.points().len()
+        ),
         (0.001, Some(9000), 3)
     );
-    assert_eq!(calibration.points()[1], Point { bytes: 200, gap_ns: 1500, latency_ns: 6000 });
+    assert_eq!(
+        calibration.points()[1],
+        Point {
+            bytes: 200,
+            gap_ns: 1500,
+            latency_ns: 6000
+        }
+    );
     assert_eq!(calibration.to_toml(), FILE);
 }
 
 #[test]
-fn between_points_lines_are_straight_and_beyond_the_last_gaps_are_multiples_of_it_and_latencies_stay() {
+fn between_points_lines_are_straight_and_beyond_the_last_gaps_are_multiples_of_it_and_latencies_stay()
+ {
     let calibration = file();
     let gaps = [0, 50, 100, 150, 200, 300, 400, 500, 1400].map(|bytes| calibration.gap_ns(bytes));
-    assert_eq!(gaps, [1000.0, 1000.0, 1000.0, 1250.0, 1500.0, 2500.0, 3500.0, 4375.0, 12_250.0]);
+    assert_eq!(
+        gaps,
+        [
+            1000.0, 1000.0, 1000.0, 1250.0, 1500.0, 2500.0, 3500.0, 4375.0, 12_250.0
+        ]
+    );
     let latencies = [0, 150, 300, 400, 600, 1400, 2000].map(|bytes| calibration.latency_ns(bytes));
-    assert_eq!(latencies, [5000.0, 5500.0, 5500.0, 5000.0, 5000.0, 5000.0, 5000.0]);
+    assert_eq!(
+        latencies,
+        [5000.0, 5500.0, 5500.0, 5000.0, 5000.0, 5000.0, 5000.0]
+    );
 }
 
 #[test]
@@ -62,10 +84,17 @@ fn nothing_measured_means_frames_at_the_rate_of_the_link() {
         [1, 14, 1454, 1454 * 10, 1454 * 5000].map(|bytes| calibration.gap_ns(bytes)),
         [4800.0, 4800.0, 120_000.0, 1.2e6, 6e8]
     );
-    assert_eq!([1, 1 << 30].map(|bytes| calibration.latency_ns(bytes)), [30_000.0, 30_000.0]);
+    assert_eq!(
+        [1, 1 << 30].map(|bytes| calibration.latency_ns(bytes)),
+        [30_000.0, 30_000.0]
+    );
     for (rate, payload) in [(1, 1), (u64::MAX, 9000), (10_000_000_000, 14)] {
         let calibration = Calibration::assumed(rate, payload);
-        assert_eq!(Calibration::from_points(calibration.points().to_vec()), Ok(calibration), "{rate} {payload}");
+        assert_eq!(
+            Calibration::from_points(calibration.points().to_vec()),
+            Ok(calibration),
+            "{rate} {payload}"
+        );
     }
 }
 
@@ -80,38 +109,56 @@ fn a_bad_table_is_answered_with_the_line_and_what_was_expected() {
         refusal("gap_ns = 1000", "gap_ns = 0"),
         "c.toml:7: expected a gap above 0 ns, found 0 for 100 bytes; measure again with `ethbcast probe`"
     );
-    let unsorted =
-        "expected sizes that rise, found 100 bytes after 100; sort the points by size and give each size once";
-    assert_eq!(refusal("bytes = 200", "bytes = 100"), format!("c.toml:11: {unsorted}"));
+    let unsorted = "expected sizes that rise, found 100 bytes after 100; sort the points by size \
+        and give each size once";
+    assert_eq!(
+        refusal("bytes = 200", "bytes = 100"),
+        format!("c.toml:11: {unsorted}")
+    );
     assert!(
         refusal("bytes = 400", "bytes = 150")
             .starts_with("c.toml:16: expected sizes that rise, found 150 bytes after 200")
     );
-    let one = FILE.split("\n[[point]]").take(2).collect::<Vec<_>>().join("\n[[point]]");
+    let one = FILE
+        .split("\n[[point]]")
+        .take(2)
+        .collect::<Vec<_>>()
+        .join("\n[[point]]");
     assert_eq!(
-        Calibration::parse(&one, "c.toml").expect_err("one point").to_string(),
+        Calibration::parse(&one, "c.toml")
+            .expect_err("one point")
+            .to_string(),
         "c.toml: expected at least 2 sizes, found 1; add a `[[point]]` with bytes, gap_ns and latency_ns for each size \
          measured"
     );
     assert!(
-        Calibration::parse("schema = 1", "c.toml").expect_err("none").to_string().contains("at least 2 sizes, found 0")
+        Calibration::parse("schema = 1", "c.toml")
+            .expect_err("none")
+            .to_string()
+            .contains("at least 2 sizes, found 0")
     );
 }
 
 #[test]
 fn a_bad_file_is_answered_with_the_line_and_what_was_expected() {
     assert!(
-        refusal("schema = 1", "schema = \"1\"").starts_with("c.toml:1: expected `schema = 1`, found `schema = \"1\"`")
+        refusal("schema = 1", "schema = \"1\"")
+            .starts_with("c.toml:1: expected `schema = 1`, found `schema = \"1\"`")
     );
-    assert!(refusal("schema = 1\n", "").starts_with("c.toml:1: expected `schema = 1`, which says how"));
     assert!(
-        refusal("loss = 0.001", "loss = 1").starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found 1;")
+        refusal("schema = 1\n", "").starts_with("c.toml:1: expected `schema = 1`, which says how")
+    );
+    assert!(
+        refusal("loss = 0.001", "loss = 1")
+            .starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found 1;")
     );
     assert!(
         refusal("loss = 0.001", "loss = nan")
             .starts_with("c.toml:2: expected a loss from 0.0 to below 1.0, found NaN;")
     );
-    assert!(refusal("9000", "0").starts_with("c.toml:3: expected cast_max_frames_per_second above 0"));
+    assert!(
+        refusal("9000", "0").starts_with("c.toml:3: expected cast_max_frames_per_second above 0")
+    );
     assert!(refusal("gap_ns = 1500", "gap = 1500").starts_with("c.toml:12: unknown field `gap`"));
     assert!(
         refusal("latency_ns = 5000", "latency_ns = 'x'").contains("c.toml:8:"),
@@ -125,15 +172,36 @@ fn a_bad_file_is_answered_with_the_line_and_what_was_expected() {
 #[test]
 fn loss_and_policing_are_checked_when_they_are_added() {
     let calibration = Calibration::assumed(1_000_000_000, 1454);
-    assert_eq!(calibration.clone().with_loss(0.25).expect("a quarter").loss(), 0.25);
+    assert_eq!(
+        calibration
+            .clone()
+            .with_loss(0.25)
+            .expect("a quarter")
+            .loss(),
+        0.25
+    );
     for loss in [-0.1, 1.0, f64::NAN] {
         assert!(matches!(
-            *calibration.clone().with_loss(loss).expect_err("no loss").problem,
+            *calibration
+                .clone()
+                .with_loss(loss)
+                .expect_err("no loss")
+                .problem,
             CalibrationProblem::Loss(_)
         ));
     }
-    assert_eq!(calibration.clone().with_cast_max(5).expect("five").cast_max_frames_per_second(), Some(5));
-    assert_eq!(*calibration.with_cast_max(0).expect_err("none").problem, CalibrationProblem::ZeroCastRate);
+    assert_eq!(
+        calibration
+            .clone()
+            .with_cast_max(5)
+            .expect("five")
+            .cast_max_frames_per_second(),
+        Some(5)
+    );
+    assert_eq!(
+        *calibration.with_cast_max(0).expect_err("none").problem,
+        CalibrationProblem::ZeroCastRate
+    );
 }
 
 proptest! {
@@ -163,21 +231,53 @@ proptest! {
 
 #[test]
 fn processor_times_are_read_as_written_and_refused_beyond_reason() {
-    let processing =
-        Processing { send_frame_ns: 2300, send_byte_ps: 350, receive_frame_ns: 1900, ..Processing::default() };
+    let processing = Processing {
+        send_frame_ns: 2300,
+        send_byte_ps: 350,
+        receive_frame_ns: 1900,
+        ..Processing::default()
+    };
     let own = file().with_processing(processing).expect("under a second");
-    let shared = file().with_processing(Processing { shared_cores: 2, wake_up_ns: 6000, ..processing });
-    let shared = shared.and_then(|shared| shared.with_burst_ns(500_000)).expect("the same");
-    let in_streams = Processing { pass_on_frame_ns: 3000, cast_frame_ns: 9000, stream_frame_bytes: 1000, ..processing };
+    let shared = file().with_processing(Processing {
+        shared_cores: 2,
+        wake_up_ns: 6000,
+        ..processing
+    });
+    let shared = shared
+        .and_then(|shared| shared.with_burst_ns(500_000))
+        .expect("the same");
+    let in_streams = Processing {
+        pass_on_frame_ns: 3000,
+        cast_frame_ns: 9000,
+        stream_frame_bytes: 1000,
+        ..processing
+    };
     let streaming = file().with_processing(in_streams).expect("the same");
-    assert_eq!((processing.streaming(), processing.casting()), (1.0, None), "not measured");
-    assert_eq!((in_streams.streaming(), in_streams.casting()), (3000.0 / 4550.0, Some(9000.0 / 2650.0)));
+    assert_eq!(
+        (processing.streaming(), processing.casting()),
+        (1.0, None),
+        "not measured"
+    );
+    assert_eq!(
+        (in_streams.streaming(), in_streams.casting()),
+        (3000.0 / 4550.0, Some(9000.0 / 2650.0))
+    );
     for calibration in [own, shared, streaming] {
         let text = calibration.to_toml();
-        assert_eq!(Calibration::parse(&text, "c.toml").as_ref(), Ok(&calibration));
-        let refusal =
-            |from, to| Calibration::parse(&text.replacen(from, to, 1), "c.toml").expect_err("refused").to_string();
-        let line = text.lines().position(|line| line == "[processing]").expect("there") + 1;
+        assert_eq!(
+            Calibration::parse(&text, "c.toml").as_ref(),
+            Ok(&calibration)
+        );
+        let refusal = |from, to| {
+            Calibration::parse(&text.replacen(from, to, 1), "c.toml")
+                .expect_err("refused")
+                .to_string()
+        };
+        let line = text
+            .lines()
+            .position(|line| line == "[processing]")
+            .expect("there")
+            + 1;
         assert_eq!(
             refusal("send_byte_ps = 350", "send_byte_ps = 1000000001"),
             format!(
@@ -188,10 +288,23 @@ fn processor_times_are_read_as_written_and_refused_beyond_reason() {
         assert!(refusal("send_byte_ps = 350", "send_byte_ps = -1").contains("expected u64"));
         assert!(refusal("send_frame_ns", "send_frames").contains("unknown field"));
     }
-    let unknown = Processing { stream_frame_bytes: 0, ..in_streams };
-    assert!(file().with_processing(unknown).is_err_and(|error| error.to_string().contains("stream_frame_bytes")));
-    let beyond = Processing { cast_frame_ns: u64::MAX, wake_up_ns: u64::MAX, ..in_streams };
-    assert!(file().with_processing(beyond).is_err() && file().with_processing(beyond.clamped()).is_ok());
+    let unknown = Processing {
+        stream_frame_bytes: 0,
+        ..in_streams
+    };
+    assert!(
+        file()
+            .with_processing(unknown)
+            .is_err_and(|error| error.to_string().contains("stream_frame_bytes"))
+    );
+    let beyond = Processing {
+        cast_frame_ns: u64::MAX,
+        wake_up_ns: u64::MAX,
+        ..in_streams
+    };
+    assert!(
+        file().with_processing(beyond).is_err() && file().with_processing(beyond.clamped()).is_ok()
+    );
     assert_eq!(processing.sending_ns(2.0, 1000), 4600.0 + 350.0);
     assert_eq!(processing.receiving_ns(2.0, 1000), 3800.0);
 }
@@ -202,8 +315,14 @@ fn the_lower_of_link_and_limit_is_what_a_message_takes() {
     let frame_ns = |rate: u64| 1514 * 8 * 1_000_000_000 / rate;
     let half = link.clone().limited_to(500_000_000, 1468, 8_000_000);
     assert_eq!(half.gap_ns(1468) as u64, frame_ns(500_000_000));
-    assert_eq!(half.gap_ns(1468 * 1024) as u64, 1024 * frame_ns(500_000_000));
-    assert_eq!((half.burst_ns(), half.latency_ns(1468)), (8_000_000, link.latency_ns(1468)));
+    assert_eq!(
+        half.gap_ns(1468 * 1024) as u64,
+        1024 * frame_ns(500_000_000)
+    );
+    assert_eq!(
+        (half.burst_ns(), half.latency_ns(1468)),
+        (8_000_000, link.latency_ns(1468))
+    );
     let above = link.clone().limited_to(2_000_000_000, 1468, 8_000_000);
     assert_eq!(above, link);
 }

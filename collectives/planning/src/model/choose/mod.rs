@@ -21,8 +21,8 @@ const MAX_RANKS_OF_MANY: usize = 1024;
 /// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
 /// is known to arrive.
 const UNTRIED: f64 = 1.05;
-/// Factor by which an algorithm with a block for each rank must be better to be chosen. All its hosts send and
-/// receive at once, which no probe tries.
+/// Factor by which an algorithm with a block for each rank must be better to be chosen. All its
+/// hosts send and receive at once, which no probe tries.
 const UNTRIED_BLOCKS: f64 = 1.1;
 /// Factor within which times count as equal, because the model is no more exact. Measurements that
 /// scatter more widen it, up to the second factor.
@@ -131,23 +131,51 @@ pub struct Choice {
 }
 
 impl Situation<'_> {
-    /// Returns the slowness of cables and hosts relative to usual ones, as far as it is known; `None` if all are
-    /// about alike.
+    /// Returns the slowness of cables and hosts relative to usual ones, as far as it is known;
+    /// `None` if all are about alike.
     pub fn speeds(&self) -> Option<Speeds> {
         let frame_ns = self.calibration.gap_ns(self.frame_payload_bytes);
-        let usual = UsualCable { frame_ns, frame_bits: self.calibration.frame_bits(self.frame_payload_bytes) };
+        let usual = UsualCable {
+            frame_ns,
+            frame_bits: self.calibration.frame_bits(self.frame_payload_bytes),
+        };
         let hosts = self.topology.hosts();
-        Speeds::new(self.topology, &usual, |host| self.calibration.injection_ns(&hosts[host]))
+        Speeds::new(self.topology, &usual, |host| {
+            self.calibration.injection_ns(&hosts[host])
+        })
     }
 }
 
 impl Choice {
     fn of(plan: Plan, candidates: Vec<Estimate>, reason: String, situation: &Situation) -> Self {
-        let Estimate { segment_bytes, predicted_seconds, .. } = candidates[0];
-        let &Situation { topology, members, size_bytes, frame_payload_bytes, calibration, .. } = situation;
+        let Estimate {
+            segment_bytes,
+            predicted_seconds,
+            ..
+        } = candidates[0];
+        let &Situation {
+            topology,
+            members,
+            size_bytes,
+            frame_payload_bytes,
+            calibration,
+            ..
+        } = situation;
         let shape = Shape::with_speeds(&plan, topology, members, situation.speeds().as_ref());
-        let pricing = Pricing { shape, calibration: calibration.clone(), frame_payload_bytes };
-        Self { plan, segment_bytes, predicted_seconds, reason, candidates, size_bytes, pricing }
+        let pricing = Pricing {
+            shape,
+            calibration: calibration.clone(),
+            frame_payload_bytes,
+        };
+        Self {
+            plan,
+            segment_bytes,
+            predicted_seconds,
+            reason,
+            candidates,
+            size_bytes,
+            pricing,
+        }
     }
 
     /// Returns the least and the most predicted seconds if the measurements leave them far apart.
@@ -163,9 +191,14 @@ impl Choice {
     /// Returns the seconds that `size_bytes` in full frames take over the path between two hosts
     /// alone, if that was measured.
     pub fn copy_seconds(&self, size_bytes: u64) -> Option<f64> {
-        let Pricing { calibration, frame_payload_bytes, .. } = &self.pricing;
+        let Pricing {
+            calibration,
+            frame_payload_bytes,
+            ..
+        } = &self.pricing;
         let frames = size_bytes as f64 / *frame_payload_bytes as f64;
-        self.is_known().then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
+        self.is_known()
+            .then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
     }
 
     /// Whether the prediction is reliable: its inputs were measured, or are known.
@@ -176,9 +209,21 @@ impl Choice {
     /// Returns the predicted seconds for `size_bytes`, for a stream whose length is known only at
     /// its end.
     pub fn predicted_for(&self, size_bytes: u64) -> f64 {
-        let Pricing { shape, calibration, frame_payload_bytes } = &self.pricing;
+        let Pricing {
+            shape,
+            calibration,
+            frame_payload_bytes,
+        } = &self.pricing;
         let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
-        predict(shape, &Job { size_bytes, segment_bytes, frame_payload_bytes }, calibration)
+        predict(
+            shape,
+            &Job {
+                size_bytes,
+                segment_bytes,
+                frame_payload_bytes,
+            },
+            calibration,
+        )
     }
 }
 
@@ -214,22 +259,36 @@ pub fn choose(situation: &Situation) -> Result<Choice, PlanError> {
 ///
 /// # Panics
 /// The panics of [`choose`].
-pub fn choose_among(situation: &Situation, may_be: impl Fn(Via) -> bool) -> Result<Choice, PlanError> {
+pub fn choose_among(
+    situation: &Situation,
+    may_be: impl Fn(Via) -> bool,
+) -> Result<Choice, PlanError> {
     let (ranks, calibration) = (situation.members.len(), situation.calibration);
     let any = !candidates(ranks).any(&may_be);
     let vias = candidates(ranks).filter(|&via| any || may_be(via));
-    let mut priced = vias.map(|via| price(via, situation)).collect::<Result<Vec<_>, _>>()?;
-    let cost =
-        |Priced { estimate, .. }: &Priced| competing_seconds(estimate.via, estimate.predicted_seconds, calibration);
+    let mut priced = vias
+        .map(|via| price(via, situation))
+        .collect::<Result<Vec<_>, _>>()?;
+    let cost = |Priced { estimate, .. }: &Priced| {
+        competing_seconds(estimate.via, estimate.predicted_seconds, calibration)
+    };
     // The sort is stable: of equal ones the first listed stays first.
     priced.sort_by(|left, right| cost(left).total_cmp(&cost(right)));
     let quote = |Priced { estimate, .. }: &Priced| Quote::of(estimate);
     let quotes: Vec<Quote> = priced.iter().map(quote).collect();
     let chosen = priced.remove(best(&quotes, ranks, calibration));
     priced.insert(0, chosen);
-    let estimates: Vec<Estimate> = priced.iter().map(|priced| priced.estimate.clone()).collect();
+    let estimates: Vec<Estimate> = priced
+        .iter()
+        .map(|priced| priced.estimate.clone())
+        .collect();
     let reason = reason(&estimates, situation);
-    Ok(Choice::of(priced.swap_remove(0).plan, estimates, reason, situation))
+    Ok(Choice::of(
+        priced.swap_remove(0).plan,
+        estimates,
+        reason,
+        situation,
+    ))
 }
 
 /// Price of a route in a choice.
@@ -243,13 +302,24 @@ pub struct Quote {
 
 impl Quote {
     fn of(estimate: &Estimate) -> Self {
-        let &Estimate { via, predicted_seconds, range_seconds: [least, most], .. } = estimate;
-        Self { via, seconds: [predicted_seconds, least, most] }
+        let &Estimate {
+            via,
+            predicted_seconds,
+            range_seconds: [least, most],
+            ..
+        } = estimate;
+        Self {
+            via,
+            seconds: [predicted_seconds, least, most],
+        }
     }
 
     /// Creates a quote of exactly this time.
     pub fn exact(via: Via, seconds: f64) -> Self {
-        Self { via, seconds: [seconds; 3] }
+        Self {
+            via,
+            seconds: [seconds; 3],
+        }
     }
 }
 
@@ -260,22 +330,36 @@ impl Quote {
 /// # Panics
 /// If there are no quotes.
 pub fn best(quotes: &[Quote], ranks: usize, calibration: &Calibration) -> usize {
-    let price = |quote: &Quote, at: usize| competing_seconds(quote.via, quote.seconds[at], calibration);
-    let least = [0, 1, 2].map(|at| quotes.iter().map(|quote| price(quote, at)).fold(f64::INFINITY, f64::min));
+    let price =
+        |quote: &Quote, at: usize| competing_seconds(quote.via, quote.seconds[at], calibration);
+    let least = [0, 1, 2].map(|at| {
+        quotes
+            .iter()
+            .map(|quote| price(quote, at))
+            .fold(f64::INFINITY, f64::min)
+    });
     let too_long = |quote: &Quote, at: usize| price(quote, at) / least[at].max(f64::MIN_POSITIVE);
-    let regrets: Vec<f64> =
-        quotes.iter().map(|quote| (0..3).map(|at| too_long(quote, at)).fold(0.0, f64::max)).collect();
+    let regrets: Vec<f64> = quotes
+        .iter()
+        .map(|quote| (0..3).map(|at| too_long(quote, at)).fold(0.0, f64::max))
+        .collect();
     let lowest = regrets.iter().copied().fold(f64::INFINITY, f64::min);
     let tie = (1.0 + calibration.spread()).clamp(TIE, MAX_TIE);
-    let equal = |wanted: Via| (0..quotes.len()).find(|&at| quotes[at].via == wanted && regrets[at] <= lowest * tie);
+    let equal = |wanted: Via| {
+        (0..quotes.len()).find(|&at| quotes[at].via == wanted && regrets[at] <= lowest * tie)
+    };
     // A cast to a single host floods the others' ports for nothing.
     let is_proved = calibration.broadcast() == Broadcast::FullRate && ranks > 2;
-    let frugal = equal(Via::Cast).filter(|_| is_proved).or_else(|| equal(Via::Chain));
-    frugal.or_else(|| regrets.iter().position(|&regret| regret == lowest)).expect("a choice has candidates")
+    let frugal = equal(Via::Cast)
+        .filter(|_| is_proved)
+        .or_else(|| equal(Via::Chain));
+    frugal
+        .or_else(|| regrets.iter().position(|&regret| regret == lowest))
+        .expect("a choice has candidates")
 }
 
-/// Returns the time with which a route competes. It is the predicted time, with a small factor for an untested cast,
-/// a larger one for blocks, and a factor of two for a policed cast.
+/// Returns the time with which a route competes. It is the predicted time, with a small factor for
+/// an untested cast, a larger one for blocks, and a factor of two for a policed cast.
 pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibration) -> f64 {
     let times = match calibration.broadcast() {
         _ if via.is_scattered() => UNTRIED_BLOCKS,
@@ -295,9 +379,20 @@ pub fn competing_seconds(via: Via, predicted_seconds: f64, calibration: &Calibra
 /// # Panics
 /// If the payload of a frame is zero bytes.
 pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
-    let &Situation { topology, root_host, members, .. } = situation;
+    let &Situation {
+        topology,
+        root_host,
+        members,
+        ..
+    } = situation;
     let speeds = situation.speeds();
-    let plan = plan::make(via, topology, root_host, members, &costs(situation, speeds.as_ref()))?;
+    let plan = plan::make(
+        via,
+        topology,
+        root_host,
+        members,
+        &costs(situation, speeds.as_ref()),
+    )?;
     Ok(priced(plan, None, situation))
 }
 
@@ -308,8 +403,10 @@ pub fn price(via: Via, situation: &Situation) -> Result<Priced, PlanError> {
 /// If the payload of a frame is zero bytes, or the members are not the plan's ranks.
 pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Choice {
     let Priced { plan, estimate } = priced(plan, segment_bytes, situation);
-    let (predicted, segment) =
-        (duration(estimate.predicted_seconds), in_frames(&estimate, situation.frame_payload_bytes));
+    let (predicted, segment) = (
+        duration(estimate.predicted_seconds),
+        in_frames(&estimate, situation.frame_payload_bytes),
+    );
     let slow = slow_text(&estimate);
     let each = for_each(situation);
     let predicted = match situation.calibration.spread() {
@@ -321,38 +418,86 @@ pub fn given(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> C
 }
 
 fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Priced {
-    let &Situation { topology, members, frame_payload_bytes, calibration, .. } = situation;
+    let &Situation {
+        topology,
+        members,
+        frame_payload_bytes,
+        calibration,
+        ..
+    } = situation;
     let size_bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES);
     let speeds = situation.speeds();
     let shape = Shape::with_speeds(&plan, topology, members, speeds.as_ref());
     let (segment_bytes, predicted_seconds) = match segment_bytes {
         Some(segment_bytes) => {
-            let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+            let job = Job {
+                size_bytes,
+                segment_bytes,
+                frame_payload_bytes,
+            };
             (segment_bytes, predict(&shape, &job, calibration))
         }
         // Frames are shortened only for a certain gain.
         None if calibration.spread() > MAX_SPREAD_OF_CUTS => {
             let (best, _) = best_segment(&shape, size_bytes, frame_payload_bytes, calibration);
             let segment_bytes = best.max(frame_payload_bytes);
-            let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+            let job = Job {
+                size_bytes,
+                segment_bytes,
+                frame_payload_bytes,
+            };
             (segment_bytes, predict(&shape, &job, calibration))
         }
         None => best_segment(&shape, size_bytes, frame_payload_bytes, calibration),
     };
-    let job = Job { size_bytes, segment_bytes, frame_payload_bytes };
+    let job = Job {
+        size_bytes,
+        segment_bytes,
+        frame_payload_bytes,
+    };
     let range_seconds = match calibration.spread() {
         0.0 => [predicted_seconds; 2],
         spread => {
             let ends = [1.0 / (1.0 + spread), 1.0 + spread].map(|times| calibration.slowed(times));
             let ends = ends.map(|calibration| predict(&shape, &job, &calibration));
-            [ends[0].min(predicted_seconds), ends[1].max(predicted_seconds)]
+            [
+                ends[0].min(predicted_seconds),
+                ends[1].max(predicted_seconds),
+            ]
         }
     };
-    let slowed = shape.slow.is_some().then(|| predict(&Shape { slow: None, ..shape.clone() }, &job, calibration));
-    let Shape { via, height, degree, worst_flows, slow, .. } = shape;
-    let slow_cable = slow.zip(slowed).map(|(slow, even_seconds)| SlowCable { cable: slow.cable, even_seconds });
-    let estimate =
-        Estimate { via, segment_bytes, predicted_seconds, range_seconds, height, degree, worst_flows, slow_cable };
+    let slowed = shape.slow.is_some().then(|| {
+        predict(
+            &Shape {
+                slow: None,
+                ..shape.clone()
+            },
+            &job,
+            calibration,
+        )
+    });
+    let Shape {
+        via,
+        height,
+        degree,
+        worst_flows,
+        slow,
+        ..
+    } = shape;
+    let slow_cable = slow.zip(slowed).map(|(slow, even_seconds)| SlowCable {
+        cable: slow.cable,
+        even_seconds,
+    });
+    let estimate = Estimate {
+        via,
+        segment_bytes,
+        predicted_seconds,
+        range_seconds,
+        height,
+        degree,
+        worst_flows,
+        slow_cable,
+    };
     Priced { estimate, plan }
 }
 
@@ -361,15 +506,26 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
 /// one switch.
 fn costs<'a>(situation: &Situation, speeds: Option<&'a Speeds>) -> Costs<'a> {
     let (frame, calibration) = (situation.frame_payload_bytes, situation.calibration);
-    let bytes = situation.size_bytes.unwrap_or(ASSUMED_SIZE_BYTES).min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
+    let bytes = situation
+        .size_bytes
+        .unwrap_or(ASSUMED_SIZE_BYTES)
+        .min(frame * MAX_ATOMIC_SEGMENT_FRAMES);
     let hop_ns = calibration.gap_ns(frame) as u64;
     let latency_ns = (calibration.latency_ns(bytes).max(0.0) as u64).saturating_sub(hop_ns);
-    Costs { injection_ns: calibration.gap_ns(bytes) as u64, latency_ns, hop_ns, speeds }
+    Costs {
+        injection_ns: calibration.gap_ns(bytes) as u64,
+        latency_ns,
+        hop_ns,
+        speeds,
+    }
 }
 
 /// Returns the routes that [`choose`] prices for `ranks` ranks, in the order that breaks ties.
 pub fn candidates(ranks: usize) -> impl Iterator<Item = Via> {
-    Via::ALL.iter().copied().filter(move |&via| suits(via, ranks))
+    Via::ALL
+        .iter()
+        .copied()
+        .filter(move |&via| suits(via, ranks))
 }
 
 fn suits(via: Via, ranks: usize) -> bool {
@@ -378,7 +534,9 @@ fn suits(via: Via, ranks: usize) -> bool {
         Via::ChainUnaware | Via::BinaryUnaware | Via::BinaryBest => false,
         Via::Flat => ranks <= MAX_RANKS_OF_FEW,
         Via::ScatterAllgather => (2..=MAX_RANKS_OF_FEW).contains(&ranks),
-        Via::RecursiveDoubling => (2..=MAX_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two(),
+        Via::RecursiveDoubling => {
+            (2..=MAX_RANKS_OF_FEW).contains(&ranks) && ranks.is_power_of_two()
+        }
         Via::Binary | Via::Latency => ranks <= MAX_RANKS_OF_MANY,
         Via::TwoTree => ranks > 2,
         Via::Chain | Via::Kary(_) | Via::Cast | Via::Binomial => true,
@@ -388,14 +546,26 @@ fn suits(via: Via, ranks: usize) -> bool {
 fn reason(estimates: &[Estimate], situation: &Situation) -> String {
     let best = &estimates[0];
     if situation.calibration.spread() >= MAX_SPREAD {
-        return format!("{}: no rates are known; {}", best.via, in_frames(best, situation.frame_payload_bytes));
+        return format!(
+            "{}: no rates are known; {}",
+            best.via,
+            in_frames(best, situation.frame_payload_bytes)
+        );
     }
-    let mut text = format!("{}: {}{} predicted", best.via, duration(best.predicted_seconds), for_each(situation));
+    let mut text = format!(
+        "{}: {}{} predicted",
+        best.via,
+        duration(best.predicted_seconds),
+        for_each(situation)
+    );
     if let Some(next) = estimates.get(1) {
         text += &format!(", next {} {}", next.via, duration(next.predicted_seconds));
         text += &beside(best, next, situation.calibration);
     }
-    text + &spread_text(best) + "; " + &in_frames(best, situation.frame_payload_bytes) + &slow_text(best)
+    text + &spread_text(best)
+        + "; "
+        + &in_frames(best, situation.frame_payload_bytes)
+        + &slow_text(best)
 }
 
 /// Compares the next route with the best, and returns why it was not chosen if it is the cheaper
@@ -407,7 +577,9 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
     let percent = ((next.predicted_seconds / best.predicted_seconds - 1.0) * 100.0).round();
     let why = match (next.via, calibration.broadcast()) {
         (Via::Cast, Broadcast::Untried) => "nobody has tried whether switches let it through",
-        (Via::Cast, Broadcast::Policed(_) | Broadcast::Slower(_)) => "switches hold back what is sent to all",
+        (Via::Cast, Broadcast::Policed(_) | Broadcast::Slower(_)) => {
+            "switches hold back what is sent to all"
+        }
         (via, _) if via.is_scattered() => "it was never tried",
         _ => "as good by what is known, and sends more",
     };
@@ -419,21 +591,39 @@ fn beside(best: &Estimate, next: &Estimate, calibration: &Calibration) -> String
 }
 
 fn spread_text(best: &Estimate) -> String {
-    best.unsure_range_seconds().map_or(String::new(), |[least, most]| {
-        format!("; not sure, {} to {}: measurements differ", duration(least), duration(most))
-    })
+    best.unsure_range_seconds()
+        .map_or(String::new(), |[least, most]| {
+            format!(
+                "; not sure, {} to {}: measurements differ",
+                duration(least),
+                duration(most)
+            )
+        })
 }
 
 fn for_each(situation: &Situation) -> &'static str {
-    if situation.size_bytes.is_none() { " for each GiB" } else { "" }
+    if situation.size_bytes.is_none() {
+        " for each GiB"
+    } else {
+        ""
+    }
 }
 
 fn slow_text(estimate: &Estimate) -> String {
     let slower = |slow: &&SlowCable| slow.even_seconds < estimate.predicted_seconds * 0.99;
     let words = |slow: &SlowCable| {
-        format!("; slowed down by {}: {} if it were like the others", slow.cable, duration(slow.even_seconds))
+        format!(
+            "; slowed down by {}: {} if it were like the others",
+            slow.cable,
+            duration(slow.even_seconds)
+        )
     };
-    estimate.slow_cable.as_ref().filter(slower).map(words).unwrap_or_default()
+    estimate
+        .slow_cable
+        .as_ref()
+        .filter(slower)
+        .map(words)
+        .unwrap_or_default()
 }
 
 fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
@@ -441,7 +631,10 @@ fn in_frames(estimate: &Estimate, frame_payload_bytes: u64) -> String {
         return format!("segment {} bytes", estimate.segment_bytes);
     }
     let frames = estimate.segment_bytes.div_ceil(frame_payload_bytes);
-    format!("segment {frames} frame{}", if frames == 1 { "" } else { "s" })
+    format!(
+        "segment {frames} frame{}",
+        if frames == 1 { "" } else { "s" }
+    )
 }
 
 #[cfg(test)]

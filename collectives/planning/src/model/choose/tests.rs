@@ -6,7 +6,11 @@ use crate::topology::arbitrary;
 use proptest::prelude::*;
 
 fn fast() -> Calibration {
-    let point = |bytes, gap_ns, latency_ns| Point { bytes, gap_ns, latency_ns };
+    let point = |bytes, gap_ns, latency_ns| Point {
+        bytes,
+        gap_ns,
+        latency_ns,
+    };
     Calibration::from_points(vec![
         point(64, 10_000, 40_000),
         point(1468, 121_000, 45_000),
@@ -21,12 +25,23 @@ fn one_switch(ranks: usize) -> Topology {
 
 fn choice(topology: &Topology, size_bytes: Option<u64>, calibration: &Calibration) -> Choice {
     let members: Vec<usize> = (0..topology.hosts().len()).collect();
-    choose(&Situation { topology, root_host: 0, members: &members, size_bytes, frame_payload_bytes: 1468, calibration })
-        .expect("a choice")
+    choose(&Situation {
+        topology,
+        root_host: 0,
+        members: &members,
+        size_bytes,
+        frame_payload_bytes: 1468,
+        calibration,
+    })
+    .expect("a choice")
 }
 
 fn vias(choice: &Choice) -> Vec<Via> {
-    choice.candidates.iter().map(|candidate| candidate.via).collect()
+    choice
+        .candidates
+        .iter()
+        .map(|candidate| candidate.via)
+        .collect()
 }
 
 #[test]
@@ -34,24 +49,40 @@ fn a_cast_wins_where_nothing_is_lost_or_policed() {
     let choice = choice(&one_switch(8), Some(64 << 10), &fast());
     assert_eq!(choice.plan.via(), Via::Cast);
     assert_eq!(choice.segment_bytes, choice.candidates[0].segment_bytes);
-    assert_eq!(choice.predicted_seconds, choice.candidates[0].predicted_seconds);
+    assert_eq!(
+        choice.predicted_seconds,
+        choice.candidates[0].predicted_seconds
+    );
     let next = &choice.candidates[1];
     assert_eq!(next.via, Via::TwoTree);
     assert!(
-        choice.reason.starts_with("cast: 5.4") && choice.reason.contains(" ms predicted, next two-tree "),
+        choice.reason.starts_with("cast: 5.4")
+            && choice.reason.contains(" ms predicted, next two-tree "),
         "{}",
         choice.reason
     );
-    assert!(choice.reason.ends_with(" %); segment 1 frame"), "{}", choice.reason);
+    assert!(
+        choice.reason.ends_with(" %); segment 1 frame"),
+        "{}",
+        choice.reason
+    );
 }
 
 #[test]
 fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(500).expect("a rate");
-    let long = choice(&Topology::builtin("fig9-5").expect("fig9-5"), None, &policed);
+    let long = choice(
+        &Topology::builtin("fig9-5").expect("fig9-5"),
+        None,
+        &policed,
+    );
     assert_eq!(long.plan.via(), Via::Chain);
     // An unknown length counts as 1 GiB.
-    assert!((85.0..95.0).contains(&long.predicted_seconds), "{}", long.predicted_seconds);
+    assert!(
+        (85.0..95.0).contains(&long.predicted_seconds),
+        "{}",
+        long.predicted_seconds
+    );
     let lossy = fast().with_loss(0.05).expect("a share");
     assert_eq!(
         choice(&one_switch(32), Some(64 << 20), &lossy).plan.via(),
@@ -64,15 +95,30 @@ fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
 #[test]
 fn a_policed_cast_that_would_take_as_long_as_a_chain_is_not_chosen() {
     let hosts = one_switch(8);
-    let chain =
-        |choice: &Choice| choice.candidates.iter().find(|it| it.via == Via::Chain).map(|it| it.predicted_seconds);
+    let chain = |choice: &Choice| {
+        choice
+            .candidates
+            .iter()
+            .find(|it| it.via == Via::Chain)
+            .map(|it| it.predicted_seconds)
+    };
     let size = 1 << 20;
     let seconds = chain(&choice(&hosts, Some(size), &fast())).expect("a candidate");
     // At this permitted rate a cast takes a little less time than the chain.
     let frames = size.div_ceil(1468) as f64;
-    let policed = |part: f64| fast().with_cast_max((frames / (seconds * part)) as u64).expect("a rate");
-    assert_ne!(choice(&hosts, Some(size), &policed(0.9)).plan.via(), Via::Cast);
-    assert_ne!(choice(&hosts, Some(size), &policed(0.55)).plan.via(), Via::Cast);
+    let policed = |part: f64| {
+        fast()
+            .with_cast_max((frames / (seconds * part)) as u64)
+            .expect("a rate")
+    };
+    assert_ne!(
+        choice(&hosts, Some(size), &policed(0.9)).plan.via(),
+        Via::Cast
+    );
+    assert_ne!(
+        choice(&hosts, Some(size), &policed(0.55)).plan.via(),
+        Via::Cast
+    );
 }
 
 #[test]
@@ -91,7 +137,16 @@ fn candidates_suit_the_number_of_ranks() {
     assert!(twelve.contains(&Via::ScatterAllgather) && !twelve.contains(&Via::RecursiveDoubling));
     let mut many = vias(&choice(&one_switch(1200), Some(1 << 20), &fast()));
     many.sort();
-    assert_eq!(many, [Via::Chain, Via::Kary(3), Via::Cast, Via::Binomial, Via::TwoTree]);
+    assert_eq!(
+        many,
+        [
+            Via::Chain,
+            Via::Kary(3),
+            Via::Cast,
+            Via::Binomial,
+            Via::TwoTree
+        ]
+    );
 }
 
 #[test]
@@ -100,7 +155,10 @@ fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
     let pair = choice(&one_switch(2), Some(1000), &tried);
     assert!(pair.candidates[1..].is_sorted_by_key(|candidate| candidate.predicted_seconds));
     // To a single receiver all routes take equal time.
-    assert_eq!(vias(&pair)[..4], [Via::Chain, Via::Binary, Via::Kary(3), Via::Cast]);
+    assert_eq!(
+        vias(&pair)[..4],
+        [Via::Chain, Via::Binary, Via::Kary(3), Via::Cast]
+    );
     assert!(pair.reason.contains(" (the same); "), "{}", pair.reason);
 }
 
@@ -108,33 +166,71 @@ fn candidates_come_by_rising_price_and_equal_ones_in_the_order_of_names() {
 fn among_about_equal_routes_the_measured_one_is_chosen() {
     let chosen = |size_bytes, broadcast| {
         let calibration = fast().with_broadcast(broadcast).expect("above 0");
-        choice(&one_switch(8), Some(size_bytes), &calibration).plan.via()
+        choice(&one_switch(8), Some(size_bytes), &calibration)
+            .plan
+            .via()
     };
     // A pipeline of seven hops costs six more frames: a tenth of 64 KiB, a negligible part of 64
     // MiB.
-    assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::Untried)), [Via::Cast, Via::Chain]);
-    assert_eq!([64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::FullRate)), [Via::Cast, Via::Cast]);
+    assert_eq!(
+        [64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::Untried)),
+        [Via::Cast, Via::Chain]
+    );
+    assert_eq!(
+        [64 << 10, 64 << 20].map(|size| chosen(size, Broadcast::FullRate)),
+        [Via::Cast, Via::Cast]
+    );
 }
 
 #[test]
 fn among_equal_routes_the_one_that_sends_least_is_chosen_and_never_an_untried_one() {
     let chosen = |broadcast, spread, quotes: &[(Via, f64)]| {
-        let calibration = fast().with_broadcast(broadcast).and_then(|it| it.with_spread(spread)).expect("valid");
-        let quotes: Vec<Quote> = quotes.iter().map(|&(via, seconds)| Quote::exact(via, seconds)).collect();
+        let calibration = fast()
+            .with_broadcast(broadcast)
+            .and_then(|it| it.with_spread(spread))
+            .expect("valid");
+        let quotes: Vec<Quote> = quotes
+            .iter()
+            .map(|&(via, seconds)| Quote::exact(via, seconds))
+            .collect();
         quotes[best(&quotes, 8, &calibration)].via
     };
     // As measured where processors limit: all routes cost about the same.
-    let alike = [(Via::ScatterAllgather, 0.53), (Via::Binary, 0.55), (Via::Chain, 0.555), (Via::Cast, 0.558)];
+    let alike = [
+        (Via::ScatterAllgather, 0.53),
+        (Via::Binary, 0.55),
+        (Via::Chain, 0.555),
+        (Via::Cast, 0.558),
+    ];
     assert_eq!(chosen(Broadcast::FullRate, 0.0, &alike), Via::Cast);
     assert_eq!(chosen(Broadcast::Untried, 0.0, &alike), Via::Chain);
     assert_eq!(chosen(Broadcast::Policed(500), 0.0, &alike), Via::Chain);
     let apart = [(Via::Binary, 0.50), (Via::Cast, 0.6), (Via::Chain, 0.65)];
     assert_eq!(chosen(Broadcast::FullRate, 0.0, &apart), Via::Binary);
-    assert_eq!(chosen(Broadcast::FullRate, 0.3, &apart), Via::Cast, "within the scatter of what was measured");
-    assert_eq!(chosen(Broadcast::Untried, 0.3, &apart), Via::Chain, "the same, but nobody has tried a cast");
-    assert_eq!(chosen(Broadcast::FullRate, 9.0, &[(Via::Binary, 0.1), (Via::Chain, 1.0)]), Via::Binary);
     assert_eq!(
-        chosen(Broadcast::FullRate, 0.0, &[(Via::ScatterAllgather, 0.4), (Via::Cast, 0.6)]),
+        chosen(Broadcast::FullRate, 0.3, &apart),
+        Via::Cast,
+        "within the scatter of what was measured"
+    );
+    assert_eq!(
+        chosen(Broadcast::Untried, 0.3, &apart),
+        Via::Chain,
+        "the same, but nobody has tried a cast"
+    );
+    assert_eq!(
+        chosen(
+            Broadcast::FullRate,
+            9.0,
+            &[(Via::Binary, 0.1), (Via::Chain, 1.0)]
+        ),
+        Via::Binary
+    );
+    assert_eq!(
+        chosen(
+            Broadcast::FullRate,
+            0.0,
+            &[(Via::ScatterAllgather, 0.4), (Via::Cast, 0.6)]
+        ),
         Via::ScatterAllgather
     );
 }
@@ -144,14 +240,30 @@ fn among_equal_routes_the_one_that_sends_least_is_chosen_and_never_an_untried_on
 #[test]
 fn where_measurements_differ_the_choice_is_the_least_too_long_by_any_of_them() {
     let calibration = fast().with_spread(0.02).expect("a share");
-    let quotes =
-        [Quote { via: Via::Binary, seconds: [1.0, 0.5, 9.0] }, Quote { via: Via::Kary(3), seconds: [1.3, 1.0, 3.0] }];
+    let quotes = [
+        Quote {
+            via: Via::Binary,
+            seconds: [1.0, 0.5, 9.0],
+        },
+        Quote {
+            via: Via::Kary(3),
+            seconds: [1.3, 1.0, 3.0],
+        },
+    ];
     assert_eq!(best(&quotes, 8, &calibration), 1);
     let sure = choice(&one_switch(8), Some(1 << 20), &fast());
     assert!(!sure.reason.contains("not sure"), "{}", sure.reason);
-    let unsure = choice(&one_switch(8), Some(1 << 20), &fast().with_spread(1.0).expect("a share"));
+    let unsure = choice(
+        &one_switch(8),
+        Some(1 << 20),
+        &fast().with_spread(1.0).expect("a share"),
+    );
     let [least, most] = unsure.candidates[0].range_seconds;
-    assert!(unsure.reason.contains("; not sure, ") && most > 3.0 * least, "{}", unsure.reason);
+    assert!(
+        unsure.reason.contains("; not sure, ") && most > 3.0 * least,
+        "{}",
+        unsure.reason
+    );
 }
 
 #[test]
@@ -169,7 +281,15 @@ fn unaware_trees_are_priced_when_asked_for() {
     };
     let priced = |via| price(via, &situation).expect("a price").estimate;
     let (aware, unaware) = (priced(Via::Chain), priced(Via::ChainUnaware));
-    assert_eq!((aware.worst_flows, unaware.worst_flows, unaware.height, unaware.degree), (1, 8, 31, 1));
+    assert_eq!(
+        (
+            aware.worst_flows,
+            unaware.worst_flows,
+            unaware.height,
+            unaware.degree
+        ),
+        (1, 8, 31, 1)
+    );
     assert!(unaware.predicted_seconds > 3.0 * aware.predicted_seconds);
 }
 
@@ -177,7 +297,11 @@ fn unaware_trees_are_priced_when_asked_for() {
 fn a_root_alone_needs_no_reason() {
     let alone = choice(&one_switch(1), Some(5000), &fast());
     assert_eq!((alone.predicted_seconds, alone.plan.ranks()), (0.0, 1));
-    assert!(alone.reason.starts_with("chain: 0.00 µs predicted"), "{}", alone.reason);
+    assert!(
+        alone.reason.starts_with("chain: 0.00 µs predicted"),
+        "{}",
+        alone.reason
+    );
 }
 
 #[test]
@@ -225,18 +349,29 @@ proptest! {
 fn a_stream_is_priced_by_the_length_it_turns_out_to_have() {
     let topology = one_switch(8);
     let unknown = choice(&topology, None, &fast());
-    assert!(unknown.reason.contains(" for each GiB predicted"), "{}", unknown.reason);
+    assert!(
+        unknown.reason.contains(" for each GiB predicted"),
+        "{}",
+        unknown.reason
+    );
     assert_eq!(unknown.size_bytes, None);
-    let (short, long) = (unknown.predicted_for(1 << 20), unknown.predicted_for(1 << 30));
+    let (short, long) = (
+        unknown.predicted_for(1 << 20),
+        unknown.predicted_for(1 << 30),
+    );
     assert_eq!(long, unknown.predicted_seconds);
     assert!((0.08..0.1).contains(&short), "1 MiB at 100 Mbit/s: {short}");
     let known = choice(&topology, Some(1 << 20), &fast());
-    assert_eq!((known.size_bytes, known.predicted_for(1 << 20)), (Some(1 << 20), known.predicted_seconds));
+    assert_eq!(
+        (known.size_bytes, known.predicted_for(1 << 20)),
+        (Some(1 << 20), known.predicted_seconds)
+    );
 }
 
 #[test]
 fn slow_cables_and_hosts_are_counted_and_named() {
-    let text = "schema = 1\nswitch = [{name='s0', hosts='n[0-7]'}]\nhost = [{name='n3', rate='10mbit'}]\n";
+    let text =
+        "schema = 1\nswitch = [{name='s0', hosts='n[0-7]'}]\nhost = [{name='n3', rate='10mbit'}]\n";
     let topology = Topology::parse(text, "slow").expect("a topology");
     let members: Vec<usize> = (0..8).collect();
     let calibration = Calibration::assumed(100_000_000, 1468);
@@ -258,15 +393,35 @@ fn slow_cables_and_hosts_are_counted_and_named() {
             estimate.predicted_seconds
         );
         let slow = estimate.slow_cable.expect("n3 is slow");
-        assert!(slow.cable.contains("host n3") && slow.even_seconds < one_copy / 4.0, "{via}: {slow:?}");
+        assert!(
+            slow.cable.contains("host n3") && slow.even_seconds < one_copy / 4.0,
+            "{via}: {slow:?}"
+        );
     }
     let reason = choose(&situation).expect("a choice").reason;
-    assert!(reason.contains("slowed down by") && reason.contains("host n3"), "{reason}");
+    assert!(
+        reason.contains("slowed down by") && reason.contains("host n3"),
+        "{reason}"
+    );
     // A measured host counts as one whose rate is known.
     let even = one_switch(8);
-    let measured = vec![HostCost { name: "n3".to_owned(), injection_ns: 1_200_000 }];
-    let calibration = calibration.clone().with_hosts("n0", measured).expect("a calibration");
-    let situation = Situation { topology: &even, calibration: &calibration, ..situation };
+    let measured = vec![HostCost {
+        name: "n3".to_owned(),
+        injection_ns: 1_200_000,
+    }];
+    let calibration = calibration
+        .clone()
+        .with_hosts("n0", measured)
+        .expect("a calibration");
+    let situation = Situation {
+        topology: &even,
+        calibration: &calibration,
+        ..situation
+    };
     let estimate = price(Via::Chain, &situation).expect("a plan").estimate;
-    assert!((one_copy * 0.9..one_copy * 1.1).contains(&estimate.predicted_seconds), "{}", estimate.predicted_seconds);
+    assert!(
+        (one_copy * 0.9..one_copy * 1.1).contains(&estimate.predicted_seconds),
+        "{}",
+        estimate.predicted_seconds
+    );
 }

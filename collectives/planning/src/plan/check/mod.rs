@@ -1,10 +1,10 @@
-//! Checker of broadcast trees: counts contention and load on cables, independently of the tree algorithms. It also
-//! checks that a tree reaches every host.
+//! Checker of broadcast trees: counts contention and load on cables, independently of the tree
+//! algorithms. It also checks that a tree reaches every host.
 //!
-//! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code and no
-//! table with the planners. They walk neighbour lists depth-first; the checker strips leaves off
-//! the tree of switches until every switch knows its uplink, climbs from both ends of each edge to
-//! where they meet, and counts at every directed cable.
+//! The check reads a plan as a list of edges and a topology as a list of cables, and shares no code
+//! and no table with the planners. They walk neighbour lists depth-first; the checker strips leaves
+//! off the tree of switches until every switch knows its uplink, climbs from both ends of each edge
+//! to where they meet, and counts at every directed cable.
 //!
 //! Contention is two *senders* on one directed cable (Patarasuk 2008 §2, §4.1: a host has one port
 //! and sends one thing at a time, so two flows of one sender never compete).
@@ -24,8 +24,8 @@ use thiserror::Error;
 
 /// Checks `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
-/// A cast is only checked for spanning: switches copy its frames, and cables carry each one once. Of a pair of trees
-/// for the two halves of a message two flows, and two senders, count as one.
+/// A cast is only checked for spanning: switches copy its frames, and cables carry each one once.
+/// Of a pair of trees for the two halves of a message two flows, and two senders, count as one.
 pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let trees = plan.trees();
     check_shares(topology, &trees, trees.len(), host_of_rank)
@@ -39,21 +39,38 @@ pub fn check_all(topology: &Topology, plans: &[Plan], host_of_rank: &[usize]) ->
     check_shares(topology, &plans.iter().collect::<Vec<_>>(), 1, host_of_rank)
 }
 
-fn check_shares(topology: &Topology, plans: &[&Plan], shares: usize, host_of_rank: &[usize]) -> CheckReport {
-    let mut report =
-        CheckReport { ranks: host_of_rank.len(), faults: vec![], loads: vec![], worst: None, worst_edges: vec![] };
+fn check_shares(
+    topology: &Topology,
+    plans: &[&Plan],
+    shares: usize,
+    host_of_rank: &[usize],
+) -> CheckReport {
+    let mut report = CheckReport {
+        ranks: host_of_rank.len(),
+        faults: vec![],
+        loads: vec![],
+        worst: None,
+        worst_edges: vec![],
+    };
     let mut measured = Vec::new();
     for plan in plans {
         report.ranks = plan.ranks();
         let edges: Vec<(usize, usize)> = plan.edges().collect();
-        report.faults.extend(judge_spanning(topology, plan.ranks(), plan.root(), &edges, host_of_rank));
+        report.faults.extend(judge_spanning(
+            topology,
+            plan.ranks(),
+            plan.root(),
+            &edges,
+            host_of_rank,
+        ));
         if plan.via() != Via::Cast {
             measured.extend(edges);
         }
     }
     if report.faults.is_empty() {
         let load = Meter::new(topology).measure(topology, &measured, shares, host_of_rank);
-        (report.loads, report.worst, report.worst_edges) = (load.cables, load.worst, load.worst_edges);
+        (report.loads, report.worst, report.worst_edges) =
+            (load.cables, load.worst, load.worst_edges);
     }
     report
 }
@@ -62,17 +79,25 @@ fn check_shares(topology: &Topology, plans: &[&Plan], shares: usize, host_of_ran
 /// together have quadratically many edges.
 const MAX_RANKS_IN_BLOCKS: usize = 256;
 
-/// Checks the whole load of a message: a plan, or all trees of the blocks of a [scattered](Via::is_scattered) message,
-/// every block counted as its share.
+/// Checks the whole load of a message: a plan, or all trees of the blocks of a
+/// [scattered](Via::is_scattered) message, every block counted as its share.
 pub fn check_message(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let ranks = plan.ranks();
     if !plan.via().is_scattered() || !(2..=MAX_RANKS_IN_BLOCKS).contains(&ranks) {
         return check(topology, plan, host_of_rank);
     }
-    let mut report = check_all(topology, &blocks(plan.via(), plan.root(), ranks), host_of_rank);
+    let mut report = check_all(
+        topology,
+        &blocks(plan.via(), plan.root(), ranks),
+        host_of_rank,
+    );
     // As many flows as there are ranks are one message.
     let whole = |load: &mut CableLoad| load.flows = load.flows.div_ceil(ranks);
-    report.loads.iter_mut().chain(&mut report.worst).for_each(whole);
+    report
+        .loads
+        .iter_mut()
+        .chain(&mut report.worst)
+        .for_each(whole);
     report
 }
 
@@ -84,7 +109,10 @@ fn judge_spanning(
     host_of_rank: &[usize],
 ) -> Vec<Fault> {
     let mut faults = judge_hosts(topology, ranks, host_of_rank);
-    let strays = edges.iter().flat_map(|&(sender, receiver)| [sender, receiver]).chain([root]);
+    let strays = edges
+        .iter()
+        .flat_map(|&(sender, receiver)| [sender, receiver])
+        .chain([root]);
     faults.extend(strays.filter(|&rank| rank >= ranks).map(Fault::NoSuchRank));
     if faults.is_empty() {
         faults.extend(judge_parents(ranks, root, edges));
@@ -107,10 +135,17 @@ fn judge_hosts(topology: &Topology, ranks: usize, host_of_rank: &[usize]) -> Vec
 
 fn judge_parents(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault> {
     let mut parents = vec![0; ranks];
-    edges.iter().for_each(|&(_, receiver)| parents[receiver] += 1);
+    edges
+        .iter()
+        .for_each(|&(_, receiver)| parents[receiver] += 1);
     let allowed = |rank: usize| usize::from(rank != root);
-    let wrong = parents.into_iter().enumerate().filter(|&(rank, parents)| parents > allowed(rank));
-    wrong.map(|(rank, parents)| Fault::TooManyParents { rank, parents }).collect()
+    let wrong = parents
+        .into_iter()
+        .enumerate()
+        .filter(|&(rank, parents)| parents > allowed(rank));
+    wrong
+        .map(|(rank, parents)| Fault::TooManyParents { rank, parents })
+        .collect()
 }
 
 /// Spreads from the root along the edges, sorted by sender so that each rank's are found by
@@ -129,7 +164,10 @@ fn judge_reach(ranks: usize, root: usize, edges: &[(usize, usize)]) -> Vec<Fault
             }
         }
     }
-    (0..ranks).filter(|&rank| !reached[rank]).map(Fault::Unreached).collect()
+    (0..ranks)
+        .filter(|&rank| !reached[rank])
+        .map(Fault::Unreached)
+        .collect()
 }
 
 /// Result of [`check`](super::check()).
@@ -141,9 +179,9 @@ pub struct CheckReport {
     pub ranks: usize,
     /// Reasons why the plan does not bring the bytes to every rank exactly once; empty if it does.
     pub faults: Vec<Fault>,
-    /// Directed cable with the most contention: one that hosts compete for, then the most senders, then the most
-    /// flows, then the first in the order host uplinks, host downlinks, switch uplinks, switch downlinks. `None` if
-    /// no cable was checked: faults, a cast, or a single rank.
+    /// Directed cable with the most contention: one that hosts compete for, then the most senders,
+    /// then the most flows, then the first in the order host uplinks, host downlinks, switch
+    /// uplinks, switch downlinks. `None` if no cable was checked: faults, a cast, or a single rank.
     pub worst: Option<CableLoad>,
     /// Used directed cables, in that order; empty if no cable was checked.
     pub loads: Vec<CableLoad>,
@@ -165,7 +203,11 @@ impl CheckReport {
 
     /// Returns the directed cables that hosts compete for, those of the most senders first.
     pub fn contended(&self) -> Vec<&CableLoad> {
-        let mut contended: Vec<&CableLoad> = self.loads.iter().filter(|load| load.is_contended()).collect();
+        let mut contended: Vec<&CableLoad> = self
+            .loads
+            .iter()
+            .filter(|load| load.is_contended())
+            .collect();
         contended.sort_by_key(|load| std::cmp::Reverse((load.senders, load.flows)));
         contended
     }
@@ -180,7 +222,12 @@ impl CheckReport {
         };
         let named: Vec<String> = contended.iter().take(NAMED_CABLES).map(name).collect();
         let more = contended.len().saturating_sub(NAMED_CABLES);
-        named.join(", ") + &if more > 0 { format!(" and {} more", plural(more, "cable")) } else { String::new() }
+        named.join(", ")
+            + &if more > 0 {
+                format!(" and {} more", plural(more, "cable"))
+            } else {
+                String::new()
+            }
     }
 
     /// Whether the plan spans and is free of contention.
@@ -213,7 +260,10 @@ impl CableLoad {
     /// Whether senders compete for the cable: there are several, and it is not known to carry their
     /// combined rate.
     pub fn is_contended(&self) -> bool {
-        let suffices = self.rate.zip(self.demand).is_some_and(|(rate, demand)| demand <= rate);
+        let suffices = self
+            .rate
+            .zip(self.demand)
+            .is_some_and(|(rate, demand)| demand <= rate);
         self.senders > 1 && !suffices
     }
 }
@@ -266,7 +316,11 @@ impl fmt::Display for CheckReport {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         if let Some(fault) = self.faults.first() {
             let faults = plural(self.faults.len(), "fault");
-            return write!(formatter, "does not span {} ranks: {fault} ({faults} in all)", self.ranks);
+            return write!(
+                formatter,
+                "does not span {} ranks: {fault} ({faults} in all)",
+                self.ranks
+            );
         }
         write!(formatter, "spans {} ranks; ", self.ranks)?;
         match &self.worst {
@@ -280,7 +334,11 @@ impl fmt::Display for CheckReport {
 impl fmt::Display for CableLoad {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (flows, senders) = (plural(self.flows, "flow"), plural(self.senders, "sender"));
-        write!(formatter, "the busiest cable, {} to {}, carries {flows} from {senders}", self.from, self.to)
+        write!(
+            formatter,
+            "the busiest cable, {} to {}, carries {flows} from {senders}",
+            self.from, self.to
+        )
     }
 }
 
@@ -315,7 +373,9 @@ impl Meter {
             (degree[high], far_ends[high]) = (degree[high] + 1, far_ends[high] ^ low);
         }
         let mut uplink: Vec<usize> = (0..switches).collect();
-        let mut leaves: Vec<usize> = (0..switches).filter(|&switch| degree[switch] == 1).collect();
+        let mut leaves: Vec<usize> = (0..switches)
+            .filter(|&switch| degree[switch] == 1)
+            .collect();
         let mut stripped = Vec::with_capacity(switches);
         while let Some(leaf) = leaves.pop() {
             // The last switch lost its last cable after it was queued.
@@ -348,18 +408,37 @@ impl Meter {
     ) -> Measured {
         let mut by_sender = edges.to_vec();
         by_sender.sort_unstable();
-        let mut counts = vec![Count::default(); 2 * (topology.hosts().len() + topology.switches().len())];
-        let hosts = |&(sender, receiver): &(usize, usize)| (host_of_rank[sender], host_of_rank[receiver]);
+        let mut counts =
+            vec![Count::default(); 2 * (topology.hosts().len() + topology.switches().len())];
+        let hosts =
+            |&(sender, receiver): &(usize, usize)| (host_of_rank[sender], host_of_rank[receiver]);
         for edge in &by_sender {
             let (from, to) = hosts(edge);
-            self.walk(topology, from, to, |cable| counts[cable].add(from, topology.host_rate(from)));
+            self.walk(topology, from, to, |cable| {
+                counts[cable].add(from, topology.host_rate(from))
+            });
         }
         counts.iter_mut().for_each(|count| count.divide(shares));
         let used = (0..counts.len()).filter(|&cable| counts[cable].flows > 0);
         // `max_by_key` returns the last of equals; readers look for the first.
-        let is_contended = |cable: usize| self.describe(topology, cable, &counts[cable]).is_contended();
-        let weight = |cable: usize| (is_contended(cable), counts[cable].senders, counts[cable].flows);
-        let worst = used.clone().reduce(|best, next| if weight(next) > weight(best) { next } else { best });
+        let is_contended = |cable: usize| {
+            self.describe(topology, cable, &counts[cable])
+                .is_contended()
+        };
+        let weight = |cable: usize| {
+            (
+                is_contended(cable),
+                counts[cable].senders,
+                counts[cable].flows,
+            )
+        };
+        let worst = used.clone().reduce(|best, next| {
+            if weight(next) > weight(best) {
+                next
+            } else {
+                best
+            }
+        });
         let crosses = |edge: &(usize, usize)| {
             let mut crosses = false;
             let (from, to) = hosts(edge);
@@ -367,9 +446,15 @@ impl Meter {
             crosses
         };
         Measured {
-            cables: used.map(|cable| self.describe(topology, cable, &counts[cable])).collect(),
+            cables: used
+                .map(|cable| self.describe(topology, cable, &counts[cable]))
+                .collect(),
             worst: worst.map(|cable| self.describe(topology, cable, &counts[cable])),
-            worst_edges: if worst.is_some() { by_sender.into_iter().filter(crosses).collect() } else { Vec::new() },
+            worst_edges: if worst.is_some() {
+                by_sender.into_iter().filter(crosses).collect()
+            } else {
+                Vec::new()
+            },
         }
     }
 
@@ -393,7 +478,11 @@ impl Meter {
 
     pub fn undirected(&self, topology: &Topology, cable: usize) -> usize {
         let (hosts, switches) = (topology.hosts().len(), topology.switches().len());
-        if cable < 2 * hosts { cable % hosts } else { 2 * hosts + (cable - 2 * hosts) % switches }
+        if cable < 2 * hosts {
+            cable % hosts
+        } else {
+            2 * hosts + (cable - 2 * hosts) % switches
+        }
     }
 
     pub fn ends(&self, topology: &Topology, cable: usize) -> (CableEnd, CableEnd) {
@@ -411,10 +500,24 @@ impl Meter {
         let (below, above) = self.ends(topology, cable);
         let (is_up, rate) = match cable.checked_sub(2 * hosts) {
             None => (cable < hosts, topology.host_rate(cable % hosts)),
-            Some(at) => (at < switches, topology.cable_rate(at % switches, self.uplink[at % switches])),
+            Some(at) => (
+                at < switches,
+                topology.cable_rate(at % switches, self.uplink[at % switches]),
+            ),
         };
-        let (from, to) = if is_up { (below, above) } else { (above, below) };
-        CableLoad { from, to, flows: count.flows, senders: count.senders, rate, demand: count.demand }
+        let (from, to) = if is_up {
+            (below, above)
+        } else {
+            (above, below)
+        };
+        CableLoad {
+            from,
+            to,
+            flows: count.flows,
+            senders: count.senders,
+            rate,
+            demand: count.demand,
+        }
     }
 }
 
@@ -435,7 +538,12 @@ struct Count {
 
 impl Default for Count {
     fn default() -> Self {
-        Self { flows: 0, senders: 0, last_sender: None, demand: Some(0) }
+        Self {
+            flows: 0,
+            senders: 0,
+            last_sender: None,
+            demand: Some(0),
+        }
     }
 }
 
@@ -445,7 +553,10 @@ impl Count {
         if self.last_sender != Some(sender) {
             self.last_sender = Some(sender);
             self.senders += 1;
-            self.demand = self.demand.zip(rate).map(|(demand, rate)| demand.saturating_add(rate));
+            self.demand = self
+                .demand
+                .zip(rate)
+                .map(|(demand, rate)| demand.saturating_add(rate));
         }
     }
 

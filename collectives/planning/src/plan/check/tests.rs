@@ -1,4 +1,5 @@
-//! Tests of the checker of broadcast trees: published networks, deliberate errors, and a second way of counting.
+//! Tests of the checker of broadcast trees: published networks, deliberate errors, and a second way
+//! of counting.
 
 use super::*;
 use crate::plan::tests::all_of;
@@ -21,13 +22,24 @@ fn judge(name: &str, plan: &Plan) -> CheckReport {
 }
 
 fn empty_report(ranks: usize) -> CheckReport {
-    CheckReport { ranks, faults: vec![], loads: vec![], worst: None, worst_edges: vec![] }
+    CheckReport {
+        ranks,
+        faults: vec![],
+        loads: vec![],
+        worst: None,
+        worst_edges: vec![],
+    }
 }
 
 #[test]
 fn a_rank_order_chain_is_fine_where_hosts_fill_the_switches_in_order() {
     // Patarasuk 2008 §5: on topology (2) the unaware chain happens to be free of contention.
-    for (name, ranks) in [("fig9-1", 16), ("fig9-2", 32), ("fig9-3", 32), ("fig9-4", 32)] {
+    for (name, ranks) in [
+        ("fig9-1", 16),
+        ("fig9-2", 32),
+        ("fig9-3", 32),
+        ("fig9-4", 32),
+    ] {
         let report = judge(name, &rank_order(ranks));
         assert!(report.is_good(), "{name}: {report}");
     }
@@ -41,7 +53,12 @@ fn a_rank_order_chain_on_hosts_dealt_round_robin_puts_eight_flows_on_one_cable()
     // last.
     let worst = report.worst.clone().expect("a cable");
     assert_eq!((worst.flows, worst.senders), (8, 8));
-    assert_eq!(report.worst_edges, (0..8).map(|turn| (4 * turn, 4 * turn + 1)).collect::<Vec<_>>());
+    assert_eq!(
+        report.worst_edges,
+        (0..8)
+            .map(|turn| (4 * turn, 4 * turn + 1))
+            .collect::<Vec<_>>()
+    );
     assert_eq!(
         report.to_string(),
         "spans 32 ranks; contention: the busiest cable, switch s0 to switch s1, carries 8 flows from 8 senders"
@@ -50,11 +67,13 @@ fn a_rank_order_chain_on_hosts_dealt_round_robin_puts_eight_flows_on_one_cable()
 
 #[test]
 fn a_chain_in_breadth_first_order_is_caught() {
-    // From s1 in the row s0-s1-s2-s3, level by level: s1, then s2 and s0, then s3. The hop from s0 to s3 crosses s1 →
-    // s2 a second time; depth-first, s3 follows s2.
+    // From s1 in the row s0-s1-s2-s3, level by level: s1, then s2 and s0, then s3. The hop from s0
+    // to s3 crosses s1 → s2 a second time; depth-first, s3 follows s2.
     let order: Vec<usize> = (8..16).chain(16..24).chain(0..8).chain(24..32).collect();
     let mut parents = vec![None; 32];
-    order.windows(2).for_each(|pair| parents[pair[1]] = Some(pair[0]));
+    order
+        .windows(2)
+        .for_each(|pair| parents[pair[1]] = Some(pair[0]));
     let plan = Plan::from_parents(Via::Chain, 8, &parents).expect("a chain");
     let report = judge("fig9-4", &plan);
     assert_eq!(
@@ -80,8 +99,11 @@ fn every_cable_that_is_used_is_listed_once() {
     // switches.
     let plan = Plan::from_parents(Via::Chain, 0, &[None, Some(0), Some(1)]).expect("a chain");
     let report = check(&bed, &plan, &[0, 16, 1]);
-    let named: Vec<String> =
-        report.loads.iter().map(|load| format!("{} to {}: {}", load.from, load.to, load.flows)).collect();
+    let named: Vec<String> = report
+        .loads
+        .iter()
+        .map(|load| format!("{} to {}: {}", load.from, load.to, load.flows))
+        .collect();
     let expected = [
         "host n0 to switch s0: 1",
         "host n16 to switch s1: 1",
@@ -99,16 +121,28 @@ fn every_cable_that_is_used_is_listed_once() {
 #[test]
 fn plans_that_are_under_way_together_add_up() {
     let bed = bed("fig9-2");
-    let plans = [chain(&bed, 0, &[0, 16]), chain(&bed, 0, &[0, 16])].map(|plan| plan.expect("a chain"));
+    let plans =
+        [chain(&bed, 0, &[0, 16]), chain(&bed, 0, &[0, 16])].map(|plan| plan.expect("a chain"));
     let twice = check_all(&bed, &plans, &[0, 16]);
-    assert!(twice.loads.iter().all(|load| (load.flows, load.senders) == (2, 1)) && twice.is_good());
+    assert!(
+        twice
+            .loads
+            .iter()
+            .all(|load| (load.flows, load.senders) == (2, 1))
+            && twice.is_good()
+    );
     assert_eq!(twice.worst_edges, [(0, 1), (0, 1)]);
     // Blocks go round in rank order. With neighbours on one switch only the way down has
     // contention.
     let report = check_all(&bed, &blocks(Via::ScatterAllgather, 0, 32), &all_of(&bed));
     assert!(report.is_spanning() && !report.is_contention_free());
     let scattered = Plan::from_parents(Via::Chain, 0, &[None, Some(0)]).expect("a chain");
-    assert_eq!(check_all(&bed, &[plans[0].clone(), scattered], &[4]).faults.len(), 2);
+    assert_eq!(
+        check_all(&bed, &[plans[0].clone(), scattered], &[4])
+            .faults
+            .len(),
+        2
+    );
     assert_eq!(check_all(&bed, &[], &[4]), empty_report(1));
 }
 
@@ -117,7 +151,14 @@ fn of_a_cast_only_the_spanning_of_all_ranks_is_checked() {
     let report = judge("fig9-5", &by_rank(Via::Cast, 7, 32).expect("a cast"));
     assert!(report.is_good());
     assert_eq!(report.to_string(), "spans 32 ranks; no cable to judge");
-    assert!(!check(&bed("fig9-5"), &by_rank(Via::Cast, 0, 2).expect("a cast"), &[4, 4]).is_good());
+    assert!(
+        !check(
+            &bed("fig9-5"),
+            &by_rank(Via::Cast, 0, 2).expect("a cast"),
+            &[4, 4]
+        )
+        .is_good()
+    );
 }
 
 #[test]
@@ -132,9 +173,24 @@ fn edges_that_do_not_span_are_named() {
     let faults = |edges: &[(usize, usize)]| judge_spanning(&bed, 4, 0, edges, &[0, 1, 2, 3]);
     assert_eq!(faults(&[(0, 1), (1, 2), (1, 3)]), []);
     assert_eq!(faults(&[(0, 1), (1, 2)]), [Fault::Unreached(3)]);
-    assert_eq!(faults(&[(0, 1), (2, 3), (3, 2)]), [Fault::Unreached(2), Fault::Unreached(3)]);
-    assert_eq!(faults(&[(0, 1), (0, 2), (1, 2), (0, 3)]), [Fault::TooManyParents { rank: 2, parents: 2 }]);
-    assert_eq!(faults(&[(0, 1), (1, 2), (2, 3), (3, 0)]), [Fault::TooManyParents { rank: 0, parents: 1 }]);
+    assert_eq!(
+        faults(&[(0, 1), (2, 3), (3, 2)]),
+        [Fault::Unreached(2), Fault::Unreached(3)]
+    );
+    assert_eq!(
+        faults(&[(0, 1), (0, 2), (1, 2), (0, 3)]),
+        [Fault::TooManyParents {
+            rank: 2,
+            parents: 2
+        }]
+    );
+    assert_eq!(
+        faults(&[(0, 1), (1, 2), (2, 3), (3, 0)]),
+        [Fault::TooManyParents {
+            rank: 0,
+            parents: 1
+        }]
+    );
     assert_eq!(faults(&[(0, 1), (1, 2), (1, 4)]), [Fault::NoSuchRank(4)]);
 }
 
@@ -142,12 +198,18 @@ fn edges_that_do_not_span_are_named() {
 fn ranks_need_hosts_of_their_own() {
     let plan = rank_order(3);
     let report = |hosts: &[usize]| check(&bed("fig9-1"), &plan, hosts).to_string();
-    assert_eq!(report(&[0, 1]), "does not span 3 ranks: hosts are given for 2 ranks (1 fault in all)");
+    assert_eq!(
+        report(&[0, 1]),
+        "does not span 3 ranks: hosts are given for 2 ranks (1 fault in all)"
+    );
     assert_eq!(
         report(&[0, 1, 16]),
         "does not span 3 ranks: rank 2 is on host 16, which does not exist (1 fault in all)"
     );
-    assert_eq!(report(&[7, 7, 7]), "does not span 3 ranks: rank 1 shares host 7 with another rank (2 faults in all)");
+    assert_eq!(
+        report(&[7, 7, 7]),
+        "does not span 3 ranks: rank 1 shares host 7 with another rank (2 faults in all)"
+    );
 }
 
 #[test]
@@ -159,24 +221,40 @@ fn several_senders_do_not_compete_for_a_cable_that_carries_them_all() {
         );
         Topology::parse(&text, "beds").expect("a topology")
     };
-    let report = |trunk: &str, hosts: &str| check(&beds(trunk, hosts), &rank_order(4), &[0, 1, 2, 3]);
+    let report =
+        |trunk: &str, hosts: &str| check(&beds(trunk, hosts), &rank_order(4), &[0, 1, 2, 3]);
     // The edges n0 to n1 and n2 to n3 cross at the same time.
     let shared = report("10gbit", "n[0-3]");
-    assert!(shared.is_contention_free() && shared.contended().is_empty(), "{shared}");
+    assert!(
+        shared.is_contention_free() && shared.contended().is_empty(),
+        "{shared}"
+    );
     let narrow = report("1gbit", "n[0-3]");
-    assert_eq!(narrow.contention(), "switch a to switch b (2 flows from 2 senders)");
-    assert!(!report("10gbit", "n[0-1]").is_contention_free(), "what n2 sends nobody knows");
+    assert_eq!(
+        narrow.contention(),
+        "switch a to switch b (2 flows from 2 senders)"
+    );
+    assert!(
+        !report("10gbit", "n[0-1]").is_contention_free(),
+        "what n2 sends nobody knows"
+    );
 }
 
 /// Returns the senders in each direction between switches, counted by cutting: without one cable
 /// the switches fall into two parts, and an edge uses the cable if it leads from one part into the
 /// other.
-fn senders_by_cutting(topology: &Topology, plan: &Plan, hosts: &[usize]) -> BTreeMap<(usize, usize), usize> {
+fn senders_by_cutting(
+    topology: &Topology,
+    plan: &Plan,
+    hosts: &[usize],
+) -> BTreeMap<(usize, usize), usize> {
     let mut senders: BTreeMap<(usize, usize), BTreeSet<usize>> = BTreeMap::new();
     for &cut in topology.cables() {
         let mut near = BTreeSet::from([cut.0]);
-        while let Some(&(low, high)) =
-            topology.cables().iter().find(|&&cable| cable != cut && near.contains(&cable.0) != near.contains(&cable.1))
+        while let Some(&(low, high)) = topology
+            .cables()
+            .iter()
+            .find(|&&cable| cable != cut && near.contains(&cable.0) != near.contains(&cable.1))
         {
             near.extend([low, high]);
         }
@@ -189,7 +267,10 @@ fn senders_by_cutting(topology: &Topology, plan: &Plan, hosts: &[usize]) -> BTre
             };
         }
     }
-    senders.into_iter().map(|(cable, senders)| (cable, senders.len())).collect()
+    senders
+        .into_iter()
+        .map(|(cable, senders)| (cable, senders.len()))
+        .collect()
 }
 
 proptest! {

@@ -23,7 +23,8 @@
 //! order = 0                     # n0 sends to n2 first
 //! ```
 //!
-//! With `via = "two-tree"` the edges of the second tree have `half = 1`, and each tree orders its own.
+//! With `via = "two-tree"` the edges of the second tree have `half = 1`, and each tree orders its
+//! own.
 
 use super::check::{CheckReport, check_message};
 use super::tree::Plan;
@@ -62,8 +63,17 @@ impl SavedPlan {
     ///
     /// # Panics
     /// Unless there is one name for each rank.
-    pub fn from_plan(plan: &Plan, names: &[&str], segment_bytes: u64, size_bytes: Option<u64>) -> Self {
-        assert_eq!(names.len(), plan.ranks(), "a plan is saved with one name for each rank");
+    pub fn from_plan(
+        plan: &Plan,
+        names: &[&str],
+        segment_bytes: u64,
+        size_bytes: Option<u64>,
+    ) -> Self {
+        assert_eq!(
+            names.len(),
+            plan.ranks(),
+            "a plan is saved with one name for each rank"
+        );
         Self {
             via: plan.via(),
             root: names[plan.root()].to_string(),
@@ -72,7 +82,10 @@ impl SavedPlan {
             size_bytes,
             members: names.iter().map(|name| (*name).to_string()).collect(),
             edges: plan.edges().collect(),
-            second: plan.trees().get(1).map_or_else(Vec::new, |second| second.edges().collect()),
+            second: plan
+                .trees()
+                .get(1)
+                .map_or_else(Vec::new, |second| second.edges().collect()),
             origin: Origin::default(),
         }
     }
@@ -114,29 +127,54 @@ impl SavedPlan {
     /// [`SavedPlanError`] if the view has another epoch, other members, or another root.
     pub fn for_members(&self, names: &[&str], epoch: u32) -> Result<Plan, SavedPlanError> {
         if epoch != self.epoch {
-            return Err(self.origin.refuse_epoch(SavedPlanProblem::OtherEpoch { saved: self.epoch, epoch }));
+            return Err(self.origin.refuse_epoch(SavedPlanProblem::OtherEpoch {
+                saved: self.epoch,
+                epoch,
+            }));
         }
-        let ranks: HashMap<&str, usize> = names.iter().enumerate().map(|(rank, &name)| (name, rank)).collect();
+        let ranks: HashMap<&str, usize> = names
+            .iter()
+            .enumerate()
+            .map(|(rank, &name)| (name, rank))
+            .collect();
         let saved: HashSet<&str> = self.members.iter().map(String::as_str).collect();
-        let missing: Vec<&str> =
-            self.members.iter().map(String::as_str).filter(|name| !ranks.contains_key(name)).collect();
-        let extra: Vec<&str> = names.iter().copied().filter(|name| !saved.contains(name)).collect();
+        let missing: Vec<&str> = self
+            .members
+            .iter()
+            .map(String::as_str)
+            .filter(|name| !ranks.contains_key(name))
+            .collect();
+        let extra: Vec<&str> = names
+            .iter()
+            .copied()
+            .filter(|name| !saved.contains(name))
+            .collect();
         if !missing.is_empty() || !extra.is_empty() {
             let fold = |names: Vec<&str>| nodeset::fold(&names);
             let (missing, extra) = (fold(missing), fold(extra));
-            return Err(self.origin.refuse_members(SavedPlanProblem::OtherMembers { missing, extra }));
+            return Err(self
+                .origin
+                .refuse_members(SavedPlanProblem::OtherMembers { missing, extra }));
         }
         if names.first() != Some(&self.root.as_str()) {
-            let root = names.first().map_or_else(String::new, |name| (*name).to_string());
-            return Err(self.origin.refuse_root(SavedPlanProblem::OtherRoot { saved: self.root.clone(), root }));
+            let root = names
+                .first()
+                .map_or_else(String::new, |name| (*name).to_string());
+            return Err(self.origin.refuse_root(SavedPlanProblem::OtherRoot {
+                saved: self.root.clone(),
+                root,
+            }));
         }
         let plan = self.plan(|member| ranks[self.members[member].as_str()], names.len());
         plan.map_err(|error| self.origin.refuse_members(error))
     }
 
     fn plan(&self, rank_of: impl Fn(usize) -> usize, ranks: usize) -> Result<Plan, PlanError> {
-        let root =
-            self.members.iter().position(|name| *name == self.root).expect("the root of a saved plan is a member");
+        let root = self
+            .members
+            .iter()
+            .position(|name| *name == self.root)
+            .expect("the root of a saved plan is a member");
         let tree = |edges: &[(usize, usize)]| {
             let mut children = vec![Vec::new(); ranks];
             for &(from, to) in edges {
@@ -145,14 +183,20 @@ impl SavedPlan {
             Plan::from_children(self.via, rank_of(root), &children)
         };
         let first = tree(&self.edges)?;
-        if self.second.is_empty() { Ok(first) } else { first.paired(tree(&self.second)?) }
+        if self.second.is_empty() {
+            Ok(first)
+        } else {
+            first.paired(tree(&self.second)?)
+        }
     }
 
     /// Writes the plan as a file that [`SavedPlan::parse`] reads.
     pub fn to_toml(&self) -> String {
         // Names consist of letters, digits and `-_.:`, so no escaping is needed.
-        let mut text =
-            format!("schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n", self.via, self.root, self.epoch);
+        let mut text = format!(
+            "schema = 1\nvia = \"{}\"\nroot = \"{}\"\nepoch = {}\n",
+            self.via, self.root, self.epoch
+        );
         text += &format!("segment_bytes = {}\n", self.segment_bytes);
         if let Some(size) = self.size_bytes {
             text += &format!("size_bytes = {size}\n");
@@ -162,7 +206,10 @@ impl SavedPlan {
             let mut sent = vec![0usize; self.members.len()];
             for &(from, to) in edges {
                 let (sender, receiver) = (&self.members[from], &self.members[to]);
-                text += &format!("\n[[edge]]\nfrom = \"{sender}\"\nto = \"{receiver}\"\norder = {}\n", sent[from]);
+                text += &format!(
+                    "\n[[edge]]\nfrom = \"{sender}\"\nto = \"{receiver}\"\norder = {}\n",
+                    sent[from]
+                );
                 text += half;
                 sent[from] += 1;
             }
@@ -190,7 +237,11 @@ impl Eq for Origin {}
 
 impl Origin {
     pub fn new(file_name: &str, heads: [usize; 4], edges: Vec<usize>) -> Self {
-        Self { file_name: Some(file_name.to_owned()), heads: heads.map(Some), edges }
+        Self {
+            file_name: Some(file_name.to_owned()),
+            heads: heads.map(Some),
+            edges,
+        }
     }
 
     pub fn refuse_epoch(&self, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
@@ -217,7 +268,11 @@ impl Origin {
         self.edges.get(place).copied()
     }
 
-    pub fn refuse(&self, line: Option<usize>, problem: impl Into<SavedPlanProblem>) -> SavedPlanError {
+    pub fn refuse(
+        &self,
+        line: Option<usize>,
+        problem: impl Into<SavedPlanProblem>,
+    ) -> SavedPlanError {
         let error = SavedPlanError::at(line, problem);
         match &self.file_name {
             Some(name) => error.named(name),
@@ -234,7 +289,9 @@ impl SavedPlan {
             self.origin.edge(place)
         };
         match *error {
-            PlanError::TwoParents { rank, second, .. } => last(&|from, to| (from, to) == (second, rank)),
+            PlanError::TwoParents { rank, second, .. } => {
+                last(&|from, to| (from, to) == (second, rank))
+            }
             PlanError::RootWithParent { root, .. } => last(&|_, to| to == root),
             PlanError::Circle(rank) => last(&|_, to| to == rank),
             PlanError::TooManyChildren { rank, .. } => last(&|from, _| from == rank),
@@ -261,12 +318,21 @@ impl SavedPlan {
     /// # Errors
     /// [`SavedPlanError`] with the line, if the topology lacks one of its hosts, or if several
     /// hosts send over one cable at a time and that is not allowed.
-    pub fn admit(&self, topology: &Topology, contention: Contention) -> Result<CheckReport, SavedPlanError> {
-        let located = self.members.iter().map(|name| topology.host_named(name).ok_or(name));
+    pub fn admit(
+        &self,
+        topology: &Topology,
+        contention: Contention,
+    ) -> Result<CheckReport, SavedPlanError> {
+        let located = self
+            .members
+            .iter()
+            .map(|name| topology.host_named(name).ok_or(name));
         let (hosts, unknown): (Vec<_>, Vec<_>) = located.partition(Result::is_ok);
         if !unknown.is_empty() {
             let unknown: Vec<&String> = unknown.into_iter().filter_map(Result::err).collect();
-            return Err(self.origin.refuse_members(SavedPlanProblem::NotInTopology(nodeset::fold(&unknown))));
+            return Err(self
+                .origin
+                .refuse_members(SavedPlanProblem::NotInTopology(nodeset::fold(&unknown))));
         }
         let hosts: Vec<usize> = hosts.into_iter().flatten().collect();
         let plan = self
@@ -277,9 +343,13 @@ impl SavedPlan {
             return Ok(report);
         }
         let all = self.edges.iter().chain(&self.second);
-        let worst = all.clone().position(|edge| report.worst_edges.contains(edge));
+        let worst = all
+            .clone()
+            .position(|edge| report.worst_edges.contains(edge));
         let line = worst.and_then(|place| self.origin.edge(place));
-        Err(self.origin.refuse(line, SavedPlanProblem::Contended(Box::new(report))))
+        Err(self
+            .origin
+            .refuse(line, SavedPlanProblem::Contended(Box::new(report))))
     }
 
     /// Checks that relays can keep a segment: at most `most_bytes`, which depends on their feed and
@@ -292,7 +362,10 @@ impl SavedPlan {
             return Ok(());
         }
         let segment_bytes = self.segment_bytes;
-        Err(self.origin.refuse_segment(SavedPlanProblem::LongSegment { segment_bytes, most_bytes }))
+        Err(self.origin.refuse_segment(SavedPlanProblem::LongSegment {
+            segment_bytes,
+            most_bytes,
+        }))
     }
 }
 
@@ -346,12 +419,19 @@ fn read(text: &str, file_name: &str) -> Result<SavedPlan, SavedPlanError> {
 
 impl PlanFile {
     fn resolve(self, file_name: &str, lines: &LineStarts) -> Result<SavedPlan, ProblemAt> {
-        let via: Via =
-            self.via.get_ref().parse().map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
+        let via: Via = self
+            .via
+            .get_ref()
+            .parse()
+            .map_err(|error| (self.via.span().start, SavedPlanProblem::Via(error)))?;
         let segment_bytes = *self.segment_bytes.get_ref();
-        let is_whole = segment_bytes > 0 && self.size_bytes.is_some_and(|size| size <= segment_bytes);
+        let is_whole =
+            segment_bytes > 0 && self.size_bytes.is_some_and(|size| size <= segment_bytes);
         if segment_bytes < MIN_SEGMENT_BYTES && !is_whole {
-            return Err((self.segment_bytes.span().start, SavedPlanProblem::ShortSegment(segment_bytes)));
+            return Err((
+                self.segment_bytes.span().start,
+                SavedPlanProblem::ShortSegment(segment_bytes),
+            ));
         }
         let at_members = |problem| (self.members.span().start, problem);
         let members = expand(self.members.get_ref()).map_err(at_members)?;
@@ -366,20 +446,36 @@ impl PlanFile {
             return Err((self.root.span().start, problem));
         }
         let is_pair = via == Via::TwoTree;
-        if let Some(half) =
-            self.edge.iter().filter_map(|table| table.half.as_ref()).find(|half| !is_pair || *half.get_ref() > 1)
+        if let Some(half) = self
+            .edge
+            .iter()
+            .filter_map(|table| table.half.as_ref())
+            .find(|half| !is_pair || *half.get_ref() > 1)
         {
             return Err((half.span().start, SavedPlanProblem::Half(*half.get_ref())));
         }
-        let is_second = |table: &&EdgeTable| table.half.as_ref().is_some_and(|half| *half.get_ref() == 1);
+        let is_second =
+            |table: &&EdgeTable| table.half.as_ref().is_some_and(|half| *half.get_ref() == 1);
         let (second, first): (Vec<_>, Vec<_>) = self.edge.iter().partition(is_second);
-        let (first, second) = (sort_edges(&first, &place_of)?, sort_edges(&second, &place_of)?);
+        let (first, second) = (
+            sort_edges(&first, &place_of)?,
+            sort_edges(&second, &place_of)?,
+        );
         let line = |offset: usize| lines.line_at(offset);
         let origin = Origin::new(
             file_name,
-            [&self.epoch.span(), &self.root.span(), &self.segment_bytes.span(), &self.members.span()]
-                .map(|span| line(span.start)),
-            first.iter().chain(&second).map(|(.., table)| line(table.from.span().start)).collect(),
+            [
+                &self.epoch.span(),
+                &self.root.span(),
+                &self.segment_bytes.span(),
+                &self.members.span(),
+            ]
+            .map(|span| line(span.start)),
+            first
+                .iter()
+                .chain(&second)
+                .map(|(.., table)| line(table.from.span().start))
+                .collect(),
         );
         Ok(SavedPlan {
             via,
@@ -401,7 +497,11 @@ fn expand(members: &Value) -> Result<Vec<String>, SavedPlanProblem> {
         other => Err(SavedPlanProblem::NoNodeSet(other.type_str())),
     };
     match members {
-        Value::Array(list) => list.iter().map(one).collect::<Result<Vec<_>, _>>().map(|names| names.concat()),
+        Value::Array(list) => list
+            .iter()
+            .map(one)
+            .collect::<Result<Vec<_>, _>>()
+            .map(|names| names.concat()),
         set => one(set),
     }
 }
@@ -412,16 +512,41 @@ fn sort_edges<'a>(
 ) -> Result<Vec<(usize, usize, &'a EdgeTable)>, ProblemAt> {
     let place = |name: &Spanned<String>| {
         let found = place_of.get(name.get_ref().as_str()).copied();
-        found.ok_or_else(|| (name.span().start, SavedPlanProblem::NotMember(name.get_ref().clone())))
+        found.ok_or_else(|| {
+            (
+                name.span().start,
+                SavedPlanProblem::NotMember(name.get_ref().clone()),
+            )
+        })
     };
-    let resolved = tables.iter().map(|&table| Ok((place(&table.from)?, place(&table.to)?, table)));
+    let resolved = tables
+        .iter()
+        .map(|&table| Ok((place(&table.from)?, place(&table.to)?, table)));
     let mut edges = resolved.collect::<Result<Vec<_>, ProblemAt>>()?;
     edges.sort_by_key(|&(from, _, table)| (from, *table.order.get_ref()));
     for sends in edges.chunk_by(|left, right| left.0 == right.0) {
-        let wrong = sends.iter().zip(0u64..).find(|((_, _, table), place)| table.order.get_ref() != place);
-        if let Some(((_, _, EdgeTable { from, to, order, .. }), _)) = wrong {
+        let wrong = sends
+            .iter()
+            .zip(0u64..)
+            .find(|((_, _, table), place)| table.order.get_ref() != place);
+        if let Some((
+            (
+                _,
+                _,
+                EdgeTable {
+                    from, to, order, ..
+                },
+            ),
+            _,
+        )) = wrong
+        {
             let (from, to) = (from.get_ref().clone(), to.get_ref().clone());
-            let problem = SavedPlanProblem::Order { from, to, order: *order.get_ref(), edges: sends.len() };
+            let problem = SavedPlanProblem::Order {
+                from,
+                to,
+                order: *order.get_ref(),
+                edges: sends.len(),
+            };
             return Err((order.span().start, problem));
         }
     }
@@ -455,7 +580,12 @@ pub enum SavedPlanProblem {
         "`{from}` sends to `{to}` at place {order}; expected its {edges} edges at places 0 to {}, each once",
         edges.saturating_sub(1)
     )]
-    Order { from: String, to: String, order: u64, edges: usize },
+    Order {
+        from: String,
+        to: String,
+        order: u64,
+        edges: usize,
+    },
     #[error("half = {0} is no half of the message; only with via = \"two-tree\", give 0 or 1")]
     Half(u64),
     #[error(
@@ -500,7 +630,11 @@ pub enum SavedPlanProblem {
 fn differences(missing: &str, extra: &str) -> String {
     let missing = (!missing.is_empty()).then(|| format!("`{missing}` missing"));
     let extra = (!extra.is_empty()).then(|| format!("`{extra}` not in the plan"));
-    missing.into_iter().chain(extra).collect::<Vec<_>>().join(", ")
+    missing
+        .into_iter()
+        .chain(extra)
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 #[cfg(test)]

@@ -32,29 +32,49 @@ order = 0
 
 fn refusal(from: &str, to: &str) -> String {
     assert!(FILE.contains(from), "{from}");
-    SavedPlan::parse(&FILE.replacen(from, to, 1), "p.toml").expect_err("refused").to_string()
+    SavedPlan::parse(&FILE.replacen(from, to, 1), "p.toml")
+        .expect_err("refused")
+        .to_string()
 }
 
 #[test]
 fn a_file_is_read_as_it_is_written() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
-    assert_eq!((saved.via(), saved.root(), saved.epoch()), (Via::Binary, "n0", 1));
-    assert_eq!((saved.segment_bytes(), saved.size_bytes()), (4096, Some(1 << 20)));
+    assert_eq!(
+        (saved.via(), saved.root(), saved.epoch()),
+        (Via::Binary, "n0", 1)
+    );
+    assert_eq!(
+        (saved.segment_bytes(), saved.size_bytes()),
+        (4096, Some(1 << 20))
+    );
     assert_eq!(saved.to_toml(), FILE);
-    let plan = saved.for_members(&["n0", "n1", "n2", "n3"], 1).expect("the same members");
-    assert_eq!((plan.children(0), plan.children(1)), (&[2, 1][..], &[3][..]));
+    let plan = saved
+        .for_members(&["n0", "n1", "n2", "n3"], 1)
+        .expect("the same members");
+    assert_eq!(
+        (plan.children(0), plan.children(1)),
+        (&[2, 1][..], &[3][..])
+    );
 }
 
 #[test]
 fn members_that_join_in_another_order_get_another_rank_but_the_same_place() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
-    let plan = saved.for_members(&["n0", "n3", "n2", "n1"], 1).expect("the same members");
-    assert_eq!((plan.children(0), plan.children(3)), (&[2, 3][..], &[1][..]));
+    let plan = saved
+        .for_members(&["n0", "n3", "n2", "n1"], 1)
+        .expect("the same members");
+    assert_eq!(
+        (plan.children(0), plan.children(3)),
+        (&[2, 3][..], &[1][..])
+    );
 }
 
 #[test]
 fn members_may_be_a_list_and_the_size_unknown() {
-    let text = FILE.replace("\"n[0-3]\"", "[\"n0\", \"n[1-2]\", \"n3\"]").replace("size_bytes = 1048576\n", "");
+    let text = FILE
+        .replace("\"n[0-3]\"", "[\"n0\", \"n[1-2]\", \"n3\"]")
+        .replace("size_bytes = 1048576\n", "");
     let saved = SavedPlan::parse(&text, "p.toml").expect("a plan");
     assert_eq!((saved.members().len(), saved.size_bytes()), (4, None));
     assert_eq!(SavedPlan::parse(&saved.to_toml(), "again"), Ok(saved));
@@ -63,7 +83,12 @@ fn members_may_be_a_list_and_the_size_unknown() {
 #[test]
 fn a_plan_for_other_hosts_is_refused_with_the_remedy() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
-    let refusal = |names: &[&str], epoch| saved.for_members(names, epoch).expect_err("refused").to_string();
+    let refusal = |names: &[&str], epoch| {
+        saved
+            .for_members(names, epoch)
+            .expect_err("refused")
+            .to_string()
+    };
     assert_eq!(
         refusal(&["n0", "n1", "n7", "n8"], 1),
         "p.toml:7: the plan is for other members: `n[2-3]` missing, `n[7-8]` not in the plan; save a plan for these \
@@ -71,7 +96,9 @@ fn a_plan_for_other_hosts_is_refused_with_the_remedy() {
          `ethbcast plan --out`"
     );
     assert!(refusal(&["n0", "n1", "n2"], 1).contains("members: `n3` missing; save"));
-    assert!(refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save"));
+    assert!(
+        refusal(&["n0", "n1", "n2", "n3", "x"], 1).contains("members: `x` not in the plan; save")
+    );
     assert_eq!(
         refusal(&["n1", "n0", "n2", "n3"], 1),
         "p.toml:3: the plan sends from `n0`, and the root is `n1`; send from `n0`, or save a plan with `ethbcast \
@@ -83,7 +110,10 @@ fn a_plan_for_other_hosts_is_refused_with_the_remedy() {
         "p.toml:4: the plan is for epoch 1, and the view has epoch 2; let the topology make a new plan (leave the \
          plan file out)"
     );
-    assert!(refusal(&["n0", "n1", "n2", "n3", "n3"], 1).contains("no parent"), "a name twice leaves a rank over");
+    assert!(
+        refusal(&["n0", "n1", "n2", "n3", "n3"], 1).contains("no parent"),
+        "a name twice leaves a rank over"
+    );
 }
 
 #[test]
@@ -96,12 +126,25 @@ fn a_broken_file_is_answered_with_the_line_and_what_was_expected() {
         refusal("schema = 1\n", ""),
         "p.toml:1: expected `schema = 1`, which says how to read this file, but there is no `schema`"
     );
-    assert!(refusal("\"binary\"", "\"bin\"").starts_with("p.toml:2: via: `bin` is no way to send; use one of: chain"));
-    assert_eq!(refusal("\"n0\"", "\"n9\""), "p.toml:3: the root `n9` is not a member; name it among the members");
-    assert!(refusal("epoch = 1", "epoch = -1").starts_with("p.toml:4: invalid value: integer `-1`"));
+    assert!(
+        refusal("\"binary\"", "\"bin\"")
+            .starts_with("p.toml:2: via: `bin` is no way to send; use one of: chain")
+    );
+    assert_eq!(
+        refusal("\"n0\"", "\"n9\""),
+        "p.toml:3: the root `n9` is not a member; name it among the members"
+    );
+    assert!(
+        refusal("epoch = 1", "epoch = -1").starts_with("p.toml:4: invalid value: integer `-1`")
+    );
     for short in [0, 63] {
         let text = refusal("segment_bytes = 4096", &format!("segment_bytes = {short}"));
-        assert!(text.starts_with(&format!("p.toml:5: expected segment_bytes of 64 or more, found {short}")), "{text}");
+        assert!(
+            text.starts_with(&format!(
+                "p.toml:5: expected segment_bytes of 64 or more, found {short}"
+            )),
+            "{text}"
+        );
     }
     assert!(refusal("n[0-3]", "n[0-").starts_with("p.toml:7: members: node set, character 5"));
     assert!(refusal("n[0-3]", "n[0-3],n1").starts_with("p.toml:7: `n1` is a member twice"));
@@ -125,17 +168,39 @@ fn a_broken_file_is_answered_with_the_line_and_what_was_expected() {
 #[test]
 fn edges_that_are_no_tree_are_refused_with_the_line_of_the_one_too_many() {
     let twice = refusal("to = \"n1\"", "to = \"n2\"");
-    assert!(twice.starts_with("p.toml:15: these edges are no plan") && twice.contains("rank 2 receives"), "{twice}");
+    assert!(
+        twice.starts_with("p.toml:15: these edges are no plan")
+            && twice.contains("rank 2 receives"),
+        "{twice}"
+    );
     let relayed = refusal("\"binary\"", "\"cast\"");
-    assert!(relayed.starts_with("p.toml:20: ") && relayed.contains("with cast everybody receives from the root"));
-    let circle = refusal("from = \"n0\"\nto = \"n1\"\norder = 1", "from = \"n3\"\nto = \"n1\"\norder = 0");
-    assert!(circle.starts_with("p.toml:15: ") && circle.contains("circle"), "{circle}");
+    assert!(
+        relayed.starts_with("p.toml:20: ")
+            && relayed.contains("with cast everybody receives from the root")
+    );
+    let circle = refusal(
+        "from = \"n0\"\nto = \"n1\"\norder = 1",
+        "from = \"n3\"\nto = \"n1\"\norder = 0",
+    );
+    assert!(
+        circle.starts_with("p.toml:15: ") && circle.contains("circle"),
+        "{circle}"
+    );
     let wide = refusal("\"binary\"", "\"chain\"");
-    assert!(wide.starts_with("p.toml:15: ") && wide.contains("rank 0 has 2 children; with chain"), "{wide}");
+    assert!(
+        wide.starts_with("p.toml:15: ") && wide.contains("rank 0 has 2 children; with chain"),
+        "{wide}"
+    );
     let to_root = refusal("to = \"n3\"", "to = \"n0\"");
-    assert!(to_root.starts_with("p.toml:20: ") && to_root.contains("the root has none"), "{to_root}");
+    assert!(
+        to_root.starts_with("p.toml:20: ") && to_root.contains("the root has none"),
+        "{to_root}"
+    );
     let orphan = refusal("members = \"n[0-3]\"", "members = \"n[0-4]\"");
-    assert!(orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"), "{orphan}");
+    assert!(
+        orphan.starts_with("p.toml:7: ") && orphan.contains("rank 4 has no parent"),
+        "{orphan}"
+    );
 }
 
 #[test]
@@ -144,23 +209,43 @@ fn each_half_of_two_trees_is_judged_as_a_tree_and_both_together_on_the_network()
     let plan = two_tree(&topology, 0, &[0, 1, 2, 3]).expect("two trees");
     let names = ["n0", "n1", "n2", "n3"];
     let text = SavedPlan::from_plan(&plan, &names, 1400, None).to_toml();
-    let read = |text: &str| SavedPlan::parse(text, "p.toml").and_then(|saved| saved.for_members(&names, 1));
-    let loads = |plan: &Plan| check(&topology, plan, &[0, 1, 2, 3]).loads.iter().map(|load| load.flows).max();
+    let read = |text: &str| {
+        SavedPlan::parse(text, "p.toml").and_then(|saved| saved.for_members(&names, 1))
+    };
+    let loads = |plan: &Plan| {
+        check(&topology, plan, &[0, 1, 2, 3])
+            .loads
+            .iter()
+            .map(|load| load.flows)
+            .max()
+    };
     let ran = read(&text).expect("what was written");
     assert_eq!((ran.trees().len(), loads(&ran)), (2, Some(1)));
     let refused = |text: &str| read(text).expect_err("refused").to_string();
     let mixed = refused(&text.replacen("half = 1\n", "", 1));
-    assert!(mixed.contains("at place") || mixed.contains("receives from"), "{mixed}");
-    let (first, second) = text.split_at(text.find("half = 1").expect("a second tree") + "half = 1\n".len());
+    assert!(
+        mixed.contains("at place") || mixed.contains("receives from"),
+        "{mixed}"
+    );
+    let (first, second) =
+        text.split_at(text.find("half = 1").expect("a second tree") + "half = 1\n".len());
     let short = refused(first);
-    assert!(!second.is_empty() && short.contains("has no parent"), "{short}");
+    assert!(
+        !second.is_empty() && short.contains("has no parent"),
+        "{short}"
+    );
     let third = refused(&text.replacen("half = 1", "half = 2", 1));
     assert!(
-        third.ends_with("half = 2 is no half of the message; only with via = \"two-tree\", give 0 or 1"),
+        third.ends_with(
+            "half = 2 is no half of the message; only with via = \"two-tree\", give 0 or 1"
+        ),
         "{third}"
     );
     let chain = refused(&text.replace("\"two-tree\"", "\"chain\""));
-    assert!(chain.contains("half = 1 is no half of the message"), "{chain}");
+    assert!(
+        chain.contains("half = 1 is no half of the message"),
+        "{chain}"
+    );
 }
 
 fn two_switches() -> Topology {
@@ -172,24 +257,40 @@ fn two_switches() -> Topology {
 #[test]
 fn a_plan_is_judged_on_the_network_it_runs_on() {
     let saved = SavedPlan::parse(FILE, "p.toml").expect("a plan");
-    let report = saved.admit(&two_switches(), Contention::Refused).expect("one crosses");
-    assert!(report.is_good() && report.contention().is_empty(), "{report}");
+    let report = saved
+        .admit(&two_switches(), Contention::Refused)
+        .expect("one crosses");
+    assert!(
+        report.is_good() && report.contention().is_empty(),
+        "{report}"
+    );
 
     // The edges n0 to n1 and n2 to n3 cross at the same time.
     let text = FILE.replace("from = \"n1\"", "from = \"n2\"");
     let saved = SavedPlan::parse(&text, "p.toml").expect("a plan");
     assert_eq!(
-        saved.admit(&two_switches(), Contention::Refused).expect_err("two cross").to_string(),
+        saved
+            .admit(&two_switches(), Contention::Refused)
+            .expect_err("two cross")
+            .to_string(),
         "p.toml:15: the plan sends over one cable from several hosts at a time: switch a to switch b (2 flows from 2 \
          senders); save a plan for this topology with `ethbcast plan --out`, or run this one as it is with \
          --allow-contention"
     );
-    let report = saved.admit(&two_switches(), Contention::Allowed).expect("as its author wants it");
-    assert_eq!((report.contended().len(), report.worst_edges), (1, vec![(0, 1), (2, 3)]));
+    let report = saved
+        .admit(&two_switches(), Contention::Allowed)
+        .expect("as its author wants it");
+    assert_eq!(
+        (report.contended().len(), report.worst_edges),
+        (1, vec![(0, 1), (2, 3)])
+    );
 
     let others = Topology::single_switch(["n0", "n2", "n4"].map(str::to_owned)).expect("hosts");
     assert_eq!(
-        saved.admit(&others, Contention::Allowed).expect_err("others").to_string(),
+        saved
+            .admit(&others, Contention::Allowed)
+            .expect_err("others")
+            .to_string(),
         "p.toml:7: the topology names no host `n[1,3]`; add it there, or save a plan for this topology with `ethbcast \
          plan --out`"
     );
@@ -244,6 +345,11 @@ proptest! {
 #[test]
 fn a_root_alone_is_a_plan_without_edges() {
     let topology = Topology::single_switch(["a".to_string()]).expect("a host");
-    let saved = SavedPlan::from_plan(&chain(&topology, 0, &[0]).expect("a chain"), &["a"], 1, Some(0));
+    let saved = SavedPlan::from_plan(
+        &chain(&topology, 0, &[0]).expect("a chain"),
+        &["a"],
+        1,
+        Some(0),
+    );
     assert_eq!(SavedPlan::parse(&saved.to_toml(), "alone"), Ok(saved));
 }

@@ -9,14 +9,25 @@ pub(super) fn read(text: &str) -> Result<Vec<Neighbour>, (usize, String)> {
     let output: JsonOutput = serde_json::from_str(text).map_err(|error| {
         let message = error.to_string();
         let place = format!(" at line {} column {}", error.line(), error.column());
-        (error.line().max(1), message.strip_suffix(&place).unwrap_or(&message).to_string())
+        (
+            error.line().max(1),
+            message.strip_suffix(&place).unwrap_or(&message).to_string(),
+        )
     })?;
     let interfaces = output.lldp.into_iter().flat_map(|lldp| lldp.interface);
     Ok(interfaces
-        .flat_map(|JsonInterface { name, chassis, port }| {
-            let port = port.into_iter().next().unwrap_or_default();
-            chassis.into_iter().filter_map(move |chassis| chassis.neighbour(&name, &port))
-        })
+        .flat_map(
+            |JsonInterface {
+                 name,
+                 chassis,
+                 port,
+             }| {
+                let port = port.into_iter().next().unwrap_or_default();
+                chassis
+                    .into_iter()
+                    .filter_map(move |chassis| chassis.neighbour(&name, &port))
+            },
+        )
         .collect())
 }
 
@@ -81,20 +92,44 @@ struct JsonCapability {
 
 impl JsonChassis {
     fn neighbour(self, interface: &str, port: &JsonPort) -> Option<Neighbour> {
-        let forwards =
-            |capability: &JsonCapability| capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router");
+        let forwards = |capability: &JsonCapability| {
+            capability.enabled && matches!(capability.kind.as_str(), "Bridge" | "Router")
+        };
         let may_switch = self.capability.is_empty() || self.capability.iter().any(forwards);
-        let address = self.id.iter().filter(|id| id.kind == "mac").find_map(|id| address(&id.value));
+        let address = self
+            .id
+            .iter()
+            .filter(|id| id.kind == "mac")
+            .find_map(|id| address(&id.value));
         let mut names = self.name.into_iter().chain(self.id).map(|text| text.value);
         let name = names.find(|name| is_usable(name))?;
-        let rate = port.negotiation.iter().flat_map(|one| &one.current).find_map(|current| rate(&current.value));
-        let aggregation = port.aggregation.iter().map(|one| one.value.clone()).find(|id| !id.is_empty() && id != "0");
-        Some(Neighbour { interface: interface.to_string(), name, may_switch, address, rate, aggregation })
+        let rate = port
+            .negotiation
+            .iter()
+            .flat_map(|one| &one.current)
+            .find_map(|current| rate(&current.value));
+        let aggregation = port
+            .aggregation
+            .iter()
+            .map(|one| one.value.clone())
+            .find(|id| !id.is_empty() && id != "0");
+        Some(Neighbour {
+            interface: interface.to_string(),
+            name,
+            may_switch,
+            address,
+            rate,
+            aggregation,
+        })
     }
 }
 
 fn address(text: &str) -> Option<u64> {
-    let bytes = text.split(':').map(|byte| u64::from_str_radix(byte, 16).ok().filter(|byte| *byte < 256));
+    let bytes = text.split(':').map(|byte| {
+        u64::from_str_radix(byte, 16)
+            .ok()
+            .filter(|byte| *byte < 256)
+    });
     let bytes: Vec<u64> = bytes.collect::<Option<_>>()?;
     (bytes.len() == 6).then(|| bytes.iter().fold(0, |number, byte| number << 8 | byte))
 }
@@ -103,9 +138,14 @@ fn address(text: &str) -> Option<u64> {
 /// with more behind: `1000BaseTFD`, `10GigBaseSR`, `40GbaseLR4`.
 fn rate(kind: &str) -> Option<u64> {
     let end = kind.find(|letter: char| !letter.is_ascii_digit() && letter != 'p')?;
-    let (number, unit) = (kind[..end].replace('p', "."), kind[end..].to_ascii_lowercase());
-    let scale =
-        [("gig", "gbit"), ("gbase", "gbit"), ("base", "mbit")].iter().find(|scale| unit.starts_with(scale.0))?.1;
+    let (number, unit) = (
+        kind[..end].replace('p', "."),
+        kind[end..].to_ascii_lowercase(),
+    );
+    let scale = [("gig", "gbit"), ("gbase", "gbit"), ("base", "mbit")]
+        .iter()
+        .find(|scale| unit.starts_with(scale.0))?
+        .1;
     parse_rate(&format!("{number}{scale}")).ok()
 }
 
@@ -120,20 +160,31 @@ mod tests {
     #[test]
     fn types_of_ports_say_what_they_carry() {
         let types = [
-            ("1000BaseTFD - Four-pair Category 5 UTP, full duplex mode", 1_000_000_000),
-            ("100BaseTXFD - 2 pair category 5 UTP, full duplex mode", 100_000_000),
+            (
+                "1000BaseTFD - Four-pair Category 5 UTP, full duplex mode",
+                1_000_000_000,
+            ),
+            (
+                "100BaseTXFD - 2 pair category 5 UTP, full duplex mode",
+                100_000_000,
+            ),
             ("10GigBaseSR - R fiber over 850 nm optics", 10_000_000_000),
             ("40GbaseSR4", 40_000_000_000),
             ("100GbaseCR4 - x", 100_000_000_000),
             ("2p5GigT - 2.5GBASE-T", 2_500_000_000),
         ];
-        types.iter().for_each(|&(kind, expected)| assert_eq!(rate(kind), Some(expected), "{kind}"));
+        types
+            .iter()
+            .for_each(|&(kind, expected)| assert_eq!(rate(kind), Some(expected), "{kind}"));
         assert_eq!(["unknown", "", "BaseT", "10", "AUI"].map(rate), [None; 5]);
     }
 
     #[test]
     fn addresses_are_numbers() {
         assert_eq!(address("02:00:00:00:01:0a"), Some(0x0200_0000_010a));
-        assert_eq!(["02:00", "", "02:00:00:00:01:100", "x:0:0:0:0:0"].map(address), [None; 4]);
+        assert_eq!(
+            ["02:00", "", "02:00:00:00:01:100", "x:0:0:0:0:0"].map(address),
+            [None; 4]
+        );
     }
 }

@@ -1,12 +1,14 @@
 //! Node sets such as `n[1-8]`: many host names in a short string, as Slurm and ClusterShell write
 //! them.
 //!
-//! `rack[1-2]n[01-08],login` is seventeen hosts. `expand` turns the string into names, [`fold`] turns names back into
-//! a short string; `expand(fold(names)) == names`, order and repetitions included.
+//! `rack[1-2]n[01-08],login` is seventeen hosts. `expand` turns the string into names, [`fold`]
+//! turns names back into a short string; `expand(fold(names)) == names`, order and repetitions
+//! included.
 //!
-//! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and ranges inside brackets,
-//! zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside brackets (`1[0-3]`), blanks and lines
-//! instead of commas or around them, and `name@address` for hosts that share a name.
+//! Understood: any number of bracket groups per name (the leftmost varies slowest), lists and
+//! ranges inside brackets, zero padding (`01-08`), ClusterShell's steps (`0-8/2`), brackets inside
+//! brackets (`1[0-3]`), blanks and lines instead of commas or around them, and `name@address` for
+//! hosts that share a name.
 //!
 //! Refused are wildcards, and what [`host_list`](crate::host_list) understands: operators between
 //! sets (`!`, `&`, `^`) and files.
@@ -47,7 +49,9 @@ pub enum NodeSetProblem {
     },
     #[error("the range {first}-{last} runs backwards; write {last}-{first}")]
     Backwards { first: String, last: String },
-    #[error("the range {first}-{last} pads its ends differently; give both ends the same number of digits")]
+    #[error(
+        "the range {first}-{last} pads its ends differently; give both ends the same number of digits"
+    )]
     Padding { first: String, last: String },
     #[error("the number {0} is too large; use at most 19 digits in a bracket")]
     NumberTooLarge(String),
@@ -107,7 +111,11 @@ impl DigitRange {
     fn continues_with(&self, digits: &str) -> bool {
         let padded = self.first.len() > 1 && self.first.starts_with('0');
         let width = if padded { self.first.len() } else { 0 };
-        let next = self.last.parse::<u64>().ok().and_then(|last| last.checked_add(1));
+        let next = self
+            .last
+            .parse::<u64>()
+            .ok()
+            .and_then(|last| last.checked_add(1));
         next.is_some_and(|next| format!("{next:0width$}") == digits)
     }
 }
@@ -120,7 +128,10 @@ fn cut(name: &str) -> MergedName {
         let piece = take_piece(&mut rest);
         // A number that does not fit into 64 bits may not stand in a bracket: it stays text.
         if head.is_ascii_digit() && piece.parse::<u64>().is_ok() {
-            parts.push(NamePart::Numbers(vec![DigitRange { first: piece.to_string(), last: piece.to_string() }]));
+            parts.push(NamePart::Numbers(vec![DigitRange {
+                first: piece.to_string(),
+                last: piece.to_string(),
+            }]));
         } else {
             parts.push(NamePart::Text(piece.to_string()));
         }
@@ -137,7 +148,9 @@ fn merge_at(items: Vec<MergedName>, position: usize) -> Vec<MergedName> {
         match merged.last_mut() {
             Some(previous) if differ_only_at(previous, &item, position) => {
                 let next = item.swap_remove(position);
-                if let (NamePart::Numbers(runs), NamePart::Numbers(more)) = (&mut previous[position], next) {
+                if let (NamePart::Numbers(runs), NamePart::Numbers(more)) =
+                    (&mut previous[position], next)
+                {
                     append_runs(runs, more);
                 }
             }
@@ -170,21 +183,33 @@ fn render(item: &MergedName) -> String {
             NamePart::Text(text) => text.clone(),
             NamePart::Numbers(runs) => match runs.as_slice() {
                 [run] if run.first == run.last => run.first.clone(),
-                runs => format!("[{}]", runs.iter().map(render_run).collect::<Vec<_>>().join(",")),
+                runs => format!(
+                    "[{}]",
+                    runs.iter().map(render_run).collect::<Vec<_>>().join(",")
+                ),
             },
         })
         .collect()
 }
 
 fn render_run(run: &DigitRange) -> String {
-    if run.first == run.last { run.first.clone() } else { format!("{}-{}", run.first, run.last) }
+    if run.first == run.last {
+        run.first.clone()
+    } else {
+        format!("{}-{}", run.first, run.last)
+    }
 }
 
 /// Formats names in backquotes; a long list is truncated, so that a message stays readable on a
 /// cluster of 400 switches.
 pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 8;
-    let mut text = names.iter().take(SHOWN).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+    let mut text = names
+        .iter()
+        .take(SHOWN)
+        .map(|name| format!("`{name}`"))
+        .collect::<Vec<_>>()
+        .join(", ");
     if names.len() > SHOWN {
         text += &format!(" and {} more", names.len() - SHOWN);
     }
@@ -202,9 +227,16 @@ mod tests {
 
     #[test]
     fn folded_names_expand_again_and_are_written_as_people_do() {
-        for text in
-            ["login", "n[0-7]", "rack[1-2]n[01-08],login", "n[08-11]", "n[2,0-1]", "n[0,4,8]", "n1,n1x", "a,b,c"]
-        {
+        for text in [
+            "login",
+            "n[0-7]",
+            "rack[1-2]n[01-08],login",
+            "n[08-11]",
+            "n[2,0-1]",
+            "n[0,4,8]",
+            "n1,n1x",
+            "a,b,c",
+        ] {
             assert_eq!(refold(text), text);
         }
         assert_eq!(refold("n[9-10],n11"), "n[9-11]");
@@ -219,7 +251,10 @@ mod tests {
         assert_eq!(fold(&["n1", "n1"]), "n[1,1]");
         assert_eq!(fold(&["pc@02:09", "pc@02:10"]), "pc@02:09,pc@02:10");
         assert_eq!(fold(&["n1@02:0a", "n2@02:0a"]), "n[1-2]@02:0a");
-        assert_eq!(fold(&["n99999999999999999999", "n1"]), "n99999999999999999999,n1");
+        assert_eq!(
+            fold(&["n99999999999999999999", "n1"]),
+            "n99999999999999999999,n1"
+        );
         assert_eq!(fold(&["a1b1", "a2b1", "a1b2"]), "a[1-2]b1,a1b2");
     }
 

@@ -23,7 +23,14 @@ fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -
     let cipher = ContentCipher::default();
     sink.on_event(
         Instant::START,
-        &ReceiverEvent::Started { rank: Rank(1), receivers: 1, via: Via::Chain, size: None, selective: false, cipher },
+        &ReceiverEvent::Started {
+            rank: Rank(1),
+            receivers: 1,
+            via: Via::Chain,
+            size: None,
+            selective: false,
+            cipher,
+        },
     );
     stream.chunks(1468).for_each(|frame| {
         make_room(sink, truth);
@@ -54,7 +61,11 @@ fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 fn mend(sink: &mut WriteBehind, truth: &[u8]) {
     match sink.wanted() {
         Some(wanted) => {
-            sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
+            sink.supply(
+                Instant::START,
+                wanted.start,
+                &truth[wanted.start as usize..wanted.end as usize],
+            );
         }
         None => thread::yield_now(),
     }
@@ -100,7 +111,11 @@ struct Full;
 
 impl Storage for Full {
     fn write(&mut self, _bytes: &[u8]) -> Result<(), StorageError> {
-        Err(StorageError::system("write", ErrorKind::StorageFull.into(), "; make room"))
+        Err(StorageError::system(
+            "write",
+            ErrorKind::StorageFull.into(),
+            "; make room",
+        ))
     }
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
@@ -121,14 +136,20 @@ impl Storage for Phases {
     }
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
-        awaited("that it may settle", || self.go.load(Ordering::SeqCst).then_some(()));
+        awaited("that it may settle", || {
+            self.go.load(Ordering::SeqCst).then_some(())
+        });
         self.settled.fetch_add(1, Ordering::SeqCst);
         Ok(())
     }
 
     fn publish(&mut self) -> Result<(), StorageError> {
         self.published.fetch_add(1, Ordering::SeqCst);
-        Err(StorageError::system("rename", ErrorKind::PermissionDenied.into(), ""))
+        Err(StorageError::system(
+            "rename",
+            ErrorKind::PermissionDenied.into(),
+            "",
+        ))
     }
 }
 
@@ -136,8 +157,11 @@ impl Storage for Phases {
 fn settled_data_is_published_on_request_and_only_then() {
     for accepted in [true, false] {
         let storage = Phases::default();
-        let (go, settled, published) =
-            (Arc::clone(&storage.go), Arc::clone(&storage.settled), Arc::clone(&storage.published));
+        let (go, settled, published) = (
+            Arc::clone(&storage.go),
+            Arc::clone(&storage.settled),
+            Arc::clone(&storage.published),
+        );
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         thread::scope(|scope| {
             let (writer, mut sink) = write_behind(storage, &waker);
@@ -147,7 +171,13 @@ fn settled_data_is_published_on_request_and_only_then() {
             go.store(true, Ordering::SeqCst);
             assert_eq!(verdict(&mut sink, &[]).outcome, Outcome::Verified);
             assert!(!sink.is_syncing());
-            assert_eq!((settled.load(Ordering::SeqCst), published.load(Ordering::SeqCst)), (1, 0));
+            assert_eq!(
+                (
+                    settled.load(Ordering::SeqCst),
+                    published.load(Ordering::SeqCst)
+                ),
+                (1, 0)
+            );
             if accepted {
                 // A repeated order is carried out once.
                 (0..2).for_each(|_| assert!(!sink.publish(Instant::START) && sink.is_publishing()));
@@ -167,7 +197,10 @@ fn all_bytes_are_written_in_order_and_judged_by_their_digest() {
     let (stream, trailer) = encoded(&bytes);
     let mut written = Vec::new();
     let (verdict, ..) = stored(Output(&mut written), &stream, &stream, trailer);
-    assert_eq!((verdict.outcome, verdict.bytes, verdict.digest), (Outcome::Delivered, trailer.bytes, trailer.digest));
+    assert_eq!(
+        (verdict.outcome, verdict.bytes, verdict.digest),
+        (Outcome::Delivered, trailer.bytes, trailer.digest)
+    );
     assert!(written == bytes);
     let short = &stream[..stream.len() - 200_000];
     let (verdict, ..) = stored(Output(io::sink()), short, &stream, trailer);
@@ -181,16 +214,32 @@ fn damaged_chunks_are_requested_again_and_not_written() {
     let (stream, trailer) = encoded(&bytes);
     let mut damaged = stream.clone();
     // Two chunks of one span, a hash list, the last byte of all.
-    for at in [2_000_000, 2_000_000 + CHUNK_BYTES, 5 * WHOLE_BYTES + 100, stream.len() - 1] {
+    for at in [
+        2_000_000,
+        2_000_000 + CHUNK_BYTES,
+        5 * WHOLE_BYTES + 100,
+        stream.len() - 1,
+    ] {
         damaged[at] ^= 0x10;
     }
     let mut written = Vec::new();
     let (verdict, _, damages) = stored(Output(&mut written), &damaged, &stream, trailer);
-    assert_eq!((verdict.outcome, verdict.digest, damages), (Outcome::Delivered, trailer.digest, 4));
+    assert_eq!(
+        (verdict.outcome, verdict.digest, damages),
+        (Outcome::Delivered, trailer.digest, 4)
+    );
     assert!(written == bytes);
     let (verdict, _, damages) = stored(Output(io::sink()), &damaged, &damaged, trailer);
-    assert_eq!((verdict.outcome, damages), (Outcome::Damaged, 4), "what is sent again is damaged, too");
-    assert!(verdict.text.contains("came damaged 4 times"), "{}", verdict.text);
+    assert_eq!(
+        (verdict.outcome, damages),
+        (Outcome::Damaged, 4),
+        "what is sent again is damaged, too"
+    );
+    assert!(
+        verdict.text.contains("came damaged 4 times"),
+        "{}",
+        verdict.text
+    );
 }
 
 #[test]
@@ -207,7 +256,11 @@ fn a_chunk_in_flight_again_is_not_requested_once_more() {
         let wanted = awaited("something wanted", || sink.wanted());
         // The writer finds these before the bytes it wants, and wants them all the while.
         sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
-        sink.supply(Instant::START, wanted.start, &truth[wanted.start as usize..wanted.end as usize]);
+        sink.supply(
+            Instant::START,
+            wanted.start,
+            &truth[wanted.start as usize..wanted.end as usize],
+        );
         sink.finish(Instant::START, trailer);
         let settled = awaited("a verdict", || {
             assert_eq!(sink.wanted(), None, "it has been given");
@@ -225,7 +278,10 @@ fn whole_chunks_are_written_when_no_more_come_and_only_once() {
     let mut stream = truth.clone();
     // The third chunk of the third span.
     stream[2 * WHOLE_BYTES + 1000 + 2 * CHUNK_BYTES] ^= 1;
-    let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
+    let (shown, waker) = (
+        Shown::default(),
+        Arc::new(Waker::new().expect("a descriptor")),
+    );
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(shown.clone(), &waker);
         scope.spawn(move || writer.run());
@@ -242,7 +298,10 @@ fn whole_chunks_are_written_when_no_more_come_and_only_once() {
         // Time passes, and all but the last part of a chunk is there.
         sink.finish(now, trailer);
         assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
-        assert!(early >= CHUNK_BYTES, "{early} bytes were there before their span was");
+        assert!(
+            early >= CHUNK_BYTES,
+            "{early} bytes were there before their span was"
+        );
         assert_eq!(sink.damages(), 1);
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
     });
@@ -253,7 +312,10 @@ fn whole_chunks_are_written_when_no_more_come_and_only_once() {
 fn a_stream_that_is_cut_off_loses_only_its_incomplete_chunk() {
     let bytes: Vec<u8> = (0..3_000_000_u32).map(|at| (at >> 7) as u8).collect();
     let (stream, _) = encoded(&bytes);
-    let (shown, waker) = (Shown::default(), Arc::new(Waker::new().expect("a descriptor")));
+    let (shown, waker) = (
+        Shown::default(),
+        Arc::new(Waker::new().expect("a descriptor")),
+    );
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(shown.clone(), &waker);
         scope.spawn(move || writer.run());
@@ -287,7 +349,9 @@ impl Storage for Keeping {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        self.0.write_all(bytes).map_err(|error| StorageError::system("write", error, ""))
+        self.0
+            .write_all(bytes)
+            .map_err(|error| StorageError::system("write", error, ""))
     }
 
     fn settle(&mut self, _trailer: Trailer) -> Result<(), StorageError> {
@@ -303,36 +367,66 @@ fn kept_chunks_can_be_fetched_by_others_and_damaged_ones_cannot() {
     stream[2 * WHOLE_BYTES] ^= 1;
     let waker = Arc::new(Waker::new().expect("a descriptor"));
     thread::scope(|scope| {
-        let (writer, mut sink) = write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
+        let (writer, mut sink) =
+            write_behind(Keeping(tempfile::tempfile().expect("a file")), &waker);
         scope.spawn(move || writer.run());
         let (size, cipher) = (Some(3_000_000), ContentCipher::default());
         let (rank, receivers, via) = (Rank(1), 1, Via::Chain);
-        let started = ReceiverEvent::Started { rank, receivers, via, size, selective: false, cipher };
+        let started = ReceiverEvent::Started {
+            rank,
+            receivers,
+            via,
+            size,
+            selective: false,
+            cipher,
+        };
         sink.on_event(Instant::START, &started);
-        stream.chunks(9000).for_each(|frame| sink.write(Instant::START, frame, false));
+        stream
+            .chunks(9000)
+            .for_each(|frame| sink.write(Instant::START, frame, false));
         sink.finish(Instant::START, trailer);
         awaited("something wanted", || sink.wanted());
         let (at, count) = (WHOLE_BYTES - 1000, 100_000);
-        assert_eq!(again(&mut sink, at, count), Ok(truth[at..at + count].to_vec()));
+        assert_eq!(
+            again(&mut sink, at, count),
+            Ok(truth[at..at + count].to_vec())
+        );
         let why = again(&mut sink, 2 * WHOLE_BYTES - 10, 20).expect_err("it is damaged");
         assert!(why.contains("damaged"), "{why}");
         let behind = 2 * WHOLE_BYTES + 100_000;
-        let pending = matches!(sink.read_again(Instant::START, behind as u64, 1000), Again::Pending);
-        assert!(pending, "what has come and waits behind the damage is had when that is mended");
+        let pending = matches!(
+            sink.read_again(Instant::START, behind as u64, 1000),
+            Again::Pending
+        );
+        assert!(
+            pending,
+            "what has come and waits behind the damage is had when that is mended"
+        );
         mend(&mut sink, &truth);
         assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
-        assert_eq!(again(&mut sink, behind, 1000), Ok(truth[behind..behind + 1000].to_vec()));
-        assert_eq!(again(&mut sink, truth.len() - 10, 10), Ok(truth[truth.len() - 10..].to_vec()));
+        assert_eq!(
+            again(&mut sink, behind, 1000),
+            Ok(truth[behind..behind + 1000].to_vec())
+        );
+        assert_eq!(
+            again(&mut sink, truth.len() - 10, 10),
+            Ok(truth[truth.len() - 10..].to_vec())
+        );
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
-        assert!(again(&mut sink, truth.len() - 10, 11).is_err(), "there is no more");
+        assert!(
+            again(&mut sink, truth.len() - 10, 11).is_err(),
+            "there is no more"
+        );
     });
 }
 
 fn again(sink: &mut WriteBehind, at: usize, count: usize) -> Result<Vec<u8>, String> {
-    awaited("what is read again", || match sink.read_again(Instant::START, at as u64, count) {
-        Again::Bytes(bytes) => Some(Ok(bytes.to_vec())),
-        Again::Pending => None,
-        Again::Impossible(why) => Some(Err(why)),
+    awaited("what is read again", || {
+        match sink.read_again(Instant::START, at as u64, count) {
+            Again::Bytes(bytes) => Some(Ok(bytes.to_vec())),
+            Again::Pending => None,
+            Again::Impossible(why) => Some(Err(why)),
+        }
     })
 }
 
@@ -343,5 +437,8 @@ fn the_storages_result_is_the_verdict_and_its_cause_is_kept() {
     let (verdict, cause, _) = stored(Full, &stream, &stream, trailer);
     assert_eq!(verdict.outcome, Outcome::NoSpace);
     assert!(verdict.text.ends_with("; make room"), "{}", verdict.text);
-    assert_eq!(cause.map(|cause| cause.kind()), Some(ErrorKind::StorageFull));
+    assert_eq!(
+        cause.map(|cause| cause.kind()),
+        Some(ErrorKind::StorageFull)
+    );
 }

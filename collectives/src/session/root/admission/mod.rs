@@ -27,11 +27,12 @@ use refusals::{Names, Refusals, node_name, table};
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Time until the user is first shown which receivers have joined and which are missing. The interval doubles after
-/// each report, up to [`MAX_BETWEEN_WORDS`].
+/// Time until the user is first shown which receivers have joined and which are missing. The
+/// interval doubles after each report, up to [`MAX_BETWEEN_WORDS`].
 const FIRST_WORD: Duration = Duration::from_secs(2);
 const MAX_BETWEEN_WORDS: Duration = Duration::from_secs(60);
-/// Interval of unicast signs of life to waiting receivers; announcements in the root's name may be replayed.
+/// Interval of unicast signs of life to waiting receivers; announcements in the root's name may be
+/// replayed.
 const GREET_EVERY: Duration = Duration::from_secs(1);
 /// Time until announcements also go out by broadcast, because a switch may drop multicast frames.
 const BEFORE_INVITING_ALL: Duration = Duration::from_secs(3);
@@ -42,8 +43,8 @@ const MAX_RAMPS: u8 = 3;
 /// lower address stays.
 const SIMULTANEOUS: Duration = Duration::from_millis(50);
 
-/// Announces the session and admits receivers; before the start it may measure the network briefly (Patarasuk 2008
-/// §5.1).
+/// Announces the session and admits receivers; before the start it may measure the network briefly
+/// (Patarasuk 2008 §5.1).
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
@@ -95,8 +96,15 @@ impl Gathering {
         }
     }
 
-    pub(super) fn first_view(&mut self, config: &RootConfig) -> Result<(View, Choice, Planner), NoPlan> {
-        first_view(config, &self.join_requests.ranked(), self.calibration.take())
+    pub(super) fn first_view(
+        &mut self,
+        config: &RootConfig,
+    ) -> Result<(View, Choice, Planner), NoPlan> {
+        first_view(
+            config,
+            &self.join_requests.ranked(),
+            self.calibration.take(),
+        )
     }
 
     pub(super) fn take_timers(&mut self) -> TimerTable {
@@ -106,7 +114,9 @@ impl Gathering {
     /// Takes those that asked in time and could be reached, when enough others had joined.
     pub(super) fn take_rest(&mut self) -> Vec<JoinRequest> {
         let rest = std::mem::take(&mut self.reached);
-        rest.into_iter().filter_map(|mac| self.join_requests.reached(mac).cloned()).collect()
+        rest.into_iter()
+            .filter_map(|mac| self.join_requests.reached(mac).cloned())
+            .collect()
     }
 
     pub(super) fn is_empty(&self) -> bool {
@@ -133,9 +143,13 @@ impl Gathering {
         refusals: &mut Refusals,
         endpoint: &mut RootEndpoint,
     ) {
-        let Message::Join { nonce, host, .. } = join else { return };
+        let Message::Join { nonce, host, .. } = join else {
+            return;
+        };
         let offer = self.names.offer(endpoint.config());
-        let answer = self.join_requests.on_join(now, from, join, offer, GREET_EVERY);
+        let answer = self
+            .join_requests
+            .on_join(now, from, join, offer, GREET_EVERY);
         match answer {
             JoinDecision::Wait => {}
             JoinDecision::Check => self.checks.begin(from, *nonce),
@@ -143,7 +157,18 @@ impl Gathering {
             JoinDecision::Greet if endpoint.is_keyed() => endpoint.send_keys(from, *nonce),
             JoinDecision::Greet => self.checks.greet(from, *nonce),
             JoinDecision::Refused(why, text) => {
-                refusals.refuse(now, from, *nonce, TurnedAway { host: host.clone(), mac: from, why, text }, endpoint);
+                refusals.refuse(
+                    now,
+                    from,
+                    *nonce,
+                    TurnedAway {
+                        host: host.clone(),
+                        mac: from,
+                        why,
+                        text,
+                    },
+                    endpoint,
+                );
             }
         }
         if let Some(evicted) = self.join_requests.evict() {
@@ -164,13 +189,25 @@ impl Gathering {
         refusals: &mut Refusals,
         endpoint: &mut RootEndpoint,
     ) {
-        let Some(gone) = self.join_requests.on_leave(from, nonce) else { return };
+        let Some(gone) = self.join_requests.on_leave(from, nonce) else {
+            return;
+        };
         let (status, reason) = Outcome::WriteFailed.status_and_reason(text);
         let host = gone.host.clone();
         self.forget(gone, reason, endpoint);
         if status == Outcome::REFUSED {
             let text = format!("{host} says: {reason}");
-            refusals.note(now, nonce, TurnedAway { host, mac: from, why: Refusal::Declined, text }, endpoint);
+            refusals.note(
+                now,
+                nonce,
+                TurnedAway {
+                    host,
+                    mac: from,
+                    why: Refusal::Declined,
+                    text,
+                },
+                endpoint,
+            );
         }
     }
 
@@ -178,7 +215,10 @@ impl Gathering {
         self.checks.forget(gone.mac);
         endpoint.forget(gone.mac);
         if gone.admitted {
-            endpoint.push_event(RootEvent::Left { host: gone.host, text: text.to_owned() });
+            endpoint.push_event(RootEvent::Left {
+                host: gone.host,
+                text: text.to_owned(),
+            });
         }
     }
 
@@ -189,28 +229,52 @@ impl Gathering {
         other: &Message,
         endpoint: &mut RootEndpoint,
     ) {
-        let Message::Announce { host, source, stage, age_millis, .. } = other else { return };
+        let Message::Announce {
+            host,
+            source,
+            stage,
+            age_millis,
+            ..
+        } = other
+        else {
+            return;
+        };
         let (own, other) = (self.age(now), Duration::from_millis(u64::from(*age_millis)));
         let is_first = match *stage {
-            Stage::Gathering if own.abs_diff(other) <= SIMULTANEOUS => from.0 < endpoint.station().mac,
+            Stage::Gathering if own.abs_diff(other) <= SIMULTANEOUS => {
+                from.0 < endpoint.station().mac
+            }
             Stage::Gathering => other > own,
             Stage::Started | Stage::LateWelcome => true,
         };
         if is_first {
-            self.competitors.on_invitation(now, from, (host, source), endpoint);
+            self.competitors
+                .on_invitation(now, from, (host, source), endpoint);
         }
     }
 
-    pub(super) fn on_reply(&self, frame: &Frame<'_>, endpoint: &mut RootEndpoint) -> Option<RootFailure> {
-        let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else { return None };
-        self.competitors.on_reply((frame.source, frame.header.session), nonce, endpoint)
+    pub(super) fn on_reply(
+        &self,
+        frame: &Frame<'_>,
+        endpoint: &mut RootEndpoint,
+    ) -> Option<RootFailure> {
+        let Some(Message::Refuse { nonce, .. }) = endpoint.read(frame) else {
+            return None;
+        };
+        self.competitors
+            .on_reply((frame.source, frame.header.session), nonce, endpoint)
     }
 
     pub(super) fn start_now(&mut self) {
         self.started_by_user = true;
     }
 
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut RootEndpoint) {
+    pub(super) fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        endpoint: &mut RootEndpoint,
+    ) {
         if frame.header.kind == CHALLENGE && self.join_requests.knows(frame.source) {
             // Another host has sent it a forged view, so it considers itself a member.
             if let Some(Message::Challenge(question)) = endpoint.read(frame) {
@@ -227,15 +291,23 @@ impl Gathering {
         }
     }
 
-    pub(super) fn handle_timeout(&mut self, now: Instant, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
+    pub(super) fn handle_timeout(
+        &mut self,
+        now: Instant,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) {
         if self.timers.take_due(Wait::Announce, now) {
-            let invitation = endpoint.config().invitation(Stage::Gathering, self.age(now));
+            let invitation = endpoint
+                .config()
+                .invitation(Stage::Gathering, self.age(now));
             endpoint.send_to_group(&invitation);
             if now >= self.invite_all_at {
                 self.invite_all_at = now + BETWEEN_INVITING_ALL;
                 endpoint.send(MacAddr::BROADCAST, &invitation);
             }
-            self.timers.set(Wait::Announce, now + endpoint.config().timing.announce);
+            self.timers
+                .set(Wait::Announce, now + endpoint.config().timing.announce);
             self.drop_silent(now, endpoint);
             self.competitors.probe(endpoint);
         }
@@ -254,7 +326,10 @@ impl Gathering {
 
     fn drop_silent(&mut self, now: Instant, endpoint: &mut RootEndpoint) {
         let timing = endpoint.config().timing;
-        for gone in self.join_requests.drop_silent(now, timing.join * 5, timing.forgotten) {
+        for gone in self
+            .join_requests
+            .drop_silent(now, timing.join * 5, timing.forgotten)
+        {
             self.forget(gone, "nothing was heard of it any more", endpoint);
         }
     }
@@ -262,14 +337,31 @@ impl Gathering {
     fn notify_waiting(&self, endpoint: &mut RootEndpoint) {
         let (joined, config) = (self.join_requests.names(), endpoint.config());
         let (missing, wanted) = (missing(&joined, [], config), config.wanted.enough);
-        endpoint.push_event(RootEvent::Waiting { joined, missing, wanted });
+        endpoint.push_event(RootEvent::Waiting {
+            joined,
+            missing,
+            wanted,
+        });
     }
 
-    fn refuse_unreached(&mut self, now: Instant, to: MacAddr, refusals: &mut Refusals, endpoint: &mut RootEndpoint) {
-        let Some(gone) = self.join_requests.remove(to) else { return };
+    fn refuse_unreached(
+        &mut self,
+        now: Instant,
+        to: MacAddr,
+        refusals: &mut Refusals,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(gone) = self.join_requests.remove(to) else {
+            return;
+        };
         endpoint.forget(to);
         let text = self.checks.why_unreached(endpoint.station(), &gone.host);
-        let away = TurnedAway { host: gone.host, mac: to, why: Refusal::Path, text };
+        let away = TurnedAway {
+            host: gone.host,
+            mac: to,
+            why: Refusal::Path,
+            text,
+        };
         refusals.refuse(now, to, gone.nonce, away, endpoint);
     }
 
@@ -283,15 +375,24 @@ impl Gathering {
             Some(prober) => prober.poll_timeout(now),
             None => {
                 // Patience may end while the reply of another root is still awaited.
-                let answered = self.competitors.awaited_until(now).unwrap_or(Instant::START);
+                let answered = self
+                    .competitors
+                    .awaited_until(now)
+                    .unwrap_or(Instant::START);
                 Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
             }
         };
-        let open = (!self.reached.is_empty()).then(|| Wait::Join.at(self.open_at(config))).filter(|open| open.at > now);
-        [self.timers.next(), other, open, self.checks.poll_timeout()].into_iter().flatten().min()
+        let open = (!self.reached.is_empty())
+            .then(|| Wait::Join.at(self.open_at(config)))
+            .filter(|open| open.at > now);
+        [self.timers.next(), other, open, self.checks.poll_timeout()]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
-    /// Earliest time of an admission: the announcement of an older root of the group would have come by then.
+    /// Earliest time of an admission: the announcement of an older root of the group would have
+    /// come by then.
     fn open_at(&self, config: &RootConfig) -> Instant {
         self.began + config.timing.announce * 2
     }
@@ -312,7 +413,8 @@ impl Gathering {
         let wanted = endpoint.config().wanted;
         let there = self.join_requests.len();
         let is_over = self.age(now) >= wanted.patience;
-        let is_over = is_over || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
+        let is_over = is_over
+            || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
         if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
             return self.probe_or_start(now, endpoint);
@@ -332,7 +434,10 @@ impl Gathering {
     }
 
     fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
-        let mut declined = refusals.all().filter(|away| away.why == Refusal::Declined).peekable();
+        let mut declined = refusals
+            .all()
+            .filter(|away| away.why == Refusal::Declined)
+            .peekable();
         let is_known = !config.hosts.is_empty() && declined.peek().is_some();
         is_known && missing(&self.join_requests.names(), declined, config).is_empty()
     }
@@ -345,11 +450,17 @@ impl Gathering {
         while self.join_requests.len() < enough
             && let Some(mac) = self.reached.pop_front()
         {
-            match self.join_requests.admit(mac, self.names.offer(endpoint.config())) {
+            match self
+                .join_requests
+                .admit(mac, self.names.offer(endpoint.config()))
+            {
                 Some(Ok(host)) => {
                     log::info!("{host} ({mac}) joined");
                     refusals.forget(mac);
-                    endpoint.push_event(RootEvent::Joined { host, receivers: self.join_requests.len() });
+                    endpoint.push_event(RootEvent::Joined {
+                        host,
+                        receivers: self.join_requests.len(),
+                    });
                 }
                 Some(Err((away, nonce))) => refusals.refuse(now, mac, nonce, away, endpoint),
                 None => {}
@@ -362,30 +473,53 @@ impl Gathering {
             return GatheringStep::Wait;
         }
         let config = endpoint.config();
-        let Some((targets, settings)) = self.measurement(config) else { return GatheringStep::Start };
+        let Some((targets, settings)) = self.measurement(config) else {
+            return GatheringStep::Start;
+        };
         let identity = config.station.identity(config.session, Rank::NONE);
-        self.prober = Some(Prober::new(now, identity, targets, settings).with_processors(config.processors));
+        self.prober =
+            Some(Prober::new(now, identity, targets, settings).with_processors(config.processors));
         GatheringStep::Wait
     }
 
     fn measurement(&self, config: &RootConfig) -> Option<(Vec<Peer>, ProbeSettings)> {
-        let peer = |mac| Peer { rank: Rank::ROOT, mac };
+        let peer = |mac| Peer {
+            rank: Rank::ROOT,
+            mac,
+        };
         let mtu_bytes = usize::from(config.station.mtu_bytes);
         // A probe fills its path, so it passes no router.
         let is_near = |mac| config.network(mac) == config.network(config.station.mac);
-        let speaker = self.join_requests.sample(is_near).filter(|_| config.probe && !config.is_cheaper_sent())?;
+        let speaker = self
+            .join_requests
+            .sample(is_near)
+            .filter(|_| config.probe && !config.is_cheaper_sent())?;
         let Some(calibration) = &self.calibration else {
             // One receiver gets all of the time: in a share of it, a rate limiter's burst or a
             // buffer would be mistaken for the link's rate.
-            return (!self.probed)
-                .then(|| (vec![peer(speaker.mac)], ProbeSettings::short(mtu_bytes).guarded(&config.station.guard)));
+            return (!self.probed).then(|| {
+                (
+                    vec![peer(speaker.mac)],
+                    ProbeSettings::short(mtu_bytes).guarded(&config.station.guard),
+                )
+            });
         };
-        let untried = calibration.broadcast() == Broadcast::Untried && self.ramps_left > 0 && config.may_bet_on_cast();
-        let frame_gap = Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
-        let unicast = Unicast { frame_gap, loss: calibration.loss() };
+        let untried = calibration.broadcast() == Broadcast::Untried
+            && self.ramps_left > 0
+            && config.may_bet_on_cast();
+        let frame_gap =
+            Duration::from_nanos(calibration.gap_ns(config.station.payload_bytes().into()) as u64);
+        let unicast = Unicast {
+            frame_gap,
+            loss: calibration.loss(),
+        };
         untried.then(|| {
             let all = self.join_requests.macs().map(peer).collect();
-            (all, ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast).guarded(&config.station.guard))
+            (
+                all,
+                ProbeSettings::ramp(mtu_bytes, config.station.group_mac, unicast)
+                    .guarded(&config.station.guard),
+            )
         })
     }
 
@@ -395,11 +529,17 @@ impl Gathering {
             self.probed = true;
             match calibrate(&result) {
                 Ok(calibration) => {
-                    log::info!("probed: {:?}, loss {:.4}", calibration.points(), calibration.loss());
+                    log::info!(
+                        "probed: {:?}, loss {:.4}",
+                        calibration.points(),
+                        calibration.loss()
+                    );
                     self.calibration = Some(calibration);
                 }
                 Err(error) => {
-                    log::warn!("the short probe found out too little ({error}); cables of 1 Gbit/s are assumed");
+                    log::warn!(
+                        "the short probe found out too little ({error}); cables of 1 Gbit/s are assumed"
+                    );
                 }
             }
             return;
@@ -407,10 +547,15 @@ impl Gathering {
         log::info!("broadcast: {:?}", result.cast);
         let seen = broadcast(result.cast);
         // Losses that other traffic causes in a switch are no policing.
-        let disturbed = beside_others && matches!(seen, Broadcast::Policed(_) | Broadcast::Slower(_));
+        let disturbed =
+            beside_others && matches!(seen, Broadcast::Policed(_) | Broadcast::Slower(_));
         self.ramps_left = if disturbed { self.ramps_left - 1 } else { 0 };
         let seen = if disturbed { Broadcast::Untried } else { seen };
-        self.calibration = calibration.clone().with_broadcast(seen).ok().or(Some(calibration));
+        self.calibration = calibration
+            .clone()
+            .with_broadcast(seen)
+            .ok()
+            .or(Some(calibration));
     }
 }
 
@@ -421,9 +566,20 @@ fn missing<'a>(
 ) -> Vec<String> {
     let expected = config.expected_hosts();
     let names = table(&expected);
-    let refused = refused.into_iter().filter_map(|away| names.find(&node_name(&away.host, away.mac)));
-    let there: BTreeSet<usize> = joined.iter().filter_map(|host| names.find(host)).chain(refused).collect();
-    expected.into_iter().enumerate().filter(|(at, _)| !there.contains(at)).map(|(_, host)| host).collect()
+    let refused = refused
+        .into_iter()
+        .filter_map(|away| names.find(&node_name(&away.host, away.mac)));
+    let there: BTreeSet<usize> = joined
+        .iter()
+        .filter_map(|host| names.find(host))
+        .chain(refused)
+        .collect();
+    expected
+        .into_iter()
+        .enumerate()
+        .filter(|(at, _)| !there.contains(at))
+        .map(|(_, host)| host)
+        .collect()
 }
 
 pub(super) fn first_view(
@@ -432,23 +588,48 @@ pub(super) fn first_view(
     calibration: Option<Calibration>,
 ) -> Result<(View, Choice, Planner), NoPlan> {
     let root = (config.station.host.as_str(), config.station.mac, 0);
-    let others = joined.iter().map(|request| (request.host.as_str(), request.mac, request.nonce));
+    let others = joined
+        .iter()
+        .map(|request| (request.host.as_str(), request.mac, request.nonce));
     let hosts: Vec<_> = std::iter::once(root).chain(others).collect();
     let names: Vec<&str> = hosts.iter().map(|(name, ..)| *name).collect();
-    let networks: Option<Vec<u32>> = hosts.iter().map(|&(_, mac, _)| config.network(mac)).collect();
+    let networks: Option<Vec<u32>> = hosts
+        .iter()
+        .map(|&(_, mac, _)| config.network(mac))
+        .collect();
     let planner = Planner::new(config, &names, networks.as_deref(), calibration)?;
     let mut choice = planner.choose(config, &names)?;
     log::info!("{}", choice.reason);
     let policy = config.tuning.policy;
-    let selective = config.selects && config.size.is_some() && joined.iter().any(|request| request.holds);
-    let apart = if selective { Vec::new() } else { known_slow(config, &choice, &planner) };
+    let selective =
+        config.selects && config.size.is_some() && joined.iter().any(|request| request.holds);
+    let apart = if selective {
+        Vec::new()
+    } else {
+        known_slow(config, &choice, &planner)
+    };
     let members = hosts.iter().enumerate().map(|(rank, &(host, mac, nonce))| {
         let (parent, order) = parent_and_order(&choice.plan, policy, rank);
         let (parent, order) = (parent.map(|parent| Rank(parent as u16)), order as u16);
-        let standing = if apart.contains(&rank) { MemberRole::Demoted } else { MemberRole::InPlace };
-        ViewMember { host: host.to_owned(), mac, nonce, parent, order, standing }
+        let standing = if apart.contains(&rank) {
+            MemberRole::Demoted
+        } else {
+            MemberRole::InPlace
+        };
+        ViewMember {
+            host: host.to_owned(),
+            mac,
+            nonce,
+            parent,
+            order,
+            standing,
+        }
     });
-    let push_frames = config.tuning.cast.push_frames.filter(|_| policy == Policy::InOrderOnly);
+    let push_frames = config
+        .tuning
+        .cast
+        .push_frames
+        .filter(|_| policy == Policy::InOrderOnly);
     let (payload_bytes, segment_frames) = segments(config, &choice, hosts.len());
     let push_frames = push_frames.map(|frames| frames.clamp(1, MAX_PUSH_FRAMES.into()));
     let payload_bytes = push_frames.map_or(payload_bytes, |frames| pushed_payload(config, frames));
@@ -470,54 +651,92 @@ pub(super) fn first_view(
         rate: config.rate,
     };
     // The report names the segment size in use.
-    choice.segment_bytes = choice.segment_bytes.min(u64::from(segment_frames) * u64::from(payload_bytes));
+    choice.segment_bytes = choice
+        .segment_bytes
+        .min(u64::from(segment_frames) * u64::from(payload_bytes));
     Ok((view, choice, planner))
 }
 
-/// Ranks that are served separately from the first frame on: only if the source can be re-read, and with an algorithm
-/// that the program may change.
+/// Ranks that are served separately from the first frame on: only if the source can be re-read, and
+/// with an algorithm that the program may change.
 fn known_slow(config: &RootConfig, choice: &Choice, planner: &Planner) -> Vec<usize> {
     let may_be = config.on_slow == OnSlow::Demote
         && config.size.is_some()
         && config.tuning.policy == Policy::HolesAllowed
         && !choice.plan.via().is_in_blocks()
         && !matches!(config.route, Route::Saved(_));
-    let slow = if may_be { planner.slow_receivers() } else { Vec::new() };
+    let slow = if may_be {
+        planner.slow_receivers()
+    } else {
+        Vec::new()
+    };
     slow.into_iter().map(|(rank, _)| rank.index()).collect()
 }
 
 /// Returns the payload of a frame in bytes and the frames of a segment. If a segment is shorter
 /// than the message, it has the chosen number of bytes, in frames of equal length.
 fn segments(config: &RootConfig, choice: &Choice, ranks: usize) -> (u16, u32) {
-    let (in_blocks, streams) = (choice.plan.via().is_in_blocks(), choice.plan.via().trees(ranks));
-    let affordable = if in_blocks { most_payload_bytes(streams).max(MIN_SEGMENT_BYTES as usize) } else { usize::MAX };
-    let full = config.station.payload_bytes().min(u16::try_from(affordable).unwrap_or(u16::MAX));
+    let (in_blocks, streams) = (
+        choice.plan.via().is_in_blocks(),
+        choice.plan.via().trees(ranks),
+    );
+    let affordable = if in_blocks {
+        most_payload_bytes(streams).max(MIN_SEGMENT_BYTES as usize)
+    } else {
+        usize::MAX
+    };
+    let full = config
+        .station
+        .payload_bytes()
+        .min(u16::try_from(affordable).unwrap_or(u16::MAX));
     let frames = choice.segment_bytes.div_ceil(u64::from(full)).max(1);
-    let most = if in_blocks { most_block_frames(&config.tuning, streams) } else { u64::from(u32::MAX) };
+    let most = if in_blocks {
+        most_block_frames(&config.tuning, streams)
+    } else {
+        u64::from(u32::MAX)
+    };
     let is_part = config.size.is_none_or(|size| choice.segment_bytes < size);
-    let payload = choice.segment_bytes.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
-    (if is_part && frames <= most { payload } else { full }, frames.clamp(1, most) as u32)
+    let payload = choice
+        .segment_bytes
+        .div_ceil(frames)
+        .clamp(MIN_SEGMENT_BYTES, u64::from(full)) as u16;
+    (
+        if is_part && frames <= most {
+            payload
+        } else {
+            full
+        },
+        frames.clamp(1, most) as u32,
+    )
 }
 
-/// Payload of a frame if the first `frames` frames of each message are pushed. All frames have an equal share of the
-/// bytes to push, so every member can compute from the size which frame is the last.
+/// Payload of a frame if the first `frames` frames of each message are pushed. All frames have an
+/// equal share of the bytes to push, so every member can compute from the size which frame is the
+/// last.
 fn pushed_payload(config: &RootConfig, frames: u64) -> u16 {
     let full = u64::from(config.station.payload_bytes());
     let pushed = config.tuning.cast.push_bytes.unwrap_or(u64::MAX);
     pushed.div_ceil(frames).clamp(MIN_SEGMENT_BYTES, full) as u16
 }
 
-/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of the plan; with two
-/// trees its parents in both.
+/// A member's parent and its position among its siblings: of the ack tree in a broadcast, else of
+/// the plan; with two trees its parents in both.
 fn parent_and_order(plan: &Plan, policy: Policy, rank: usize) -> (Option<usize>, usize) {
     if let (Via::Cast, Some(position)) = (plan.via(), rank.checked_sub(1)) {
         let tree = AckTree::new(plan.ranks() - 1, policy);
-        return (Some(tree.parent(position).map_or(0, |parent| parent + 1)), tree.order(position));
+        return (
+            Some(tree.parent(position).map_or(0, |parent| parent + 1)),
+            tree.order(position),
+        );
     }
     let parent = plan.parent(rank);
     if let [_, second] = plan.trees()[..] {
         return (parent, second.parent(rank).unwrap_or(0));
     }
-    let order = parent.and_then(|parent| plan.children(parent).iter().position(|&child| child == rank));
+    let order = parent.and_then(|parent| {
+        plan.children(parent)
+            .iter()
+            .position(|&child| child == rank)
+    });
     (parent, order.unwrap_or(0))
 }

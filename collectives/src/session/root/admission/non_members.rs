@@ -4,7 +4,9 @@
 use super::refusals::{HostClaim, Names, Refusals, node_name};
 use crate::session::endpoint::OtherBuilds;
 use crate::session::message::{Message, Outcome, ROOT_ASKS, Refusal, Stage};
-use crate::session::root::config::{MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway};
+use crate::session::root::config::{
+    MemberReport, RootEndpoint, RootEvent, RootFailure, TurnedAway,
+};
 use crate::session::root::phase::RootPhase;
 use crate::session::root::running::SessionPhase;
 use crate::session::view::ViewMember;
@@ -37,11 +39,13 @@ impl NonMembers {
     pub fn on_reject(&mut self, frame: &[u8], why: Reject, endpoint: &mut RootEndpoint) {
         endpoint.count_reject(why);
         let other = self.other_builds.on_reject(frame, why, endpoint.keyring());
-        other.into_iter().for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
+        other
+            .into_iter()
+            .for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }
 
-    /// Admits a receiver that sends a join request after the start, or refuses it with a reason. Returns false if it
-    /// did neither.
+    /// Admits a receiver that sends a join request after the start, or refuses it with a reason.
+    /// Returns false if it did neither.
     pub fn welcome(
         &mut self,
         now: Instant,
@@ -50,36 +54,74 @@ impl NonMembers {
         running: &mut SessionPhase,
         endpoint: &mut RootEndpoint,
     ) -> bool {
-        let Message::Join { nonce, host, mtu_bytes, free_bytes, .. } = join else { return false };
+        let Message::Join {
+            nonce,
+            host,
+            mtu_bytes,
+            free_bytes,
+            ..
+        } = join
+        else {
+            return false;
+        };
         let names = Names::new(endpoint.config());
         let offer = names.offer(endpoint.config());
         let refused = offer.refusal((host, from), *mtu_bytes, *free_bytes);
         let why = refused.or_else(|| given_up(running, host, *nonce, from));
         if let Some((why, text)) = why {
-            let away = TurnedAway { host: host.clone(), mac: from, why, text };
+            let away = TurnedAway {
+                host: host.clone(),
+                mac: from,
+                why,
+                text,
+            };
             self.refusals.refuse(now, from, *nonce, away, endpoint);
             return true;
         }
         let members = &running.view().members;
-        let is_shared = members.iter().any(|one| HostClaim::name(&one.host) == HostClaim::name(host));
+        let is_shared = members
+            .iter()
+            .any(|one| HostClaim::name(&one.host) == HostClaim::name(host));
         let named = match members.iter().rev().find(|one| one.mac == from) {
             // A former member has come back.
-            Some(former) if former.host == *host || former.host == node_name(host, from) => former.host.clone(),
+            Some(former) if former.host == *host || former.host == node_name(host, from) => {
+                former.host.clone()
+            }
             _ if is_shared || offer.knows_by_address(host, from) => node_name(host, from),
             _ => host.clone(),
         };
-        let room = members.len() <= offer.most && running.admit(now, (named.clone(), from, *nonce), endpoint);
+        let room = members.len() <= offer.most
+            && running.admit(now, (named.clone(), from, *nonce), endpoint);
         if room {
-            endpoint.push_event(RootEvent::Joined { host: named, receivers: running.view().hosts() - 1 });
+            endpoint.push_event(RootEvent::Joined {
+                host: named,
+                receivers: running.view().hosts() - 1,
+            });
         }
         room
     }
 
-    pub fn reply_to_root(&mut self, to: MacAddr, nonce: u64, host: &str, endpoint: &mut RootEndpoint) {
+    pub fn reply_to_root(
+        &mut self,
+        to: MacAddr,
+        nonce: u64,
+        host: &str,
+        endpoint: &mut RootEndpoint,
+    ) {
         let text = format!("{} sends to this group already", endpoint.station().host);
-        endpoint.reply(to, &Message::Refuse { nonce, why: Refusal::Late, text });
+        endpoint.reply(
+            to,
+            &Message::Refuse {
+                nonce,
+                why: Refusal::Late,
+                text,
+            },
+        );
         if self.competitors.len() < MAX_COMPETITORS && self.competitors.insert(to) {
-            endpoint.push_event(RootEvent::CompetingSender { host: host.to_owned(), mac: to });
+            endpoint.push_event(RootEvent::CompetingSender {
+                host: host.to_owned(),
+                mac: to,
+            });
         }
     }
 
@@ -94,20 +136,58 @@ impl NonMembers {
         let names = Names::new(endpoint.config());
         let receivers = members.get(1..).unwrap_or_default();
         let offer = names.offer(endpoint.config());
-        let twin = || offer.twin((host, to), receivers.iter().map(|one| (&*one.host, one.mac)));
+        let twin = || {
+            offer.twin(
+                (host, to),
+                receivers.iter().map(|one| (&*one.host, one.mac)),
+            )
+        };
         let (why, text) = offer.unwanted(host, to).or_else(twin).unwrap_or_else(|| {
-            let wanted = endpoint.config().wanted.enough.map_or(String::new(), |enough| format!(" of {enough} wanted"));
-            (Refusal::Late, format!("the session started with {}{wanted} before {host} had joined", receivers.len()))
+            let wanted = endpoint
+                .config()
+                .wanted
+                .enough
+                .map_or(String::new(), |enough| format!(" of {enough} wanted"));
+            (
+                Refusal::Late,
+                format!(
+                    "the session started with {}{wanted} before {host} had joined",
+                    receivers.len()
+                ),
+            )
         });
-        let away = TurnedAway { host: host.to_owned(), mac: to, why, text };
+        let away = TurnedAway {
+            host: host.to_owned(),
+            mac: to,
+            why,
+            text,
+        };
         self.refusals.refuse(now, to, nonce, away, endpoint);
     }
 
-    pub fn on_announce(&mut self, now: Instant, frame: &Frame<'_>, phase: &mut RootPhase, endpoint: &mut RootEndpoint) {
-        let Some(message) = endpoint.read(frame) else { return };
-        let (station, Message::Announce { group, host, stage, .. }) = (endpoint.station(), &message) else { return };
+    pub fn on_announce(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        phase: &mut RootPhase,
+        endpoint: &mut RootEndpoint,
+    ) {
+        let Some(message) = endpoint.read(frame) else {
+            return;
+        };
+        let (
+            station,
+            Message::Announce {
+                group, host, stage, ..
+            },
+        ) = (endpoint.station(), &message)
+        else {
+            return;
+        };
         if *group != station.group {
-            if let (RootPhase::Running(running), Stage::Started | Stage::LateWelcome) = (phase, stage) {
+            if let (RootPhase::Running(running), Stage::Started | Stage::LateWelcome) =
+                (phase, stage)
+            {
                 running.note_session(now, (frame.source, frame.header.session), host, endpoint);
             }
             endpoint.count_non_member();
@@ -115,16 +195,25 @@ impl NonMembers {
         }
         let (stage, age) = match phase {
             RootPhase::Gathering(gathering) => {
-                gathering.on_announce(now, (frame.source, frame.header.session), &message, endpoint);
+                gathering.on_announce(
+                    now,
+                    (frame.source, frame.header.session),
+                    &message,
+                    endpoint,
+                );
                 (Stage::Gathering, gathering.age(now))
             }
             RootPhase::Running(_) => (endpoint.config().stage(), Duration::MAX),
             RootPhase::Closing(..) | RootPhase::Ended(_) => return,
         };
-        // If the other root began later, it should soon be notified. A forged address must not cause
-        // many frames, each of which may go to many hosts.
+        // If the other root began later, it should soon be notified. A forged address must not
+        // cause many frames, each of which may go to many hosts.
         let config = endpoint.config();
-        let between = if config.address_secret.is_some() { config.timing.announce } else { BETWEEN_ANSWERS };
+        let between = if config.address_secret.is_some() {
+            config.timing.announce
+        } else {
+            BETWEEN_ANSWERS
+        };
         if self.answered_at.is_none_or(|at| now >= at + between) {
             self.answered_at = Some(now);
             endpoint.send_to_group(&endpoint.config().invitation(stage, age));
@@ -134,15 +223,30 @@ impl NonMembers {
 
 /// Returns the refusal for a receiver that was a member in this very run and that the root no
 /// longer waits for. Such a receiver may not have been notified of that; it would repeat its
-/// request forever, and the root would wait for it each time. A receiver that left may come back, and one that refused
-/// says so several times.
-fn given_up(running: &SessionPhase, host: &str, nonce: u64, from: MacAddr) -> Option<(Refusal, String)> {
+/// request forever, and the root would wait for it each time. A receiver that left may come back,
+/// and one that refused says so several times.
+fn given_up(
+    running: &SessionPhase,
+    host: &str,
+    nonce: u64,
+    from: MacAddr,
+) -> Option<(Refusal, String)> {
     let members = &running.view().members;
-    let same = |rank: Rank| members.get(rank.index()).is_some_and(|one| one.nonce == nonce && one.mac == from);
+    let same = |rank: Rank| {
+        members
+            .get(rank.index())
+            .is_some_and(|one| one.nonce == nonce && one.mac == from)
+    };
     let mut reports = running.members().reports();
-    let refused = |report: &MemberReport| report.outcome.status_and_reason(&report.text).0 == Outcome::REFUSED;
-    let report = reports.find(|report| same(report.rank) && report.outcome != Outcome::Died && !refused(report))?;
-    let text = format!("{host} was given up by this session, {}: start its receiver again", report.outcome.word());
+    let refused = |report: &MemberReport| {
+        report.outcome.status_and_reason(&report.text).0 == Outcome::REFUSED
+    };
+    let report = reports
+        .find(|report| same(report.rank) && report.outcome != Outcome::Died && !refused(report))?;
+    let text = format!(
+        "{host} was given up by this session, {}: start its receiver again",
+        report.outcome.word()
+    );
     Some((Refusal::Late, text))
 }
 
@@ -159,10 +263,10 @@ struct CompetingRoot {
     left: u32,
 }
 
-/// Other roots of the group that seem to have begun first. If one replies, this root fails. An announcement alone
-/// proves nothing, as it may be replayed, so this root probes the other one, once with each own announcement, and
-/// waits for a moment. However many there seem to be, only the first [`MAX_COMPETING_ROOTS`] are probed, and the wait
-/// ends after [`MAX_ROOT_WAIT`].
+/// Other roots of the group that seem to have begun first. If one replies, this root fails. An
+/// announcement alone proves nothing, as it may be replayed, so this root probes the other one,
+/// once with each own announcement, and waits for a moment. However many there seem to be, only the
+/// first [`MAX_COMPETING_ROOTS`] are probed, and the wait ends after [`MAX_ROOT_WAIT`].
 #[derive(Clone, Debug, Default)]
 pub struct CompetingRoots {
     competitors: Vec<CompetingRoot>,
@@ -178,7 +282,9 @@ impl CompetingRoots {
         endpoint: &mut RootEndpoint,
     ) {
         let mut known = self.competitors.iter_mut();
-        if let Some(competitor) = known.find(|competitor| (competitor.mac, competitor.session) == (mac, session)) {
+        if let Some(competitor) =
+            known.find(|competitor| (competitor.mac, competitor.session) == (mac, session))
+        {
             if endpoint.config().address_secret.is_some() {
                 competitor.request(endpoint);
             }
@@ -189,26 +295,44 @@ impl CompetingRoots {
         }
         self.since.get_or_insert(now);
         let (host, offer) = (host.to_owned(), offer.to_owned());
-        let mut competitor = CompetingRoot { mac, session, host, offer, left: ROOT_TRIES };
+        let mut competitor = CompetingRoot {
+            mac,
+            session,
+            host,
+            offer,
+            left: ROOT_TRIES,
+        };
         competitor.request(endpoint);
         self.competitors.push(competitor);
     }
 
-    /// Probes those that have not replied once more; where addresses may be forged, only in reply to their
-    /// announcements.
+    /// Probes those that have not replied once more; where addresses may be forged, only in reply
+    /// to their announcements.
     pub fn probe(&mut self, endpoint: &mut RootEndpoint) {
         if endpoint.config().address_secret.is_some() {
             return;
         }
-        self.competitors.iter_mut().for_each(|competitor| competitor.request(endpoint));
+        self.competitors
+            .iter_mut()
+            .for_each(|competitor| competitor.request(endpoint));
     }
 
     pub fn awaited_until(&self, now: Instant) -> Option<Instant> {
         let until = self.since? + MAX_ROOT_WAIT;
-        (now < until && self.competitors.iter().any(|competitor| competitor.left > 0)).then_some(until)
+        (now < until
+            && self
+                .competitors
+                .iter()
+                .any(|competitor| competitor.left > 0))
+        .then_some(until)
     }
 
-    pub fn on_reply(&self, from: (MacAddr, u32), nonce: u64, endpoint: &RootEndpoint) -> Option<RootFailure> {
+    pub fn on_reply(
+        &self,
+        from: (MacAddr, u32),
+        nonce: u64,
+        endpoint: &RootEndpoint,
+    ) -> Option<RootFailure> {
         let asked = |competitor: &&CompetingRoot| {
             (competitor.mac, competitor.session) == from && competitor.nonce(endpoint) == nonce
         };
@@ -235,12 +359,27 @@ impl CompetingRoot {
         }
         self.left -= 1;
         if self.left == 0 {
-            log::warn!("{} ({}) seems to send to this group, and does not answer", self.host, self.mac);
+            log::warn!(
+                "{} ({}) seems to send to this group, and does not answer",
+                self.host,
+                self.mac
+            );
         }
         let station = endpoint.station();
-        let (group, host, mtu_bytes) = (station.group.clone(), station.host.clone(), station.mtu_bytes);
+        let (group, host, mtu_bytes) = (
+            station.group.clone(),
+            station.host.clone(),
+            station.mtu_bytes,
+        );
         let nonce = self.nonce(endpoint);
-        let question = Message::Join { nonce, group, host, mtu_bytes, free_bytes: 0, features: ROOT_ASKS };
+        let question = Message::Join {
+            nonce,
+            group,
+            host,
+            mtu_bytes,
+            free_bytes: 0,
+            features: ROOT_ASKS,
+        };
         endpoint.send_in(self.session, self.mac, &question);
     }
 }
@@ -254,9 +393,15 @@ mod tests {
     /// Returns the frames to another root that announces itself this many times in 2 s.
     fn asked(announcements: usize, address_secret: Option<u64>) -> usize {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), 1500);
-        let config = RootConfig { address_secret, ..RootConfig::new(station.clone(), 1, "file") };
+        let config = RootConfig {
+            address_secret,
+            ..RootConfig::new(station.clone(), 1, "file")
+        };
         let mut endpoint = RootEndpoint::new(config, station, 1, Rank::ROOT, None);
-        let (mut roots, other) = (CompetingRoots::default(), (MacAddr::new(2, 0, 0, 0, 0, 9), 2));
+        let (mut roots, other) = (
+            CompetingRoots::default(),
+            (MacAddr::new(2, 0, 0, 0, 0, 9), 2),
+        );
         for tick in 0..20 {
             let now = Instant::START + Duration::from_millis(100 * tick as u64);
             if tick < announcements {
@@ -268,9 +413,16 @@ mod tests {
     }
 
     #[test]
-    fn another_root_is_asked_several_times_and_one_of_an_unproved_address_as_often_as_it_announces_itself() {
+    fn another_root_is_asked_several_times_and_one_of_an_unproved_address_as_often_as_it_announces_itself()
+     {
         let tries = ROOT_TRIES as usize;
-        assert_eq!([1, 10].map(|announcements| asked(announcements, None)), [tries; 2]);
-        assert_eq!([1, 3, 10].map(|announcements| asked(announcements, Some(7))), [1, 3, tries]);
+        assert_eq!(
+            [1, 10].map(|announcements| asked(announcements, None)),
+            [tries; 2]
+        );
+        assert_eq!(
+            [1, 3, 10].map(|announcements| asked(announcements, Some(7))),
+            [1, 3, tries]
+        );
     }
 }

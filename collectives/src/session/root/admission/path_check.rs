@@ -15,16 +15,17 @@ use std::collections::{BTreeMap, VecDeque};
 use std::time::Duration;
 
 const ANSWER_LIMIT: Duration = Duration::from_millis(100);
-/// Number of PROBEs to a host. Of a thousand hosts behind links with 33 % loss, two to four remain unreached by
-/// then; they send their join request again.
+/// Number of PROBEs to a host. Of a thousand hosts behind links with 33 % loss, two to four remain
+/// unreached by then; they send their join request again.
 const TRIES: u32 = 12;
 const MAX_UNANSWERED: u32 = 32;
-/// Time after which all credit for PROBEs returns. Existing hosts reply within it, and addresses that do not exist
-/// delay nobody. The resulting load is at most 40 Mbit/s at MTU 1500.
+/// Time after which all credit for PROBEs returns. Existing hosts reply within it, and addresses
+/// that do not exist delay nobody. The resulting load is at most 40 Mbit/s at MTU 1500.
 const REFILL: Duration = Duration::from_millis(10);
 const TRIES_TOGETHER: u32 = 6;
 const ALONE: Duration = Duration::from_millis(25);
-/// Numbers among which that of a short PROBE is drawn: a host that has to guess it sends more than a check returns.
+/// Numbers among which that of a short PROBE is drawn: a host that has to guess it sends more than
+/// a check returns.
 const NUMBERS: u32 = 1 << 12;
 const LATE_ROUND: Duration = Duration::from_millis(800);
 
@@ -39,10 +40,11 @@ struct Check {
     is_proved: bool,
 }
 
-/// Checks of the paths to hosts that have asked to join. PROBEs and ECHOs of many hosts can meet in a short queue the
-/// same way each time, so the tries after the first [`TRIES_TOGETHER`] go to one of the `late` hosts at a time. These
-/// are [`ALONE`] apart, the round trip of a full-length frame on links of 2 Mbit/s; with many hosts they move closer
-/// together, so that a round takes no longer than [`LATE_ROUND`].
+/// Checks of the paths to hosts that have asked to join. PROBEs and ECHOs of many hosts can meet in
+/// a short queue the same way each time, so the tries after the first [`TRIES_TOGETHER`] go to one
+/// of the `late` hosts at a time. These are [`ALONE`] apart, the round trip of a full-length frame
+/// on links of 2 Mbit/s; with many hosts they move closer together, so that a round takes no longer
+/// than [`LATE_ROUND`].
 #[derive(Clone, Debug)]
 pub struct PathChecks {
     identity: Identity,
@@ -93,14 +95,22 @@ impl PathChecks {
 
     /// Returns why long frames do not reach `host`, as far as their sender `station` can tell.
     pub fn why_unreached(&self, station: &Station, host: &str) -> String {
-        let (mtu_bytes, own, passes) = (usize::from(station.mtu_bytes), &station.host, self.first_hop);
+        let (mtu_bytes, own, passes) = (
+            usize::from(station.mtu_bytes),
+            &station.host,
+            self.first_hop,
+        );
         let bytes = mtu_bytes + ETHERNET_BYTES;
         if passes >= mtu_bytes {
             return format!(
                 "control frames arrive, frames of {bytes} bytes do not: look for a smaller MTU on the way to {host}"
             );
         }
-        let help = if passes > 0 { format!("send with --mtu {passes}, or raise") } else { "check".to_owned() };
+        let help = if passes > 0 {
+            format!("send with --mtu {passes}, or raise")
+        } else {
+            "check".to_owned()
+        };
         format!(
             "{own} itself sends no frames of {bytes} bytes, whatever the way to {host}: {help} the other end of \
              {own}'s interface (the MTU of a veth, the burst of a token bucket)"
@@ -111,7 +121,13 @@ impl PathChecks {
         let is_proved = self.secret.is_none();
         let check = self.checks.entry(host).or_insert_with(|| {
             self.queue.extend(is_proved.then_some(host));
-            Check { nonce, tries: 0, first_test: 0, sent_at: None, is_proved }
+            Check {
+                nonce,
+                tries: 0,
+                first_test: 0,
+                sent_at: None,
+                is_proved,
+            }
         });
         check.nonce = nonce;
         if check.is_proved {
@@ -127,7 +143,9 @@ impl PathChecks {
     }
 
     pub fn is_open(&self, host: MacAddr, nonce: u64) -> bool {
-        self.checks.get(&host).is_some_and(|check| check.nonce == nonce)
+        self.checks
+            .get(&host)
+            .is_some_and(|check| check.nonce == nonce)
     }
 
     pub fn greet(&mut self, host: MacAddr, nonce: u64) {
@@ -135,7 +153,11 @@ impl PathChecks {
     }
 
     pub fn entries(&self) -> usize {
-        self.checks.len() + self.queue.len() + self.late.len() + self.greetings.len() + self.sent.len()
+        self.checks.len()
+            + self.queue.len()
+            + self.late.len()
+            + self.greetings.len()
+            + self.sent.len()
     }
 
     pub fn forget(&mut self, host: MacAddr) {
@@ -143,7 +165,10 @@ impl PathChecks {
     }
 
     pub fn on_echo(&mut self, frame: &Frame<'_>) -> Option<MacAddr> {
-        let check = self.checks.get_mut(&frame.source).filter(|check| check.tries > 0)?;
+        let check = self
+            .checks
+            .get_mut(&frame.source)
+            .filter(|check| check.tries > 0)?;
         if !check.is_proved {
             if check.first_test == frame.header.stamp {
                 (check.is_proved, check.tries) = (true, 0);
@@ -165,10 +190,20 @@ impl PathChecks {
             (self.credit, self.refill_at) = (MAX_UNANSWERED, now + REFILL);
         }
         let mut unreached = std::mem::take(&mut self.unproved);
-        while let Some(&(sent_at, host)) = self.sent.front().filter(|(at, _)| *at + ANSWER_LIMIT <= now) {
+        while let Some(&(sent_at, host)) = self
+            .sent
+            .front()
+            .filter(|(at, _)| *at + ANSWER_LIMIT <= now)
+        {
             self.sent.pop_front();
             // Only the last PROBE of a check that is still open counts.
-            let Some(check) = self.checks.get(&host).filter(|check| check.sent_at == Some(sent_at)) else { continue };
+            let Some(check) = self
+                .checks
+                .get(&host)
+                .filter(|check| check.sent_at == Some(sent_at))
+            else {
+                continue;
+            };
             if check.tries < TRIES_TOGETHER {
                 self.queue.push_back(host);
             } else if check.tries < TRIES {
@@ -192,7 +227,9 @@ impl PathChecks {
         }
         while self.credit > 0 {
             let host = self.queue.pop_front()?;
-            let Some(check) = self.checks.get_mut(&host) else { continue };
+            let Some(check) = self.checks.get_mut(&host) else {
+                continue;
+            };
             let test = self.next_test;
             if check.tries == 0 {
                 check.first_test = test;
@@ -202,13 +239,19 @@ impl PathChecks {
             self.sent.push_back((now, host));
             self.credit -= 1;
             self.next_test = after(test);
-            return Some(write_ping(buffer, &self.identity, host, (test, nonce), self.payload_bytes));
+            return Some(write_ping(
+                buffer,
+                &self.identity,
+                host,
+                (test, nonce),
+                self.payload_bytes,
+            ));
         }
         None
     }
 
-    /// Returns the number of a short PROBE: the same each time until the host has proved its address. Later PROBEs have
-    /// higher numbers, as hosts expect.
+    /// Returns the number of a short PROBE: the same each time until the host has proved its
+    /// address. Later PROBEs have higher numbers, as hosts expect.
     fn greeting(&mut self, host: MacAddr, nonce: u64) -> u32 {
         let check = self.checks.get_mut(&host).filter(|check| !check.is_proved);
         if let Some(check) = &check
@@ -218,7 +261,10 @@ impl PathChecks {
         }
         let jump = self.secret.map_or(0, |secret| {
             let mut hasher = blake3::Hasher::new();
-            hasher.update(&secret.to_be_bytes()).update(&host.octets()).update(&nonce.to_be_bytes());
+            hasher
+                .update(&secret.to_be_bytes())
+                .update(&host.octets())
+                .update(&nonce.to_be_bytes());
             let hash = hasher.finalize();
             u32::from_be_bytes(hash.as_bytes()[..4].try_into().expect("four bytes")) % NUMBERS
         });
@@ -232,7 +278,15 @@ impl PathChecks {
         let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
         let late = (!self.late.is_empty()).then_some(self.late_at);
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
-        refill.into_iter().chain(late).chain(answer).min().map(|at| Deadline { at, why: Timer("path") })
+        refill
+            .into_iter()
+            .chain(late)
+            .chain(answer)
+            .min()
+            .map(|at| Deadline {
+                at,
+                why: Timer("path"),
+            })
     }
 }
 
@@ -250,14 +304,25 @@ mod tests {
     fn identity(last: u16) -> Identity {
         let mac = MacAddr::new(2, 0, 0, 0, (last >> 8) as u8, last as u8);
         let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
-        Identity { session: 7, stream, rank: Rank::NONE, mac, ether_type, guard }
+        Identity {
+            session: 7,
+            stream,
+            rank: Rank::NONE,
+            mac,
+            ether_type,
+            guard,
+        }
     }
 
     fn at(millis: u64) -> Instant {
         Instant::START + Duration::from_millis(millis)
     }
 
-    fn run(checks: &mut PathChecks, now: Instant, reaches: impl Fn(u16, usize) -> bool) -> Vec<MacAddr> {
+    fn run(
+        checks: &mut PathChecks,
+        now: Instant,
+        reaches: impl Fn(u16, usize) -> bool,
+    ) -> Vec<MacAddr> {
         let (mut buffer, mut reached) = (vec![0; 9100], Vec::new());
         while let Some(length) = checks.poll_transmit(now, &mut buffer) {
             let to = u16::from_be_bytes([buffer[4], buffer[5]]);
@@ -284,8 +349,14 @@ mod tests {
     fn a_thousand_that_are_there_are_reached_at_once_however_many_are_not() {
         let mut checks = PathChecks::new(identity(0), 8968);
         (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
-        assert_eq!(run(&mut checks, at(0), |_, length| length == 9014).len(), 1000);
-        assert_eq!(checks.poll_timeout().map(|deadline| deadline.at), Some(at(100)));
+        assert_eq!(
+            run(&mut checks, at(0), |_, length| length == 9014).len(),
+            1000
+        );
+        assert_eq!(
+            checks.poll_timeout().map(|deadline| deadline.at),
+            Some(at(100))
+        );
         assert!(checks.handle_timeout(at(100)).is_empty());
         // Every second host does not exist: it costs a moment, and no more.
         (1..=1000).for_each(|host| checks.begin(identity(host).mac, 1));
@@ -304,19 +375,32 @@ mod tests {
         let mut sent = Vec::new();
         for tick in 0..20 {
             checks.begin(identity(1).mac, 1);
-            sent.extend(std::iter::from_fn(|| checks.poll_transmit(at(100 * tick), &mut buffer)));
+            sent.extend(std::iter::from_fn(|| {
+                checks.poll_transmit(at(100 * tick), &mut buffer)
+            }));
             // A forger may know the numbers of PROBEs before and after.
             for stamp in FIRST_PING..FIRST_PING + 20 {
-                let probe = write_ping(&mut buffer, &identity(0), identity(1).mac, (stamp, 1), 8968);
+                let probe =
+                    write_ping(&mut buffer, &identity(0), identity(1).mac, (stamp, 1), 8968);
                 let probe = buffer[..probe].to_vec();
                 assert_eq!(reply(&mut checks, at(100 * tick), &probe), None);
             }
             let unreached = checks.handle_timeout(at(100 * tick));
-            assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} requests");
+            assert_eq!(
+                unreached.len(),
+                usize::from(tick == 12),
+                "after {tick} requests"
+            );
         }
-        assert!(sent.len() == 19 && sent.iter().all(|&bytes| bytes < 100), "one for each request: {sent:?}");
+        assert!(
+            sent.len() == 19 && sent.iter().all(|&bytes| bytes < 100),
+            "one for each request: {sent:?}"
+        );
         checks.begin(identity(2).mac, 1);
-        assert_eq!(run(&mut checks, at(3000), |host, _| host == 2), [identity(2).mac]);
+        assert_eq!(
+            run(&mut checks, at(3000), |host, _| host == 2),
+            [identity(2).mac]
+        );
         assert_eq!(run(&mut checks, at(3000), |_, _| true), [], "once");
     }
 
@@ -325,9 +409,17 @@ mod tests {
         let mut checks = PathChecks::new(identity(0), 8968);
         checks.begin(identity(1).mac, 1);
         for tick in 1..=12 {
-            assert!(run(&mut checks, at(100 * tick - 100), |_, length| length <= 1514).is_empty());
+            assert!(
+                run(&mut checks, at(100 * tick - 100), |_, length| length
+                    <= 1514)
+                .is_empty()
+            );
             let unreached = checks.handle_timeout(at(100 * tick));
-            assert_eq!(unreached.len(), usize::from(tick == 12), "after {tick} tries");
+            assert_eq!(
+                unreached.len(),
+                usize::from(tick == 12),
+                "after {tick} tries"
+            );
         }
         assert!(checks.poll_timeout().is_none());
     }
@@ -338,13 +430,21 @@ mod tests {
         (1..=13).for_each(|host| checks.begin(identity(host).mac, 1));
         let (mut buffer, mut reached, mut last) = (vec![0; 9100], 0, None);
         for now in (0..3000).map(at) {
-            assert!(checks.handle_timeout(now).is_empty(), "{reached} of 13 were reached");
+            assert!(
+                checks.handle_timeout(now).is_empty(),
+                "{reached} of 13 were reached"
+            );
             let mut tested = Vec::new();
             while checks.poll_transmit(now, &mut buffer).is_some() {
-                tested.push(parse(&buffer).map(|frame| frame.header.stamp).expect("an own frame"));
+                tested.push(
+                    parse(&buffer)
+                        .map(|frame| frame.header.stamp)
+                        .expect("an own frame"),
+                );
             }
             // Of several PROBEs in flight at a time, none comes through.
-            let alone = tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
+            let alone =
+                tested.len() == 1 && last.is_none_or(|before: Instant| now.since(before) >= ALONE);
             last = if tested.is_empty() { last } else { Some(now) };
             reached += u32::from(alone && reply(&mut checks, now, &buffer).is_some());
         }

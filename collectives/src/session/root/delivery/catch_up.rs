@@ -13,11 +13,12 @@ use std::time::Duration;
 
 const MAX_SIDES: usize = 16;
 
-/// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up streams.
+/// Main-stream frames per catch-up frame while both have some: 4 % of the link is for catch-up
+/// streams.
 const MAIN_FRAMES: u32 = 24;
 
-/// Maximum number of restarts at an earlier frame: READY may be forged, and so may the acknowledgement that contradicts
-/// it.
+/// Maximum number of restarts at an earlier frame: READY may be forged, and so may the
+/// acknowledgement that contradicts it.
 const MAX_RESTARTS: u32 = 8;
 
 #[derive(Clone, Debug)]
@@ -32,7 +33,9 @@ impl CatchUpStream {
     fn wanted(&self, extent: &Extent) -> Option<Range<u64>> {
         let feed = self.stream.feed();
         let room = feed.limit() - feed.head();
-        extent.bytes_of(0, feed.head(), room).filter(|_| room > 0 && feed.last().is_none())
+        extent
+            .bytes_of(0, feed.head(), room)
+            .filter(|_| room > 0 && feed.last().is_none())
     }
 
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
@@ -74,7 +77,9 @@ impl CatchUpStreams {
                 stream: stream(identity, view, rank, first, tuning),
             });
         }
-        self.sides.iter_mut().for_each(|side| side.stream.set_epoch(view.epoch as u8));
+        self.sides
+            .iter_mut()
+            .for_each(|side| side.stream.set_epoch(view.epoch as u8));
     }
 
     pub fn retain(&mut self, keep: impl Fn(Rank) -> bool) {
@@ -86,7 +91,9 @@ impl CatchUpStreams {
     }
 
     pub fn stats(&self) -> StreamStats {
-        self.sides.iter().fold(self.closed, |sum, side| sum + side.stream.stats())
+        self.sides
+            .iter()
+            .fold(self.closed, |sum, side| sum + side.stream.stats())
     }
 
     pub fn is_empty(&self) -> bool {
@@ -95,38 +102,68 @@ impl CatchUpStreams {
 
     pub fn wanted(&self, extent: &Extent) -> Option<(Rank, Range<u64>)> {
         // The member with the least data in stock comes first.
-        let open =
-            self.sides.iter().filter_map(|side| Some((side.stream.feed().head(), side.rank, side.wanted(extent)?)));
-        open.min_by_key(|&(head, ..)| head).map(|(_, rank, wanted)| (rank, wanted))
+        let open = self
+            .sides
+            .iter()
+            .filter_map(|side| Some((side.stream.feed().head(), side.rank, side.wanted(extent)?)));
+        open.min_by_key(|&(head, ..)| head)
+            .map(|(_, rank, wanted)| (rank, wanted))
     }
 
     pub fn wanted_by(&self, rank: Rank, extent: &Extent) -> Option<Range<u64>> {
-        self.sides.iter().find(|side| side.rank == rank)?.wanted(extent)
+        self.sides
+            .iter()
+            .find(|side| side.rank == rank)?
+            .wanted(extent)
     }
 
     pub fn supply(&mut self, rank: Rank, bytes: &[u8]) {
-        let Some(side) = self.sides.iter_mut().find(|side| side.rank == rank) else { return };
+        let Some(side) = self.sides.iter_mut().find(|side| side.rank == rank) else {
+            return;
+        };
         for payload in bytes.chunks(side.stream.payload_bytes()) {
-            assert!(side.stream.push(payload, Ending::None), "no more was wanted than there is room for");
+            assert!(
+                side.stream.push(payload, Ending::None),
+                "no more was wanted than there is room for"
+            );
         }
     }
 
     pub fn finish(&mut self, extent: &Extent, end: &[u8]) {
         for side in &mut self.sides {
             let feed = side.stream.feed();
-            let trailer: Option<Trailer> = extent.trailer_at(0, feed.head()).filter(|_| feed.last().is_none());
+            let trailer: Option<Trailer> = extent
+                .trailer_at(0, feed.head())
+                .filter(|_| feed.last().is_none());
             if trailer.is_some() && feed.head() < feed.limit() {
                 assert!(side.stream.push(end, Ending::Stream), "there is room");
             }
         }
     }
 
-    /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the stream restarts
-    /// there.
-    pub fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, identity: &Identity, view: &View, tuning: &Tuning) {
-        let Some(side) = self.sides.iter_mut().find(|side| side.rank == frame.header.rank) else { return };
+    /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the
+    /// stream restarts there.
+    pub fn handle_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        identity: &Identity,
+        view: &View,
+        tuning: &Tuning,
+    ) {
+        let Some(side) = self
+            .sides
+            .iter_mut()
+            .find(|side| side.rank == frame.header.rank)
+        else {
+            return;
+        };
         if let Some(first) = side.handle_frame(now, frame) {
-            log::info!("rank {} is served alone from frame {first} on, not {}", side.rank, side.first);
+            log::info!(
+                "rank {} is served alone from frame {first} on, not {}",
+                side.rank,
+                side.first
+            );
             self.closed = self.closed + side.stream.stats();
             side.stream = stream(identity, view, side.rank, first, tuning);
             side.stream.set_epoch(view.epoch as u8);
@@ -135,7 +172,9 @@ impl CatchUpStreams {
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.sides.iter_mut().for_each(|side| side.stream.handle_timeout(now));
+        self.sides
+            .iter_mut()
+            .for_each(|side| side.stream.handle_timeout(now));
     }
 
     pub fn main_sent(&mut self, now: Instant) {
@@ -164,12 +203,25 @@ impl CatchUpStreams {
     pub fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
         let idle = self.share.free_at(now).filter(|_| !self.sides.is_empty());
         let idle = idle.map(|at| crate::membership::timers::Wait::CatchUp.at(at));
-        self.sides.iter().filter_map(|side| side.stream.poll_timeout(now)).chain(idle).min()
+        self.sides
+            .iter()
+            .filter_map(|side| side.stream.poll_timeout(now))
+            .chain(idle)
+            .min()
     }
 }
 
 fn stream(identity: &Identity, view: &View, rank: Rank, first: u64, tuning: &Tuning) -> Stream {
-    alone(Identity { stream: StreamId(FIRST_STREAM | CATCH_UP), ..identity.clone() }, view, rank, first, tuning)
+    alone(
+        Identity {
+            stream: StreamId(FIRST_STREAM | CATCH_UP),
+            ..identity.clone()
+        },
+        view,
+        rank,
+        first,
+        tuning,
+    )
 }
 
 const GAP_WINDOW: u64 = 512;
@@ -200,9 +252,22 @@ pub struct Backfills {
 impl Backfills {
     pub fn report(&mut self, now: Instant, at: usize, orphan: LostRange) {
         let LostRange { rank, from, to } = orphan;
-        let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else {
+        let Some(gap) = self
+            .gaps
+            .iter_mut()
+            .find(|gap| (gap.rank, gap.at) == (rank, at))
+        else {
             log::info!("rank {rank} lacks frames {from} to {to}, which are read again");
-            self.gaps.push(Gap { rank, at, from, to, next: from, reported_at: now, certain: false, begun_at: now });
+            self.gaps.push(Gap {
+                rank,
+                at,
+                from,
+                to,
+                next: from,
+                reported_at: now,
+                certain: false,
+                begun_at: now,
+            });
             return;
         };
         if from > gap.from {
@@ -225,25 +290,43 @@ impl Backfills {
     }
 
     pub fn wanted(&self, extent: &Extent) -> Option<(Rank, usize, Range<u64>)> {
-        self.gaps.iter().find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))
+        self.gaps
+            .iter()
+            .find_map(|gap| Some((gap.rank, gap.at, self.wanted_for(gap, extent)?)))
     }
 
     pub fn wanted_by(&self, rank: Rank, at: usize, extent: &Extent) -> Option<Range<u64>> {
-        let gap = self.gaps.iter().find(|gap| (gap.rank, gap.at) == (rank, at))?;
+        let gap = self
+            .gaps
+            .iter()
+            .find(|gap| (gap.rank, gap.at) == (rank, at))?;
         self.wanted_for(gap, extent)
     }
 
     fn wanted_for(&self, gap: &Gap, extent: &Extent) -> Option<Range<u64>> {
         let room = gap.certain && self.ready.len() < GAP_WINDOW as usize;
         let end = gap.to.min(gap.from + GAP_WINDOW);
-        let frames = end.checked_sub(gap.next).filter(|&frames| frames > 0 && room)?;
+        let frames = end
+            .checked_sub(gap.next)
+            .filter(|&frames| frames > 0 && room)?;
         extent.bytes_of(gap.at, gap.next, frames)
     }
 
     pub fn supply(&mut self, rank: Rank, at: usize, bytes: &[u8], payload_bytes: usize) {
-        let Some(gap) = self.gaps.iter_mut().find(|gap| (gap.rank, gap.at) == (rank, at)) else { return };
+        let Some(gap) = self
+            .gaps
+            .iter_mut()
+            .find(|gap| (gap.rank, gap.at) == (rank, at))
+        else {
+            return;
+        };
         for payload in bytes.chunks(payload_bytes) {
-            let frame = LackingFrame { at, sequence: gap.next, payload: payload.to_vec(), ending: Ending::None };
+            let frame = LackingFrame {
+                at,
+                sequence: gap.next,
+                payload: payload.to_vec(),
+                ending: Ending::None,
+            };
             self.ready.push_back((rank, frame));
             gap.next += 1 + u64::from(planted!("refill-skips-frames"));
         }
@@ -253,7 +336,15 @@ impl Backfills {
         for gap in &mut self.gaps {
             if gap.certain && gap.next < gap.to && extent.trailer_at(gap.at, gap.next).is_some() {
                 let (at, sequence, payload) = (gap.at, gap.next, end.to_vec());
-                self.ready.push_back((gap.rank, LackingFrame { at, sequence, payload, ending: Ending::Stream }));
+                self.ready.push_back((
+                    gap.rank,
+                    LackingFrame {
+                        at,
+                        sequence,
+                        payload,
+                        ending: Ending::Stream,
+                    },
+                ));
                 gap.next += 1;
             }
         }
@@ -264,11 +355,16 @@ impl Backfills {
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {
-        self.gaps.retain(|gap| now.since(gap.reported_at) < GAP_FORGOTTEN_AFTER);
+        self.gaps
+            .retain(|gap| now.since(gap.reported_at) < GAP_FORGOTTEN_AFTER);
     }
 
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        let forgotten = self.gaps.iter().map(|gap| gap.reported_at + GAP_FORGOTTEN_AFTER).min();
+        let forgotten = self
+            .gaps
+            .iter()
+            .map(|gap| gap.reported_at + GAP_FORGOTTEN_AFTER)
+            .min();
         forgotten.map(|at| crate::membership::timers::Wait::CatchUp.at(at))
     }
 }
@@ -284,22 +380,37 @@ pub struct Extent {
 }
 
 impl Extent {
-    pub fn new(dealing: Dealing, payload_bytes: usize, pushed: u64, end: Option<(Trailer, u64)>) -> Extent {
+    pub fn new(
+        dealing: Dealing,
+        payload_bytes: usize,
+        pushed: u64,
+        end: Option<(Trailer, u64)>,
+    ) -> Extent {
         let payload_bytes = payload_bytes as u64;
         let frames = end.map_or(pushed, |(_, bytes)| bytes.div_ceil(payload_bytes));
-        Extent { dealing, payload_bytes, frames, end }
+        Extent {
+            dealing,
+            payload_bytes,
+            frames,
+            end,
+        }
     }
 
     pub fn trailer_at(&self, at: usize, sequence: u64) -> Option<Trailer> {
-        self.end.map(|(trailer, _)| trailer).filter(|_| sequence == self.dealing.of_stream(at, self.frames))
+        self.end
+            .map(|(trailer, _)| trailer)
+            .filter(|_| sequence == self.dealing.of_stream(at, self.frames))
     }
 
-    /// Returns the range in the source of frame `sequence` of the stream with index `at`, and of up to `frames` that
-    /// follow it there. `None` if the frame has not been sent yet, or is not part of the source.
+    /// Returns the range in the source of frame `sequence` of the stream with index `at`, and of up
+    /// to `frames` that follow it there. `None` if the frame has not been sent yet, or is not part
+    /// of the source.
     pub fn bytes_of(&self, at: usize, sequence: u64, frames: u64) -> Option<Range<u64>> {
         let whole = self.dealing.in_whole(at, sequence);
         let block = self.dealing.block_frames();
-        let in_a_row = (block - sequence % block).min(frames).min((MAX_EXTENT_BYTES / self.payload_bytes).max(1));
+        let in_a_row = (block - sequence % block)
+            .min(frames)
+            .min((MAX_EXTENT_BYTES / self.payload_bytes).max(1));
         let end = (whole + in_a_row).min(self.frames);
         let bytes = |frame: u64| {
             let at = frame * self.payload_bytes;
@@ -332,9 +443,9 @@ struct Rest {
     end: u64,
 }
 
-/// Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs anyway. If the
-/// first relay has been slow from the beginning, nothing else shows that the others are not. Few are made, as each
-/// sends up to one feed of frames that also arrive another way.
+/// Probe transfers to a member behind a suspected straggler: the root sends it frames that it needs
+/// anyway. If the first relay has been slow from the beginning, nothing else shows that the others
+/// are not. Few are made, as each sends up to one feed of frames that also arrive another way.
 #[derive(Clone, Debug, Default)]
 pub struct RateTrials {
     rest: Option<Rest>,
@@ -348,7 +459,11 @@ impl RateTrials {
             log::info!("rank {to} is tried: how fast can it take frames?");
             self.begun += 1;
             // The last frame may be the stream's end.
-            self.rest = Some(Rest { to, next: arrived, end: blocks.frames().saturating_sub(1) });
+            self.rest = Some(Rest {
+                to,
+                next: arrived,
+                end: blocks.frames().saturating_sub(1),
+            });
         }
     }
 
@@ -362,13 +477,23 @@ impl RateTrials {
 
     pub fn poll(&mut self, blocks: &Blocks) -> Option<(Rank, LackingFrame)> {
         let rest = self.rest.as_mut()?;
-        let kept = blocks.kept(rest.next).filter(|&(sequence, _)| sequence < rest.end);
+        let kept = blocks
+            .kept(rest.next)
+            .filter(|&(sequence, _)| sequence < rest.end);
         let Some((sequence, payload)) = kept else {
             self.rest = None;
             return None;
         };
         rest.next = sequence + 1;
         self.sent += 1;
-        Some((rest.to, LackingFrame { at: 0, sequence, payload: payload.to_vec(), ending: Ending::None }))
+        Some((
+            rest.to,
+            LackingFrame {
+                at: 0,
+                sequence,
+                payload: payload.to_vec(),
+                ending: Ending::None,
+            },
+        ))
     }
 }

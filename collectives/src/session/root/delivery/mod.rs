@@ -47,7 +47,9 @@ pub(super) struct Delivery {
 
 impl Delivery {
     pub(super) fn new(view: &View, trailer: Option<Trailer>, endpoint: &RootEndpoint) -> Delivery {
-        let RootConfig { station, tuning, .. } = endpoint.config();
+        let RootConfig {
+            station, tuning, ..
+        } = endpoint.config();
         let blocks = Blocks::new(endpoint.identity(), station.group_mac, view, tuning);
         Delivery {
             identity: endpoint.identity(),
@@ -55,7 +57,9 @@ impl Delivery {
             flow: Flow::Held,
             partial: Vec::new(),
             trailer,
-            end_payload: trailer.map(|trailer| endpoint.close_trailer(trailer.encode())).unwrap_or_default(),
+            end_payload: trailer
+                .map(|trailer| endpoint.close_trailer(trailer.encode()))
+                .unwrap_or_default(),
             pushed: 0,
             is_whole: !view.selective,
             catch_ups: CatchUpStreams::default(),
@@ -78,7 +82,9 @@ impl Delivery {
     }
 
     pub(super) fn since_first_data(&self, now: Instant) -> Duration {
-        self.first_data.map(|start| now.since(start)).unwrap_or_default()
+        self.first_data
+            .map(|start| now.since(start))
+            .unwrap_or_default()
     }
 
     pub(super) fn stats(&self) -> StreamStats {
@@ -125,7 +131,8 @@ impl Delivery {
 
     /// Whether the pause has begun and no message awaits confirmation that it was consumed.
     pub(super) fn rests(&self) -> bool {
-        self.pause.holds(self.blocks.frames()) && (!self.pause.has_messages() || self.blocks.is_consumed())
+        self.pause.holds(self.blocks.frames())
+            && (!self.pause.has_messages() || self.blocks.is_consumed())
     }
 
     pub(super) fn push(&mut self, bytes: &[u8]) -> usize {
@@ -169,10 +176,14 @@ impl Delivery {
         if self.trailer.is_none() {
             return;
         }
-        self.catch_ups.finish(&self.extent(Dealing::single()), &self.end_payload);
-        self.backfills.finish(&self.extent(self.blocks.dealing()), &self.end_payload);
+        self.catch_ups
+            .finish(&self.extent(Dealing::single()), &self.end_payload);
+        self.backfills
+            .finish(&self.extent(self.blocks.dealing()), &self.end_payload);
         let held = self.pause.holds(self.blocks.frames());
-        if held || self.blocks.has_end() || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
+        if held
+            || self.blocks.has_end()
+            || (!self.partial.is_empty() && !self.blocks.push(&self.partial, Ending::None))
         {
             return;
         }
@@ -181,11 +192,22 @@ impl Delivery {
     }
 
     fn end(&self) -> Option<u64> {
-        self.trailer.map(|trailer| if self.is_whole { trailer.bytes } else { self.pushed })
+        self.trailer.map(|trailer| {
+            if self.is_whole {
+                trailer.bytes
+            } else {
+                self.pushed
+            }
+        })
     }
 
     fn extent(&self, dealing: Dealing) -> Extent {
-        Extent::new(dealing, self.blocks.payload_bytes(), self.blocks.frames(), self.trailer.zip(self.end()))
+        Extent::new(
+            dealing,
+            self.blocks.payload_bytes(),
+            self.blocks.frames(),
+            self.trailer.zip(self.end()),
+        )
     }
 
     pub(super) fn bytes_of(&self, frames: u64) -> u64 {
@@ -207,7 +229,10 @@ impl Delivery {
 
     pub(super) fn serve_alone(&mut self, view: &View, rank: Rank, first: u64) {
         // No member is ahead of the stream.
-        self.catch_ups.invite(rank, first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")));
+        self.catch_ups.invite(
+            rank,
+            first.min(self.blocks.frames()) + u64::from(planted!("side-begins-one-late")),
+        );
         self.catch_ups.open(&self.identity, view, &self.tuning);
         self.end_streams();
     }
@@ -243,7 +268,8 @@ impl Delivery {
 
     pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
         if frame.header.stream.0 & CATCH_UP != 0 {
-            self.catch_ups.handle_frame(now, frame, &self.identity, view, &self.tuning);
+            self.catch_ups
+                .handle_frame(now, frame, &self.identity, view, &self.tuning);
         } else {
             self.blocks.handle_frame(now, frame);
             for (stream, gap) in self.blocks.orphans_after(frame) {
@@ -257,10 +283,13 @@ impl Delivery {
         self.blocks.reshape(now, Rank::ROOT, view);
         self.rate_trials.end();
         let stands = |rank: Rank, standing| view.members[rank.index()].standing == standing;
-        self.catch_ups.retain(|rank| stands(rank, MemberRole::Demoted));
+        self.catch_ups
+            .retain(|rank| stands(rank, MemberRole::Demoted));
         self.catch_ups.open(&self.identity, view, &self.tuning);
-        self.backfills.retain(|rank| stands(rank, MemberRole::InPlace));
-        self.answering.retain(|rank| !stands(rank, MemberRole::Gone));
+        self.backfills
+            .retain(|rank| stands(rank, MemberRole::InPlace));
+        self.answering
+            .retain(|rank| !stands(rank, MemberRole::Gone));
     }
 
     pub(super) fn handle_timeout(&mut self, now: Instant) {
@@ -290,35 +319,62 @@ impl Delivery {
             self.answering.main_sent(now);
             return Some(frame);
         }
-        self.write_after(now, buffer, endpoint).map(SplitFrame::whole)
+        self.write_after(now, buffer, endpoint)
+            .map(SplitFrame::whole)
     }
 
     pub(super) fn payload(&self, kept: Kept) -> &[u8] {
         self.blocks.payload(kept)
     }
 
-    fn write_before(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
+    fn write_before(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        endpoint: &mut RootEndpoint,
+    ) -> Option<usize> {
         if let Some((rank, frame)) = self.backfills.poll() {
-            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
+            return Some(
+                self.blocks
+                    .write_again(now, buffer, self.macs[rank.index()], &frame),
+            );
         }
         if self.catch_ups.are_due()
             && let Some(length) = self.catch_ups.poll_transmit(now, false, buffer)
         {
             return Some(length);
         }
-        if self.answering.is_due() { self.reply(now, false, buffer, endpoint) } else { None }
+        if self.answering.is_due() {
+            self.reply(now, false, buffer, endpoint)
+        } else {
+            None
+        }
     }
 
-    fn write_after(&mut self, now: Instant, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
+    fn write_after(
+        &mut self,
+        now: Instant,
+        buffer: &mut [u8],
+        endpoint: &mut RootEndpoint,
+    ) -> Option<usize> {
         if let Some((rank, frame)) = self.rate_trials.poll(&self.blocks) {
-            return Some(self.blocks.write_again(now, buffer, self.macs[rank.index()], &frame));
+            return Some(
+                self.blocks
+                    .write_again(now, buffer, self.macs[rank.index()], &frame),
+            );
         }
         let settled = self.blocks.is_settled();
         let side = self.catch_ups.poll_transmit(now, settled, buffer);
         side.or_else(|| self.reply(now, settled, buffer, endpoint))
     }
 
-    fn reply(&mut self, now: Instant, over: bool, buffer: &mut [u8], endpoint: &mut RootEndpoint) -> Option<usize> {
+    fn reply(
+        &mut self,
+        now: Instant,
+        over: bool,
+        buffer: &mut [u8],
+        endpoint: &mut RootEndpoint,
+    ) -> Option<usize> {
         let (rank, piece) = self.answering.poll(now, over)?;
         endpoint.write(buffer, self.macs[rank.index()], &Message::Piece(piece))
     }
@@ -328,21 +384,33 @@ impl Delivery {
         // While data is held, only the confirmation of the last member is awaited.
         let flows = self.flow != Flow::Held;
         let blocks = flows.then(|| self.blocks.poll_timeout(now)).flatten();
-        let timeouts = [blocks, self.catch_ups.poll_timeout(now), self.backfills.poll_timeout()];
+        let timeouts = [
+            blocks,
+            self.catch_ups.poll_timeout(now),
+            self.backfills.poll_timeout(),
+        ];
         timeouts.into_iter().chain([answer]).flatten().min()
     }
 
-    /// Returns the next range of the source to re-read and its destination. Gaps come first, as they hold up others.
+    /// Returns the next range of the source to re-read and its destination. Gaps come first, as
+    /// they hold up others.
     pub(super) fn needy(&self) -> Option<(Needy, Range<u64>)> {
-        if self.catch_ups.is_empty() && self.backfills.is_empty() && self.answering.next().is_none() {
+        if self.catch_ups.is_empty() && self.backfills.is_empty() && self.answering.next().is_none()
+        {
             return None; // The usual case.
         }
         let gap = self.backfills.wanted(&self.extent(self.blocks.dealing()));
         let gap = gap.map(|(rank, at, bytes)| (Needy::Gap(rank, at), bytes));
-        let fetch = || self.answering.wanted().map(|(rank, bytes)| (Needy::Fetch(rank), bytes));
+        let fetch = || {
+            self.answering
+                .wanted()
+                .map(|(rank, bytes)| (Needy::Fetch(rank), bytes))
+        };
         let demoted = || self.catch_ups.wanted(&self.extent(Dealing::single()));
         let demoted = || demoted().map(|(rank, bytes)| (Needy::Demoted(rank), bytes));
-        gap.or_else(fetch).or_else(demoted).filter(|_| self.flow != Flow::Shut)
+        gap.or_else(fetch)
+            .or_else(demoted)
+            .filter(|_| self.flow != Flow::Shut)
     }
 
     /// Takes the bytes that [`needy`](Self::needy) named.
@@ -350,16 +418,27 @@ impl Delivery {
     /// # Panics
     /// If the length differs.
     pub(super) fn supply(&mut self, bytes: &[u8]) {
-        let Some((need, range)) = self.needy() else { return };
-        assert_eq!(bytes.len() as u64, range.end - range.start, "what was wanted is supplied");
+        let Some((need, range)) = self.needy() else {
+            return;
+        };
+        assert_eq!(
+            bytes.len() as u64,
+            range.end - range.start,
+            "what was wanted is supplied"
+        );
         self.supply_to(need, range.start, bytes);
     }
 
     pub(super) fn supply_to(&mut self, need: Needy, from: u64, bytes: &[u8]) {
         let payload_bytes = self.blocks.payload_bytes();
         let wanted = match need {
-            Needy::Gap(rank, at) => self.backfills.wanted_by(rank, at, &self.extent(self.blocks.dealing())),
-            Needy::Demoted(rank) => self.catch_ups.wanted_by(rank, &self.extent(Dealing::single())),
+            Needy::Gap(rank, at) => {
+                self.backfills
+                    .wanted_by(rank, at, &self.extent(self.blocks.dealing()))
+            }
+            Needy::Demoted(rank) => self
+                .catch_ups
+                .wanted_by(rank, &self.extent(Dealing::single())),
             Needy::Fetch(rank) => {
                 return self.answering.supply(
                     rank,
@@ -369,7 +448,9 @@ impl Delivery {
                 );
             }
         };
-        let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else { return };
+        let Some(wanted) = wanted.filter(|wanted| wanted.start == from) else {
+            return;
+        };
         let bytes = &bytes[..bytes.len().min((wanted.end - wanted.start) as usize)];
         match need {
             Needy::Gap(rank, at) => self.backfills.supply(rank, at, bytes, payload_bytes),
@@ -383,7 +464,9 @@ impl Delivery {
     }
 
     pub(super) fn question(&self, need: Needy) -> Option<&Fetch> {
-        self.answering.next().filter(|fetch| need == Needy::Fetch(fetch.rank))
+        self.answering
+            .next()
+            .filter(|fetch| need == Needy::Fetch(fetch.rank))
     }
 
     pub(super) fn deny(&mut self, rank: Rank, from: u64) {
@@ -395,8 +478,9 @@ impl Delivery {
     }
 }
 
-/// Pause of new data at the end of a segment, as relays forward whole segments only. If the stream consists of
-/// messages, a pause begins only between them: `message_end` is one past the last frame of the last message.
+/// Pause of new data at the end of a segment, as relays forward whole segments only. If the stream
+/// consists of messages, a pause begins only between them: `message_end` is one past the last frame
+/// of the last message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Pause {
     wanted: bool,
@@ -406,7 +490,11 @@ pub(super) struct Pause {
 
 impl Pause {
     pub(super) fn new(segment_frames: u64) -> Pause {
-        Pause { wanted: false, segment_frames: segment_frames.max(1), message_end: None }
+        Pause {
+            wanted: false,
+            segment_frames: segment_frames.max(1),
+            message_end: None,
+        }
     }
 
     pub(super) fn has_messages(&self) -> bool {
@@ -422,6 +510,9 @@ impl Pause {
     }
 
     pub(super) fn holds(&self, next: u64) -> bool {
-        self.wanted && self.message_end.map_or(next.is_multiple_of(self.segment_frames), |end| end == next)
+        self.wanted
+            && self
+                .message_end
+                .map_or(next.is_multiple_of(self.segment_frames), |end| end == next)
     }
 }

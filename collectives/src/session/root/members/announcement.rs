@@ -8,8 +8,8 @@ use ethbcast_transport::{MacAddr, planted};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::time::Duration;
 
-/// Number of repetitions after which the view also goes to unconfirmed members by unicast, as group frames may not
-/// reach them.
+/// Number of repetitions after which the view also goes to unconfirmed members by unicast, as group
+/// frames may not reach them.
 const TIMES_TO_ALL: u32 = 3;
 
 const MAX_PUT_OFF: u32 = 20;
@@ -42,19 +42,21 @@ impl ViewAnnouncement {
         self.parts.first().map_or([0; 32], |part| part.digest)
     }
 
-    /// Whether to postpone a repetition because parts of the view may still be in the send queue; repeating would only
-    /// lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times, as other messages may keep the queue as
-    /// long.
+    /// Whether to postpone a repetition because parts of the view may still be in the send queue;
+    /// repeating would only lengthen the queue of a slow link. Limited to [`MAX_PUT_OFF`] times, as
+    /// other messages may keep the queue as long.
     pub fn put_off(&mut self, endpoint: &RootEndpoint) -> bool {
         let waits = endpoint.waiting_frames() > self.parts.len() && self.put_off < MAX_PUT_OFF;
         self.put_off = if waits { self.put_off + 1 } else { 0 };
         waits
     }
 
-    /// Sends the view's parts, starting with another part each time in case the last of a burst are always lost.
-    /// `lacking` are the members that have not confirmed it.
+    /// Sends the view's parts, starting with another part each time in case the last of a burst are
+    /// always lost. `lacking` are the members that have not confirmed it.
     pub fn send(&mut self, lacking: impl Iterator<Item = MacAddr>, endpoint: &mut RootEndpoint) {
-        let (before, from) = self.parts.split_at(self.times as usize % self.parts.len().max(1));
+        let (before, from) = self
+            .parts
+            .split_at(self.times as usize % self.parts.len().max(1));
         let most = if planted!("quadratic-views") {
             usize::MAX
         } else if self.times < TIMES_TO_ALL {
@@ -72,11 +74,12 @@ impl ViewAnnouncement {
     }
 }
 
-/// Minimum time between batches of replies. Control messages precede data, so this bounds the link share that forged
-/// challenges can take.
+/// Minimum time between batches of replies. Control messages precede data, so this bounds the link
+/// share that forged challenges can take.
 pub const REPLY_INTERVAL: Duration = Duration::from_millis(5);
 
-/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges get replies within their period.
+/// Maximum number of unicast replies in a batch: a thousand simultaneous challenges get replies
+/// within their period.
 const MAX_REPLIES_ALONE: usize = 32;
 
 #[derive(Clone, Debug, Default)]
@@ -99,12 +102,17 @@ impl LivenessReplies {
             && alone < MAX_REPLIES_ALONE
             && let Some(rank) = self.order.pop_front()
         {
-            let Some(question) = self.questions.remove(&rank) else { continue };
+            let Some(question) = self.questions.remove(&rank) else {
+                continue;
+            };
             if question.is_for_all() {
                 to_all.push(question.word);
             } else {
                 alone += 1;
-                endpoint.send(view.members[rank.index()].mac, &Message::Response(vec![question.word]));
+                endpoint.send(
+                    view.members[rank.index()].mac,
+                    &Message::Response(vec![question.word]),
+                );
             }
         }
         if !to_all.is_empty() {
@@ -127,7 +135,13 @@ mod tests {
 
     fn said(replies: &mut LivenessReplies, members: u16) -> (Vec<(bool, Vec<u64>)>, bool) {
         let station = Station::new("group", "n0", MacAddr::new(2, 0, 0, 0, 0, 0), MTU_BYTES);
-        let mut endpoint = RootEndpoint::new(RootConfig::new(station.clone(), 1, "file"), station, 1, Rank::ROOT, None);
+        let mut endpoint = RootEndpoint::new(
+            RootConfig::new(station.clone(), 1, "file"),
+            station,
+            1,
+            Rank::ROOT,
+            None,
+        );
         let waits = replies.send_replies(&chain(members), &mut endpoint);
         let mut buffer = [0; MTU_BYTES as usize + OVERHEAD_BYTES];
         let frames = std::iter::from_fn(|| {
@@ -150,7 +164,10 @@ mod tests {
         }
         replies.on_challenge(Rank(2), of(7, 2));
         replies.on_challenge(Rank(3), of(8, 0));
-        assert_eq!(said(&mut replies, 4), (vec![(false, vec![8]), (true, vec![9999, 7])], false));
+        assert_eq!(
+            said(&mut replies, 4),
+            (vec![(false, vec![8]), (true, vec![9999, 7])], false)
+        );
         assert_eq!(said(&mut replies, 4), (vec![], false));
     }
 
@@ -159,12 +176,30 @@ mod tests {
         for unanswered in [0, 2] {
             let mut replies = LivenessReplies::default();
             let (mut left, mut rounds) = (900, 0);
-            (1..=1000).for_each(|rank| replies.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
+            (1..=1000).for_each(|rank| {
+                replies.on_challenge(
+                    Rank(rank),
+                    Challenge {
+                        word: rank.into(),
+                        unanswered,
+                    },
+                )
+            });
             while left > 0 {
                 // Members that got the first replies send further challenges.
-                (1..=100)
-                    .for_each(|rank| replies.on_challenge(Rank(rank), Challenge { word: rank.into(), unanswered }));
-                let words = said(&mut replies, 1001).0.into_iter().flat_map(|(_, words)| words);
+                (1..=100).for_each(|rank| {
+                    replies.on_challenge(
+                        Rank(rank),
+                        Challenge {
+                            word: rank.into(),
+                            unanswered,
+                        },
+                    )
+                });
+                let words = said(&mut replies, 1001)
+                    .0
+                    .into_iter()
+                    .flat_map(|(_, words)| words);
                 left -= words.filter(|&word| word > 100).count().min(left);
                 rounds += 1;
             }

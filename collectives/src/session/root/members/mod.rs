@@ -17,11 +17,12 @@ const KEPT_REPORTS: u32 = 10;
 /// Number of reports below which most of them show nothing.
 const LEAST_REPORTS: u32 = 3;
 
-/// State of a member. The `mute_child`, from which it reports that it never received a frame, stands with the time of
-/// the first such report. The bits of `waits` tell for each of the
-/// last ten reports, of one second, whether it names a child as the cause of waiting: a single report says little.
-/// `moved_at` is the time of its last progress, or of the last moment at which it had nothing to do, and `tried_at`
-/// that of the last change that may let it progress: it confirmed a view, or another member was moved.
+/// State of a member. The `mute_child`, from which it reports that it never received a frame,
+/// stands with the time of the first such report. The bits of `waits` tell for each of the last ten
+/// reports, of one second, whether it names a child as the cause of waiting: a single report says
+/// little. `moved_at` is the time of its last progress, or of the last moment at which it had
+/// nothing to do, and `tried_at` that of the last change that may let it progress: it confirmed a
+/// view, or another member was moved.
 #[derive(Clone, Debug)]
 pub(super) struct MemberEntry {
     rank: Rank,
@@ -76,18 +77,24 @@ impl MemberEntry {
     }
 
     pub(super) fn mute_child(&self, now: Instant, lasts: Duration) -> Option<Rank> {
-        self.mute_child.filter(|&(_, since)| now.since(since) >= lasts).map(|(child, _)| child)
+        self.mute_child
+            .filter(|&(_, since)| now.since(since) >= lasts)
+            .map(|(child, _)| child)
     }
 
-    /// Whether it waits for a child by most reports of the last second; `None` while there are too few of them.
+    /// Whether it waits for a child by most reports of the last second; `None` while there are too
+    /// few of them.
     pub(super) fn mostly_waits(&self) -> Option<bool> {
         (self.reports >= LEAST_REPORTS).then_some(self.waits.count_ones() * 2 > self.reports)
     }
 
-    /// Returns the frames that have arrived by `now` if they have come as fast as before the last report. Reports of
-    /// two members have different ages.
+    /// Returns the frames that have arrived by `now` if they have come as fast as before the last
+    /// report. Reports of two members have different ages.
     pub(super) fn arrived_by(&self, now: Instant, timing: &Timing) -> u64 {
-        let age = self.pace.reported_at().map_or(Duration::ZERO, |told_at| now.since(told_at));
+        let age = self
+            .pace
+            .reported_at()
+            .map_or(Duration::ZERO, |told_at| now.since(told_at));
         let rate = self.pace.mean(RATE_OVER).unwrap_or_default();
         self.status.arrived + (rate * age.min(timing.status * 2).as_secs_f64()) as u64
     }
@@ -143,8 +150,8 @@ impl MemberEntry {
     }
 }
 
-/// Maximum number of members admitted after the start that have not confirmed a view: requests under forged names
-/// cannot fill the list.
+/// Maximum number of members admitted after the start that have not confirmed a view: requests
+/// under forged names cannot fill the list.
 const MAX_COMING: usize = 16;
 
 #[derive(Clone, Debug)]
@@ -158,7 +165,11 @@ impl Members {
     pub(super) fn of_view(now: Instant, view: &View, timing: &Timing) -> Members {
         let mut members = Members::new(now, view.members.len() as u16 - 1, timing);
         let standings = view.members.iter().skip(1).map(|member| member.standing);
-        members.entries.iter_mut().zip(standings).for_each(|(entry, standing)| entry.standing = standing);
+        members
+            .entries
+            .iter_mut()
+            .zip(standings)
+            .for_each(|(entry, standing)| entry.standing = standing);
         members
     }
 
@@ -169,17 +180,29 @@ impl Members {
             .together_within(timing.status)
             .forgiving_own_sleep();
         let entry = |rank| MemberEntry::new(now, Rank(rank), MemberRole::InPlace);
-        Members { entries: (1..=receivers).map(entry).collect(), presence, rates: Rates::new(now, timing.slow) }
+        Members {
+            entries: (1..=receivers).map(entry).collect(),
+            presence,
+            rates: Rates::new(now, timing.slow),
+        }
     }
 
-    /// Adds a late member, which starts demoted; the times are then those of `timing`. Returns false if too many are
-    /// still on their way in.
+    /// Adds a late member, which starts demoted; the times are then those of `timing`. Returns
+    /// false if too many are still on their way in.
     pub(super) fn admit(&mut self, now: Instant, timing: &Timing) -> bool {
-        let coming = self.entries.iter().filter(|entry| entry.ready_epoch == 0 && !entry.is_reported()).count();
+        let coming = self
+            .entries
+            .iter()
+            .filter(|entry| entry.ready_epoch == 0 && !entry.is_reported())
+            .count();
         let fits = coming < MAX_COMING;
         if fits {
             self.presence.admit(now, timing);
-            self.entries.push(MemberEntry::new(now, Rank(self.entries.len() as u16 + 1), MemberRole::Demoted));
+            self.entries.push(MemberEntry::new(
+                now,
+                Rank(self.entries.len() as u16 + 1),
+                MemberRole::Demoted,
+            ));
         }
         fits
     }
@@ -197,7 +220,8 @@ impl Members {
     }
 
     pub(super) fn in_place(&self, rank: Rank) -> Option<&MemberEntry> {
-        self.entry(rank).filter(|entry| entry.standing == MemberRole::InPlace)
+        self.entry(rank)
+            .filter(|entry| entry.standing == MemberRole::InPlace)
     }
 
     pub(super) fn entry_mut(&mut self, rank: Rank) -> Option<&mut MemberEntry> {
@@ -218,11 +242,15 @@ impl Members {
         self.presence.silence(now, rank)
     }
 
-    /// Whether a member that has not reported its end is silent: it may be dead, and holds up the others until that is
-    /// known.
+    /// Whether a member that has not reported its end is silent: it may be dead, and holds up the
+    /// others until that is known.
     pub(super) fn has_silent(&self, now: Instant, timing: &Timing) -> bool {
-        let open = |entry: &&MemberEntry| entry.standing == MemberRole::InPlace && !entry.is_reported();
-        self.entries.iter().filter(open).any(|entry| self.silence(now, entry.rank()) >= timing.suspect)
+        let open =
+            |entry: &&MemberEntry| entry.standing == MemberRole::InPlace && !entry.is_reported();
+        self.entries
+            .iter()
+            .filter(open)
+            .any(|entry| self.silence(now, entry.rank()) >= timing.suspect)
     }
 
     pub(super) fn look(&mut self, now: Instant) -> Vec<Change> {
@@ -240,33 +268,49 @@ impl Members {
         }
     }
 
-    /// Restarts the wait of members that report a mute child while either of the two is not `there`.
+    /// Restarts the wait of members that report a mute child while either of the two is not
+    /// `there`.
     pub(super) fn restart_mute(&mut self, now: Instant, there: &[bool]) {
         let is_there = |rank: Rank| there.get(rank.index()).is_some_and(|&there| there);
-        for MemberEntry { rank, mute_child, .. } in &mut self.entries {
-            let restarted = mute_child.as_mut().filter(|(child, _)| !(is_there(*rank) && is_there(*child)));
+        for MemberEntry {
+            rank, mute_child, ..
+        } in &mut self.entries
+        {
+            let restarted = mute_child
+                .as_mut()
+                .filter(|(child, _)| !(is_there(*rank) && is_there(*child)));
             restarted.into_iter().for_each(|(_, since)| *since = now);
         }
     }
 
-    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was moved.
+    /// Gives members in place, and `moved` itself, new time to show progress after `moved` was
+    /// moved.
     pub(super) fn all_tried(&mut self, now: Instant, moved: Rank) {
-        let served = |entry: &&mut MemberEntry| entry.standing == MemberRole::InPlace || entry.rank == moved;
-        self.entries.iter_mut().filter(served).for_each(|entry| entry.tried(now));
+        let served =
+            |entry: &&mut MemberEntry| entry.standing == MemberRole::InPlace || entry.rank == moved;
+        self.entries
+            .iter_mut()
+            .filter(served)
+            .for_each(|entry| entry.tried(now));
     }
 
     pub(super) fn set_ready(&mut self, now: Instant, rank: Rank, epoch: u32) {
-        if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.ready_epoch != epoch) {
+        if let Some(entry) = self
+            .entry_mut(rank)
+            .filter(|entry| entry.ready_epoch != epoch)
+        {
             entry.ready_epoch = epoch;
             entry.tried(now);
         }
     }
 
-    /// Records a status report, received after `frames` frames have been sent. Reports with impossible counters are
-    /// ignored.
+    /// Records a status report, received after `frames` frames have been sent. Reports with
+    /// impossible counters are ignored.
     pub(super) fn set_status(&mut self, now: Instant, rank: Rank, status: Status, frames: u64) {
         let kept = self.rates.kept();
-        let Some(entry) = self.entry_mut(rank) else { return };
+        let Some(entry) = self.entry_mut(rank) else {
+            return;
+        };
         if status.arrived > frames || status.consumed > status.arrived {
             return;
         }
@@ -279,7 +323,11 @@ impl Members {
         entry.reports = KEPT_REPORTS.min(entry.reports + 1);
         let known = entry.mute_child.take();
         let mute = status.waits_for.filter(|_| status.is_mute);
-        entry.mute_child = mute.map(|child| known.filter(|&(known, _)| known == child).unwrap_or((child, now)));
+        entry.mute_child = mute.map(|child| {
+            known
+                .filter(|&(known, _)| known == child)
+                .unwrap_or((child, now))
+        });
         entry.pace.note(now, &status, kept);
         if entry.standing == MemberRole::InPlace {
             let rate = entry.pace.arriving().unwrap_or_default();
@@ -297,13 +345,16 @@ impl Members {
 
     pub(super) fn stands_at(&mut self, rank: Rank, arrived: u64) {
         if let Some(entry) = self.entry_mut(rank) {
-            (entry.status.arrived, entry.status.consumed) = (arrived, arrived.min(entry.status.consumed));
+            (entry.status.arrived, entry.status.consumed) =
+                (arrived, arrived.min(entry.status.consumed));
             entry.advance.begin(&entry.status);
         }
     }
 
     pub(super) fn accept(&mut self, now: Instant, rank: Rank) -> bool {
-        let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else { return false };
+        let Some(entry) = self.entry_mut(rank).filter(|entry| !entry.accepted) else {
+            return false;
+        };
         entry.accepted = true;
         entry.moved(now);
         true
@@ -320,8 +371,12 @@ impl Members {
     }
 
     pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
-        let entry = self.entry_mut(report.rank).filter(|entry| entry.report.is_none());
-        entry.map(|entry| entry.report = Some(report.clone())).is_some()
+        let entry = self
+            .entry_mut(report.rank)
+            .filter(|entry| entry.report.is_none());
+        entry
+            .map(|entry| entry.report = Some(report.clone()))
+            .is_some()
     }
 
     /// Moves a member within the view. Returns false if it was there already, or is gone. Its stall
@@ -331,8 +386,9 @@ impl Members {
         if standing == MemberRole::Gone {
             self.presence.remove(rank);
         }
-        let entry =
-            self.entry_mut(rank).filter(|entry| entry.standing != standing && entry.standing != MemberRole::Gone);
+        let entry = self
+            .entry_mut(rank)
+            .filter(|entry| entry.standing != standing && entry.standing != MemberRole::Gone);
         let changed = |entry: &mut MemberEntry| {
             (entry.standing, entry.moved_at) = (standing, entry.moved_at.max(entry.tried_at));
         };
@@ -340,11 +396,15 @@ impl Members {
     }
 
     pub(super) fn present(&self) -> usize {
-        self.entries.iter().filter(|entry| entry.standing != MemberRole::Gone).count()
+        self.entries
+            .iter()
+            .filter(|entry| entry.standing != MemberRole::Gone)
+            .count()
     }
 
     pub(super) fn all_ready(&self, epoch: u32) -> bool {
-        let ready = |entry: &MemberEntry| entry.standing != MemberRole::InPlace || entry.is_ready(epoch);
+        let ready =
+            |entry: &MemberEntry| entry.standing != MemberRole::InPlace || entry.is_ready(epoch);
         self.entries.iter().all(ready)
     }
 
@@ -357,17 +417,31 @@ impl Members {
 
     pub(super) fn all_reported(&self) -> bool {
         self.entries.iter().all(MemberEntry::is_reported)
-            || planted!("over-after-one-report") && self.entries.iter().any(MemberEntry::is_reported)
+            || planted!("over-after-one-report")
+                && self.entries.iter().any(MemberEntry::is_reported)
     }
 
     pub(super) fn open_if_silent(&self, now: Instant, silence: Duration) -> Option<Vec<Rank>> {
-        let open = self.entries.iter().filter(|entry| !entry.is_reported()).map(MemberEntry::rank);
-        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank)).collect()
+        let open = self
+            .entries
+            .iter()
+            .filter(|entry| !entry.is_reported())
+            .map(MemberEntry::rank);
+        open.map(|rank| (self.silence(now, rank) >= silence).then_some(rank))
+            .collect()
     }
 
     pub(super) fn verdict(&self, trailer: Option<Trailer>, over: bool) -> Verdict {
-        let (heard, accepted) = (self.bitmap(MemberEntry::is_reported), self.bitmap(MemberEntry::is_accepted));
-        Verdict { over, trailer, heard, accepted }
+        let (heard, accepted) = (
+            self.bitmap(MemberEntry::is_reported),
+            self.bitmap(MemberEntry::is_accepted),
+        );
+        Verdict {
+            over,
+            trailer,
+            heard,
+            accepted,
+        }
     }
 
     fn bitmap(&self, has: impl Fn(&MemberEntry) -> bool) -> Vec<u8> {
@@ -379,11 +453,16 @@ impl Members {
     }
 
     pub(super) fn reports(&self) -> impl Iterator<Item = &MemberReport> + '_ {
-        self.entries.iter().filter_map(|entry| entry.report.as_ref())
+        self.entries
+            .iter()
+            .filter_map(|entry| entry.report.as_ref())
     }
 
     pub(super) fn states(&self) -> impl Iterator<Item = (Rank, Status)> + '_ {
-        let there = self.entries.iter().filter(|entry| entry.standing != MemberRole::Gone);
+        let there = self
+            .entries
+            .iter()
+            .filter(|entry| entry.standing != MemberRole::Gone);
         there.map(|entry| (entry.rank, entry.status))
     }
 }

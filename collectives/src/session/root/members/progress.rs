@@ -17,7 +17,11 @@ struct ReportedProgress {
 
 impl ReportedProgress {
     fn of(status: &Status) -> ReportedProgress {
-        ReportedProgress { arrived: status.arrived, consumed: status.consumed, phase: phase(status.state) }
+        ReportedProgress {
+            arrived: status.arrived,
+            consumed: status.consumed,
+            phase: phase(status.state),
+        }
     }
 
     fn most(self, other: ReportedProgress) -> ReportedProgress {
@@ -48,7 +52,10 @@ impl Advance {
 
 fn phase(state: MemberState) -> u8 {
     match state {
-        MemberState::Alive | MemberState::Blocked | MemberState::Starved | MemberState::WaitsForChild => 0,
+        MemberState::Alive
+        | MemberState::Blocked
+        | MemberState::Starved
+        | MemberState::WaitsForChild => 0,
         MemberState::Verifying => 1,
         MemberState::Syncing => 2,
         MemberState::Settled => 3,
@@ -65,8 +72,11 @@ const MAX_MARKS: u32 = 20;
 
 /// Periods over which a rate is measured; the slowest result counts. In the shorter ones, a member
 /// that paused for a moment catches up with a backlog, which is no rate it can keep.
-const RATE_PERIODS: [Duration; 3] =
-    [Duration::from_millis(200), Duration::from_millis(400), Duration::from_millis(600)];
+const RATE_PERIODS: [Duration; 3] = [
+    Duration::from_millis(200),
+    Duration::from_millis(400),
+    Duration::from_millis(600),
+];
 
 #[derive(Clone, Copy, Debug)]
 struct PaceMark {
@@ -75,8 +85,9 @@ struct PaceMark {
     consumed: u64,
 }
 
-/// Recent reports of a member, from which its rates follow, in frames per second. Members report every 100 ms. The
-/// last mark moves along until it is far enough from the one before. A rate is unknown until two marks are.
+/// Recent reports of a member, from which its rates follow, in frames per second. Members report
+/// every 100 ms. The last mark moves along until it is far enough from the one before. A rate is
+/// unknown until two marks are.
 #[derive(Clone, Debug)]
 pub struct Pace {
     marks: VecDeque<PaceMark>,
@@ -84,33 +95,67 @@ pub struct Pace {
 
 impl Pace {
     pub fn new(now: Instant) -> Pace {
-        Pace { marks: VecDeque::from([PaceMark { at: now, arrived: 0, consumed: 0 }]) }
+        Pace {
+            marks: VecDeque::from([PaceMark {
+                at: now,
+                arrived: 0,
+                consumed: 0,
+            }]),
+        }
     }
 
     pub fn note(&mut self, now: Instant, status: &Status, kept: Duration) {
         let kept = kept.max(RATE_PERIODS[2]);
         let spacing = MARK_SPACING.max(kept / MAX_MARKS);
-        let before = self.marks.len().checked_sub(2).map(|before| self.marks[before].at);
-        if before.is_some_and(|before| self.marks.back().is_some_and(|last| last.at < before + spacing)) {
+        let before = self
+            .marks
+            .len()
+            .checked_sub(2)
+            .map(|before| self.marks[before].at);
+        if before.is_some_and(|before| {
+            self.marks
+                .back()
+                .is_some_and(|last| last.at < before + spacing)
+        }) {
             self.marks.pop_back();
         }
-        self.marks.push_back(PaceMark { at: now, arrived: status.arrived, consumed: status.consumed });
-        while self.marks.get(1).is_some_and(|second| second.at + kept <= now) {
+        self.marks.push_back(PaceMark {
+            at: now,
+            arrived: status.arrived,
+            consumed: status.consumed,
+        });
+        while self
+            .marks
+            .get(1)
+            .is_some_and(|second| second.at + kept <= now)
+        {
             self.marks.pop_front();
         }
     }
 
     fn mark(&self, now: Instant, period: Duration) -> Option<&PaceMark> {
-        self.marks.iter().rev().find(|mark| mark.at + period <= now).or(self.marks.front())
+        self.marks
+            .iter()
+            .rev()
+            .find(|mark| mark.at + period <= now)
+            .or(self.marks.front())
     }
 
     pub fn arriving(&self) -> Option<f64> {
         let last = self.marks.back()?;
         let of = |period| {
-            let mark = self.mark(last.at, period).filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
-            Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
+            let mark = self
+                .mark(last.at, period)
+                .filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
+            Some(
+                last.arrived.saturating_sub(mark.arrived) as f64
+                    / last.at.since(mark.at).as_secs_f64(),
+            )
         };
-        RATE_PERIODS.into_iter().map(of).try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
+        RATE_PERIODS
+            .into_iter()
+            .map(of)
+            .try_fold(f64::INFINITY, |least, rate| Some(least.min(rate?)))
     }
 
     pub fn reported_at(&self) -> Option<Instant> {
@@ -121,14 +166,20 @@ impl Pace {
     /// the recent rate, it does not show frames that wait for a lost one.
     pub fn mean(&self, period: Duration) -> Option<f64> {
         let last = self.marks.back()?;
-        let mark = self.mark(last.at, period).filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
-        Some(last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64())
+        let mark = self
+            .mark(last.at, period)
+            .filter(|mark| mark.at + RATE_PERIODS[0] <= last.at)?;
+        Some(
+            last.arrived.saturating_sub(mark.arrived) as f64 / last.at.since(mark.at).as_secs_f64(),
+        )
     }
 
-    /// Consumption rate over the last `period` in frames per second; `None` if less history is known. A last report
-    /// that is not older than `lag` counts as new.
+    /// Consumption rate over the last `period` in frames per second; `None` if less history is
+    /// known. A last report that is not older than `lag` counts as new.
     pub fn consuming(&self, now: Instant, period: Duration, lag: Duration) -> Option<f64> {
-        let mark = self.mark(now, period).filter(|mark| mark.at + period <= now)?;
+        let mark = self
+            .mark(now, period)
+            .filter(|mark| mark.at + period <= now)?;
         let last = self.marks.back()?;
         let end = last.at.max(now - lag);
         Some(last.consumed.saturating_sub(mark.consumed) as f64 / end.since(mark.at).as_secs_f64())
@@ -146,7 +197,13 @@ pub struct Rates {
 
 impl Rates {
     pub fn new(now: Instant, slow_after: Duration) -> Rates {
-        Rates { kept: slow_after, sent: Pace::new(now), best_sent: 0.0, best_taken: 0.0, shares: Vec::new() }
+        Rates {
+            kept: slow_after,
+            sent: Pace::new(now),
+            best_sent: 0.0,
+            best_taken: 0.0,
+            shares: Vec::new(),
+        }
     }
 
     pub fn kept(&self) -> Duration {
@@ -166,9 +223,15 @@ impl Rates {
     }
 
     pub fn sent(&mut self, now: Instant, frames: u64) {
-        let sent = Status { arrived: frames, consumed: frames, ..Status::default() };
+        let sent = Status {
+            arrived: frames,
+            consumed: frames,
+            ..Status::default()
+        };
         self.sent.note(now, &sent, self.kept);
-        self.best_sent = self.best_sent.max(self.sent.arriving().unwrap_or_default() * self.share(Rank::ROOT));
+        self.best_sent = self
+            .best_sent
+            .max(self.sent.arriving().unwrap_or_default() * self.share(Rank::ROOT));
     }
 
     pub fn best_sent(&self) -> f64 {
@@ -192,11 +255,15 @@ fn shares(view: &View) -> Vec<f64> {
         return vec![1.0; view.members.len()];
     }
     let tree = view.trees()[0];
-    let parents: Vec<usize> =
-        (0..view.members.len() as u16).map(|rank| tree.parent(Rank(rank)).map_or(0, Rank::index)).collect();
+    let parents: Vec<usize> = (0..view.members.len() as u16)
+        .map(|rank| tree.parent(Rank(rank)).map_or(0, Rank::index))
+        .collect();
     let children = view.degrees();
     let most = children.iter().copied().max().unwrap_or(0).max(1);
-    parents.into_iter().map(|parent| children[parent] as f64 / most as f64).collect()
+    parents
+        .into_iter()
+        .map(|parent| children[parent] as f64 / most as f64)
+        .collect()
 }
 
 #[cfg(test)]
@@ -204,7 +271,11 @@ mod tests {
     use super::*;
 
     fn said(arrived: u64, consumed: u64) -> Status {
-        Status { arrived, consumed, ..Status::default() }
+        Status {
+            arrived,
+            consumed,
+            ..Status::default()
+        }
     }
 
     #[test]
@@ -216,10 +287,16 @@ mod tests {
             assert!(!advance.note(&said(10, 10)), "and the true one behind it");
         }
         assert!(advance.note(&said(11, 10)) && advance.note(&said(11, 11)));
-        let verifies = Status { state: MemberState::Verifying, ..said(11, 11) };
+        let verifies = Status {
+            state: MemberState::Verifying,
+            ..said(11, 11)
+        };
         assert!(advance.note(&verifies) && !advance.note(&verifies));
         advance.begin(&said(5, 5));
-        assert!(!advance.note(&said(5, 5)) && advance.note(&said(6, 5)), "it is served from there");
+        assert!(
+            !advance.note(&said(5, 5)) && advance.note(&said(6, 5)),
+            "it is served from there"
+        );
     }
 }
 
@@ -234,7 +311,15 @@ mod pace_tests {
     }
 
     fn told(pace: &mut Pace, ms: u64, frames: u64) {
-        pace.note(at(ms), &Status { arrived: frames, consumed: frames, ..Status::default() }, KEPT);
+        pace.note(
+            at(ms),
+            &Status {
+                arrived: frames,
+                consumed: frames,
+                ..Status::default()
+            },
+            KEPT,
+        );
     }
 
     #[test]
@@ -245,13 +330,20 @@ mod pace_tests {
         let rate = pace.arriving().expect("it has spoken");
         assert!((999.0..1001.0).contains(&rate), "{rate}");
         // The member pauses for 300 ms, and then takes the backlog at once.
-        [2100, 2200, 2300].into_iter().for_each(|ms| told(&mut pace, ms, 2000));
+        [2100, 2200, 2300]
+            .into_iter()
+            .for_each(|ms| told(&mut pace, ms, 2000));
         told(&mut pace, 2310, 2310);
         let rate = pace.arriving().expect("it has spoken");
         assert!(rate < 1001.0, "{rate}");
-        let rate = pace.consuming(at(2310), Duration::from_secs(1), Duration::ZERO).expect("it is known for so long");
+        let rate = pace
+            .consuming(at(2310), Duration::from_secs(1), Duration::ZERO)
+            .expect("it is known for so long");
         assert!((900.0..1001.0).contains(&rate), "{rate}");
-        assert_eq!(pace.consuming(at(2310), Duration::from_secs(3), Duration::ZERO), None);
+        assert_eq!(
+            pace.consuming(at(2310), Duration::from_secs(3), Duration::ZERO),
+            None
+        );
         assert!(pace.marks.len() <= 24, "{}", pace.marks.len());
     }
 

@@ -23,16 +23,18 @@ use stall_watch::{StallVerdict, WatchContext};
 use std::collections::VecDeque;
 use std::time::Duration;
 
-/// Periods over which the frame rate is measured, and those over which losses count: pacing makes losses rare after a
-/// while.
+/// Periods over which the frame rate is measured, and those over which losses count: pacing makes
+/// losses rare after a while.
 const RATE_PERIODS: usize = 3;
 const LOSS_PERIODS: usize = 10;
 const HEAVY_PART: u64 = 10;
 const MIN_LOST: u64 = 16;
 const ON_ITS_WAY_FRAMES: u64 = 64;
-/// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a fallback in doubt.
+/// Fraction of the unicast rate below which a rate is low. Above it, repairs cost less than a
+/// fallback in doubt.
 const LOW_PART: f64 = 0.5;
-/// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new view, take some.
+/// Minimum saving of a fallback, in status periods: bringing all members to one frame, and the new
+/// view, take some.
 const WORTH_PERIODS: u32 = 4;
 
 const WORSE: f64 = 1.5;
@@ -41,11 +43,11 @@ const TRIAL_PART: u64 = 200;
 
 const MANY_RECEIVERS_TEXT: &str =
     "most receivers lose most of the frames that are sent to all: switches police broadcast";
-const FEW_RECEIVERS_TEXT: &str =
-    "loses most of the frames that are sent to all: its port polices broadcast, or its cable is slow";
+const FEW_RECEIVERS_TEXT: &str = "loses most of the frames that are sent to all: its port polices \
+    broadcast, or its cable is slow";
 
-const SLOW_TEXT: &str =
-    "frames to all take far longer than frames to one: they are copied at the sender's end, or sent slowly";
+const SLOW_TEXT: &str = "frames to all take far longer than frames to one: they are copied at the \
+    sender's end, or sent slowly";
 
 #[derive(Clone, Debug)]
 struct StormControlMark {
@@ -62,17 +64,19 @@ enum StormControlStage {
     Settled,
 }
 
-/// Detection of storm control: switches that drop broadcast above some rate, and the fallback to a chain. An
-/// algorithm that the user chose is not replaced.
+/// Detection of storm control: switches that drop broadcast above some rate, and the fallback to a
+/// chain. An algorithm that the user chose is not replaced.
 ///
-/// Its sign is loss at many receivers at once, while all of them get far fewer frames than unicast carries. Then the
-/// root sends nothing new to the group, repairs losses host by host, and when all members are at the same frame it
-/// publishes a view in which the same stream continues down a chain. If only few lose that much (one port is
-/// policed), they are demoted and served alone. A single report decides nothing: a majority over several periods
-/// does, and the frames that all have acknowledged.
+/// Its sign is loss at many receivers at once, while all of them get far fewer frames than unicast
+/// carries. Then the root sends nothing new to the group, repairs losses host by host, and when all
+/// members are at the same frame it publishes a view in which the same stream continues down a
+/// chain. If only few lose that much (one port is policed), they are demoted and served alone. A
+/// single report decides nothing: a majority over several periods does, and the frames that all
+/// have acknowledged.
 ///
-/// A cast that is as slow for [`LOSS_PERIODS`] though nothing is lost is compared with unicast, by a short train to
-/// each of two receivers. If that is faster by the factor [`WORSE`], the stream continues down a chain, too.
+/// A cast that is as slow for [`LOSS_PERIODS`] though nothing is lost is compared with unicast, by
+/// a short train to each of two receivers. If that is faster by the factor [`WORSE`], the stream
+/// continues down a chain, too.
 #[derive(Clone, Debug)]
 pub(super) struct StormControl {
     stage: StormControlStage,
@@ -84,9 +88,14 @@ pub(super) struct StormControl {
 
 impl StormControl {
     pub(super) fn new(view: &View, config: &RootConfig) -> StormControl {
-        let watched = matches!(config.route, Route::Auto) && view.via == Via::Cast && view.may_reroute();
+        let watched =
+            matches!(config.route, Route::Auto) && view.via == Via::Cast && view.may_reroute();
         StormControl {
-            stage: if watched { StormControlStage::Watching } else { StormControlStage::Settled },
+            stage: if watched {
+                StormControlStage::Watching
+            } else {
+                StormControlStage::Settled
+            },
             marks: VecDeque::new(),
             slow_looks: 0,
             trial: None,
@@ -123,22 +132,37 @@ impl StormControl {
         let blocks = scene.delivery.blocks();
         let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());
         let starved = sent == blocks.frames() && !blocks.is_full() && !blocks.has_end();
-        if starved || everywhere == blocks.frames() || scene.delivery.since_first_data(scene.now).is_zero() {
+        if starved
+            || everywhere == blocks.frames()
+            || scene.delivery.since_first_data(scene.now).is_zero()
+        {
             // The source is the bottleneck.
             self.marks.clear();
             return Vec::new();
         }
-        self.marks.push_back(StormControlMark { at: scene.now, everywhere, sent, lost: blocks.lost() });
+        self.marks.push_back(StormControlMark {
+            at: scene.now,
+            everywhere,
+            sent,
+            lost: blocks.lost(),
+        });
         if self.marks.len() > LOSS_PERIODS + 1 {
             self.marks.pop_front();
         }
-        let Some(rate) = self.rate().filter(|&rate| is_low(rate, planner.frame_time())) else {
+        let Some(rate) = self
+            .rate()
+            .filter(|&rate| is_low(rate, planner.frame_time()))
+        else {
             self.slow_looks = 0;
             return Vec::new();
         };
         let losers = self.losers();
         let listeners = self.marks.back().map_or(0, |mark| mark.lost.len());
-        self.slow_looks = if losers.is_empty() { self.slow_looks + 1 } else { 0 };
+        self.slow_looks = if losers.is_empty() {
+            self.slow_looks + 1
+        } else {
+            0
+        };
         self.compare_with_unicast(scene, members, (rate, planner.frame_time()), identity);
         if losers.len() * 2 > listeners {
             if is_worth_it(scene, rate, planner.frame_time(), listeners) {
@@ -150,12 +174,19 @@ impl StormControl {
         // The other receivers have all frames but those in flight: the few policed ones hold them
         // up.
         let has_all = |&(_, cursor): &(Rank, u64)| cursor + ON_ITS_WAY_FRAMES >= sent;
-        let with_all = blocks.cursors().iter().filter(|reader| has_all(reader)).count();
+        let with_all = blocks
+            .cursors()
+            .iter()
+            .filter(|reader| has_all(reader))
+            .count();
         if losers.is_empty() || on_slow != OnSlow::Demote || with_all * 2 <= listeners {
             return Vec::new();
         }
         self.marks.clear();
-        losers.into_iter().map(|rank| StallVerdict::Demote(rank, FEW_RECEIVERS_TEXT.to_owned())).collect()
+        losers
+            .into_iter()
+            .map(|rank| StallVerdict::Demote(rank, FEW_RECEIVERS_TEXT.to_owned()))
+            .collect()
     }
 
     fn compare_with_unicast(
@@ -168,56 +199,90 @@ impl StormControl {
         if members.has_silent(scene.now, scene.timing) {
             (self.slow_looks, self.trial) = (0, None);
         }
-        let open = |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
+        let open =
+            |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
         let listeners: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
-            let gap = trial.gaps().map(|gaps| Duration::from_nanos(gaps.usual_nanos.max(gaps.suspect_nanos) as u64));
-            log::info!("frames to one take {gap:?}, to all {:?}", Duration::from_secs_f64(1.0 / rate.max(1.0)));
+            let gap = trial
+                .gaps()
+                .map(|gaps| Duration::from_nanos(gaps.usual_nanos.max(gaps.suspect_nanos) as u64));
+            log::info!(
+                "frames to one take {gap:?}, to all {:?}",
+                Duration::from_secs_f64(1.0 / rate.max(1.0))
+            );
             let is_worse = |gap: &Duration| rate * gap.as_secs_f64() * WORSE < 1.0;
-            if gap.filter(is_worse).is_some_and(|gap| is_worth_it(scene, rate, gap, listeners.len())) {
+            if gap
+                .filter(is_worse)
+                .is_some_and(|gap| is_worth_it(scene, rate, gap, listeners.len()))
+            {
                 self.stage = StormControlStage::Fallback(SLOW_TEXT, rate);
             }
             self.slow_looks = 0;
         }
         let left = scene.frames_left().unwrap_or(0);
-        let is_due = self.slow_looks >= LOSS_PERIODS && self.trial.is_none() && self.trials < MAX_TRIALS;
+        let is_due =
+            self.slow_looks >= LOSS_PERIODS && self.trial.is_none() && self.trials < MAX_TRIALS;
         let is_blocked = |entry: &&MemberEntry| entry.status().state == MemberState::Blocked;
-        if let ([one, .., other], Some(frames)) =
-            (&listeners[..], RateComparison::train_frames(frame_time, left / TRIAL_PART))
-            && is_due
+        if let ([one, .., other], Some(frames)) = (
+            &listeners[..],
+            RateComparison::train_frames(frame_time, left / TRIAL_PART),
+        ) && is_due
             && !listeners.iter().any(is_blocked)
         {
             self.trials += 1;
             let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
             let payload_bytes = usize::from(scene.view.payload_bytes);
-            self.trial = Some(RateComparison::new(scene.now, identity.clone(), macs, (frames, payload_bytes)));
+            self.trial = Some(RateComparison::new(
+                scene.now,
+                identity.clone(),
+                macs,
+                (frames, payload_bytes),
+            ));
         }
     }
 
     fn rate(&self) -> Option<f64> {
         let last = self.marks.back()?;
-        let first = self.marks.len().checked_sub(RATE_PERIODS + 1).map(|at| &self.marks[at])?;
+        let first = self
+            .marks
+            .len()
+            .checked_sub(RATE_PERIODS + 1)
+            .map(|at| &self.marks[at])?;
         let seconds = last.at.since(first.at).as_secs_f64();
         Some(last.everywhere.saturating_sub(first.everywhere) as f64 / seconds.max(1e-6))
     }
 
     fn losers(&self) -> Vec<Rank> {
-        let (Some(first), Some(last)) = (self.marks.front(), self.marks.back()) else { return Vec::new() };
+        let (Some(first), Some(last)) = (self.marks.front(), self.marks.back()) else {
+            return Vec::new();
+        };
         let heavy = (last.sent.saturating_sub(first.sent) / HEAVY_PART).max(MIN_LOST);
-        let before = |rank| first.lost.iter().find(|(listener, _)| *listener == rank).map_or(0, |&(_, lost)| lost);
+        let before = |rank| {
+            first
+                .lost
+                .iter()
+                .find(|(listener, _)| *listener == rank)
+                .map_or(0, |&(_, lost)| lost)
+        };
         let loses = |&&(rank, lost): &&(Rank, u64)| lost.saturating_sub(before(rank)) >= heavy;
-        last.lost.iter().filter(loses).map(|&(rank, _)| rank).collect()
+        last.lost
+            .iter()
+            .filter(loses)
+            .map(|&(rank, _)| rank)
+            .collect()
     }
 
-    /// Switches to the chain as soon as all members are at the same frame. Returns the event if it did, and the frames
-    /// of the cast that arrived everywhere in a second.
+    /// Switches to the chain as soon as all members are at the same frame. Returns the event if it
+    /// did, and the frames of the cast that arrived everywhere in a second.
     pub(super) fn go_on(
         &mut self,
         view: &mut View,
         delivery: &mut Delivery,
         replanning: &mut Replanning,
     ) -> Option<(RootEvent, f64)> {
-        let StormControlStage::Fallback(why, rate) = self.stage else { return None };
+        let StormControlStage::Fallback(why, rate) = self.stage else {
+            return None;
+        };
         if !delivery.blocks().is_level() {
             return None;
         }
@@ -228,7 +293,13 @@ impl StormControl {
         }
         replanning.reroute(view);
         delivery.hold();
-        Some((RootEvent::Rerouted { via: view.via, text: why.to_owned() }, rate))
+        Some((
+            RootEvent::Rerouted {
+                via: view.via,
+                text: why.to_owned(),
+            },
+            rate,
+        ))
     }
 }
 
@@ -236,16 +307,27 @@ fn is_low(rate: f64, frame_time: Duration) -> bool {
     rate * frame_time.as_secs_f64() < LOW_PART
 }
 
-fn is_worth_it(scene: &WatchContext<'_>, rate: f64, frame_time: Duration, listeners: usize) -> bool {
+fn is_worth_it(
+    scene: &WatchContext<'_>,
+    rate: f64,
+    frame_time: Duration,
+    listeners: usize,
+) -> bool {
     let blocks = scene.delivery.blocks();
     let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());
     // If the size is unknown, the rest is taken to be as long as the part sent so far.
-    let all = scene.view.size.map_or(2 * sent, |size| size.div_ceil(blocks.payload_bytes().max(1) as u64));
+    let all = scene.view.size.map_or(2 * sent, |size| {
+        size.div_ceil(blocks.payload_bytes().max(1) as u64)
+    });
     let left = all.max(blocks.frames()).saturating_sub(sent);
     // The part sent so far is repaired host by host; the rest goes down the chain.
     let repaired = sent.saturating_sub(everywhere) * listeners as u64;
     let other = (left + repaired) as f64 * frame_time.as_secs_f64();
-    let fixed = if left > 0 { (scene.timing.status * WORTH_PERIODS).as_secs_f64() } else { 0.0 };
+    let fixed = if left > 0 {
+        (scene.timing.status * WORTH_PERIODS).as_secs_f64()
+    } else {
+        0.0
+    };
     all.saturating_sub(everywhere) as f64 / rate.max(1.0) > other + fixed
 }
 
@@ -275,7 +357,13 @@ pub(super) struct Replanning {
 
 impl Replanning {
     pub(super) fn new(planner: Planner) -> Replanning {
-        Replanning { planner, stage: ReplanningStage::Settled, changed: false, rearranged: false, to_cast: false }
+        Replanning {
+            planner,
+            stage: ReplanningStage::Settled,
+            changed: false,
+            rearranged: false,
+            to_cast: false,
+        }
     }
 
     pub(super) fn planner(&self) -> &Planner {
@@ -291,7 +379,10 @@ impl Replanning {
 
     pub(super) fn go_over_to_cast(&mut self, now: Instant, drain: Duration, timing: &Timing) {
         if self.stage == ReplanningStage::Settled {
-            (self.to_cast, self.stage) = (true, ReplanningStage::Draining(now + drain * 2 + periods(timing)));
+            (self.to_cast, self.stage) = (
+                true,
+                ReplanningStage::Draining(now + drain * 2 + periods(timing)),
+            );
         }
     }
 
@@ -303,16 +394,16 @@ impl Replanning {
         self.rearranged = true;
     }
 
-    /// Completes a view before it is published: a member that missed the previous view, or got a forged one, must find
-    /// it consistent.
+    /// Completes a view before it is published: a member that missed the previous view, or got a
+    /// forged one, must find it consistent.
     pub(super) fn prepare(&self, view: &mut View) {
         if self.rearranged {
             view.name_parents();
         }
     }
 
-    /// Checks whether the published view needs a new plan, and advances one in progress. Returns whether the view has
-    /// just been replanned.
+    /// Checks whether the published view needs a new plan, and advances one in progress. Returns
+    /// whether the view has just been replanned.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -323,13 +414,18 @@ impl Replanning {
     ) -> bool {
         match self.stage {
             // The rate of this tree has to be measured first.
-            ReplanningStage::Settled if !self.changed || delivery.since_first_data(now) < timing.status * 2 => {
+            ReplanningStage::Settled
+                if !self.changed || delivery.since_first_data(now) < timing.status * 2 =>
+            {
                 return false;
             }
             ReplanningStage::Settled => {
-                let excess = ExcessChildren::of(view).filter(|_| self.planner.can_again(view.ranks().count()));
+                let excess = ExcessChildren::of(view)
+                    .filter(|_| self.planner.can_again(view.ranks().count()));
                 let lasts = excess.and_then(|excess| excess.pause(now, view, delivery, timing));
-                self.stage = lasts.map_or(ReplanningStage::Settled, |lasts| ReplanningStage::Draining(now + lasts));
+                self.stage = lasts.map_or(ReplanningStage::Settled, |lasts| {
+                    ReplanningStage::Draining(now + lasts)
+                });
                 self.changed = false;
             }
             ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
@@ -337,7 +433,8 @@ impl Replanning {
                 (self.stage, self.to_cast) = (ReplanningStage::Settled, false);
             }
             ReplanningStage::Draining(_)
-                if delivery.rests() && are_even(members, view.epoch, delivery.blocks().frames()) =>
+                if delivery.rests()
+                    && are_even(members, view.epoch, delivery.blocks().frames()) =>
             {
                 (self.stage, self.changed) = (ReplanningStage::Settled, false);
                 if self.plan(view) {
@@ -345,7 +442,9 @@ impl Replanning {
                     return true;
                 }
             }
-            ReplanningStage::Confirming if members.all_ready(view.epoch) => self.stage = ReplanningStage::Settled,
+            ReplanningStage::Confirming if members.all_ready(view.epoch) => {
+                self.stage = ReplanningStage::Settled
+            }
             ReplanningStage::Draining(_) => {}
             ReplanningStage::Confirming => return false,
         }
@@ -376,7 +475,10 @@ fn periods(timing: &Timing) -> Duration {
 }
 
 fn are_even(members: &Members, epoch: u32, frames: u64) -> bool {
-    let in_place = members.entries().iter().filter(|entry| entry.standing() == MemberRole::InPlace);
+    let in_place = members
+        .entries()
+        .iter()
+        .filter(|entry| entry.standing() == MemberRole::InPlace);
     let is_even = |entry: &MemberEntry| entry.is_ready(epoch) && entry.status().consumed >= frames;
     in_place.into_iter().all(is_even)
 }
@@ -399,11 +501,21 @@ impl ExcessChildren {
         (most > allowed).then_some(ExcessChildren { most, allowed })
     }
 
-    fn pause(&self, now: Instant, view: &View, delivery: &Delivery, timing: &Timing) -> Option<Duration> {
-        let (took, sent) = (delivery.since_first_data(now), delivery.pushed_bytes().max(1));
+    fn pause(
+        &self,
+        now: Instant,
+        view: &View,
+        delivery: &Delivery,
+        timing: &Timing,
+    ) -> Option<Duration> {
+        let (took, sent) = (
+            delivery.since_first_data(now),
+            delivery.pushed_bytes().max(1),
+        );
         // If the size is unknown, the rest is taken to be as long as the part sent so far.
         let rest = view.size.map_or(sent, |size| size.saturating_sub(sent));
-        let gain = took.mul_f64(rest as f64 / sent as f64 * (1.0 - self.allowed as f64 / self.most as f64));
+        let gain = took
+            .mul_f64(rest as f64 / sent as f64 * (1.0 - self.allowed as f64 / self.most as f64));
         let worth = delivery.trailer().is_none() && gain >= timing.status + timing.view * 2;
         // Buffered frames go out before the pause, at this tree's rate; members behind a slow relay
         // lag by as much.

@@ -1,5 +1,5 @@
-//! Choice of the broadcast tree at a transfer's start, and again when receivers are lost. Unicast hops may later be
-//! replaced by broadcast frames (a cast).
+//! Choice of the broadcast tree at a transfer's start, and again when receivers are lost. Unicast
+//! hops may later be replaced by broadcast frames (a cast).
 
 use super::stall_watch::WatchContext;
 use crate::Route;
@@ -10,15 +10,17 @@ use crate::session::root::config::{NoPlan, RootConfig};
 use crate::session::root::members::{MemberEntry, Members};
 use crate::session::throttle::{DEPTH, Rate};
 use crate::session::view::View;
-use ethbcast_planning::model::{Broadcast, Calibration, Choice, Situation, choose_among, given, price};
+use ethbcast_planning::model::{
+    Broadcast, Calibration, Choice, Situation, choose_among, given, price,
+};
 use ethbcast_planning::plan::{self, Plan, USUAL, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
 use ethbcast_transport::wire::{Identity, Rank};
 use std::fmt;
 use std::time::Duration;
 
-/// Maximum number of members for which a plan is made while the session waits. At this number it takes about 10 ms, and
-/// grows with its cube.
+/// Maximum number of members for which a plan is made while the session waits. At this number it
+/// takes about 10 ms, and grows with its cube.
 const MAX_RANKS_AGAIN: usize = 1024;
 
 const SLOW_FACTOR: u64 = 3 * USUAL;
@@ -45,8 +47,8 @@ impl fmt::Debug for Planner {
 }
 
 impl Planner {
-    /// Creates a planner for the members `names`, the root's first, with the network of each if a router is between
-    /// them. Fails if the topology lacks one.
+    /// Creates a planner for the members `names`, the root's first, with the network of each if a
+    /// router is between them. Fails if the topology lacks one.
     pub fn new(
         config: &RootConfig,
         names: &[&str],
@@ -86,13 +88,21 @@ impl Planner {
         let choice = match &config.route {
             Route::Auto => cheapest(config, &situation)?,
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
-            Route::Saved(saved) => given(saved.for_members(names, 1)?, Some(saved.segment_bytes()), &situation),
+            Route::Saved(saved) => given(
+                saved.for_members(names, 1)?,
+                Some(saved.segment_bytes()),
+                &situation,
+            ),
         };
         if config.routed.is_some() && choice.plan.via() == Via::Cast {
             return Err(NoPlan::NoCast);
         }
         // A saved plan may share links, as its author decided.
-        self.judge(&choice.plan, &self.hosts, matches!(config.route, Route::Saved(_)))?;
+        self.judge(
+            &choice.plan,
+            &self.hosts,
+            matches!(config.route, Route::Saved(_)),
+        )?;
         Ok(choice)
     }
 
@@ -100,12 +110,18 @@ impl Planner {
         Duration::from_nanos(self.calibration.gap_ns(self.frame_payload_bytes) as u64)
     }
 
-    /// Returns the receivers that are known to be far slower than the others, each with its rate and the usual one in
-    /// bits per second; none if they are many, or the measurements differ.
+    /// Returns the receivers that are known to be far slower than the others, each with its rate
+    /// and the usual one in bits per second; none if they are many, or the measurements differ.
     pub fn slow_receivers(&self) -> Vec<(Rank, [f64; 2])> {
-        let speeds = self.situation(&self.hosts).speeds().filter(|_| self.calibration.spread() <= SURE_SPREAD);
-        let Some(speeds) = speeds else { return Vec::new() };
-        let usual = self.frame_payload_bytes as f64 * 8e9 / self.calibration.gap_ns(self.frame_payload_bytes);
+        let speeds = self
+            .situation(&self.hosts)
+            .speeds()
+            .filter(|_| self.calibration.spread() <= SURE_SPREAD);
+        let Some(speeds) = speeds else {
+            return Vec::new();
+        };
+        let usual = self.frame_payload_bytes as f64 * 8e9
+            / self.calibration.gap_ns(self.frame_payload_bytes);
         let slowness = |&host: &usize| speeds.receiving(host);
         let slow: Vec<(Rank, [f64; 2])> = (0..)
             .zip(self.hosts.iter().map(slowness))
@@ -113,11 +129,15 @@ impl Planner {
             .filter(|&(_, slowness)| slowness >= SLOW_FACTOR)
             .map(|(rank, slowness)| (Rank(rank), [usual * USUAL as f64 / slowness as f64, usual]))
             .collect();
-        if slow.len() * MIN_HOSTS_PER_SLOW_HOST < self.hosts.len() { slow } else { Vec::new() }
+        if slow.len() * MIN_HOSTS_PER_SLOW_HOST < self.hosts.len() {
+            slow
+        } else {
+            Vec::new()
+        }
     }
 
-    /// Returns the frames of a cast that arrive in a second by measurement; `None` if that is not sure. Of a policed
-    /// cast about every second frame is lost.
+    /// Returns the frames of a cast that arrive in a second by measurement; `None` if that is not
+    /// sure. Of a policed cast about every second frame is lost.
     pub fn cast_rate(&self) -> Option<f64> {
         let most = self.link_rate()?;
         match self.calibration.broadcast() {
@@ -137,21 +157,29 @@ impl Planner {
         self.certain && ranks <= MAX_RANKS_AGAIN
     }
 
-    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by position in
-    /// `ranks`. `None` if it would not be sound.
+    /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
+    /// position in `ranks`. `None` if it would not be sound.
     pub fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
-        let hosts: Vec<usize> =
-            ranks.iter().map(|rank| self.hosts.get(rank.index()).copied()).collect::<Option<_>>()?;
+        let hosts: Vec<usize> = ranks
+            .iter()
+            .map(|rank| self.hosts.get(rank.index()).copied())
+            .collect::<Option<_>>()?;
         // The best tree takes longer to find than a session can wait.
-        let via = if via == Via::BinaryBest { Via::Binary } else { via };
+        let via = if via == Via::BinaryBest {
+            Via::Binary
+        } else {
+            via
+        };
         let plan = price(via, &self.situation(&hosts)).ok()?.plan;
         self.judge(&plan, &hosts, false).ok().map(|()| plan)
     }
 
-    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in this order.
+    /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
+    /// this order.
     pub fn chain(&self, ranks: &[Rank]) -> Plan {
         self.again(Via::Chain, ranks).unwrap_or_else(|| {
-            let parents: Vec<Option<usize>> = (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
+            let parents: Vec<Option<usize>> =
+                (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
             Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
         })
     }
@@ -166,28 +194,48 @@ impl Planner {
     }
 }
 
-/// Returns the topology and the position of each rank in it. Without a topology the hosts of each network are on one
-/// switch in rank order, by their own names if a topology may have them: a calibration knows them.
-fn locate(config: &RootConfig, names: &[&str], networks: Option<&[u32]>) -> Result<(Topology, Vec<usize>), NoPlan> {
+/// Returns the topology and the position of each rank in it. Without a topology the hosts of each
+/// network are on one switch in rank order, by their own names if a topology may have them: a
+/// calibration knows them.
+fn locate(
+    config: &RootConfig,
+    names: &[&str],
+    networks: Option<&[u32]>,
+) -> Result<(Topology, Vec<usize>), NoPlan> {
     let Some(topology) = &config.topology else {
         let named = |names: Vec<String>| match networks {
-            Some(networks) => Topology::behind_router(names.into_iter().zip(networks.iter().copied())),
+            Some(networks) => {
+                Topology::behind_router(names.into_iter().zip(networks.iter().copied()))
+            }
             None => Topology::single_switch(names),
         };
         let own = names.iter().map(|&name| name.to_owned()).collect();
         let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}")).collect();
-        return Ok((named(own).or_else(|_| named(by_rank()))?, (0..names.len()).collect()));
+        return Ok((
+            named(own).or_else(|_| named(by_rank()))?,
+            (0..names.len()).collect(),
+        ));
     };
-    let find = |name: &&str| topology.host_named(name).ok_or_else(|| NoPlan::UnknownHost { host: (*name).to_owned() });
-    Ok((topology.clone(), names.iter().map(find).collect::<Result<_, _>>()?))
+    let find = |name: &&str| {
+        topology
+            .host_named(name)
+            .ok_or_else(|| NoPlan::UnknownHost {
+                host: (*name).to_owned(),
+            })
+    };
+    Ok((
+        topology.clone(),
+        names.iter().map(find).collect::<Result<_, _>>()?,
+    ))
 }
 
-/// Returns the plan of least predicted time. If receivers may join late, block algorithms are excluded, because they
-/// have one stream for each member at the start. An untested cast is excluded where the user leaves the algorithm to
-/// the program, except for a short burst.
+/// Returns the plan of least predicted time. If receivers may join late, block algorithms are
+/// excluded, because they have one stream for each member at the start. An untested cast is
+/// excluded where the user leaves the algorithm to the program, except for a short burst.
 fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
     let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
-    let may_cast = config.routed.is_none() && (is_tried || !config.probe || config.is_short_burst());
+    let may_cast =
+        config.routed.is_none() && (is_tried || !config.probe || config.is_short_burst());
     Ok(choose_among(situation, |via| match via {
         Via::Cast => may_cast,
         via => !config.late || !via.is_in_blocks(),
@@ -195,7 +243,9 @@ fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan
 }
 
 fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
-    let Some(limit) = config.rate.and_then(Rate::limit) else { return calibration };
+    let Some(limit) = config.rate.and_then(Rate::limit) else {
+        return calibration;
+    };
     let burst_ns = DEPTH.as_nanos() as u64;
     calibration.limited_to(limit, u64::from(config.station.payload_bytes()), burst_ns)
 }
@@ -205,12 +255,13 @@ const LOOKS: usize = 10;
 const MAX_TRIALS: u32 = 2;
 const TRIAL_PART: u64 = 200;
 
-pub const CAST_IS_FASTER: &str = "each host takes far longer to get the bytes from another than frames to all take";
+pub const CAST_IS_FASTER: &str =
+    "each host takes far longer to get the bytes from another than frames to all take";
 
-/// Change from a tree to a cast, if the tree is slower by the factor [`WORSE`], with the change included, at
-/// [`LOOKS`] consecutive checks, one for each status period. An algorithm that the user chose is not replaced. A
-/// chain that has replaced a cast may be the slower of the two: `seen` is the number of frames of that cast that
-/// arrived everywhere in a second.
+/// Change from a tree to a cast, if the tree is slower by the factor [`WORSE`], with the change
+/// included, at [`LOOKS`] consecutive checks, one for each status period. An algorithm that the
+/// user chose is not replaced. A chain that has replaced a cast may be the slower of the two:
+/// `seen` is the number of frames of that cast that arrived everywhere in a second.
 #[derive(Clone, Debug)]
 pub struct CastChange {
     is_watching: bool,
@@ -223,10 +274,19 @@ pub struct CastChange {
 impl CastChange {
     pub fn new(view: &View, config: &RootConfig) -> CastChange {
         let is_tree = view.via != Via::Cast && !view.via.is_in_blocks();
-        let is_watching =
-            matches!(config.route, Route::Auto) && is_tree && view.may_reroute() && !view.selective && !config.late;
+        let is_watching = matches!(config.route, Route::Auto)
+            && is_tree
+            && view.may_reroute()
+            && !view.selective
+            && !config.late;
         let is_watching = is_watching && config.routed.is_none();
-        CastChange { is_watching, seen: None, looks: 0, trial: None, trials: 0 }
+        CastChange {
+            is_watching,
+            seen: None,
+            looks: 0,
+            trial: None,
+            trials: 0,
+        }
     }
 
     pub fn watch(&mut self, cast_rate: f64) {
@@ -241,7 +301,8 @@ impl CastChange {
         self.trial.as_ref()
     }
 
-    /// Returns the longest time in which the frames under way arrive, if the stream is to continue as a cast then.
+    /// Returns the longest time in which the frames under way arrive, if the stream is to continue
+    /// as a cast then.
     pub fn look(
         &mut self,
         scene: &WatchContext<'_>,
@@ -249,16 +310,30 @@ impl CastChange {
         (planner, identity): (&Planner, &Identity),
         is_suspected: bool,
     ) -> Option<Duration> {
-        let open = |entry: &&MemberEntry| members.in_place(entry.rank()).is_some() && !entry.is_reported();
+        let open =
+            |entry: &&MemberEntry| members.in_place(entry.rank()).is_some() && !entry.is_reported();
         let open: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
-        let (cast, left) = self.seen.or(planner.cast_rate()).zip(scene.frames_left()).filter(|_| self.is_watching)?;
-        let slowest = open.iter().map(|entry| entry.pace().arriving()).reduce(|one, other| {
-            let (one, other) = one.zip(other)?;
-            Some(one.min(other))
-        });
+        let (cast, left) = self
+            .seen
+            .or(planner.cast_rate())
+            .zip(scene.frames_left())
+            .filter(|_| self.is_watching)?;
+        let slowest = open
+            .iter()
+            .map(|entry| entry.pace().arriving())
+            .reduce(|one, other| {
+                let (one, other) = one.zip(other)?;
+                Some(one.min(other))
+            });
         let rate = slowest.flatten()?;
-        let is_blocked = open.iter().any(|entry| entry.status().state == MemberState::Blocked);
-        let change = Change { rate, left, stock: in_stock(scene, &open) };
+        let is_blocked = open
+            .iter()
+            .any(|entry| entry.status().state == MemberState::Blocked);
+        let change = Change {
+            rate,
+            left,
+            stock: in_stock(scene, &open),
+        };
         let is_excused = is_blocked || is_suspected || members.has_silent(scene.now, scene.timing);
         let is_slow = change.is_worth(cast) && !is_excused && scene.delivery.trailer().is_none();
         self.looks = if is_slow { self.looks + 1 } else { 0 };
@@ -269,7 +344,10 @@ impl CastChange {
         if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
             let gaps = trial.gaps()?;
             let unicast = 1e9 / gaps.usual_nanos.max(gaps.suspect_nanos);
-            log::info!("a cast would carry {:.0} frames a second, the tree carries {rate:.0}", cast.min(unicast));
+            log::info!(
+                "a cast would carry {:.0} frames a second, the tree carries {rate:.0}",
+                cast.min(unicast)
+            );
             // Slow cables at both ends would make a cast as slow.
             if is_slow && change.is_worth(cast.min(unicast)) {
                 self.is_watching = false;
@@ -286,14 +364,23 @@ impl CastChange {
             self.trials += 1;
             let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
             let train = (frames, usize::from(scene.view.payload_bytes));
-            self.trial = Some(RateComparison::new(scene.now, identity.clone(), macs, train));
+            self.trial = Some(RateComparison::new(
+                scene.now,
+                identity.clone(),
+                macs,
+                train,
+            ));
         }
         None
     }
 }
 
 fn in_stock(scene: &WatchContext<'_>, open: &[&MemberEntry]) -> u64 {
-    let least = open.iter().map(|entry| entry.status().arrived).min().unwrap_or(0);
+    let least = open
+        .iter()
+        .map(|entry| entry.status().arrived)
+        .min()
+        .unwrap_or(0);
     scene.delivery.blocks().frames().saturating_sub(least)
 }
 
@@ -335,30 +422,57 @@ mod tests {
     fn a_calibrations_hosts_count_without_a_topology() {
         let names = ["n0", "n1", "n2", "n3"];
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config =
-            RootConfig { size: Some(8 << 20), route: Route::Via(Via::Chain), ..RootConfig::new(station, 1, "f") };
+        let config = RootConfig {
+            size: Some(8 << 20),
+            route: Route::Via(Via::Chain),
+            ..RootConfig::new(station, 1, "f")
+        };
         let planned = |slow: Option<u64>| {
-            let costs = slow.map(|injection_ns| HostCost { name: "n1".to_owned(), injection_ns });
-            let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs.into_iter().collect());
+            let costs = slow.map(|injection_ns| HostCost {
+                name: "n1".to_owned(),
+                injection_ns,
+            });
+            let measured = Calibration::assumed(100_000_000, 1468)
+                .with_hosts("n0", costs.into_iter().collect());
             let planner = Planner::new(&config, &names, None, measured.ok()).expect("one switch");
             planner.choose(&config, &names).expect("a plan")
         };
         let [even, slow] = [None, Some(600_000)].map(planned);
         assert_eq!(even.plan.parent(1), Some(0));
-        assert_eq!((slow.plan.parent(2), slow.plan.parent(1)), (Some(0), Some(3)), "n1 is last");
+        assert_eq!(
+            (slow.plan.parent(2), slow.plan.parent(1)),
+            (Some(0), Some(3)),
+            "n1 is last"
+        );
         let times = slow.predicted_seconds / even.predicted_seconds;
-        assert!((4.0..6.0).contains(&times) && slow.reason.contains("host n1"), "{times}: {}", slow.reason);
+        assert!(
+            (4.0..6.0).contains(&times) && slow.reason.contains("host n1"),
+            "{times}: {}",
+            slow.reason
+        );
         // Nor does one host keep the others of many waiting.
         let served_apart = |receivers: u32| {
             let names: Vec<String> = (0..=receivers).map(|host| format!("n{host}")).collect();
             let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            let costs = vec![HostCost { name: "n1".to_owned(), injection_ns: 600_000 }];
-            let measured = Calibration::assumed(100_000_000, 1468).with_hosts("n0", costs).ok();
-            Planner::new(&config, &names, None, measured).expect("one switch").slow_receivers()
+            let costs = vec![HostCost {
+                name: "n1".to_owned(),
+                injection_ns: 600_000,
+            }];
+            let measured = Calibration::assumed(100_000_000, 1468)
+                .with_hosts("n0", costs)
+                .ok();
+            Planner::new(&config, &names, None, measured)
+                .expect("one switch")
+                .slow_receivers()
         };
         assert_eq!(served_apart(3), [], "they are too few to say what is usual");
-        let [(Rank(1), [slow, usual])] = served_apart(7)[..] else { panic!("{:?}", served_apart(7)) };
-        assert!((4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual), "{slow} of {usual}");
+        let [(Rank(1), [slow, usual])] = served_apart(7)[..] else {
+            panic!("{:?}", served_apart(7))
+        };
+        assert!(
+            (4.5..5.5).contains(&(usual / slow)) && (9.0e7..1.0e8).contains(&usual),
+            "{slow} of {usual}"
+        );
         // A name that is invalid in topologies prevents no plan.
         let odd = ["n0", "two words", "n2", "n3"];
         assert!(Planner::new(&config, &odd, None, None).is_ok());
@@ -370,27 +484,50 @@ mod tests {
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let choice = |bytes, probe| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-            let config = RootConfig { size: Some(bytes), probe, ..RootConfig::new(station, 1, "f") };
+            let config = RootConfig {
+                size: Some(bytes),
+                probe,
+                ..RootConfig::new(station, 1, "f")
+            };
             let planner = Planner::new(&config, &names, None, None).expect("one switch");
             planner.choose(&config, &names).expect("a plan")
         };
         assert_eq!(choice(20_000, true).plan.via(), Via::Cast);
         let longer = choice(64 << 10, true);
         assert_ne!(longer.plan.via(), Via::Cast);
-        assert!(longer.segment_bytes >= 1468 && !longer.is_known(), "{}", longer.reason);
-        assert!(longer.reason.contains("no rates are known"), "{}", longer.reason);
+        assert!(
+            longer.segment_bytes >= 1468 && !longer.is_known(),
+            "{}",
+            longer.reason
+        );
+        assert!(
+            longer.reason.contains("no rates are known"),
+            "{}",
+            longer.reason
+        );
         assert_eq!(choice(4 << 20, true).plan.via(), Via::Chain);
     }
 
     #[test]
     fn a_chain_enters_each_network_once_whatever_its_hosts_are_called() {
         let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-        let config = RootConfig { routed: Some(24), route: Route::Via(Via::Chain), ..RootConfig::new(station, 1, "f") };
+        let config = RootConfig {
+            routed: Some(24),
+            route: Route::Via(Via::Chain),
+            ..RootConfig::new(station, 1, "f")
+        };
         let networks = [7, 9, 1, 7, 9, 1];
-        for names in [["n0", "n1", "n2", "n3", "n4", "n5"], ["n0", "n1@a", "n2@b", "two words", "", "n5@c"]] {
-            let planner = Planner::new(&config, &names, Some(&networks), None).expect("networks behind a router");
+        for names in [
+            ["n0", "n1", "n2", "n3", "n4", "n5"],
+            ["n0", "n1@a", "n2@b", "two words", "", "n5@c"],
+        ] {
+            let planner = Planner::new(&config, &names, Some(&networks), None)
+                .expect("networks behind a router");
             let plan = planner.choose(&config, &names).expect("a plan").plan;
-            let enters = |&rank: &usize| plan.parent(rank).is_some_and(|from| networks[from] != networks[rank]);
+            let enters = |&rank: &usize| {
+                plan.parent(rank)
+                    .is_some_and(|from| networks[from] != networks[rank])
+            };
             assert_eq!((1..6).filter(enters).count(), 2, "{plan:?}");
         }
     }
@@ -400,19 +537,33 @@ mod tests {
         let names = ["n0", "n1", "n2", "n3"];
         let choice = |routed, route: Route, bytes| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-            let config = RootConfig { routed, route, size: Some(bytes), ..RootConfig::new(station, 1, "f") };
-            let measured = Calibration::assumed(1_000_000_000, 1468).with_broadcast(Broadcast::FullRate).ok();
+            let config = RootConfig {
+                routed,
+                route,
+                size: Some(bytes),
+                ..RootConfig::new(station, 1, "f")
+            };
+            let measured = Calibration::assumed(1_000_000_000, 1468)
+                .with_broadcast(Broadcast::FullRate)
+                .ok();
             let planner = Planner::new(&config, &names, None, measured).expect("one switch");
-            planner.choose(&config, &names).map(|choice| choice.plan.via())
+            planner
+                .choose(&config, &names)
+                .map(|choice| choice.plan.via())
         };
         for bytes in [1000, 20_000, 1 << 20, 1 << 30] {
             let via = choice(Some(24), Route::Auto, bytes).expect("a plan");
             assert_ne!(via, Via::Cast, "{bytes} bytes");
         }
         assert_eq!(choice(None, Route::Auto, 20_000).ok(), Some(Via::Cast));
-        let text = choice(Some(24), Route::Via(Via::Cast), 1000).expect_err("no cast").to_string();
+        let text = choice(Some(24), Route::Via(Via::Cast), 1000)
+            .expect_err("no cast")
+            .to_string();
         assert!(text.contains("--via"), "{text}");
-        assert_eq!(choice(Some(24), Route::Via(Via::Chain), 1000).ok(), Some(Via::Chain));
+        assert_eq!(
+            choice(Some(24), Route::Via(Via::Chain), 1000).ok(),
+            Some(Via::Chain)
+        );
     }
 
     #[test]
@@ -420,11 +571,18 @@ mod tests {
         let names = ["n0", "n1", "n2", "n3", "n4", "n5", "n6", "n7"];
         let in_blocks = |late: bool| {
             let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
-            let config = RootConfig { late, size: Some(1 << 20), ..RootConfig::new(station, 1, "file") };
+            let config = RootConfig {
+                late,
+                size: Some(1 << 20),
+                ..RootConfig::new(station, 1, "file")
+            };
             let measured = Calibration::assumed(100_000_000, 1468).with_cast_max(100);
             let planner = Planner::new(&config, &names, None, measured.ok()).expect("one switch");
             let choice = planner.choose(&config, &names).expect("a plan");
-            choice.candidates.iter().any(|candidate| candidate.via.is_in_blocks())
+            choice
+                .candidates
+                .iter()
+                .any(|candidate| candidate.via.is_in_blocks())
         };
         assert!(in_blocks(false) && !in_blocks(true));
     }

@@ -10,8 +10,8 @@ use ethbcast_transport::wire::{OVERHEAD_BYTES, Rank};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Fraction of the best rate since the last view change below which a member is slow. All members are as slow as the
-/// slowest, so only rates from before it held them up show their capacity.
+/// Fraction of the best rate since the last view change below which a member is slow. All members
+/// are as slow as the slowest, so only rates from before it held them up show their capacity.
 const SLOW_BELOW: f64 = 0.7;
 
 const SLOW_DISK: &str = "its disk, or the reader of its output, is slower than the frames come";
@@ -39,10 +39,19 @@ impl WatchContext<'_> {
     fn last_blocked(&self, members: &Members) -> Option<Straggler> {
         let said = |rank: Rank| {
             let status = members.in_place(rank)?.status();
-            status.waits_for.filter(|_| status.state == MemberState::WaitsForChild)
+            status
+                .waits_for
+                .filter(|_| status.state == MemberState::WaitsForChild)
         };
-        let by_root = self.delivery.blocks().blocked_by(self.now).map(|child| (Rank::ROOT, child));
-        let by_relay = members.entries().iter().filter_map(|relay| Some((relay.rank(), said(relay.rank())?)));
+        let by_root = self
+            .delivery
+            .blocks()
+            .blocked_by(self.now)
+            .map(|child| (Rank::ROOT, child));
+        let by_relay = members
+            .entries()
+            .iter()
+            .filter_map(|relay| Some((relay.rank(), said(relay.rank())?)));
         let behind = self.far_behind(members);
         let end = |(mut from, mut rank): (Rank, Rank)| {
             let named = rank;
@@ -51,30 +60,53 @@ impl WatchContext<'_> {
             }
             (from, rank, rank == named)
         };
-        let last = by_root.into_iter().chain(by_relay).filter(|&(_, child)| said(child).is_none()).map(end);
+        let last = by_root
+            .into_iter()
+            .chain(by_relay)
+            .filter(|&(_, child)| said(child).is_none())
+            .map(end);
         let straggler = |(from, rank, is_named)| {
             let status = members.in_place(rank)?.status();
-            let why = if status.state == MemberState::Blocked { SLOW_DISK } else { SLOW_CABLE };
-            Some((status.consumed, Straggler { rank, from, is_named, why }))
+            let why = if status.state == MemberState::Blocked {
+                SLOW_DISK
+            } else {
+                SLOW_CABLE
+            };
+            Some((
+                status.consumed,
+                Straggler {
+                    rank,
+                    from,
+                    is_named,
+                    why,
+                },
+            ))
         };
-        last.filter_map(straggler).min_by_key(|&(consumed, _)| consumed).map(|(_, straggler)| straggler)
+        last.filter_map(straggler)
+            .min_by_key(|&(consumed, _)| consumed)
+            .map(|(_, straggler)| straggler)
     }
 
-    /// Returns, by relay, the child for which it keeps half a feed of frames or more; of several, the last. A relay
-    /// that a switch pauses, or whose kernel holds its frames, takes its own cable for the limit and reports no child.
+    /// Returns, by relay, the child for which it keeps half a feed of frames or more; of several,
+    /// the last. A relay that a switch pauses, or whose kernel holds its frames, takes its own
+    /// cable for the limit and reports no child.
     fn far_behind(&self, members: &Members) -> BTreeMap<Rank, Rank> {
         let mut found = BTreeMap::new();
         let is_tree = self.view.via != Via::Cast && !self.view.via.is_in_blocks();
         let mut arrivals: Vec<(u64, Rank)> = members
             .entries()
             .iter()
-            .filter(|entry| is_tree && entry.standing() == MemberRole::InPlace && !entry.is_reported())
+            .filter(|entry| {
+                is_tree && entry.standing() == MemberRole::InPlace && !entry.is_reported()
+            })
             .map(|entry| (entry.arrived_by(self.now, self.timing), entry.rank()))
             .collect();
         arrivals.sort_unstable();
         for (arrived, rank) in arrivals {
             let parent = self.parent(rank);
-            let ahead = members.in_place(parent).map_or(0, |parent| parent.arrived_by(self.now, self.timing));
+            let ahead = members
+                .in_place(parent)
+                .map_or(0, |parent| parent.arrived_by(self.now, self.timing));
             if arrived + self.delivery.blocks().slots() / 2 <= ahead {
                 found.entry(parent).or_insert(rank);
             }
@@ -83,11 +115,15 @@ impl WatchContext<'_> {
     }
 
     pub fn straggler(&self, members: &Members) -> Option<Straggler> {
-        let open = |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
+        let open =
+            |entry: &&MemberEntry| entry.standing() == MemberRole::InPlace && !entry.is_reported();
         let in_place: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
         let straggler = self.last_blocked(members).filter(|_| in_place.len() > 1)?;
         let exceptional = if straggler.why == SLOW_DISK {
-            let blocked = in_place.iter().filter(|entry| entry.status().state == MemberState::Blocked).count();
+            let blocked = in_place
+                .iter()
+                .filter(|entry| entry.status().state == MemberState::Blocked)
+                .count();
             blocked * 2 < in_place.len()
         } else if self.view.via == Via::Cast {
             let by_now = |entry: &MemberEntry| entry.arrived_by(self.now, self.timing);
@@ -102,7 +138,9 @@ impl WatchContext<'_> {
     }
 
     fn is_below(&self, members: &Members, rank: Rank, period: Duration, best: f64) -> bool {
-        let rate = members.entry(rank).and_then(|entry| entry.pace().consuming(self.now, period, self.timing.lag()));
+        let rate = members
+            .entry(rank)
+            .and_then(|entry| entry.pace().consuming(self.now, period, self.timing.lag()));
         rate.is_some_and(|rate| rate < best * SLOW_BELOW)
     }
 
@@ -110,24 +148,36 @@ impl WatchContext<'_> {
         self.is_below(members, rank, period, members.rates().best())
     }
 
-    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or all members.
+    /// Whether the root has sent faster than its child consumes frames: that child may be slow, or
+    /// all members.
     fn is_doubtful(&self, members: &Members, straggler: Straggler) -> bool {
         let period = self.timing.slow / 4;
-        straggler.from == Rank::ROOT && self.is_below(members, straggler.rank, period, members.rates().best_sent())
+        straggler.from == Rank::ROOT
+            && self.is_below(members, straggler.rank, period, members.rates().best_sent())
     }
 
-    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of frames it has.
+    /// Returns the child of a suspected straggler that gets a probe transfer, and the number of
+    /// frames it has.
     pub fn to_be_tried(&self, members: &Members, straggler: Straggler) -> Option<(Rank, u64)> {
-        let doubtful =
-            !self.is_slow(members, straggler.rank, self.timing.slow / 4) && self.is_doubtful(members, straggler);
-        let child = *self.view.trees().first().filter(|_| doubtful)?.children(straggler.rank).first()?;
+        let doubtful = !self.is_slow(members, straggler.rank, self.timing.slow / 4)
+            && self.is_doubtful(members, straggler);
+        let child = *self
+            .view
+            .trees()
+            .first()
+            .filter(|_| doubtful)?
+            .children(straggler.rank)
+            .first()?;
         Some((child, members.in_place(child)?.status().arrived))
     }
 
     fn stuck_with(&self, members: &Members, slow: Straggler) -> Option<Rank> {
         let least = self.timing.or_reports(NOTICE_AFTER / 2, 3);
-        let stuck = members.entry(slow.rank).is_some_and(|entry| entry.idle_for(self.now) >= least);
-        self.other_end(members, (slow.from, slow.rank)).filter(|_| stuck)
+        let stuck = members
+            .entry(slow.rank)
+            .is_some_and(|entry| entry.idle_for(self.now) >= least);
+        self.other_end(members, (slow.from, slow.rank))
+            .filter(|_| stuck)
     }
 }
 
@@ -156,10 +206,15 @@ impl Stragglers {
         straggler: Option<Straggler>,
         on_slow: OnSlow,
     ) -> Vec<StallVerdict> {
-        let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else { return Vec::new() };
+        let Some(slow) = self.take_turn(scene, members, straggler, scene.timing.status) else {
+            return Vec::new();
+        };
         let (slow_after, lag) = (scene.timing.slow, scene.timing.lag());
-        let rate = members.entry(slow.rank).and_then(|entry| entry.pace().consuming(scene.now, slow_after, lag));
-        let [rate, best] = [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_text(scene.view, rate));
+        let rate = members
+            .entry(slow.rank)
+            .and_then(|entry| entry.pace().consuming(scene.now, slow_after, lag));
+        let [rate, best] =
+            [rate.unwrap_or(0.0), members.rates().best()].map(|rate| frames_text(scene.view, rate));
         let text = format!("holds up the others: {} ({rate} of {best})", slow.why);
         match (scene.stuck_with(members, slow), on_slow) {
             // One of the two is at fault: both are demoted, and the one that makes no progress then
@@ -170,8 +225,8 @@ impl Stragglers {
         }
     }
 
-    /// Returns the straggler once it has been slow for long enough. A check that misses it only counts down by
-    /// `period`.
+    /// Returns the straggler once it has been slow for long enough. A check that misses it only
+    /// counts down by `period`.
     fn take_turn(
         &mut self,
         scene: &WatchContext<'_>,
@@ -183,7 +238,8 @@ impl Stragglers {
         let (known, lasted) = self.found.unwrap_or((Rank::ROOT, Duration::ZERO));
         let slow = straggler.filter(|straggler| scene.is_slow(members, straggler.rank, limit / 2));
         // A suspicion counts for half of the time, so that proof need not start from zero.
-        let doubtful = straggler.filter(|&straggler| lasted < limit / 2 && scene.is_doubtful(members, straggler));
+        let doubtful = straggler
+            .filter(|&straggler| lasted < limit / 2 && scene.is_doubtful(members, straggler));
         let found = slow.or(doubtful);
         self.found = match found {
             Some(Straggler { rank, .. }) if rank == known => Some((rank, lasted + period)),
@@ -192,7 +248,9 @@ impl Stragglers {
             None => None,
         };
         let lasting = |slow: &Straggler| {
-            slow.rank == known && lasted + period >= limit && scene.is_slow(members, slow.rank, limit)
+            slow.rank == known
+                && lasted + period >= limit
+                && scene.is_slow(members, slow.rank, limit)
         };
         let enough = slow.filter(lasting)?;
         self.found = None;

@@ -25,8 +25,8 @@ const MAX_KEEPERS: usize = 64;
 pub(super) struct Fetches {
     questions: RecoveryQueries,
     damages: Damages,
-    /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came damaged the first,
-    /// second and third time.
+    /// Progress of each member's requests: for bytes that it alone lacks, then for bytes that came
+    /// damaged the first, second and third time.
     furthest: BTreeMap<Rank, [Option<u64>; 1 + MAX_ATTEMPTS as usize]>,
     needs: MemberWants,
 }
@@ -43,11 +43,22 @@ impl Fetches {
         (view, members, delivery): (&View, &mut Members, &mut Delivery),
         endpoint: &mut RootEndpoint,
     ) {
-        let Fetch { rank, bytes, attempt, blamed } = fetch;
-        let asks = |entry: &MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
-        let may_have_sent = *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
+        let Fetch {
+            rank,
+            bytes,
+            attempt,
+            blamed,
+        } = fetch;
+        let asks =
+            |entry: &MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
+        let may_have_sent =
+            *blamed == Rank::NONE || (blamed.index() < view.members.len() && blamed != rank);
         let sound = fetch.is_bounded() && may_have_sent && (view.selective || *attempt > 0);
-        let end = if view.selective { view.size.unwrap_or_default() } else { delivery.pushed_bytes() };
+        let end = if view.selective {
+            view.size.unwrap_or_default()
+        } else {
+            delivery.pushed_bytes()
+        };
         if !sound || bytes.end > end || !members.entry(*rank).is_some_and(asks) {
             endpoint.count_malformed();
             return;
@@ -55,7 +66,10 @@ impl Fetches {
         let furthest = &mut self.furthest.entry(*rank).or_default()[usize::from(*attempt)];
         if furthest.is_none_or(|before| bytes.start > before) {
             *furthest = Some(bytes.start);
-            members.entry_mut(*rank).into_iter().for_each(|entry| entry.moved(now));
+            members
+                .entry_mut(*rank)
+                .into_iter()
+                .for_each(|entry| entry.moved(now));
         }
         if *attempt > 0 {
             self.damages.note(now, fetch);
@@ -71,12 +85,20 @@ impl Fetches {
         endpoint: &mut RootEndpoint,
     ) {
         let form = endpoint.config().form;
-        let bytes = view.size.filter(|_| view.selective).map(|size| form.content_bytes(size));
+        let bytes = view
+            .size
+            .filter(|_| view.selective)
+            .map(|size| form.content_bytes(size));
         let said = bytes.and_then(|bytes| self.needs.on_needs(rank, word, (form.chunk(), bytes)));
-        let Some(is_first) = said else { return endpoint.count_malformed() };
+        let Some(is_first) = said else {
+            return endpoint.count_malformed();
+        };
         // Only a first report is progress: members repeat it while nothing comes.
         if is_first {
-            members.entry_mut(rank).into_iter().for_each(|entry| entry.moved(now));
+            members
+                .entry_mut(rank)
+                .into_iter()
+                .for_each(|entry| entry.moved(now));
         }
     }
 
@@ -88,15 +110,26 @@ impl Fetches {
         limit: Duration,
         form: Form,
     ) -> Option<ChunkSet> {
-        let place = StretchPlace::of(form.chunk(), stretch, form.content_bytes(view.size.filter(|_| view.selective)?))?;
-        let open = |entry: &&MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
+        let place = StretchPlace::of(
+            form.chunk(),
+            stretch,
+            form.content_bytes(view.size.filter(|_| view.selective)?),
+        )?;
+        let open =
+            |entry: &&MemberEntry| entry.standing() != MemberRole::Gone && !entry.is_reported();
         let open: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
-        let in_place = open.iter().filter(|entry| entry.standing() == MemberRole::InPlace);
+        let in_place = open
+            .iter()
+            .filter(|entry| entry.standing() == MemberRole::InPlace);
         let waited_for: Vec<Rank> = in_place.map(|entry| entry.rank()).collect();
-        let (chosen, silent) = self.needs.decide(now, &place, &waited_for, open.len(), limit)?;
+        let (chosen, silent) = self
+            .needs
+            .decide(now, &place, &waited_for, open.len(), limit)?;
         for rank in silent {
             let (host, seconds) = (&view.members[rank.index()].host, limit.as_secs());
-            log::warn!("{host} has not sent its needs of stretch {stretch} for {seconds} s: it fetches that alone");
+            log::warn!(
+                "{host} has not sent its needs of stretch {stretch} for {seconds} s: it fetches that alone"
+            );
         }
         Some(chosen)
     }
@@ -118,7 +151,10 @@ impl Fetches {
     }
 
     pub(super) fn wanted(&self, delivery: &Delivery) -> Option<Range<u64>> {
-        delivery.needy().filter(|_| !self.questions.is_open()).map(|(_, bytes)| bytes)
+        delivery
+            .needy()
+            .filter(|_| !self.questions.is_open())
+            .map(|(_, bytes)| bytes)
     }
 
     pub(super) fn on_denial(
@@ -128,7 +164,9 @@ impl Fetches {
         (view, members): (&View, &Members),
         delivery: &Delivery,
     ) {
-        let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else { return };
+        let Some((need, bytes)) = delivery.needy().filter(|_| !self.questions.is_open()) else {
+            return;
+        };
         // Members keep the content, not the stream of a selective session.
         let kept = !view.selective || matches!(need, Needy::Fetch(_));
         let may_have = |entry: &&MemberEntry| {
@@ -140,11 +178,17 @@ impl Fetches {
         // Members that lack the bytes themselves come last. Just before them comes the sender that
         // is blamed: it may still hold a sound copy, and replies are verified.
         let question = delivery.question(need);
-        let blamed = |entry: &MemberEntry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
+        let blamed =
+            |entry: &MemberEntry| question.is_some_and(|fetch| fetch.blamed == entry.rank());
         let taken = |entry: &MemberEntry| delivery.bytes_of(entry.status().consumed);
         keepers.sort_by_cached_key(|entry| {
             let lacks = self.damages.concern(entry.rank(), &bytes);
-            (lacks, blamed(entry), Reverse(taken(entry) >= bytes.end), entry.rank())
+            (
+                lacks,
+                blamed(entry),
+                Reverse(taken(entry) >= bytes.end),
+                entry.rank(),
+            )
         });
         keepers.truncate(MAX_KEEPERS);
         if let Some(fetch) = question.filter(|_| !keepers.is_empty()) {
@@ -152,11 +196,17 @@ impl Fetches {
             let first = usize::from(fetch.attempt.saturating_sub(1)) % keepers.len();
             keepers.rotate_left(first);
         }
-        self.questions.open(now, need, bytes, keepers.into_iter().map(MemberEntry::rank).collect(), text);
+        self.questions.open(
+            now,
+            need,
+            bytes,
+            keepers.into_iter().map(MemberEntry::rank).collect(),
+            text,
+        );
     }
 
-    /// Continues the search and reports located damages. Returns the members that cannot be served because no host has
-    /// the bytes they need, each with the reason.
+    /// Continues the search and reports located damages. Returns the members that cannot be served
+    /// because no host has the bytes they need, each with the reason.
     pub(super) fn go_on(
         &mut self,
         now: Instant,
@@ -171,7 +221,12 @@ impl Fetches {
         {
             match step {
                 RecoveryStep::Ask(keeper, need, bytes) => {
-                    let fetch = Fetch { rank: need.rank(), bytes, attempt: 1, blamed: Rank::NONE };
+                    let fetch = Fetch {
+                        rank: need.rank(),
+                        bytes,
+                        attempt: 1,
+                        blamed: Rank::NONE,
+                    };
                     endpoint.send(view.members[keeper.index()].mac, &Message::Fetch(fetch));
                 }
                 RecoveryStep::Found(need, from, bytes) => delivery.supply_to(need, from, &bytes),
@@ -191,7 +246,13 @@ impl Fetches {
         lost
     }
 
-    pub(super) fn send_next(&mut self, now: Instant, over: bool, view: &View, endpoint: &mut RootEndpoint) {
+    pub(super) fn send_next(
+        &mut self,
+        now: Instant,
+        over: bool,
+        view: &View,
+        endpoint: &mut RootEndpoint,
+    ) {
         let form = endpoint.config().form;
         for damage in self.damages.news(now, over, view, form) {
             log::warn!("{damage}");
@@ -242,27 +303,53 @@ impl RecoveryQueries {
         self.question.is_some() || self.pause.is_some()
     }
 
-    pub(super) fn open(&mut self, now: Instant, need: Needy, bytes: Range<u64>, keepers: VecDeque<Rank>, text: &str) {
-        if self.since.is_none_or(|(known, first, _)| (known, first) != (need, bytes.start)) {
+    pub(super) fn open(
+        &mut self,
+        now: Instant,
+        need: Needy,
+        bytes: Range<u64>,
+        keepers: VecDeque<Rank>,
+        text: &str,
+    ) {
+        if self
+            .since
+            .is_none_or(|(known, first, _)| (known, first) != (need, bytes.start))
+        {
             self.since = Some((need, bytes.start, now));
         }
         let text = text.to_owned();
-        self.question = Some(RecoveryQuery { need, bytes, text, asked: None, left: keepers, open: false });
+        self.question = Some(RecoveryQuery {
+            need,
+            bytes,
+            text,
+            asked: None,
+            left: keepers,
+            open: false,
+        });
     }
 
     pub(super) fn on_piece(&mut self, now: Instant, from: Rank, piece: &FetchedPiece) {
-        let asked = self.question.as_mut().and_then(|question| question.asked.as_mut());
-        asked.into_iter().filter(|(rank, _)| *rank == from).for_each(|(_, asking)| asking.take(now, piece));
+        let asked = self
+            .question
+            .as_mut()
+            .and_then(|question| question.asked.as_mut());
+        asked
+            .into_iter()
+            .filter(|(rank, _)| *rank == from)
+            .for_each(|(_, asking)| asking.take(now, piece));
     }
 
     pub(super) fn forget(&mut self, rank: Rank) {
-        self.question.take_if(|question| question.need.rank() == rank);
+        self.question
+            .take_if(|question| question.need.rank() == rank);
     }
 
     /// Returns the next step, if any. All members are queried repeatedly until `limit` has passed.
     pub(super) fn poll(&mut self, now: Instant, limit: Duration) -> Option<RecoveryStep> {
         self.pause.take_if(|at| *at <= now);
-        let tried = self.since.map_or(Duration::ZERO, |(_, _, since)| now.since(since));
+        let tried = self
+            .since
+            .map_or(Duration::ZERO, |(_, _, since)| now.since(since));
         let question = self.question.as_mut()?;
         loop {
             if let Some((rank, asking)) = &mut question.asked {
@@ -274,14 +361,24 @@ impl RecoveryQueries {
                 let silent = asking.silence(now) >= KEEPER_SILENT_AFTER;
                 if asking.denials() == 0 && !silent {
                     let (rank, need) = (*rank, question.need);
-                    return asking.poll(now).map(|bytes| RecoveryStep::Ask(rank, need, bytes));
+                    return asking
+                        .poll(now)
+                        .map(|bytes| RecoveryStep::Ask(rank, need, bytes));
                 }
                 question.open |= silent;
             }
-            let Some(next) = question.left.pop_front().filter(|_| tried < limit) else { break };
+            let Some(next) = question.left.pop_front().filter(|_| tried < limit) else {
+                break;
+            };
             question.asked = Some((next, Asking::new(now, &question.bytes)));
         }
-        let RecoveryQuery { need, bytes, text, open, .. } = self.question.take()?;
+        let RecoveryQuery {
+            need,
+            bytes,
+            text,
+            open,
+            ..
+        } = self.question.take()?;
         if open && tried < limit {
             self.pause = Some(now + QUERY_INTERVAL);
             return Some(RecoveryStep::NotNow(need, bytes.start));
@@ -291,8 +388,12 @@ impl RecoveryQueries {
     }
 
     pub(super) fn next(&self) -> Option<Instant> {
-        let question = self.question.as_ref().and_then(|question| question.asked.as_ref());
-        self.pause.or_else(|| question.and_then(|(_, asking)| asking.again_at()))
+        let question = self
+            .question
+            .as_ref()
+            .and_then(|question| question.asked.as_ref());
+        self.pause
+            .or_else(|| question.and_then(|(_, asking)| asking.again_at()))
     }
 }
 
@@ -309,7 +410,14 @@ mod tests {
 
     fn asked(questions: &mut RecoveryQueries, millis: u64) -> Option<Rank> {
         match questions.poll(at(millis), LIMIT) {
-            Some(RecoveryStep::Ask(rank, NEED, Range { start: 100, end: 110 })) => Some(rank),
+            Some(RecoveryStep::Ask(
+                rank,
+                NEED,
+                Range {
+                    start: 100,
+                    end: 110,
+                },
+            )) => Some(rank),
             step => {
                 assert_eq!(step, None);
                 None
@@ -322,14 +430,39 @@ mod tests {
         let mut questions = RecoveryQueries::default();
         questions.open(at(0), NEED, 100..110, [1, 2, 4].map(Rank).into(), "a pipe");
         assert_eq!(asked(&mut questions, 0), Some(Rank(1)));
-        questions.on_piece(at(1), Rank(2), &FetchedPiece { from: 100, end: 110, bytes: vec![9; 10] });
+        questions.on_piece(
+            at(1),
+            Rank(2),
+            &FetchedPiece {
+                from: 100,
+                end: 110,
+                bytes: vec![9; 10],
+            },
+        );
         questions.on_piece(at(1), Rank(1), &FetchedPiece::denial(100));
-        assert_eq!(asked(&mut questions, 1), Some(Rank(2)), "what nobody asked for was nothing");
-        let again: Vec<u64> = (2..501).filter(|&millis| asked(&mut questions, millis).is_some()).collect();
+        assert_eq!(
+            asked(&mut questions, 1),
+            Some(Rank(2)),
+            "what nobody asked for was nothing"
+        );
+        let again: Vec<u64> = (2..501)
+            .filter(|&millis| asked(&mut questions, millis).is_some())
+            .collect();
         assert_eq!(again, [21, 61, 141, 301, 461], "milliseconds");
         assert_eq!(asked(&mut questions, 501), Some(Rank(4)));
-        questions.on_piece(at(502), Rank(4), &FetchedPiece { from: 100, end: 110, bytes: vec![7; 10] });
-        assert_eq!(questions.poll(at(502), LIMIT), Some(RecoveryStep::Found(NEED, 100, vec![7; 10])));
+        questions.on_piece(
+            at(502),
+            Rank(4),
+            &FetchedPiece {
+                from: 100,
+                end: 110,
+                bytes: vec![7; 10],
+            },
+        );
+        assert_eq!(
+            questions.poll(at(502), LIMIT),
+            Some(RecoveryStep::Found(NEED, 100, vec![7; 10]))
+        );
         assert!(!questions.is_open());
     }
 
@@ -337,7 +470,10 @@ mod tests {
     fn when_all_say_no_nobody_has_them_and_when_some_are_silent_they_are_asked_again_for_a_while() {
         let mut questions = RecoveryQueries::default();
         questions.open(at(0), NEED, 100..110, VecDeque::new(), "a pipe");
-        assert_eq!(questions.poll(at(0), LIMIT), Some(RecoveryStep::Nobody(NEED, 100, "a pipe".to_owned())));
+        assert_eq!(
+            questions.poll(at(0), LIMIT),
+            Some(RecoveryStep::Nobody(NEED, 100, "a pipe".to_owned()))
+        );
         let (mut rounds, mut end) = (0, 0);
         for millis in 0..20_000 {
             if end == 0 && !questions.is_open() {
@@ -349,7 +485,10 @@ mod tests {
                 _ => {}
             }
         }
-        assert!(rounds == 8 && (5000..5500).contains(&end), "{rounds} rounds, {end} ms");
+        assert!(
+            rounds == 8 && (5000..5500).contains(&end),
+            "{rounds} rounds, {end} ms"
+        );
         questions.open(at(0), NEED, 100..110, [1, 2].map(Rank).into(), "a pipe");
         assert_eq!(asked(&mut questions, 0), Some(Rank(1)));
         questions.forget(Rank(1));

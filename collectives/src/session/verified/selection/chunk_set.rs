@@ -42,11 +42,16 @@ impl ChunkSet {
     }
 
     pub fn contains(&self, chunk: usize) -> bool {
-        self.words.get(chunk / 64).is_some_and(|word| word >> (chunk % 64) & 1 == 1)
+        self.words
+            .get(chunk / 64)
+            .is_some_and(|word| word >> (chunk % 64) & 1 == 1)
     }
 
     pub fn len(&self) -> usize {
-        self.words.iter().map(|word| word.count_ones() as usize).sum()
+        self.words
+            .iter()
+            .map(|word| word.count_ones() as usize)
+            .sum()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -74,7 +79,10 @@ impl ChunkSet {
 
     fn with(&self, other: &ChunkSet, each: impl Fn(u64, u64) -> u64) -> ChunkSet {
         let mut set = *self;
-        set.words.iter_mut().zip(other.words).for_each(|(word, other)| *word = each(*word, other));
+        set.words
+            .iter_mut()
+            .zip(other.words)
+            .for_each(|(word, other)| *word = each(*word, other));
         set
     }
 
@@ -85,14 +93,21 @@ impl ChunkSet {
         let bitmap_bytes = chunks.div_ceil(8);
         if runs.len() * 2 < bitmap_bytes {
             out.push(RUNS);
-            runs.iter().for_each(|run| out.extend_from_slice(&run.to_be_bytes()));
+            runs.iter()
+                .for_each(|run| out.extend_from_slice(&run.to_be_bytes()));
         } else {
             out.push(BITMAP);
-            out.extend(self.words.iter().flat_map(|word| word.to_le_bytes()).take(bitmap_bytes));
+            out.extend(
+                self.words
+                    .iter()
+                    .flat_map(|word| word.to_le_bytes())
+                    .take(bitmap_bytes),
+            );
         }
     }
 
-    /// Alternating lengths of runs outside and inside the set, starting outside; chunks after the last run are outside.
+    /// Alternating lengths of runs outside and inside the set, starting outside; chunks after the
+    /// last run are outside.
     fn runs(&self, chunks: usize) -> Vec<u16> {
         let (mut runs, mut begin, mut inside) = (Vec::new(), 0, false);
         for chunk in 0..=chunks {
@@ -125,7 +140,9 @@ impl ChunkSet {
                     if end > chunks || (end == at && number > 0) {
                         return None;
                     }
-                    (at..end).filter(|_| number % 2 == 1).for_each(|chunk| set.insert(chunk));
+                    (at..end)
+                        .filter(|_| number % 2 == 1)
+                        .for_each(|chunk| set.insert(chunk));
                     at = end;
                 }
             }
@@ -189,6 +206,9 @@ mod tests {
         assert_eq!(written(ChunkSet::first(STRETCH_CHUNKS)), [RUNS, 0, 0, 4, 0]);
         assert_eq!(written(ChunkSet::from_iter([7, 8])), [RUNS, 0, 7, 0, 2]);
         let every_second: ChunkSet = (0..STRETCH_CHUNKS).step_by(2).collect();
-        assert_eq!((written(every_second).len(), every_second.len()), (129, 512));
+        assert_eq!(
+            (written(every_second).len(), every_second.len()),
+            (129, 512)
+        );
     }
 }

@@ -3,7 +3,8 @@
 use super::chunk_set::ChunkSet;
 use super::sections::{DueSection, HEAD_BYTES, Head, MAX_AHEAD, SectionPart, Sections};
 use super::stretch::{
-    Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchHashes, StretchPlace, stretches,
+    Cut, Cutter, FRAGMENT_BYTES, Fragment, HaveSet, HeldContent, Origin, StretchHashes,
+    StretchPlace, stretches,
 };
 use crate::keys::ContentCipher;
 use crate::session::message::Needs;
@@ -13,8 +14,9 @@ use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
-/// Output of a [`Composer`]: the hash lists of the next stretch, whose want-bitmap the root waits for; the next span,
-/// with the chunks that were sent to all; or a stretch that is not sent, because the root only queries want-bitmaps.
+/// Output of a [`Composer`]: the hash lists of the next stretch, whose want-bitmap the root waits
+/// for; the next span, with the chunks that were sent to all; or a stretch that is not sent,
+/// because the root only queries want-bitmaps.
 #[derive(Clone, Debug)]
 pub enum Composed {
     HashList(Arc<StretchHashes>),
@@ -22,8 +24,9 @@ pub enum Composed {
     Passed(u64),
 }
 
-/// A span with its hash list and content, where zeros stand for missing chunks. `here` is the bitmap of the chunks that
-/// have come; `stretch` is the number of its stretch, and its first chunk there.
+/// A span with its hash list and content, where zeros stand for missing chunks. `here` is the
+/// bitmap of the chunks that have come; `stretch` is the number of its stretch, and its first chunk
+/// there.
 #[derive(Clone, Debug)]
 pub struct PartialSpan {
     pub place: SpanPlace,
@@ -36,9 +39,16 @@ pub struct PartialSpan {
 #[derive(Clone, Debug)]
 enum State {
     Begin,
-    HashLists { place: StretchPlace, before: u16, bytes: usize },
+    HashLists {
+        place: StretchPlace,
+        before: u16,
+        bytes: usize,
+    },
     Padding(usize),
-    Set { head: [u8; HEAD_BYTES], bytes: usize },
+    Set {
+        head: [u8; HEAD_BYTES],
+        bytes: usize,
+    },
     Chunks(Box<OpenSection>),
 }
 
@@ -92,7 +102,10 @@ impl Composer {
     }
 
     pub fn ciphered(self, cipher: &ContentCipher) -> Composer {
-        Composer { cipher: cipher.clone(), ..self }
+        Composer {
+            cipher: cipher.clone(),
+            ..self
+        }
     }
 
     pub fn take(&mut self, bytes: &[u8]) {
@@ -116,7 +129,8 @@ impl Composer {
             match &mut self.state {
                 State::Chunks(open) => {
                     let input = &self.input[self.at..];
-                    let (span, taken) = open.go_on(if self.ended { None } else { Some(input) }, &mut memory);
+                    let (span, taken) =
+                        open.go_on(if self.ended { None } else { Some(input) }, &mut memory);
                     self.at += taken;
                     let done = open.is_done();
                     if done {
@@ -129,10 +143,19 @@ impl Composer {
                     }
                 }
                 _ if self.ended => self.state = self.without_data()?,
-                State::HashLists { place, before, bytes } => {
+                State::HashLists {
+                    place,
+                    before,
+                    bytes,
+                } => {
                     let hash_list = self.input[self.at..].get(..*bytes)?;
                     self.at += *bytes;
-                    let hash_list = Arc::new(StretchHashes::read(*place, u64::from(*before), hash_list, &self.cipher));
+                    let hash_list = Arc::new(StretchHashes::read(
+                        *place,
+                        u64::from(*before),
+                        hash_list,
+                        &self.cipher,
+                    ));
                     (self.state, self.next_hash_list) = (State::Begin, self.next_hash_list + 1);
                     self.hash_lists.push_back(Arc::clone(&hash_list));
                     return Some(Composed::HashList(hash_list));
@@ -176,12 +199,22 @@ impl Composer {
         let state = match Head::read(head)? {
             Head::HashLists { before, fragments } => {
                 let place = self.place(self.next_hash_list)?;
-                let sound = is_sealed(place.number()) && self.next_hash_list < self.next_chunks + MAX_AHEAD;
+                let sound =
+                    is_sealed(place.number()) && self.next_hash_list < self.next_chunks + MAX_AHEAD;
                 let bytes = place.hash_list_bytes() + fragments as usize * FRAGMENT_BYTES;
-                sound.then_some(State::HashLists { place, before, bytes })
+                sound.then_some(State::HashLists {
+                    place,
+                    before,
+                    bytes,
+                })
             }
-            Head::Chunks { set_bytes } => Some(State::Set { head: *head, bytes: set_bytes.into() }),
-            Head::Padding { bytes } => is_sealed(self.next_chunks).then_some(State::Padding(bytes as usize)),
+            Head::Chunks { set_bytes } => Some(State::Set {
+                head: *head,
+                bytes: set_bytes.into(),
+            }),
+            Head::Padding { bytes } => {
+                is_sealed(self.next_chunks).then_some(State::Padding(bytes as usize))
+            }
             Head::Passed => {
                 let sound = is_sealed(self.next_chunks) && !self.hash_lists.is_empty();
                 return sound.then_some(Begun::Passed(self.next_chunks));
@@ -193,15 +226,21 @@ impl Composer {
     fn open(&mut self, head: &[u8; HEAD_BYTES], set: &[u8]) -> Option<OpenSection> {
         let place = self.place(self.next_chunks)?;
         let mut set = set.to_vec();
-        self.cipher.section_mask(&head[8..], place.number(), &mut set);
-        let sound = head[8..] == Head::seal(head, &set, place.number(), &self.cipher) && !self.hash_lists.is_empty();
+        self.cipher
+            .section_mask(&head[8..], place.number(), &mut set);
+        let sound = head[8..] == Head::seal(head, &set, place.number(), &self.cipher)
+            && !self.hash_lists.is_empty();
         let set = ChunkSet::read(place.chunks(), &set).filter(|_| sound)?;
         Some(OpenSection::new(place, self.hash_lists.pop_front(), set))
     }
 
     fn without_data(&mut self) -> Option<State> {
         let place = self.place(self.next_chunks)?;
-        Some(State::Chunks(Box::new(OpenSection::new(place, self.hash_lists.pop_front(), ChunkSet::default()))))
+        Some(State::Chunks(Box::new(OpenSection::new(
+            place,
+            self.hash_lists.pop_front(),
+            ChunkSet::default(),
+        ))))
     }
 
     fn place(&self, stretch: u64) -> Option<StretchPlace> {
@@ -209,7 +248,10 @@ impl Composer {
     }
 
     fn give_up(&mut self) {
-        log::warn!("what came of stretch {} on is not what a sender sends: it is fetched", self.next_chunks);
+        log::warn!(
+            "what came of stretch {} on is not what a sender sends: it is fetched",
+            self.next_chunks
+        );
         (self.ended, self.at) = (true, 0);
         self.input = Vec::new();
     }
@@ -220,24 +262,43 @@ impl Composer {
 }
 
 impl OpenSection {
-    fn new(place: StretchPlace, hash_list: Option<Arc<StretchHashes>>, set: ChunkSet) -> OpenSection {
-        OpenSection { place, hash_list, set, span: 0, bytes: Vec::new(), passed: 0, filled: 0 }
+    fn new(
+        place: StretchPlace,
+        hash_list: Option<Arc<StretchHashes>>,
+        set: ChunkSet,
+    ) -> OpenSection {
+        OpenSection {
+            place,
+            hash_list,
+            set,
+            span: 0,
+            bytes: Vec::new(),
+            passed: 0,
+            filled: 0,
+        }
     }
 
     fn is_done(&self) -> bool {
         self.span * self.place.chunk_size().in_span() >= self.place.chunks()
     }
 
-    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next span if it is
-    /// complete, and the number of bytes taken.
-    fn go_on(&mut self, input: Option<&[u8]>, memory: &mut impl FnMut() -> Vec<u8>) -> (Option<PartialSpan>, usize) {
+    /// Continues with `input`, or without missing chunks if there will be no more. Returns the next
+    /// span if it is complete, and the number of bytes taken.
+    fn go_on(
+        &mut self,
+        input: Option<&[u8]>,
+        memory: &mut impl FnMut() -> Vec<u8>,
+    ) -> (Option<PartialSpan>, usize) {
         let first = self.span * self.place.chunk_size().in_span();
         let (place, _) = self.place.span_of(first);
         if self.bytes.is_empty() {
             self.bytes = memory();
             self.bytes.clear();
-            self.bytes
-                .extend_from_slice(self.hash_list.as_ref().map_or(&[], |hash_list| hash_list.hash_list(self.span)));
+            self.bytes.extend_from_slice(
+                self.hash_list
+                    .as_ref()
+                    .map_or(&[], |hash_list| hash_list.hash_list(self.span)),
+            );
             self.bytes.resize(place.bytes(), 0);
         }
         let mut taken = 0;
@@ -245,12 +306,14 @@ impl OpenSection {
             if self.set.contains(first + self.passed) {
                 let Some(input) = input else {
                     // An announced chunk was not sent.
-                    (first + self.passed..first + place.chunks()).for_each(|chunk| self.set.remove(chunk));
+                    (first + self.passed..first + place.chunks())
+                        .for_each(|chunk| self.set.remove(chunk));
                     continue;
                 };
                 let to = place.chunk(self.passed);
                 let count = (to.len() - self.filled).min(input.len() - taken);
-                self.bytes[to.start + self.filled..][..count].copy_from_slice(&input[taken..][..count]);
+                self.bytes[to.start + self.filled..][..count]
+                    .copy_from_slice(&input[taken..][..count]);
                 (taken, self.filled) = (taken + count, self.filled + count);
                 if self.filled < to.len() {
                     return (None, taken);
@@ -258,10 +321,25 @@ impl OpenSection {
             }
             (self.passed, self.filled) = (self.passed + 1, 0);
         }
-        let here = (0..place.chunks()).filter(|&chunk| self.set.contains(first + chunk)).map(|chunk| 1 << chunk).sum();
-        let (bytes, stretch) = (std::mem::take(&mut self.bytes), (self.place.number(), first));
+        let here = (0..place.chunks())
+            .filter(|&chunk| self.set.contains(first + chunk))
+            .map(|chunk| 1 << chunk)
+            .sum();
+        let (bytes, stretch) = (
+            std::mem::take(&mut self.bytes),
+            (self.place.number(), first),
+        );
         (self.span, self.passed) = (self.span + 1, 0);
-        (Some(PartialSpan { place, bytes, here, stretch, is_last: self.is_done() }), taken)
+        (
+            Some(PartialSpan {
+                place,
+                bytes,
+                here,
+                stretch,
+                is_last: self.is_done(),
+            }),
+            taken,
+        )
     }
 }
 
@@ -280,12 +358,20 @@ impl Selector {
     pub fn new(chunk: ChunkSize, content_bytes: u64, cut: Cut, frame_bytes: usize) -> Selector {
         let sections = Arc::new(Mutex::new(Sections::new(chunk, content_bytes)));
         let (cutter, frame_bytes) = (Cutter::new(cut, chunk), frame_bytes.max(1) as u64);
-        Selector { sections, cutter, frame_bytes, cipher: ContentCipher::default() }
+        Selector {
+            sections,
+            cutter,
+            frame_bytes,
+            cipher: ContentCipher::default(),
+        }
     }
 
     pub fn ciphered(self, cipher: &ContentCipher) -> Selector {
         self.sections.lock().set_cipher(cipher.clone());
-        Selector { cipher: cipher.clone(), ..self }
+        Selector {
+            cipher: cipher.clone(),
+            ..self
+        }
     }
 
     pub fn sections(&self) -> &Arc<Mutex<Sections>> {
@@ -306,25 +392,35 @@ impl Selector {
         place: &StretchPlace,
         mut next: impl FnMut(&SpanPlace, SpanBuffer) -> Result<SpanBuffer, E>,
     ) -> Result<Vec<u8>, E> {
-        let (mut hash_lists, mut fragments, mut buffer) = (Vec::new(), Vec::new(), SpanBuffer::default());
+        let (mut hash_lists, mut fragments, mut buffer) =
+            (Vec::new(), Vec::new(), SpanBuffer::default());
         for span in place.spans() {
             buffer = next(&span, buffer)?;
             buffer.open_content(&span, &self.cipher);
-            self.cutter.feed(buffer.content(), |fragment, _| fragments.push(fragment));
+            self.cutter
+                .feed(buffer.content(), |fragment, _| fragments.push(fragment));
             hash_lists.extend_from_slice(buffer.hash_list());
         }
         let content_bytes = self.sections.lock().content_bytes();
         if place.begin() + place.bytes() == content_bytes {
             self.cutter.finish(|fragment, _| fragments.push(fragment));
         }
-        let before = fragments.first().map_or(0, |first: &Fragment| place.begin().saturating_sub(first.offset));
-        let parts = self.sections.lock().add_hash_lists(before as u16, fragments.len() as u32);
+        let before = fragments.first().map_or(0, |first: &Fragment| {
+            place.begin().saturating_sub(first.offset)
+        });
+        let parts = self
+            .sections
+            .lock()
+            .add_hash_lists(before as u16, fragments.len() as u32);
         let Some(SectionPart::Bytes(mut section)) = parts.into_iter().next() else {
             unreachable!("every section has a head")
         };
         let mut names = Vec::new();
-        fragments.iter().for_each(|fragment| fragment.write(&mut names));
-        self.cipher.fragment_mask(&hash_lists, place.number(), &mut names);
+        fragments
+            .iter()
+            .for_each(|fragment| fragment.write(&mut names));
+        self.cipher
+            .fragment_mask(&hash_lists, place.number(), &mut names);
         section.append(&mut hash_lists);
         section.append(&mut names);
         Ok(section)
@@ -348,8 +444,9 @@ impl Selector {
     }
 }
 
-/// A span, hash list and content, with the chunks present; the others must be fetched. Bitmaps have the chunks present
-/// (`here`), those that this receiver already held (`own`), and those of them that are in place.
+/// A span, hash list and content, with the chunks present; the others must be fetched. Bitmaps have
+/// the chunks present (`here`), those that this receiver already held (`own`), and those of them
+/// that are in place.
 #[derive(Clone, Debug)]
 pub struct Completed {
     pub span: Vec<u8>,
@@ -376,10 +473,18 @@ pub struct Completer {
 }
 
 impl Completer {
-    pub fn new(offer: &HeldContent, holdings: Option<Arc<dyn HaveSet>>, cipher: &ContentCipher) -> Completer {
+    pub fn new(
+        offer: &HeldContent,
+        holdings: Option<Arc<dyn HaveSet>>,
+        cipher: &ContentCipher,
+    ) -> Completer {
         holdings.iter().for_each(|holdings| holdings.begin(offer));
         let composer = Composer::new(offer.chunk, offer.size).ciphered(cipher);
-        Completer { composer, holdings, have: BTreeMap::new() }
+        Completer {
+            composer,
+            holdings,
+            have: BTreeMap::new(),
+        }
     }
 
     pub fn take(&mut self, bytes: &[u8]) {
@@ -404,12 +509,18 @@ impl Completer {
         match self.composer.poll(memory)? {
             Composed::HashList(hash_list) => {
                 let all = ChunkSet::first(hash_list.chunks());
-                let have = self.holdings.as_ref().map_or(ChunkSet::default(), |holdings| holdings.have(&hash_list));
+                let have = self
+                    .holdings
+                    .as_ref()
+                    .map_or(ChunkSet::default(), |holdings| holdings.have(&hash_list));
                 let have = have.and(&all);
                 self.have.insert(hash_list.number(), have);
                 let mut set = Vec::new();
                 all.without(&have).write(hash_list.chunks(), &mut set);
-                Some(Completion::Needs(Needs { stretch: hash_list.number(), set }))
+                Some(Completion::Needs(Needs {
+                    stretch: hash_list.number(),
+                    set,
+                }))
             }
             Composed::Span(span) => Some(Completion::Span(self.complete(span))),
             Composed::Passed(stretch) => {
@@ -420,12 +531,29 @@ impl Completer {
     }
 
     fn complete(&mut self, span: PartialSpan) -> Completed {
-        let PartialSpan { place, bytes, here, stretch: (stretch, first), is_last } = span;
-        let mut completed = Completed { span: bytes, here, own: 0, in_place: 0 };
+        let PartialSpan {
+            place,
+            bytes,
+            here,
+            stretch: (stretch, first),
+            is_last,
+        } = span;
+        let mut completed = Completed {
+            span: bytes,
+            here,
+            own: 0,
+            in_place: 0,
+        };
         let have = self.have.get(&stretch).copied().unwrap_or_default();
-        for chunk in (0..place.chunks()).filter(|&chunk| here >> chunk & 1 == 0 && have.contains(first + chunk)) {
+        for chunk in (0..place.chunks())
+            .filter(|&chunk| here >> chunk & 1 == 0 && have.contains(first + chunk))
+        {
             let to = &mut completed.span[place.chunk(chunk)];
-            let Some(origin) = self.holdings.as_ref().and_then(|own| own.read(stretch, first + chunk, to)) else {
+            let Some(origin) = self
+                .holdings
+                .as_ref()
+                .and_then(|own| own.read(stretch, first + chunk, to))
+            else {
                 continue;
             };
             completed.own |= 1 << chunk;
@@ -440,6 +568,8 @@ impl Completer {
 
     fn forget(&mut self, stretch: u64) {
         self.have.remove(&stretch);
-        self.holdings.iter().for_each(|holdings| holdings.forget_below(stretch + 1));
+        self.holdings
+            .iter()
+            .for_each(|holdings| holdings.forget_below(stretch + 1));
     }
 }

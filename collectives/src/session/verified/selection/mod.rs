@@ -17,8 +17,8 @@ pub use composer::{Completed, Completer, Completion, Composed, Composer, Partial
 pub(in crate::session) use sections::MAX_AHEAD;
 pub use sections::{DueSection, SectionPart, Sections};
 pub use stretch::{
-    Cut, Cutter, Fragment, HaveSet, HeldContent, MAX_STRETCH_BYTES, Origin, StretchHashes, StretchPlace,
-    name as fragment_name, stretches,
+    Cut, Cutter, Fragment, HaveSet, HeldContent, MAX_STRETCH_BYTES, Origin, StretchHashes,
+    StretchPlace, name as fragment_name, stretches,
 };
 
 #[cfg(test)]

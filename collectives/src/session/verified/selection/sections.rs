@@ -55,27 +55,45 @@ impl Head {
     pub(super) fn read(bytes: &[u8]) -> Option<Head> {
         let (kind, rest) = bytes.split_first_chunk::<2>()?;
         let (short, long) = rest.split_first_chunk::<2>()?;
-        let (short, long) = (u16::from_be_bytes(*short), u32::from_be_bytes(*long.first_chunk()?));
+        let (short, long) = (
+            u16::from_be_bytes(*short),
+            u32::from_be_bytes(*long.first_chunk()?),
+        );
         match kind {
-            [Head::HASH_LISTS, 0] if long as usize <= MAX_FRAGMENTS => {
-                Some(Head::HashLists { before: short, fragments: long })
-            }
+            [Head::HASH_LISTS, 0] if long as usize <= MAX_FRAGMENTS => Some(Head::HashLists {
+                before: short,
+                fragments: long,
+            }),
             [Head::CHUNKS, 0] if long == 0 && usize::from(short) <= ChunkSet::MAX_BYTES => {
                 Some(Head::Chunks { set_bytes: short })
             }
-            [Head::PADDING, 0] if short == 0 && long <= MAX_PADDING_BYTES => Some(Head::Padding { bytes: long }),
+            [Head::PADDING, 0] if short == 0 && long <= MAX_PADDING_BYTES => {
+                Some(Head::Padding { bytes: long })
+            }
             [Head::PASSED, 0] if (short, long) == (0, 0) => Some(Head::Passed),
             _ => None,
         }
     }
 
-    pub(super) fn seal(head: &[u8], set: &[u8], stretch: u64, cipher: &ContentCipher) -> [u8; SEAL_BYTES] {
+    pub(super) fn seal(
+        head: &[u8],
+        set: &[u8],
+        stretch: u64,
+        cipher: &ContentCipher,
+    ) -> [u8; SEAL_BYTES] {
         if let Some(seal) = cipher.section_seal(&head[..8], set, stretch) {
             return seal;
         }
         let mut hasher = blake3::Hasher::new();
-        hasher.update(&head[..8]).update(set).update(&stretch.to_be_bytes());
-        *hasher.finalize().as_bytes().first_chunk().expect("a digest is longer than a seal")
+        hasher
+            .update(&head[..8])
+            .update(set)
+            .update(&stretch.to_be_bytes());
+        *hasher
+            .finalize()
+            .as_bytes()
+            .first_chunk()
+            .expect("a digest is longer than a seal")
     }
 }
 
@@ -112,8 +130,12 @@ impl SectionPart {
 
     fn part(&self, part: Range<u64>) -> SectionPart {
         match self {
-            SectionPart::Bytes(bytes) => SectionPart::Bytes(bytes[part.start as usize..part.end as usize].to_vec()),
-            SectionPart::Whole(range) => SectionPart::Whole(range.start + part.start..range.start + part.end),
+            SectionPart::Bytes(bytes) => {
+                SectionPart::Bytes(bytes[part.start as usize..part.end as usize].to_vec())
+            }
+            SectionPart::Whole(range) => {
+                SectionPart::Whole(range.start + part.start..range.start + part.end)
+            }
             SectionPart::Names(_) => SectionPart::Names(part.end - part.start),
         }
     }
@@ -140,27 +162,48 @@ impl Section {
         let sealed = |head: &[u8; 8]| [&head[..], &Head::seal(head, &[], stretch, cipher)].concat();
         match &self.what {
             SectionKind::HashLists { before, fragments } => {
-                let head = sealed(&Head::HashLists { before: *before, fragments: *fragments }.write());
-                let hash_lists = self.place.spans().map(|span| SectionPart::Whole(span.hash_list()));
+                let head = sealed(
+                    &Head::HashLists {
+                        before: *before,
+                        fragments: *fragments,
+                    }
+                    .write(),
+                );
+                let hash_lists = self
+                    .place
+                    .spans()
+                    .map(|span| SectionPart::Whole(span.hash_list()));
                 let names = SectionPart::Names(u64::from(*fragments) * FRAGMENT_BYTES as u64);
-                std::iter::once(SectionPart::Bytes(head)).chain(hash_lists).chain([names]).collect()
+                std::iter::once(SectionPart::Bytes(head))
+                    .chain(hash_lists)
+                    .chain([names])
+                    .collect()
             }
             SectionKind::Passed => {
                 vec![SectionPart::Bytes(sealed(&Head::Passed.write()))]
             }
             SectionKind::Padding(bytes) => {
                 let head = sealed(&Head::Padding { bytes: *bytes }.write());
-                vec![SectionPart::Bytes([head, vec![0; *bytes as usize]].concat())]
+                vec![SectionPart::Bytes(
+                    [head, vec![0; *bytes as usize]].concat(),
+                )]
             }
             SectionKind::Chunks(chunks) => {
                 let mut set = Vec::new();
                 chunks.write(self.place.chunks(), &mut set);
-                let head = Head::Chunks { set_bytes: set.len() as u16 }.write();
+                let head = Head::Chunks {
+                    set_bytes: set.len() as u16,
+                }
+                .write();
                 let seal = Head::seal(&head, &set, stretch, cipher);
                 cipher.section_mask(&seal, stretch, &mut set);
                 let head = [&head[..], &seal, &set].concat();
-                let chunks = chunks.iter().map(|chunk| SectionPart::Whole(chunk_in_stream(&self.place, chunk)));
-                std::iter::once(SectionPart::Bytes(head)).chain(chunks).collect()
+                let chunks = chunks
+                    .iter()
+                    .map(|chunk| SectionPart::Whole(chunk_in_stream(&self.place, chunk)));
+                std::iter::once(SectionPart::Bytes(head))
+                    .chain(chunks)
+                    .collect()
             }
         }
     }
@@ -168,7 +211,10 @@ impl Section {
 
 fn chunk_in_stream(place: &StretchPlace, chunk: usize) -> Range<u64> {
     let begin = place.chunk_offset(chunk);
-    place.span_of(chunk).0.in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
+    place
+        .span_of(chunk)
+        .0
+        .in_stream(&(begin..begin + place.chunk_bytes(chunk) as u64))
 }
 
 #[derive(Clone, Debug)]
@@ -185,7 +231,15 @@ pub struct Sections {
 impl Sections {
     pub fn new(chunk: ChunkSize, content_bytes: u64) -> Sections {
         let (cipher, list) = (ContentCipher::default(), Vec::new());
-        Sections { chunk, content_bytes, cipher, list, end: 0, hash_lists: 0, chunks: 0 }
+        Sections {
+            chunk,
+            content_bytes,
+            cipher,
+            list,
+            end: 0,
+            hash_lists: 0,
+            chunks: 0,
+        }
     }
 
     pub(super) fn set_cipher(&mut self, cipher: ContentCipher) {
@@ -198,7 +252,10 @@ impl Sections {
         let place = |number| StretchPlace::of(self.chunk, number, self.content_bytes);
         let hash_lists = place(self.hash_lists).filter(|_| self.hash_lists < self.chunks + AHEAD);
         let chunks = || place(self.chunks);
-        hash_lists.map(DueSection::HashLists).or_else(|| chunks().map(DueSection::Chunks)).unwrap_or(DueSection::End)
+        hash_lists
+            .map(DueSection::HashLists)
+            .or_else(|| chunks().map(DueSection::Chunks))
+            .unwrap_or(DueSection::End)
     }
 
     /// Adds the hash lists that are due, with `fragments` fragments of which the first begins
@@ -207,7 +264,9 @@ impl Sections {
     /// # Panics
     /// If hash lists are not due.
     pub fn add_hash_lists(&mut self, before: u16, fragments: u32) -> Vec<SectionPart> {
-        let DueSection::HashLists(place) = self.due() else { panic!("hash lists are not due") };
+        let DueSection::HashLists(place) = self.due() else {
+            panic!("hash lists are not due")
+        };
         self.hash_lists += 1;
         self.add(place, SectionKind::HashLists { before, fragments })
     }
@@ -217,7 +276,9 @@ impl Sections {
     /// # Panics
     /// If chunks are not due.
     pub fn add_chunks(&mut self, chunks: ChunkSet) -> Vec<SectionPart> {
-        let DueSection::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        let DueSection::Chunks(place) = self.due() else {
+            panic!("chunks are not due")
+        };
         self.chunks += 1;
         self.add(place, SectionKind::Chunks(Box::new(chunks)))
     }
@@ -227,7 +288,9 @@ impl Sections {
     /// # Panics
     /// If chunks are not due.
     pub fn pass(&mut self) -> Vec<SectionPart> {
-        let DueSection::Chunks(place) = self.due() else { panic!("chunks are not due") };
+        let DueSection::Chunks(place) = self.due() else {
+            panic!("chunks are not due")
+        };
         self.chunks += 1;
         self.add(place, SectionKind::Passed)
     }
@@ -236,8 +299,16 @@ impl Sections {
     /// stream and begins the next one, so that all before it is sent at once. Empty if that was
     /// done already, or no choice is pending.
     pub fn pad(&mut self, frame_bytes: u64) -> Vec<SectionPart> {
-        let is_padded = matches!(self.list.last(), None | Some(Section { what: SectionKind::Padding(_), .. }));
-        let DueSection::Chunks(place) = self.due() else { return Vec::new() };
+        let is_padded = matches!(
+            self.list.last(),
+            None | Some(Section {
+                what: SectionKind::Padding(_),
+                ..
+            })
+        );
+        let DueSection::Chunks(place) = self.due() else {
+            return Vec::new();
+        };
         if is_padded {
             return Vec::new();
         }
@@ -247,7 +318,11 @@ impl Sections {
     }
 
     fn add(&mut self, place: StretchPlace, what: SectionKind) -> Vec<SectionPart> {
-        let section = Section { begin: self.end, place, what };
+        let section = Section {
+            begin: self.end,
+            place,
+            what,
+        };
         let parts = section.parts(&self.cipher);
         self.end += parts.iter().map(SectionPart::bytes).sum::<u64>();
         self.list.push(section);
@@ -271,8 +346,12 @@ impl Sections {
         let end_of = |at: usize| self.list.get(at + 1).map_or(self.end, |next| next.begin);
         for (at, section) in self.list[..first_behind].iter().enumerate().rev() {
             if matches!(section.what, SectionKind::Chunks(_) | SectionKind::Passed) {
-                let (came, all) = (stream.min(end_of(at)) - section.begin, end_of(at) - section.begin);
-                let part = u128::from(section.place.bytes()) * u128::from(came) / u128::from(all.max(1));
+                let (came, all) = (
+                    stream.min(end_of(at)) - section.begin,
+                    end_of(at) - section.begin,
+                );
+                let part =
+                    u128::from(section.place.bytes()) * u128::from(came) / u128::from(all.max(1));
                 return section.place.begin() + part as u64;
             }
         }
@@ -294,8 +373,14 @@ impl Sections {
         if range.end > self.end {
             return found;
         }
-        let first = self.list.partition_point(|section| section.begin <= range.start).saturating_sub(1);
-        for section in self.list[first..].iter().take_while(|section| section.begin < range.end) {
+        let first = self
+            .list
+            .partition_point(|section| section.begin <= range.start)
+            .saturating_sub(1);
+        for section in self.list[first..]
+            .iter()
+            .take_while(|section| section.begin < range.end)
+        {
             let mut at = section.begin;
             for part in section.parts(&self.cipher) {
                 let here = at..at + part.bytes();
@@ -323,13 +408,23 @@ mod tests {
         }
         assert_eq!(sections.covered(u64::MAX), 0, "hash lists are no content");
         sections.add_chunks(ChunkSet::default());
-        assert_eq!(sections.covered(sections.stream_bytes()), stretch, "all of it was there");
+        assert_eq!(
+            sections.covered(sections.stream_bytes()),
+            stretch,
+            "all of it was there"
+        );
         let begin = sections.stream_bytes();
         sections.add_chunks((0..8).collect());
         let half = (begin + sections.stream_bytes()) / 2;
         let off = sections.covered(half).abs_diff(stretch + stretch / 2);
-        assert!(off < stretch / 1000, "half of what is sent of it has come: {off}");
+        assert!(
+            off < stretch / 1000,
+            "half of what is sent of it has come: {off}"
+        );
         sections.add_chunks(ChunkSet::default());
-        assert_eq!((sections.covered(u64::MAX), sections.covered(0)), (2 * stretch + 7, 0));
+        assert_eq!(
+            (sections.covered(u64::MAX), sections.covered(0)),
+            (2 * stretch + 7, 0)
+        );
     }
 }

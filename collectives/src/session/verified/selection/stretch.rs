@@ -16,7 +16,11 @@ impl ChunkSize {
     /// chunks and 64 MiB. The last stretch of a content may be shorter.
     pub const fn stretch_bytes(self) -> u64 {
         let bytes = (STRETCH_CHUNKS * self.bytes()) as u64;
-        if bytes < MAX_STRETCH_BYTES { bytes } else { MAX_STRETCH_BYTES }
+        if bytes < MAX_STRETCH_BYTES {
+            bytes
+        } else {
+            MAX_STRETCH_BYTES
+        }
     }
 }
 
@@ -29,7 +33,11 @@ pub struct StretchPlace {
 
 impl StretchPlace {
     pub fn of(chunk: ChunkSize, number: u64, content_bytes: u64) -> Option<StretchPlace> {
-        (number < stretches(chunk, content_bytes)).then_some(StretchPlace { chunk, number, content_bytes })
+        (number < stretches(chunk, content_bytes)).then_some(StretchPlace {
+            chunk,
+            number,
+            content_bytes,
+        })
     }
 
     pub fn chunk_size(&self) -> ChunkSize {
@@ -62,7 +70,10 @@ impl StretchPlace {
 
     /// Returns the span that contains this chunk of the stretch, and the chunk's number there.
     pub fn span_of(&self, chunk: usize) -> (SpanPlace, usize) {
-        let span = self.spans().nth(chunk / self.chunk.in_span()).expect("the stretch has the chunk");
+        let span = self
+            .spans()
+            .nth(chunk / self.chunk.in_span())
+            .expect("the stretch has the chunk");
         (span, chunk % self.chunk.in_span())
     }
 
@@ -83,8 +94,9 @@ pub fn stretches(chunk: ChunkSize, content_bytes: u64) -> u64 {
     content_bytes.div_ceil(chunk.stretch_bytes())
 }
 
-/// Hashes of the chunks of a stretch, and its fragments if they are cut. The hash lists are also kept as they came if
-/// they are masked; `sound` are the chunks of the spans whose hash list is valid.
+/// Hashes of the chunks of a stretch, and its fragments if they are cut. The hash lists are also
+/// kept as they came if they are masked; `sound` are the chunks of the spans whose hash list is
+/// valid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StretchHashes {
     place: StretchPlace,
@@ -111,14 +123,23 @@ impl StretchHashes {
             buffer.seal(span.index());
             bytes.extend_from_slice(buffer.hash_list());
         }
-        let before = fragments.first().map_or(0, |first| place.begin().saturating_sub(first.offset));
-        fragments.iter().for_each(|fragment| fragment.write(&mut bytes));
+        let before = fragments
+            .first()
+            .map_or(0, |first| place.begin().saturating_sub(first.offset));
+        fragments
+            .iter()
+            .for_each(|fragment| fragment.write(&mut bytes));
         StretchHashes::read(place, before, &bytes, &ContentCipher::default())
     }
 
-    /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes before the stretch.
-    /// Panics if `bytes` is shorter than the hash lists of the stretch.
-    pub(super) fn read(place: StretchPlace, before: u64, bytes: &[u8], cipher: &ContentCipher) -> StretchHashes {
+    /// Decodes hash lists and the fragments behind them; the first fragment begins `before` bytes
+    /// before the stretch. Panics if `bytes` is shorter than the hash lists of the stretch.
+    pub(super) fn read(
+        place: StretchPlace,
+        before: u64,
+        bytes: &[u8],
+        cipher: &ContentCipher,
+    ) -> StretchHashes {
         let (masked, fragments) = bytes.split_at(place.hash_list_bytes());
         let (mut hash_lists, mut fragments) = (masked.to_vec(), fragments.to_vec());
         cipher.fragment_mask(masked, place.number, &mut fragments);
@@ -126,13 +147,26 @@ impl StretchHashes {
         let each = hash_lists.chunks_mut(place.chunk.most_hash_list_bytes());
         for (at, (span, hash_list)) in place.spans().zip(each).enumerate() {
             if open_hash_list(&span, hash_list, cipher) {
-                (0..span.chunks()).for_each(|chunk| sound.insert(at * place.chunk.in_span() + chunk));
+                (0..span.chunks())
+                    .for_each(|chunk| sound.insert(at * place.chunk.in_span() + chunk));
             }
         }
-        let fragments =
-            fragments.chunks_exact(FRAGMENT_BYTES).scan(place.begin().saturating_sub(before), Fragment::read).collect();
-        let masked = if cipher.is_none() { Vec::new() } else { masked.to_vec() };
-        StretchHashes { place, hash_lists, masked, fragments, sound }
+        let fragments = fragments
+            .chunks_exact(FRAGMENT_BYTES)
+            .scan(place.begin().saturating_sub(before), Fragment::read)
+            .collect();
+        let masked = if cipher.is_none() {
+            Vec::new()
+        } else {
+            masked.to_vec()
+        };
+        StretchHashes {
+            place,
+            hash_lists,
+            masked,
+            fragments,
+            sound,
+        }
     }
 
     pub fn place(&self) -> &StretchPlace {
@@ -159,7 +193,10 @@ impl StretchHashes {
     /// came damaged.
     pub fn value(&self, chunk: usize) -> &[u8; 32] {
         let in_span = self.place.chunk.in_span();
-        value_in(self.part(&self.hash_lists, chunk / in_span), chunk % in_span)
+        value_in(
+            self.part(&self.hash_lists, chunk / in_span),
+            chunk % in_span,
+        )
     }
 
     pub fn matches(&self, chunk: usize, bytes: &[u8]) -> bool {
@@ -176,7 +213,14 @@ impl StretchHashes {
     }
 
     pub(super) fn hash_list(&self, span: usize) -> &[u8] {
-        self.part(if self.masked.is_empty() { &self.hash_lists } else { &self.masked }, span)
+        self.part(
+            if self.masked.is_empty() {
+                &self.hash_lists
+            } else {
+                &self.masked
+            },
+            span,
+        )
     }
 
     fn part<'a>(&self, hash_lists: &'a [u8], span: usize) -> &'a [u8] {
@@ -190,8 +234,8 @@ pub(super) const FRAGMENT_BYTES: usize = 12;
 /// Minimum, mean and maximum length of a content-defined fragment, in bytes.
 const CONTENT_DEFINED_BYTES: [u32; 3] = [4 << 10, 16 << 10, 64 << 10];
 
-/// A block of the content, which its name identifies at any offset: the first 8 bytes of its BLAKE3 digest. The name is
-/// a hint: a block found by it is verified against its chunk's chaining value.
+/// A block of the content, which its name identifies at any offset: the first 8 bytes of its BLAKE3
+/// digest. The name is a hint: a block found by it is verified against its chunk's chaining value.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Fragment {
     pub offset: u64,
@@ -201,7 +245,11 @@ pub struct Fragment {
 
 impl Fragment {
     pub fn of(offset: u64, bytes: &[u8]) -> Fragment {
-        Fragment { offset, bytes: bytes.len() as u32, name: name(bytes) }
+        Fragment {
+            offset,
+            bytes: bytes.len() as u32,
+            name: name(bytes),
+        }
     }
 
     pub(super) fn write(&self, out: &mut Vec<u8>) {
@@ -211,14 +259,21 @@ impl Fragment {
 
     pub(super) fn read(offset: &mut u64, bytes: &[u8]) -> Option<Fragment> {
         let (length, name) = bytes.split_first_chunk()?;
-        let fragment = Fragment { offset: *offset, bytes: u32::from_be_bytes(*length), name: name.try_into().ok()? };
+        let fragment = Fragment {
+            offset: *offset,
+            bytes: u32::from_be_bytes(*length),
+            name: name.try_into().ok()?,
+        };
         *offset = offset.checked_add(u64::from(fragment.bytes))?;
         Some(fragment)
     }
 }
 
 pub fn name(bytes: &[u8]) -> [u8; 8] {
-    *blake3::hash(bytes).as_bytes().first_chunk().expect("a digest is longer")
+    *blake3::hash(bytes)
+        .as_bytes()
+        .first_chunk()
+        .expect("a digest is longer")
 }
 
 /// Method of cutting fragments.
@@ -245,7 +300,12 @@ pub struct Cutter {
 
 impl Cutter {
     pub fn new(cut: Cut, chunk: ChunkSize) -> Cutter {
-        Cutter { cut, chunk, offset: 0, open: Vec::new() }
+        Cutter {
+            cut,
+            chunk,
+            offset: 0,
+            open: Vec::new(),
+        }
     }
 
     /// Takes the next bytes, and calls `found` with each fragment that they complete, and its
@@ -255,7 +315,11 @@ impl Cutter {
             self.open.extend_from_slice(bytes);
             // With more bytes behind it, a fragment that ends nearer than this to the last byte
             // might end elsewhere.
-            let longest = if self.cut == Cut::Fixed { self.chunk.bytes() } else { CONTENT_DEFINED_BYTES[2] as usize };
+            let longest = if self.cut == Cut::Fixed {
+                self.chunk.bytes()
+            } else {
+                CONTENT_DEFINED_BYTES[2] as usize
+            };
             self.cut_while(longest, &mut found);
         }
     }
@@ -279,7 +343,8 @@ impl Cutter {
     }
 }
 
-/// Description of the content, with its name at the sender, for a receiver that may hold part of it.
+/// Description of the content, with its name at the sender, for a receiver that may hold part of
+/// it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HeldContent {
     pub source: String,
@@ -317,7 +382,9 @@ pub trait HaveSet: std::fmt::Debug + Send + Sync {
 #[cfg(feature = "delta")]
 fn content_defined(rest: &[u8]) -> usize {
     let [shortest, mean, longest] = CONTENT_DEFINED_BYTES;
-    FastCDC::new(rest, shortest, mean, longest).cut(0, rest.len()).1
+    FastCDC::new(rest, shortest, mean, longest)
+        .cut(0, rest.len())
+        .1
 }
 
 #[cfg(not(feature = "delta"))]
@@ -332,13 +399,18 @@ mod tests {
 
     fn noise(bytes: usize) -> Vec<u8> {
         let mut content = vec![0; bytes];
-        blake3::Hasher::new().update(&bytes.to_be_bytes()).finalize_xof().fill(&mut content);
+        blake3::Hasher::new()
+            .update(&bytes.to_be_bytes())
+            .finalize_xof()
+            .fill(&mut content);
         content
     }
 
     fn fragments(cut: Cut, content: &[u8], part: usize) -> Vec<Fragment> {
         let (mut cutter, mut fragments) = (Cutter::new(cut, ChunkSize::DEFAULT), Vec::new());
-        content.chunks(part).for_each(|part| cutter.feed(part, |fragment, _| fragments.push(fragment)));
+        content
+            .chunks(part)
+            .for_each(|part| cutter.feed(part, |fragment, _| fragments.push(fragment)));
         cutter.finish(|fragment, _| fragments.push(fragment));
         fragments
     }
@@ -359,18 +431,33 @@ mod tests {
             }
             assert_eq!(at, 1_000_003);
         }
-        assert!(fragments(Cut::None, &content, 1000).is_empty() && fragments(Cut::ContentDefined, &[], 1).is_empty());
+        assert!(
+            fragments(Cut::None, &content, 1000).is_empty()
+                && fragments(Cut::ContentDefined, &[], 1).is_empty()
+        );
     }
 
     #[test]
     fn data_moved_by_some_bytes_keeps_nearly_all_its_content_defined_chunks() {
         let content = noise(4_000_000);
-        let moved = [&content[..1_000_000], b"seventeen bytes  ", &content[1_000_000..]].concat();
+        let moved = [
+            &content[..1_000_000],
+            b"seventeen bytes  ",
+            &content[1_000_000..],
+        ]
+        .concat();
         let names = |content: &[u8]| -> BTreeSet<[u8; 8]> {
-            fragments(Cut::ContentDefined, content, 65_536).iter().map(|fragment| fragment.name).collect()
+            fragments(Cut::ContentDefined, content, 65_536)
+                .iter()
+                .map(|fragment| fragment.name)
+                .collect()
         };
         let (before, after) = (names(&content), names(&moved));
         let new = after.difference(&before).count();
-        assert!(before.len() > 100 && (1..=3).contains(&new), "{new} new ones of {}", after.len());
+        assert!(
+            before.len() > 100 && (1..=3).contains(&new),
+            "{new} new ones of {}",
+            after.len()
+        );
     }
 }

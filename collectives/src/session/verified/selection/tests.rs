@@ -1,4 +1,5 @@
-//! Tests of delta transfers: which chunks are sent, in which order, and that the receiver puts them in place.
+//! Tests of delta transfers: which chunks are sent, in which order, and that the receiver puts them
+//! in place.
 
 use super::super::encoder::{Encoder, SpanBuffer};
 use super::super::tests::{encoded_in, sizes};
@@ -6,7 +7,9 @@ use super::*;
 use crate::keys::ContentCipher;
 use crate::session::message::{ContentKind, Trailer};
 use crate::session::verified::layout::ChunkSize;
-use crate::session::verified::receiver::{Offered, Order, ReceiverOutput, ReceiverState, VerifiedReceiver};
+use crate::session::verified::receiver::{
+    Offered, Order, ReceiverOutput, ReceiverState, VerifiedReceiver,
+};
 use proptest::prelude::*;
 use std::convert::Infallible;
 use std::sync::Arc;
@@ -15,14 +18,20 @@ const STRETCH_BYTES: u64 = ChunkSize::DEFAULT.stretch_bytes();
 
 fn content(bytes: usize) -> Vec<u8> {
     let mut content = vec![0; bytes];
-    blake3::Hasher::new().update(&bytes.to_be_bytes()).finalize_xof().fill(&mut content);
+    blake3::Hasher::new()
+        .update(&bytes.to_be_bytes())
+        .finalize_xof()
+        .fill(&mut content);
     content
 }
 
 fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec<u8>, Selector) {
     let (whole, trailer) = encoded_in(chunk, content);
     let mut encoder = Encoder::new(chunk);
-    let (mut selector, mut stream) = (Selector::new(chunk, content.len() as u64, cut, 1468), Vec::new());
+    let (mut selector, mut stream) = (
+        Selector::new(chunk, content.len() as u64, cut, 1468),
+        Vec::new(),
+    );
     loop {
         match selector.due() {
             DueSection::HashLists(place) => {
@@ -40,13 +49,18 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
             DueSection::Chunks(place) => {
                 if stream.len() % 2 == 0 {
                     stream.extend(selector.padding().expect("hash lists came before"));
-                    assert!(stream.len() % 1468 == 1 && selector.padding().is_none(), "one is enough");
+                    assert!(
+                        stream.len() % 1468 == 1 && selector.padding().is_none(),
+                        "one is enough"
+                    );
                 }
                 let sent = sent.and(&ChunkSet::first(place.chunks()));
                 for part in selector.chunks(sent) {
                     match part {
                         SectionPart::Bytes(bytes) => stream.extend(bytes),
-                        SectionPart::Whole(range) => stream.extend(&whole[range.start as usize..range.end as usize]),
+                        SectionPart::Whole(range) => {
+                            stream.extend(&whole[range.start as usize..range.end as usize])
+                        }
                         SectionPart::Names(_) => unreachable!("chunks have no names"),
                     }
                 }
@@ -55,11 +69,19 @@ fn selected(chunk: ChunkSize, content: &[u8], sent: &ChunkSet, cut: Cut) -> (Vec
         }
     }
     assert_eq!(encoder.trailer(), trailer);
-    assert_eq!(selector.sections().lock().stream_bytes(), stream.len() as u64);
+    assert_eq!(
+        selector.sections().lock().stream_bytes(),
+        stream.len() as u64
+    );
     (stream, selector)
 }
 
-fn composed(chunk: ChunkSize, stream: &[u8], content_bytes: usize, pieces: usize) -> (Vec<PartialSpan>, usize) {
+fn composed(
+    chunk: ChunkSize,
+    stream: &[u8],
+    content_bytes: usize,
+    pieces: usize,
+) -> (Vec<PartialSpan>, usize) {
     let mut composer = Composer::new(chunk, content_bytes as u64);
     let (mut spans, mut hash_lists) = (Vec::new(), 0);
     let mut drain = |composer: &mut Composer| {
@@ -157,17 +179,30 @@ fn a_stretch_of_any_chunks_has_no_more_of_them_than_can_be_numbered() {
     for doublings in -2..=1 {
         let chunk = ChunkSize::of_doublings(doublings).expect("there are four");
         let place = StretchPlace::of(chunk, 1, 1 << 30).expect("the second");
-        assert_eq!((place.begin(), place.bytes()), (chunk.stretch_bytes(), chunk.stretch_bytes()));
-        assert!(place.chunks() <= STRETCH_CHUNKS && chunk.in_span() <= 64, "{chunk:?}");
+        assert_eq!(
+            (place.begin(), place.bytes()),
+            (chunk.stretch_bytes(), chunk.stretch_bytes())
+        );
+        assert!(
+            place.chunks() <= STRETCH_CHUNKS && chunk.in_span() <= 64,
+            "{chunk:?}"
+        );
         let (span, within) = place.span_of(place.chunks() - 1);
-        assert_eq!((span.chunk_offset(within), within), (place.chunk_offset(place.chunks() - 1), chunk.in_span() - 1));
+        assert_eq!(
+            (span.chunk_offset(within), within),
+            (place.chunk_offset(place.chunks() - 1), chunk.in_span() - 1)
+        );
         assert_eq!(span.content().end, place.begin() + place.bytes());
     }
     for bytes in [0, 1, 1 << 13, 3 << 13, 48 << 10, 1 << 18, u64::MAX, 1 << 63] {
         assert_eq!(ChunkSize::of_bytes(bytes), None, "{bytes}");
     }
     assert_eq!(ChunkSize::of_bytes(1 << 16), Some(ChunkSize::DEFAULT));
-    assert!([-128, -17, -3, 2, 127 - 16].iter().all(|&doublings| ChunkSize::of_doublings(doublings).is_none()));
+    assert!(
+        [-128, -17, -3, 2, 127 - 16]
+            .iter()
+            .all(|&doublings| ChunkSize::of_doublings(doublings).is_none())
+    );
 }
 
 #[test]
@@ -190,14 +225,20 @@ fn hash_lists_go_four_stretches_ahead_and_never_further() {
     let documented = "l0 l1 l2 l3 c0 l4 c1 l5 c2 l6 c3 l7 c4 l8 c5 l9 c6 c7 c8 c9 ";
     assert_eq!(order, documented);
     let hash_lists = sections.stream_bytes() as f64 / (10 * STRETCH_BYTES) as f64;
-    assert!(hash_lists < 0.000_52, "{hash_lists}: 0.05 %, less than 0.1 %");
+    assert!(
+        hash_lists < 0.000_52,
+        "{hash_lists}: 0.05 %, less than 0.1 %"
+    );
 }
 
 #[test]
 fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
     let content_bytes = 10 * STRETCH_BYTES;
     let chunk = ChunkSize::DEFAULT;
-    let (mut sections, mut composer) = (Sections::new(chunk, content_bytes), Composer::new(chunk, content_bytes));
+    let (mut sections, mut composer) = (
+        Sections::new(chunk, content_bytes),
+        Composer::new(chunk, content_bytes),
+    );
     let mut asked = Vec::new();
     loop {
         let parts = match sections.due() {
@@ -209,21 +250,28 @@ fn a_dry_run_sends_no_span_and_asks_about_every_stretch() {
             match part {
                 SectionPart::Bytes(bytes) => composer.take(&bytes),
                 // Unreadable hash lists still get a want-bitmap.
-                SectionPart::Whole(range) => composer.take(&vec![0; (range.end - range.start) as usize]),
+                SectionPart::Whole(range) => {
+                    composer.take(&vec![0; (range.end - range.start) as usize])
+                }
                 SectionPart::Names(_) => {}
             }
         }
         while let Some(composed) = composer.poll(Vec::new) {
             match composed {
                 Composed::HashList(hash_list) => asked.push(hash_list.number()),
-                Composed::Passed(stretch) => assert!(asked.contains(&stretch) && composer.decided() == stretch + 1),
+                Composed::Passed(stretch) => {
+                    assert!(asked.contains(&stretch) && composer.decided() == stretch + 1)
+                }
                 Composed::Span(_) => panic!("nothing was sent"),
             }
         }
     }
     assert!(composer.is_done());
     assert_eq!(asked, (0..10).collect::<Vec<u64>>());
-    assert!(sections.stream_bytes() < content_bytes / 1900, "hardly more than the hash lists");
+    assert!(
+        sections.stream_bytes() < content_bytes / 1900,
+        "hardly more than the hash lists"
+    );
 }
 
 #[test]
@@ -233,24 +281,52 @@ fn a_stream_that_passes_over_chunks_and_has_an_end_is_no_dry_run() {
     for part in [sections.add_hash_lists(0, 0), sections.pass()].concat() {
         match part {
             SectionPart::Bytes(bytes) => stream.extend(bytes),
-            SectionPart::Whole(range) => stream.resize(stream.len() + (range.end - range.start) as usize, 0),
+            SectionPart::Whole(range) => {
+                stream.resize(stream.len() + (range.end - range.start) as usize, 0)
+            }
             SectionPart::Names(_) => {}
         }
     }
     let state = Arc::new(ReceiverState::default());
     let mut receiver = VerifiedReceiver::new(&state);
     let (source, content) = (String::new(), ContentKind::default());
-    let offer = HeldContent { source: source.clone(), size, content, chunk };
-    let offered = Offered { source, size: Some(size), content, chunk };
-    for order in [Order::Begin(offered, ContentCipher::default()), Order::Complete(offer), Order::Write(stream)] {
+    let offer = HeldContent {
+        source: source.clone(),
+        size,
+        content,
+        chunk,
+    };
+    let offered = Offered {
+        source,
+        size: Some(size),
+        content,
+        chunk,
+    };
+    for order in [
+        Order::Begin(offered, ContentCipher::default()),
+        Order::Complete(offer),
+        Order::Write(stream),
+    ] {
         state.order();
         receiver.take(order);
     }
     while receiver.poll_output().is_some() {}
     assert!(state.is_on_request(), "nothing but the hash lists has come");
     state.order();
-    receiver.take(Order::End(Trailer { bytes: 0, digest: [0; 32] }));
+    receiver.take(Order::End(Trailer {
+        bytes: 0,
+        digest: [0; 32],
+    }));
     let end = receiver.poll_output();
-    assert!(matches!(end, Some(ReceiverOutput::Settle { end_differs: true, .. })), "{end:?}");
+    assert!(
+        matches!(
+            end,
+            Some(ReceiverOutput::Settle {
+                end_differs: true,
+                ..
+            })
+        ),
+        "{end:?}"
+    );
     assert!(!state.is_on_request(), "a dry run has no end");
 }
