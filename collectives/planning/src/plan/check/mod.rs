@@ -25,7 +25,7 @@ use thiserror::Error;
 /// Checks `plan` on `topology`, rank `r` being the host with id `host_of_rank[r]`.
 ///
 /// A cast is only checked for spanning: switches copy its frames, and cables carry each one once.
-/// Of a pair of trees for the two halves of a message two flows, and two senders, count as one.
+/// In a pair of trees each carries half of the message, so two flows, or two senders, count as one.
 pub fn check(topology: &Topology, plan: &Plan, host_of_rank: &[usize]) -> CheckReport {
     let trees = plan.trees();
     check_shares(topology, &trees, trees.len(), host_of_rank)
