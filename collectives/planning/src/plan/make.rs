@@ -161,8 +161,17 @@ mod tests {
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 
+    /// Number of networks: ten thousand in `./test --full`.
+    fn cases() -> u32 {
+        if std::env::var_os("ETHBCAST_FULL").is_some() {
+            10_000
+        } else {
+            3000
+        }
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(cases()))]
 
         /// Some hosts are no members, some switches have no hosts, ranks are in no order.
         #[test]
