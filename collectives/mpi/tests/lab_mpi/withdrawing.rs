@@ -5,6 +5,10 @@ use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, Run, one_switch};
 use std::path::Path;
 use std::process::Command;
 
+/// Calls that outlast a meeting which fails. Each takes 10 ms or more; ranks look whether it is over
+/// when they have made twice as many as at their last look, so for twice its ten seconds.
+const MEETING_CALLS: &str = "3000";
+
 fn with_change(change: &str, program: &Path) -> [String; 3] {
     let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
     [
@@ -118,7 +122,10 @@ fn lab_where_the_wire_carries_nothing_it_is_tried_once_and_nobody_waits_for_it()
             &["-std=gnu11", "-O1", "-lpthread"],
         );
         // The hosts wait for each other for ten seconds, the program does not.
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "1500")];
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
         let ended = bed.preloaded(mpi, &program, &["worth-it", "brief"], &set);
         ended.assert_code(0);
         assert!(
@@ -264,7 +271,10 @@ fn lab_a_rank_that_cannot_begin_to_join_hangs_nobody() {
             .map(String::as_str)
             .chain(["worth-it", "brief"])
             .collect();
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "1500")];
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
         let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &set);
         ended.assert_code(0);
         assert!(
