@@ -194,7 +194,11 @@ impl Group {
         );
         let agreed = done((table.least)(comm, own, &mut least));
         let wire = match joined {
-            Ok(wire) if least > 0 && agreed.is_ok() => Arc::new(wire),
+            Ok(mut wire) if least > 0 && agreed.is_ok() => {
+                // Where it fails, the next communicator's hosts meet.
+                drop(wire.share());
+                Arc::new(wire)
+            }
             Ok(wire) => {
                 wire.release();
                 return self.stay(

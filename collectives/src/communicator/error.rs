@@ -147,8 +147,8 @@ pub enum CommunicatorError {
     #[error("there is no rank {rank} among {size}: name a rank from 0 to {}", size - 1)]
     NoSuchRank { rank: Rank, size: u16 },
     #[error(
-        "this process is not one of the ranks of group {group}, or a rank is named twice: let only those ranks create \
-         it, each named once"
+        "this process is not one of the ranks of group {group}, or lacks its key, or a rank is named twice: let only \
+         those ranks create it, each named once"
     )]
     NotOfSubgroup { group: String },
     #[error(

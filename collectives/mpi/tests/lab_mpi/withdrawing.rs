@@ -5,6 +5,10 @@ use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, Run, one_switch};
 use std::path::Path;
 use std::process::Command;
 
+/// Calls that outlast a meeting which fails. Each takes 10 ms or more; ranks look whether it is over
+/// when they have made twice as many as at their last look, so for twice its ten seconds.
+const MEETING_CALLS: &str = "3000";
+
 fn with_change(change: &str, program: &Path) -> [String; 3] {
     let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
     [
@@ -118,7 +122,10 @@ fn lab_where_the_wire_carries_nothing_it_is_tried_once_and_nobody_waits_for_it()
             &["-std=gnu11", "-O1", "-lpthread"],
         );
         // The hosts wait for each other for ten seconds, the program does not.
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "1500")];
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
         let ended = bed.preloaded(mpi, &program, &["worth-it", "brief"], &set);
         ended.assert_code(0);
         assert!(
@@ -208,10 +215,49 @@ fn lab_hosts_that_have_met_need_not_meet_again_for_another_communicator() {
 }
 
 /// The MPI's ranks meet once; later communicators of all or some of them, in whatever order, are
-/// numbers in that group.
+/// numbers in that group, also where another rank of a host leads it.
 #[test]
 fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
-    let bed = Bed::new("mpi_fewer", one_switch(4), 1);
+    for (hosts, ranks_per_host) in [(4, 1), (3, 2)] {
+        let bed = Bed::new("mpi_fewer", one_switch(hosts), ranks_per_host);
+        for &mpi in of_this_size() {
+            let program = compiled(
+                mpi,
+                "mpicc",
+                "tests/correct.c",
+                &["-std=gnu11", "-O1", "-lpthread"],
+            );
+            let ended = bed.preloaded(mpi, &program, &["communicators"], &[]);
+            ended.assert_code(0);
+            let is_met = |line: &&str| !line.contains(" within ") && !line.ends_with(" again");
+            let on = || {
+                ended
+                    .stderr
+                    .lines()
+                    .filter(|line| line.contains(" ranks on ") && line.contains(" hosts"))
+            };
+            assert_eq!(on().filter(is_met).count(), 1, "{mpi:?}: {}", ended.stderr);
+            // Five duplicates live at a time; of all ranks but one there are four lists.
+            let ranks = hosts * ranks_per_host;
+            let within = |ranks: usize| {
+                on().filter(|line| {
+                    line.contains(" within ") && line.contains(&format!(" {ranks} ranks on "))
+                })
+                .count()
+            };
+            assert!(
+                within(ranks) >= 4 && within(ranks - 1) >= 1,
+                "{mpi:?}: {}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+/// The others wait for it on the wire, and it takes part in all calls of the MPI meanwhile.
+#[test]
+fn lab_a_rank_that_cannot_begin_to_join_hangs_nobody() {
+    let bed = Bed::new("mpi_unready", one_switch(3), 1);
     for &mpi in of_this_size() {
         let program = compiled(
             mpi,
@@ -219,25 +265,30 @@ fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
             "tests/correct.c",
             &["-std=gnu11", "-O1", "-lpthread"],
         );
-        let ended = bed.preloaded(mpi, &program, &["communicators"], &[]);
+        let words = with_change("export ETHBCAST_MPI_TOPOLOGY=/there-is-none", &program);
+        let words: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .chain(["worth-it", "brief"])
+            .collect();
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
+        let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &set);
         ended.assert_code(0);
-        let on = |hosts: u8| {
-            ended
-                .stderr
-                .lines()
-                .filter(move |line| line.contains(&format!("ranks on {hosts} hosts")))
-        };
-        let is_met = |line: &&str| !line.contains(" within ") && !line.ends_with(" again");
-        let within = |hosts| on(hosts).filter(|line| line.contains(" within ")).count();
-        assert_eq!(
-            (on(4).filter(is_met).count(), on(3).filter(is_met).count()),
-            (1, 0),
+        assert!(
+            ended.stdout_text().contains("brief: all is well"),
             "{mpi:?}: {}",
             ended.stderr
         );
-        // Five duplicates live at a time; of three hosts there are four lists.
-        assert!(
-            within(4) >= 4 && within(3) >= 1,
+        let told = ended
+            .stderr
+            .matches("3 ranks stay with MPI: the ranks did not meet on the wire")
+            .count();
+        assert_eq!(
+            (told, taken(&ended, "bcast")),
+            (1, 0),
             "{mpi:?}: {}",
             ended.stderr
         );

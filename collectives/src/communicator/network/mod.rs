@@ -97,16 +97,14 @@ impl Network {
     /// Returns what is known of the network between some of the ranks, which get new numbers in
     /// their order. `measured` are the costs that rank 0 has measured, if it was configured to. A
     /// saved plan applies to all ranks only, and is dropped.
-    pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
+    pub(super) fn among(&self, kept: &[usize], measured: Option<&Calibration>) -> Network {
         let topology = self.topology.as_ref().and_then(|topology| {
             let (uplinks, places) = topology.places_of(kept);
             Topology::of_places(&uplinks, &places)
         });
-        let known = if self.is_to_be_measured() {
-            Some(measured)
-        } else {
-            self.calibration.as_ref()
-        };
+        let known = measured
+            .filter(|_| self.is_to_be_measured())
+            .or(self.calibration.as_ref());
         let calibration = known.and_then(|calibration| {
             let former = kept.iter().map(|&rank| rank_name(rank)).collect::<Vec<_>>();
             with_costs(calibration, former.iter().map(String::as_str))
