@@ -21,7 +21,7 @@
 //! ```
 
 use super::build::{self, Draft, DraftLink};
-use super::tree::{NEVER, PairGroup, Pairs};
+use super::tree::{NEVER, Pairs};
 use super::{MAX_PAIRS, MAX_TIME_NS, Topology, TopologyError, TopologyProblem, nodeset};
 use crate::source::{self, LineStarts};
 use crate::{format_rate, natural_order, parse_rate};
@@ -428,25 +428,6 @@ impl Topology {
             keys if keys.is_empty() => format!("\"{name}\""),
             keys => format!("{{ to = \"{name}\"{keys} }}"),
         }
-    }
-
-    fn pair_tables(&self) -> String {
-        let table = |group: PairGroup| {
-            let (key, names) = if group.are_switches {
-                ("switches", self.switches())
-            } else {
-                ("hosts", self.hosts())
-            };
-            let [ones, others] = [&group.ones, &group.others].map(|ids| {
-                nodeset::fold(&ids.iter().map(|&id| &names[id]).collect::<Vec<&String>>())
-            });
-            let weight = match group.latency_ns {
-                NEVER => "talk = false".to_owned(),
-                latency_ns => format!("latency_ns = {latency_ns}"),
-            };
-            format!("\n[[pair]]\n{key} = [\"{ones}\", \"{others}\"]\n{weight}\n")
-        };
-        self.pair_groups().into_iter().map(table).collect()
     }
 
     fn host_tables(&self) -> String {
@@ -906,94 +887,41 @@ latency_ns = 7
             "rack.toml:9: the cable from switch `b` to `a` is described twice, with latency_ns 500000 and 1; give it \
              one latency"
         );
-        for (more, message) in [
-            (
-                "hosts = ['n1', 'n[0-1]']\ntalk = false",
-                "`n1` is at both ends of a `[[pair]]`",
-            ),
-            (
-                "switches = ['a', 'a']\ntalk = false",
-                "`a` is at both ends of a `[[pair]]`",
-            ),
-            (
-                "hosts = ['n1', 'x']\ntalk = false",
-                "no switch has a host `x`",
-            ),
-            (
-                "switches = ['a', 'n1']\ntalk = false",
-                "a `[[pair]]` names the switch `n1`, which does not exist",
-            ),
-            (
-                "hosts = ['n1', 'n[']\ntalk = false",
-                "the names of a `[[pair]]`: node set",
-            ),
-            ("hosts = ['n1']\ntalk = false", "expected a pair as"),
-            (
-                "hosts = ['n1', 'n2', 'n3']\ntalk = false",
-                "expected a pair as",
-            ),
-            (
-                "hosts = ['n1', 'n2']\nswitches = ['a', 'b']\ntalk = false",
-                "expected a pair as",
-            ),
-            ("talk = false", "expected a pair as"),
-            ("hosts = ['n1', 'n2']", "expected a pair as"),
-            (
-                "hosts = ['n1', 'n2']\ntalk = false\nlatency_ns = 1",
-                "expected a pair as",
-            ),
-            (
-                "hosts = ['n1', 'n2']\nlatency_ns = 1000000001",
-                "expected latency_ns of at most 1000000000, found",
-            ),
-            (
-                "hosts = ['n1', 'n2']\nlatency_ns = 18446744073709551615",
-                "expected latency_ns of at most",
-            ),
-        ] {
+        let refused_pairs = "\
+            hosts = ['n1', 'n[0-1]'];talk = false|`n1` is at both ends of a `[[pair]]`
+            switches = ['a', 'a'];talk = false|`a` is at both ends of a `[[pair]]`
+            hosts = ['n1', 'x'];talk = false|no switch has a host `x`
+            switches = ['a', 'n1'];talk = false|a `[[pair]]` names the switch `n1`, which does not exist
+            hosts = ['n1', 'n['];talk = false|the names of a `[[pair]]`: node set
+            hosts = ['n1'];talk = false|expected a pair as
+            hosts = ['n1', 'n2', 'n3'];talk = false|expected a pair as
+            hosts = ['n1', 'n2'];switches = ['a', 'b'];talk = false|expected a pair as
+            talk = false|expected a pair as
+            hosts = ['n1', 'n2']|expected a pair as
+            hosts = ['n1', 'n2'];talk = false;latency_ns = 1|expected a pair as
+            hosts = ['n1', 'n2'];latency_ns = 1000000001|expected latency_ns of at most 1000000000, found
+            hosts = ['n1', 'n2'];latency_ns = 18446744073709551615|expected latency_ns of at most";
+        for row in refused_pairs.lines() {
+            let (table, message) = row.trim().split_once('|').expect("two columns");
+            let text = and(&table.replace(';', "\n"));
             assert!(
-                and(more).starts_with(&format!("rack.toml:22: {message}")),
-                "{}",
-                and(more)
+                text.starts_with(&format!("rack.toml:22: {message}")),
+                "{text}"
             );
         }
-        for (more, line) in [
-            ("hosts = ['n1', 'n2']\nlatency_ns = -1", 24),
-            ("hosts = ['n1', 'n2']\ntalks = true", 24),
-        ] {
-            assert!(
-                and(more).starts_with(&format!("rack.toml:{line}: ")),
-                "{}",
-                and(more)
-            );
+        for more in ["latency_ns = -1", "talks = true"] {
+            let text = and(&format!("hosts = ['n1', 'n2']\n{more}"));
+            assert!(text.starts_with("rack.toml:24: "), "{text}");
         }
-        for (from, to, message) in [
-            (
-                "latency_ns = 500000",
-                "latency_ns = -5",
-                "rack.toml:5: expected a link as",
-            ),
-            (
-                "latency_ns = 500000",
-                "latency_ns = 1000000001",
-                "rack.toml:5: expected latency_ns of at most",
-            ),
-            (
-                "latency_ns = 20000",
-                "latency_ns = 9223372036854775807",
-                "rack.toml:13: expected latency_ns of at",
-            ),
-            (
-                "latency_ns = 20000",
-                "injection_ns = 1000000001",
-                "rack.toml:13: expected injection_ns of at most",
-            ),
-        ] {
-            assert!(
-                refused(from, to).starts_with(message),
-                "{}",
-                refused(from, to)
-            );
+        let refused_times = "\
+            latency_ns = 500000|latency_ns = -5|rack.toml:5: expected a link as
+            latency_ns = 500000|latency_ns = 1000000001|rack.toml:5: expected latency_ns of at most
+            latency_ns = 20000|latency_ns = 9223372036854775807|rack.toml:13: expected latency_ns of at most
+            latency_ns = 20000|injection_ns = 1000000001|rack.toml:13: expected injection_ns of at most";
+        for row in refused_times.lines() {
+            let columns: Vec<&str> = row.trim().split('|').collect();
+            let text = refused(columns[0], columns[1]);
+            assert!(text.starts_with(columns[2]), "{text}");
         }
         let many = "schema = 1\n[[switch]]\nname = 'a'\nhosts = ['n[0-1999]', 'm[0-1999]']\n\
                     [[pair]]\nhosts = ['n[0-1999]', 'm[0-1999]']\ntalk = false\n";

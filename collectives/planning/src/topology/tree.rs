@@ -56,11 +56,11 @@ pub(super) struct Pairs {
 }
 
 /// Pairs of equal latency: each of `ones` with each of `others`, all above them.
-pub(super) struct PairGroup {
-    pub are_switches: bool,
-    pub ones: Vec<usize>,
-    pub others: Vec<usize>,
-    pub latency_ns: u64,
+struct PairGroup {
+    are_switches: bool,
+    ones: Vec<usize>,
+    others: Vec<usize>,
+    latency_ns: u64,
 }
 
 impl Pairs {
@@ -241,31 +241,50 @@ impl Topology {
             .saturating_add(self.pair_latency_ns(one, other))
     }
 
-    pub(super) fn pair_groups(&self) -> Vec<PairGroup> {
-        self.pairs.groups()
+    /// Returns the names at both ends of a group as node sets.
+    fn ends_of(&self, group: &PairGroup) -> [String; 2] {
+        let names = if group.are_switches {
+            &self.switches
+        } else {
+            &self.hosts
+        };
+        let name = |&id: &usize| &names[id];
+        [&group.ones, &group.others]
+            .map(|ids| nodeset::fold(&ids.iter().map(name).collect::<Vec<&String>>()))
     }
 
     /// Describes the pairs with a latency of their own, and those that cannot talk directly, a
     /// line each.
     pub fn pair_lines(&self) -> Vec<String> {
         let line = |group: PairGroup| {
-            let names = if group.are_switches {
-                &self.switches
-            } else {
-                &self.hosts
-            };
-            let [ones, others] = [&group.ones, &group.others].map(|ids| {
-                nodeset::fold(&ids.iter().map(|&id| &names[id]).collect::<Vec<&String>>())
-            });
+            let [ones, others] = self.ends_of(&group);
             match group.latency_ns {
                 NEVER => format!("{ones} and {others} cannot talk directly"),
-                nanoseconds => format!(
-                    "{ones} and {others}: {} more",
-                    duration(nanoseconds as f64 / 1e9)
-                ),
+                nanoseconds => {
+                    let latency = duration(nanoseconds as f64 / 1e9);
+                    format!("{ones} and {others}: {latency} more")
+                }
             }
         };
-        self.pair_groups().into_iter().map(line).collect()
+        self.pairs.groups().into_iter().map(line).collect()
+    }
+
+    /// Returns the pairs as tables of a topology file.
+    pub(super) fn pair_tables(&self) -> String {
+        let table = |group: PairGroup| {
+            let [ones, others] = self.ends_of(&group);
+            let key = if group.are_switches {
+                "switches"
+            } else {
+                "hosts"
+            };
+            let weight = match group.latency_ns {
+                NEVER => "talk = false".to_owned(),
+                latency_ns => format!("latency_ns = {latency_ns}"),
+            };
+            format!("\n[[pair]]\n{key} = [\"{ones}\", \"{others}\"]\n{weight}\n")
+        };
+        self.pairs.groups().into_iter().map(table).collect()
     }
 
     /// Returns the rate of a host's cable, in bits per second, if known.
