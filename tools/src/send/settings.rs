@@ -8,7 +8,9 @@ use crate::inputs::{
 };
 use crate::{inputs, key, report, session, whole_file};
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
+use ethbcast_collectives::session::{
+    NoPlan, OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station,
+};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
@@ -119,16 +121,32 @@ impl Settings {
     }
 
     fn check_host(&self, host: &str) -> anyhow::Result<()> {
-        let topology = self.options.topology.as_ref();
-        let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else {
+        let Some(topology) = &self.options.topology else {
             return Ok(());
         };
+        if let Some(root) = topology.host_named(host) {
+            return self.check_silent(topology, root);
+        }
         let known = nodeset::fold(topology.hosts());
         let text = format!(
             "{} names no host {host}, only {known}: say which of them this is with --host",
             self.topology_name
         );
         fail(Code::Usage, text)
+    }
+
+    /// Refuses receivers that cannot talk to this host before they are awaited.
+    fn check_silent(&self, topology: &Topology, root: usize) -> anyhow::Result<()> {
+        let is_silent = |name: &&String| {
+            let host = topology.host_named(name);
+            host.is_some_and(|host| !topology.can_talk(root, host))
+        };
+        let silent: Vec<&String> = self.options.hosts.iter().filter(is_silent).collect();
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let (hosts, root) = (nodeset::fold(&silent), topology.hosts()[root].clone());
+        fail(Code::Usage, NoPlan::Silent { hosts, root })
     }
 }
 

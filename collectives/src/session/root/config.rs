@@ -453,11 +453,23 @@ pub enum NoPlan {
         "the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there"
     )]
     UnknownHost { host: String },
+    /// Every receiver reports to the sender itself.
+    #[error(
+        "the topology says that {hosts} cannot talk to {root} directly, and every receiver reports to the sender: send \
+         from a host that can talk to all, or correct the file"
+    )]
+    Silent { hosts: String, root: String },
     /// A cast is asked for where no frame reaches several hosts.
     #[error(
         "by unicast no frame reaches several hosts, so nothing can be cast: choose another way with --via"
     )]
     NoCast,
+    /// A cast is asked for, and receivers that acknowledge to others cannot talk to them.
+    #[error(
+        "the topology says that receivers cannot talk to those to which they would acknowledge a cast: choose another \
+         way with --via"
+    )]
+    SilentCast,
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),
