@@ -183,6 +183,7 @@ impl Group {
         else {
             return;
         };
+        let is_meeting = joining.is_meeting();
         let joined = joining.finish();
         let (own, mut least) = (
             if joined.is_ok() {
@@ -195,23 +196,30 @@ impl Group {
         let agreed = done((table.least)(comm, own, &mut least));
         let wire = match joined {
             Ok(mut wire) if least > 0 && agreed.is_ok() => {
-                // Where it fails, the next communicator's hosts meet.
-                drop(wire.share());
+                let (shared, mut all) = (wire.share(), 0);
+                let agreed = done((table.least)(comm, shared.is_ok().into(), &mut all));
+                if let Err(text) = shared.map_err(|trouble| trouble.to_string()) {
+                    wire.release();
+                    return self.stay(settings, Reason::Failed, &text);
+                }
+                if all == 0 || agreed.is_err() {
+                    wire.release();
+                    return self.stay(settings, Reason::Failed, "another rank says why");
+                }
                 Arc::new(wire)
             }
             Ok(wire) => {
                 wire.release();
-                return self.stay(
-                    settings,
-                    Reason::NotJoined,
-                    "another rank did not join, and says why",
-                );
+                let text = "another rank did not join, and says why";
+                self.stay(settings, Reason::NotJoined, text);
+                return bar_the_wire(is_meeting, text);
             }
             Err(text) => {
                 if settings.is_verbose && self.rank != 0 {
                     print_line(format_args!("{}: {text}", self.own_rank()));
                 }
-                return self.stay(settings, Reason::NotJoined, &text);
+                self.stay(settings, Reason::NotJoined, &text);
+                return bar_the_wire(is_meeting, &text);
             }
         };
         if least > 1 {
@@ -257,10 +265,15 @@ impl Group {
         if self.rank == 0 && text.contains(UNUSABLE_KEY) {
             UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
         }
-        if reason == Reason::NotJoined {
-            NO_WIRE.get_or_init(|| text.to_owned());
-        }
         *self.state.lock() = Stage::Own(reason);
+    }
+}
+
+/// Lets no later communicator try the wire, where a meeting has failed. A group within another that
+/// was not made says nothing of the wire.
+fn bar_the_wire(is_meeting: bool, text: &str) {
+    if is_meeting {
+        NO_WIRE.get_or_init(|| text.to_owned());
     }
 }
 

@@ -91,6 +91,9 @@ impl std::fmt::Display for Trouble {
     }
 }
 
+/// Limit of the description of a group: a list of hosts and a network.
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
+
 pub struct Wire {
     table: &'static Table,
     host_map: RankMap,
@@ -236,10 +239,10 @@ impl Wire {
             .description
             .as_ref()
             .map_or_else(Vec::new, Description::encode);
-        let mut length = (bytes.len() as u64).to_be_bytes();
-        self.on_host(&mut length, 0)?;
-        bytes.resize(u64::from_be_bytes(length) as usize, 0);
-        self.on_host(&mut bytes, 0)?;
+        let length = self.leaders_bytes((bytes.len() as u64).to_be_bytes().to_vec())?;
+        let length = length.try_into().map_or(0, u64::from_be_bytes);
+        bytes.resize(length.min(MAX_DESCRIPTION_BYTES) as usize, 0);
+        let bytes = self.leaders_bytes(bytes)?;
         let described = Description::decode(&bytes);
         let leader_ranks = described
             .as_ref()
@@ -401,10 +404,21 @@ impl Wire {
         ))
     }
 
+    /// Returns these bytes as the first rank of this host has them.
+    fn leaders_bytes(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Trouble> {
+        match self.on_host(&mut bytes, 0) {
+            Ok(()) => Ok(bytes),
+            Err(trouble) => {
+                // The MPI's unfinished call may write here at any later time.
+                std::mem::forget(bytes);
+                Err(trouble)
+            }
+        }
+    }
+
     /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
-        let mut word = [u8::from(outcome.is_err())];
-        self.on_host(&mut word, 0)?;
+        let word = self.leaders_bytes(vec![u8::from(outcome.is_err())])?;
         outcome.map_err(|error| self.trouble(&error))?;
         if word[0] == 0 {
             Ok(())
