@@ -405,6 +405,10 @@ impl RootRing {
         Some(body.to_vec())
     }
 
+    pub(super) fn has_heard(&self, host: MacAddr) -> bool {
+        self.runs.contains_key(&host)
+    }
+
     fn make_room(&mut self, source: MacAddr) -> bool {
         if self.runs.len() < MAX_ADDRESSES || self.runs.contains_key(&source) {
             return true;
