@@ -534,13 +534,14 @@ impl Add for ControlMemory {
 /// Maximum number of addresses remembered; further hosts are not reported.
 const MAX_NOTIFIED: usize = 64;
 
-/// Frames of an address without which its host is not reported: a single one may be forged.
+/// Frames alike without which their host is not reported: a single one may be forged.
 const CREDIBLE_FRAMES: u32 = 3;
 
-/// Addresses that only frames came from which this host does not take, with their number.
+/// Addresses that only frames came from which this host does not take: the version and key of the
+/// last one, and the number of those like it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
-    refused: BTreeMap<MacAddr, u32>,
+    refused: BTreeMap<MacAddr, (u8, Option<KeyDifference>, u32)>,
 }
 
 impl OtherBuilds {
@@ -579,7 +580,11 @@ impl OtherBuilds {
         if keyring.is_some_and(|keyring| keyring.has_heard(source)) {
             return None;
         }
-        *self.refused.entry(source).or_default() += 1;
+        let like = self.refused.entry(source).or_insert((version, keys, 0));
+        if (like.0, like.1) != (version, keys) {
+            *like = (version, keys, 0);
+        }
+        like.2 += 1;
         Some(OtherBuild {
             mac: source,
             host: name(version, kind, frame),
@@ -588,9 +593,10 @@ impl OtherBuilds {
         })
     }
 
-    /// Whether several frames of this address were rejected.
+    /// Whether several frames of this address were rejected for one reason.
     pub(super) fn is_credible(&self, source: MacAddr) -> bool {
-        self.refused.get(&source) >= Some(&CREDIBLE_FRAMES)
+        let like = self.refused.get(&source);
+        like.is_some_and(|(.., count)| *count >= CREDIBLE_FRAMES)
     }
 }
 

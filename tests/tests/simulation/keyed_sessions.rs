@@ -519,7 +519,7 @@ fn altered_frames_say_nothing_about_the_key_of_a_host_that_has_this_one() {
         for request in &requests[..5] {
             simulation.inject(Instant::START + at, 0, request);
         }
-        for host in 1..=5 {
+        for host in 0..=5 {
             simulation.inject(Instant::START + at, host, &announced[0]);
         }
     }

@@ -122,8 +122,8 @@ impl Keyring {
         (clusters.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
     }
 
-    /// Whether a host has sent a frame under the cluster's secret: a receiver its request, a root
-    /// its announcement.
+    /// Whether a host is this one, or has sent a frame under the cluster's secret: a receiver its
+    /// request, a root its announcement.
     pub fn has_heard(&self, host: MacAddr) -> bool {
         match self {
             Keyring::Root(root) => root.has_heard(host),

@@ -129,7 +129,7 @@ impl ReceiverRing {
     }
 
     pub(super) fn has_heard(&self, host: MacAddr) -> bool {
-        self.heard.has_root(host)
+        host == self.mac || self.heard.has_root(host)
     }
 
     pub(super) fn clusters(&self) -> &Clusters {

@@ -406,7 +406,10 @@ impl RootRing {
     }
 
     pub(super) fn has_heard(&self, host: MacAddr) -> bool {
-        self.runs.contains_key(&host)
+        let sessions = [&self.competing_sessions, &self.other_groups];
+        host == self.mac
+            || self.runs.contains_key(&host)
+            || sessions.iter().any(|sessions| sessions.has_root(host))
     }
 
     fn make_room(&mut self, source: MacAddr) -> bool {
