@@ -546,8 +546,8 @@ pub(super) struct OtherBuilds {
 
 impl OtherBuilds {
     /// Returns the sender of a rejected frame and the difference that keeps it apart, at each of
-    /// the first [`CREDIBLE_FRAMES`]; the last of these is to be [reported](Self::is_credible).
-    /// None of a host that has sent a frame under the cluster's key.
+    /// the first [`CREDIBLE_FRAMES`], of which the last [should be reported](Self::is_credible).
+    /// `None` for a host that has sent a frame under the cluster's key.
     pub(super) fn on_reject(
         &mut self,
         frame: &[u8],
