@@ -322,6 +322,7 @@ impl ReceiveReport {
             (None, Some(End::Aborted(text))) => Err(Error::Aborted(text.clone())),
             (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
             (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
+            (None, Some(End::NobodyElse(text))) => Err(Error::NobodyElse(text.clone())),
             (None, Some(End::Dropped)) => Err(Error::Dropped),
             _ if self.verdict.is_some() => Err(Error::Unconfirmed),
             (None, Some(End::Confirmed | End::Unconfirmed) | None) => Err(Error::NoVerdict),
@@ -409,6 +410,9 @@ pub enum Error {
     OwnReceivers { group: String, interface: String },
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
+    /// A sender ended its session before the start, with this text.
+    #[error("{0}; no other sender came")]
+    NobodyElse(String),
     /// The sender refused this host, with a text that says what to do.
     #[error("{text}")]
     Refused { why: Refusal, text: String },

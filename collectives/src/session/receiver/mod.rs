@@ -351,8 +351,8 @@ impl Receiver {
         else {
             return;
         };
-        // A root with a key believes nothing of a host without one, but its user learns who lacks
-        // it.
+        // A root with a key believes nothing of a host without one, but its user learns by several
+        // requests who lacks it.
         if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) =
             (other.keys, wire::parse_headers(frame))
         {
@@ -366,7 +366,9 @@ impl Receiver {
                     .send_in(headers.header.session, other.mac, &request);
             }
         }
-        self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
+        if self.other_builds.is_credible(other.mac) {
+            self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
+        }
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {
