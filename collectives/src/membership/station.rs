@@ -3,6 +3,7 @@
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::{
     self, EtherType, Guard, Header, Identity, Kind, Rank, StreamId, VERSION,
 };
@@ -135,7 +136,8 @@ impl fmt::Display for OtherBuild {
             Some(KeyDifference::OnlyTheirs(theirs)) => {
                 write!(
                     formatter,
-                    " speaks with key {theirs}, and this host has none: give it the file, `--key FILE`"
+                    " speaks with key {theirs}, and this host has none: give it the file, `{} FILE`",
+                    OptionName("key")
                 )
             }
             Some(KeyDifference::OnlyOwn(own)) => {
@@ -143,7 +145,11 @@ impl fmt::Display for OtherBuild {
                     formatter,
                     " speaks without a key, and this host has key {own}: "
                 )?;
-                formatter.write_str("give that host the file, `--key FILE`")
+                write!(
+                    formatter,
+                    "give that host the file, `{} FILE`",
+                    OptionName("key")
+                )
             }
             Some(KeyDifference::Both { theirs, own }) => {
                 write!(
