@@ -8,8 +8,8 @@ use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
 use crate::settings::{Reason, Settings, UNUSABLE_KEY};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
-use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
+use ethbcast_collectives::spell_options;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
@@ -431,13 +431,18 @@ fn has_device_memory() -> bool {
         .any(|name| !crate::dynamic::address(name).is_null())
 }
 
+fn variable(option: &str) -> String {
+    match option {
+        "interface" => "ETHBCAST_MPI_INTERFACE".to_owned(),
+        _ => option.to_owned(),
+    }
+}
+
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let found = Interface::find(interface);
-        let found = found.map_err(|error| {
-            NamedOptions::reworded(&error.to_string(), |_| "ETHBCAST_MPI_INTERFACE".into())
-        })?;
+        spell_options(variable);
+        let found = Interface::find(interface).map_err(|error| error.to_string())?;
         let mut config = PortConfig::default();
         config.hears = false;
         drop(Port::open(&found, config).map_err(|error| error.to_string())?);

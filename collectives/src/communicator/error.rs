@@ -5,6 +5,7 @@ use super::signature::Signature;
 use crate::membership::OtherBuild;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::messages::{RecvError, SendError};
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::time::Duration;
@@ -66,7 +67,8 @@ pub enum CommunicatorError {
     )]
     Mtu { mtu_bytes: u16, least: u16 },
     #[error(
-        "{size} ranks cannot be missed after {} s of silence: give --dead-after {} or more", given.as_secs_f64(),
+        "{size} ranks cannot be missed after {} s of silence: give {} {} or more", given.as_secs_f64(),
+        OptionName("dead-after"),
         least.as_secs_f64()
     )]
     DeadAfter {

@@ -3,6 +3,7 @@
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::{
     self, EtherType, Guard, Header, Identity, Kind, Rank, StreamId, VERSION,
 };
@@ -132,12 +133,14 @@ impl fmt::Display for OtherBuild {
             ),
             Some(KeyDifference::OnlyTheirs(theirs)) => write!(
                 formatter,
-                "frames with key {theirs} were heard from {who}, and this host has none: give it the file, `--key FILE`"
+                "frames with key {theirs} were heard from {who}, and this host has none: give it the file, `{} FILE`",
+                OptionName("key")
             ),
             Some(KeyDifference::OnlyOwn(own)) => write!(
                 formatter,
-                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, `--key \
-                 FILE`"
+                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, `{} \
+                 FILE`",
+                OptionName("key")
             ),
             Some(KeyDifference::Both { theirs, own }) => write!(
                 formatter,

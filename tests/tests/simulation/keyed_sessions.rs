@@ -584,14 +584,14 @@ fn a_host_without_the_key_is_named_and_gets_nothing() {
     let (told, of_root, fates) = misfits(|host| (host != 2).then(|| keys(1)));
     assert_eq!(fates, [], "the root waits for all five");
     assert!(
-        told.len() == 1 && told[0].contains("frames with key") && told[0].contains("--key FILE"),
+        told.len() == 1 && told[0].contains("frames with key") && told[0].contains("`key FILE`"),
         "{told:?}"
     );
     assert!(
         of_root.len() == 1 && of_root[0].contains("frames without a key were heard from n2 ("),
         "its user is told: {of_root:?}"
     );
-    assert!(of_root[0].contains("--key FILE"), "{of_root:?}");
+    assert!(of_root[0].contains("`key FILE`"), "{of_root:?}");
 }
 
 #[test]

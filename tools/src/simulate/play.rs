@@ -5,11 +5,12 @@ use super::figures::Wiring;
 use super::{Conditions, SimulationSettings};
 use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::application::{
-    MemoryContent, Next, Participant, Receiving, Sink, Source,
+    MemoryContent, Next, Participant, Receiving, Sink, SinkState, Source,
 };
 use ethbcast_collectives::session::{
-    ControlStats, Done, MemberReport, Outcome as ReceiverOutcome, Receiver, ReceiverConfig, Root,
-    RootConfig, RootEvent, RootFailure, Route, Station, Timing, Trailer, Wanted,
+    Arrival, ControlStats, Done, MemberReport, Outcome as ReceiverOutcome, Receiver,
+    ReceiverConfig, Root, RootConfig, RootEvent, RootFailure, Route, Station, Timing, Trailer,
+    Wanted,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
@@ -310,40 +311,43 @@ impl Taker {
 }
 
 impl Sink for Taker {
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        self.equal &= self
-            .content
-            .bytes()
-            .get(self.taken..)
-            .unwrap_or_default()
-            .starts_with(bytes);
-        self.taken += bytes.len();
-        self.taken_at = now;
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                self.equal &= self
+                    .content
+                    .bytes()
+                    .get(self.taken..)
+                    .unwrap_or_default()
+                    .starts_with(bytes);
+                self.taken += bytes.len();
+                self.taken_at = now;
+            }
+            Arrival::End(trailer) => self.concludes_at = Some((now + self.conclusion, trailer)),
+        }
     }
 
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.concludes_at = Some((now + self.conclusion, trailer));
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        let (_, trailer) = self.concludes_at.take_if(|(at, _)| *at <= now)?;
-        let bytes = self.taken as u64;
-        let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
-        let outcome = if sound {
-            ReceiverOutcome::Verified
-        } else {
-            ReceiverOutcome::Damaged
-        };
-        Some(Done {
-            outcome,
-            bytes,
-            digest: trailer.digest,
-            text: String::new(),
-        })
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.concludes_at.map(|(at, _)| at)
+    fn turn(&mut self, now: Instant) -> SinkState {
+        let due = self.concludes_at.take_if(|(at, _)| *at <= now);
+        let verdict = due.map(|(_, trailer)| {
+            let bytes = self.taken as u64;
+            let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
+            Done {
+                outcome: if sound {
+                    ReceiverOutcome::Verified
+                } else {
+                    ReceiverOutcome::Damaged
+                },
+                bytes,
+                digest: trailer.digest,
+                text: String::new(),
+            }
+        });
+        SinkState {
+            is_syncing: false,
+            verdict,
+            again_at: self.concludes_at.map(|(at, _)| at),
+        }
     }
 }
 

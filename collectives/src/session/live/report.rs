@@ -261,7 +261,10 @@ impl ReceiveReport {
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
-            verdict: receiving.content_verdict(),
+            verdict: receiving.verdict().map(|done| Done {
+                bytes: receiver.form().content_bytes(done.bytes),
+                ..done.clone()
+            }),
             pieces_again: receiving.pieces_again(),
             took: receiving.took(),
             stream,

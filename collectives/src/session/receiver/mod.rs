@@ -19,6 +19,7 @@ use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
 use super::keyring::Keyring;
 use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
+use super::verified::Form;
 use super::view::View;
 use crate::census::kind::{HERE, WHO};
 use crate::census::{Busy, CensusReply, CensusResponder};
@@ -170,6 +171,11 @@ impl Receiver {
     /// Returns the address and session of the root that was sent a join request.
     pub fn asked(&self) -> Option<(MacAddr, u32)> {
         self.root.as_ref().map(|root| (root.mac(), root.session()))
+    }
+
+    /// Returns the form of the stream, of the session that it was last invited to.
+    pub fn form(&self) -> Form {
+        self.endpoint.config().form
     }
 
     /// Returns this host's rank, once it is a member.
