@@ -1,13 +1,23 @@
 //! Tests that MPI calls fall back to the MPI where ethbcast cannot be used or is slower.
 
 use crate::{Bed, LIMIT, compiled, directory, drop_in, here, of_this_size, own, taken};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, Run, one_switch};
 use std::path::Path;
 use std::process::Command;
 
-/// Calls that outlast a meeting which fails. Each takes 10 ms or more; ranks look whether it is over
-/// when they have made twice as many as at their last look, so for twice its ten seconds.
-const MEETING_CALLS: &str = "3000";
+/// Calls that outlast a meeting which fails, with [`slow_cables`]: each takes 30 ms or more. Ranks
+/// look whether it is over when they have made twice as many as at their last look, so after twice
+/// its ten seconds at most.
+const MEETING_CALLS: &str = "750";
+
+/// Cables on which a dozen calls of 256 KiB are worth a meeting, however fast this machine is.
+fn slow_cables() -> LabConfig {
+    LabConfig {
+        rate_bits_per_second: Some(100_000_000),
+        ..one_switch(3)
+    }
+}
 
 fn with_change(change: &str, program: &Path) -> [String; 3] {
     let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
@@ -112,7 +122,7 @@ fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
 
 #[test]
 fn lab_where_the_wire_carries_nothing_it_is_tried_once_and_nobody_waits_for_it() {
-    let bed = Bed::new("mpi_mute", one_switch(3), 1);
+    let bed = Bed::new("mpi_mute", slow_cables(), 1);
     bed.filter("add rule netdev test in ether type 0x88b5 drop");
     for &mpi in of_this_size() {
         let program = compiled(
@@ -257,7 +267,7 @@ fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
 /// The others wait for it on the wire, and it takes part in all calls of the MPI meanwhile.
 #[test]
 fn lab_a_rank_that_cannot_begin_to_join_hangs_nobody() {
-    let bed = Bed::new("mpi_unready", one_switch(3), 1);
+    let bed = Bed::new("mpi_unready", slow_cables(), 1);
     for &mpi in of_this_size() {
         let program = compiled(
             mpi,
