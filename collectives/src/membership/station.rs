@@ -136,8 +136,8 @@ impl fmt::Display for OtherBuild {
             ),
             Some(KeyDifference::OnlyOwn(own)) => write!(
                 formatter,
-                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, `--key \
-                 FILE`"
+                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, \
+                 `--key FILE`"
             ),
             Some(KeyDifference::Both { theirs, own }) => write!(
                 formatter,
