@@ -138,8 +138,8 @@ impl fmt::Display for OtherBuild {
             ),
             Some(KeyDifference::OnlyOwn(own)) => write!(
                 formatter,
-                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, `{} \
-                 FILE`",
+                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, \
+                 `{} FILE`",
                 OptionName("key")
             ),
             Some(KeyDifference::Both { theirs, own }) => write!(

@@ -138,7 +138,7 @@ pub struct RootConfig {
     /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
-    /// Whether to stop after planning. Receivers are told so, and wait on for a sender.
+    /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
