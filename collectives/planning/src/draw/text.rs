@@ -14,8 +14,8 @@ const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! severa
 const CAST_LEGEND: &str =
     "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
 
-/// Draws a topology as a tree of lines, and below it the blocked cables and the pairs with a latency
-/// of their own. Without a plan, each
+/// Draws a topology as a tree of lines, and below it the blocked cables and the pairs with their
+/// own latency. Without a plan, each
 /// switch is a line with its hosts folded; with one, each host has a line.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);

@@ -41,8 +41,8 @@ pub struct Shape {
     pub longest_ns: u64,
 }
 
-/// Path of the first segment to one receiver: hops, sends as in [`Slow::paths`], and the nanoseconds
-/// that cables and pairs add on the way.
+/// Path of the first segment to one receiver: hops, sends as in [`Slow::paths`], and the
+/// nanoseconds that cables and pairs add on the way.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FarPath {
     pub hops: usize,

@@ -166,8 +166,9 @@ impl Line {
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
-    /// Moves slow and far hosts to the places with the fewest children among those on their switch, to the
-    /// last one if several are equal; the root stays. That changes no cable between switches.
+    /// Moves slow and far hosts to the places with the fewest children among those on their switch,
+    /// to the last one if several are equal; the root stays. That changes no cable between
+    /// switches.
     pub fn spare_slow_hosts(
         &mut self,
         topology: &Topology,

@@ -127,7 +127,7 @@ pub enum PlanError {
     )]
     CannotTalk { via: Via, from: String, to: String },
     #[error(
-        "no way leads from {root} to {host}: the topology says that it can talk to none of the hosts that can be reached"
+        "no way leads from {root} to {host}: the topology says that it can talk to none of those that are reached"
     )]
     NoRoad { root: String, host: String },
     #[error(

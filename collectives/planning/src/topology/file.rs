@@ -15,7 +15,7 @@
 //! injection_ns = 150000     # how long the host takes to send a frame
 //! latency_ns = 20000        # of the host's cable
 //!
-//! [[pair]]                  # each of one set of hosts with each of another; or switches = ["s0", "s2"]
+//! [[pair]]                  # each of one set with each of another; or switches = ["s0", "s2"]
 //! hosts = ["n1", "n[2-4]"]
 //! latency_ns = 1000000      # beside that of the cables between them; or talk = false
 //! ```

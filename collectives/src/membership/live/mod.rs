@@ -25,9 +25,9 @@ pub mod host {
         !["", "(none)", "localhost", "localhost4", "localhost6"].contains(&label.as_str())
     }
 
-    /// Returns `given`, or `$ETHBCAST_HOST`, or the name of this process's network namespace (so that
-    /// hosts on one machine differ), or the hostname. If no name was chosen, returns the address of an
-    /// interface: network-booted hosts differ in nothing else.
+    /// Returns `given`, or `$ETHBCAST_HOST`, or the name of this process's network namespace (so
+    /// that hosts on one machine differ), or the hostname. If no name was chosen, returns the
+    /// address of an interface: network-booted hosts differ in nothing else.
     pub fn name(given: Option<&str>) -> String {
         given
             .map(str::to_owned)
@@ -38,8 +38,8 @@ pub mod host {
             .unwrap_or_else(|| "localhost".to_owned())
     }
 
-    /// Returns the computer's own name, whatever `$ETHBCAST_HOST` says: launchers pass that of one host
-    /// to all.
+    /// Returns the computer's own name, whatever `$ETHBCAST_HOST` says: launchers pass that of one
+    /// host to all.
     pub fn own_name() -> String {
         hostname().unwrap_or_else(|| name(None))
     }
