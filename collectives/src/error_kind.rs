@@ -63,6 +63,7 @@ impl SessionError {
             | SessionError::MayNotSend
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
+            | SessionError::Loop { .. }
             | SessionError::OwnReceivers { .. }
             | SessionError::Tuning(_) => ErrorKind::Usage,
             SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => {

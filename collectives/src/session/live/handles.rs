@@ -1,12 +1,14 @@
 //! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
 //! admit receivers. A transfer's time limits and its prepared abort notification are here too.
 
+use crate::session::message::Outcome;
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
 use crate::session::throttle::Rate;
+use crate::session::verified::Offered;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{DriveError, Waker};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
@@ -237,6 +239,16 @@ pub trait AdmissionHook: Debug + Send + Sync {
 
     /// Called once in each turn of the loop.
     fn came_round(&self) {}
+
+    /// Learns what a root offers, with its address and name, before the hook is asked whether this
+    /// host may join.
+    fn note_offer(&self, _root: MacAddr, _host: &str, _offered: Offered) {}
+
+    /// Returns the number of hosts of another network that have got the content from this one, and
+    /// their names and outcomes, once that is known.
+    fn take_behind(&self) -> Option<(usize, Vec<(String, Outcome)>)> {
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -263,8 +275,14 @@ impl<'a> HookedAdmission<'a> {
         if receiver.has_census_query() {
             receiver.set_free_bytes(admission_hook.free_bytes());
         }
+        if let Some((hosts, named)) = admission_hook.take_behind() {
+            receiver.set_behind(hosts, named);
+        }
         match receiver.admission() {
             Admission::Wanted => {
+                for (root, host, offered) in receiver.offers(now) {
+                    admission_hook.note_offer(root, host, offered);
+                }
                 if admission_hook.admit() {
                     self.is_in = true;
                     receiver.set_free_bytes(admission_hook.most_bytes());

@@ -4,7 +4,7 @@ use super::history::{History, bytes_of};
 use crate::membership::ControlStats;
 use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
-use crate::session::message::{Done, Outcome, Refusal, Trailer};
+use crate::session::message::{Behind, Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
 use crate::session::root::{
     Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway,
@@ -166,6 +166,7 @@ fn fates(root: &Root, form: Form, now: Instant) -> Vec<MemberReport> {
             text: "the sender gave up before it had everything".to_owned(),
             took: root.since_first_data(now),
             taken: None,
+            behind: Behind::default(),
         });
     }
     fates.into_values().collect()
@@ -409,6 +410,16 @@ pub enum Error {
     OwnReceivers { group: String, interface: String },
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
+    /// A relay's two interfaces are in one network.
+    #[error(
+        "a relay that loops back to its own network: {near} and {far} both hear {host}, so they are one network; relay \
+         onto an interface of another one"
+    )]
+    Loop {
+        near: String,
+        far: String,
+        host: String,
+    },
     /// The sender refused this host, with a text that says what to do.
     #[error("{text}")]
     Refused { why: Refusal, text: String },

@@ -7,8 +7,8 @@ use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 pub use bodies::{
-    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Needs,
-    Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
+    Behind, Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState,
+    Needs, Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
 };
 pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 use ethbcast_transport::stream::LostRange;
@@ -82,7 +82,7 @@ pub enum Message {
     Fetch(Fetch),
     Piece(FetchedPiece),
     Needs(Needs),
-    Done(Done, Option<Taken>),
+    Done(Done, Option<Taken>, Behind),
     Verdict(Verdict),
     Challenge(Challenge),
     /// Response of the root to one or more challenges.
@@ -185,9 +185,13 @@ impl Message {
                     text,
                 },
                 taken,
+                behind,
             ) => {
                 out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text);
-                taken.iter().for_each(|taken| taken.write(out));
+                if let Some(taken) = taken {
+                    taken.write(out);
+                    behind.write(out);
+                }
                 (kind::DONE, out)
             }
             Message::Verdict(Verdict {
@@ -327,7 +331,9 @@ impl Message {
                     digest: from.array()?,
                     text: from.text()?,
                 };
-                Message::Done(done, Taken::read(from))
+                let taken = Taken::read(from);
+                let behind = taken.and_then(|_| Behind::read(from)).unwrap_or_default();
+                Message::Done(done, taken, behind)
             }
             kind::VERDICT => {
                 let (over, known) = (from.u8()? != 0, from.u8()? != 0);
@@ -496,19 +502,22 @@ mod tests {
                 any::<u64>(),
                 any::<Digest>(),
                 text(),
-                any::<[u64; 2]>()
+                any::<[u64; 2]>(),
+                prop::collection::vec((text(), prop::sample::select(Outcome::ALL.to_vec())), 0..4)
             )
-                .prop_map(|(outcome, bytes, digest, text, [frames, repaired])| {
-                    Message::Done(
-                        Done {
+                .prop_map(
+                    |(outcome, bytes, digest, text, [frames, repaired], named)| {
+                        let taken = Taken::new(frames, repaired);
+                        let behind = taken.map(|_| Behind::new(named.len(), named, 1000));
+                        let done = Done {
                             outcome,
                             bytes,
                             digest,
                             text,
-                        },
-                        Taken::new(frames, repaired),
-                    )
-                }),
+                        };
+                        Message::Done(done, taken, behind.unwrap_or_default())
+                    }
+                ),
             (
                 any::<bool>(),
                 prop::option::of((any::<u64>(), any::<Digest>())),

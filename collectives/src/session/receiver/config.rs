@@ -7,7 +7,7 @@ use crate::measure::Processors;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
 use crate::session::keyring::ReceiverKeys;
-use crate::session::message::{ContentKind, HOLDS, Message, Refusal, Trailer};
+use crate::session::message::{Behind, ContentKind, HOLDS, Message, Refusal, Trailer};
 use crate::session::verified::{ChunkSize, Form};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -54,6 +54,8 @@ pub struct ReceiverConfig {
     pub expects: Option<String>,
     /// Description of this host for census queries; `None` leaves them unanswered.
     pub about: Option<About>,
+    /// Hosts of another network to which this host has passed the content on.
+    pub behind: Behind,
     /// Parameters of the transport; the root's view decides the policy.
     pub tuning: Tuning,
     /// Timers of the session.
@@ -86,6 +88,7 @@ impl ReceiverConfig {
             had,
             expects,
             about,
+            behind: Behind::default(),
             tuning,
             timing,
             keys,

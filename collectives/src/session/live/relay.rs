@@ -1,0 +1,499 @@
+//! A relay between two networks: receives a content on one, and sends it on the other as it comes.
+
+use super::content::{Content, Storage, StorageError};
+use super::handles::{AdmissionHook, Cancel};
+use super::options::{OfferCheck, Progress, RecvOptions, SendOptions};
+use super::report::{Error, ReceiveReport, SendReport};
+use super::write_behind::write_behind;
+use super::{SentContent, Session, start};
+use crate::session::application::Receiving;
+use crate::session::message::{Digest, Outcome, Trailer};
+use crate::session::receiver::ReceiverEvent;
+use crate::session::root::{RootEvent, RootFailure};
+use crate::session::verified::{Cut, Offered};
+use crossbeam_channel::{Receiver, Sender, bounded, select};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::lock::Mutex;
+use ethbcast_transport::packet::Waker;
+use std::io::{self, Read};
+use std::sync::{Arc, OnceLock};
+use std::thread;
+use std::time::Duration;
+
+/// Pieces of 1 MiB at most that wait between the networks. Later ones stay in the near network's
+/// buffer, which slows its sender down.
+const PIECES_WAITING: usize = 2;
+
+/// A host with a port in each of two networks: it receives on the near one what it sends on the far
+/// one.
+///
+/// To the sender it is one receiver, which joins when those behind it have joined, and reports
+/// their outcomes. They write nothing in place before the sender has confirmed the digest.
+#[derive(Debug)]
+pub struct Relay {
+    near: Session,
+    far: Session,
+}
+
+/// Report of a relay.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct RelayReport {
+    /// Report of this host as a receiver in the near network.
+    pub received: Result<ReceiveReport, Error>,
+    /// Report of the far network's session, if the near network offered something.
+    pub sent: Option<SendReport>,
+    /// Reason why the far session was given up, or did not start.
+    pub failed: Option<Error>,
+}
+
+impl RelayReport {
+    /// Returns the far network's report if all is well in both networks.
+    ///
+    /// # Errors
+    /// The first cause.
+    pub fn check(self) -> Result<SendReport, Error> {
+        let RelayReport {
+            received,
+            sent,
+            failed,
+        } = self;
+        match (failed, received, sent) {
+            // It was told to end because of the near network.
+            (Some(Error::Cancelled { .. }), Err(error), _) | (None, Err(error), None) => Err(error),
+            (Some(error), ..) => Err(error),
+            (None, received, Some(sent)) => {
+                let sent = sent.all_verified()?;
+                received.map(|_| sent)
+            }
+            (None, Ok(_), None) => Err(Error::NoVerdict),
+        }
+    }
+}
+
+impl Relay {
+    /// Opens a port for `group` on each network. The far one's options say for which receivers to
+    /// wait there.
+    ///
+    /// # Errors
+    /// The errors of [`Session::open_receiver`] and [`Session::open_sender`], and if both are the
+    /// same interface, or the key may not send.
+    pub fn open(group: &str, near: &RecvOptions, far: &SendOptions) -> Result<Relay, Error> {
+        let keys = far.wire.keys.as_ref();
+        if keys.is_some_and(|keys| !keys.may_send()) {
+            return Err(Error::MayNotSend);
+        }
+        let relay = Relay {
+            far: Session::open_sender(group, far)?,
+            near: Session::open_receiver(group, near)?,
+        };
+        relay.far.check_topology(far)?;
+        let [near, far] = [&relay.near, &relay.far]
+            .map(|session| (session.interface().index, session.over().is_udp()));
+        if near == far {
+            return Err(relay.names().of_loop("the same hosts"));
+        }
+        Ok(relay)
+    }
+
+    /// Returns the port in the near network, from which it receives.
+    pub fn near(&self) -> &Session {
+        &self.near
+    }
+
+    /// Returns the port in the far network, to which it sends.
+    pub fn far(&self) -> &Session {
+        &self.far
+    }
+
+    fn names(&self) -> Names {
+        Names {
+            host: self.near.station().host.clone(),
+            near: self.near.interface().name.clone(),
+            far: self.far.interface().name.clone(),
+        }
+    }
+
+    /// Relays one content. If the near session fails, the far one ends by its
+    /// [`cancel`](super::RunOptions::cancel), which stays used.
+    pub fn run(&mut self, near: &RecvOptions, far: &SendOptions) -> RelayReport {
+        let ((offers, offer), (to_far, pieces)) = (bounded(1), bounded(PIECES_WAITING));
+        let (alive, ended) = bounded(0);
+        let passage = Arc::new(Passage {
+            names: self.names(),
+            far_mac: self.far.station().mac,
+            digest: Arc::default(),
+            state: Mutex::new(PassageState {
+                offers: Some(offers),
+                ..PassageState::default()
+            }),
+            cancels: [near.run.cancel.clone(), far.run.cancel.clone()],
+            waker: Arc::clone(self.near.waker()),
+        });
+        let storage = Onward {
+            passage: Arc::clone(&passage),
+            pieces: to_far,
+            ended,
+        };
+        let mut sent = None;
+        let received = thread::scope(|scope| {
+            let (passage, sent) = (&passage, &mut sent);
+            let (far_session, near_session) = (&mut self.far, &mut self.near);
+            start(scope, "relay", move || {
+                let _alive = alive;
+                *sent = offer
+                    .recv()
+                    .ok()
+                    .map(|offered| passage.send(far_session, far, offered, pieces));
+            })?;
+            let received = passage.receive(near_session, near, storage);
+            passage.state.lock().offers = None;
+            received
+        });
+        let received = received.map_err(|error| passage.cause(error));
+        let (sent, failed) = match sent {
+            Some(Ok((sent, failed))) => (Some(sent), failed),
+            Some(Err(error)) => (None, Some(error)),
+            None => (None, None),
+        };
+        RelayReport {
+            received,
+            sent,
+            failed,
+        }
+    }
+}
+
+#[derive(Debug)]
+struct Names {
+    host: String,
+    near: String,
+    far: String,
+}
+
+impl Names {
+    fn of_loop(&self, host: &str) -> Error {
+        let (near, far, host) = (self.near.clone(), self.far.clone(), host.to_owned());
+        Error::Loop { near, far, host }
+    }
+}
+
+/// What the two sessions of a relay know of each other.
+#[derive(Debug)]
+struct Passage {
+    names: Names,
+    far_mac: MacAddr,
+    /// Digest of the content, once all of it has come.
+    digest: Arc<OnceLock<Digest>>,
+    state: Mutex<PassageState>,
+    cancels: [Cancel; 2],
+    waker: Arc<Waker>,
+}
+
+#[derive(Debug, Default)]
+struct PassageState {
+    offers: Option<Sender<Offered>>,
+    offered: Option<(MacAddr, Offered)>,
+    /// Whether the far session has begun: the near one may be joined.
+    is_ready: bool,
+    /// Whether the sender has confirmed the digest: the near session ends the far one no more.
+    is_confirmed: bool,
+    has_near_ended: bool,
+    lost: Option<String>,
+    /// Host of a sender that is heard in both networks.
+    looped: Option<String>,
+    far_failure: Option<(Outcome, String)>,
+    behind: Option<HostOutcomes>,
+}
+
+type HostOutcomes = (usize, Vec<(String, Outcome)>);
+type Sent = Result<(SendReport, Option<Error>), Error>;
+
+impl Passage {
+    fn receive(
+        self: &Arc<Passage>,
+        near: &mut Session,
+        options: &RecvOptions,
+        storage: Onward,
+    ) -> Result<ReceiveReport, Error> {
+        let mut own = options.clone();
+        // Another sender would be offered to those behind in a second session.
+        own.once = true;
+        own.admission_hook = Some(Arc::clone(self) as Arc<dyn AdmissionHook>);
+        let passage = Arc::clone(self);
+        own.offer_check = Some(OfferCheck::new(move |offered| passage.check(offered)));
+        let (passage, outer) = (Arc::clone(self), options.run.clone());
+        own.run.on_progress(move |progress| {
+            if matches!(progress, Progress::Receiver(ReceiverEvent::Ended(_))) {
+                passage.state.lock().has_near_ended = true;
+            }
+            outer.notify(progress);
+        });
+        thread::scope(|scope| {
+            let (writer, sink) = write_behind(storage, near.waker());
+            start(scope, "writer", || writer.run())?;
+            let mut receiving = Receiving::new(sink);
+            let report = match near.run_receiver(&own, &mut receiving) {
+                Ok(receiver) => {
+                    let report = ReceiveReport::new(&self.names.host, &receiver, &receiving);
+                    report.check().map_err(|error| self.lose(&error)).ok();
+                    receiving.sink_mut().close(Duration::MAX);
+                    receiving.request_verdict(near.now());
+                    ReceiveReport::new(&self.names.host, &receiver, &receiving)
+                }
+                Err(error) => {
+                    self.lose(&error);
+                    return Err(error);
+                }
+            };
+            report.check().map(|()| report)
+        })
+    }
+
+    fn send(
+        self: &Arc<Passage>,
+        far: &mut Session,
+        options: &SendOptions,
+        offered: Offered,
+        pieces: Receiver<Vec<u8>>,
+    ) -> Sent {
+        let mut own = options.clone();
+        let (passage, outer) = (Arc::clone(self), options.run.clone());
+        own.run.on_progress(move |progress| {
+            if matches!(progress, Progress::Sender(RootEvent::Started { .. })) {
+                passage.state.lock().is_ready = true;
+                passage.waker.wake();
+            }
+            outer.notify(progress);
+        });
+        let (open, closed) = bounded(0);
+        let pieces = Pieces {
+            pieces,
+            closed,
+            piece: Vec::new(),
+            taken: 0,
+            is_last: false,
+        };
+        let content = Content::of(pieces)
+            .named(&offered.source, "what comes from the other network")
+            .sized(offered.size)
+            .kind(offered.content)
+            .chunked(offered.chunk)
+            .of_digest(&self.digest);
+        content.describe(&mut own);
+        let sent = thread::scope(|scope| {
+            let sent = far.send_content(content, &own, Cut::None, |reader| {
+                start(scope, "reader", || reader.run())
+            });
+            // The reader may wait for a piece.
+            drop(open);
+            sent
+        });
+        let sent = sent.map(
+            |SentContent {
+                 report,
+                 failed,
+                 cause,
+                 ..
+             }| (report, cause.or(failed).map(|error| self.named_loop(error))),
+        );
+        self.conclude(&sent);
+        sent
+    }
+
+    /// Turns the refusal of the far network into that of a loop, if the same sender is in both.
+    fn named_loop(&self, error: Error) -> Error {
+        let state = self.state.lock();
+        let offered = state.offered.as_ref().map(|(mac, _)| *mac);
+        match error {
+            _ if state.looped.is_some() => self
+                .names
+                .of_loop(&state.looped.clone().unwrap_or_default()),
+            Error::NotStarted(RootFailure::GroupTaken { host, mac, .. })
+                if Some(mac) == offered =>
+            {
+                self.names.of_loop(&host)
+            }
+            error => error,
+        }
+    }
+
+    fn conclude(&self, sent: &Sent) {
+        let (behind, failure) = match sent {
+            Err(error) => (None, Some(error)),
+            Ok((report, failed)) => (Some(report), failed.as_ref()),
+        };
+        let failure = failure
+            .map(|error| (Outcome::WriteFailed, format!("behind it, {error}")))
+            .or_else(|| behind.and_then(failure_behind));
+        let mut state = self.state.lock();
+        (state.behind, state.far_failure) = (behind.map(hosts_behind), failure);
+        drop(state);
+        self.waker.wake();
+    }
+
+    /// Ends the far session because of the near one, unless the sender has confirmed all bytes.
+    fn lose(&self, why: &dyn std::fmt::Display) {
+        let mut state = self.state.lock();
+        if state.is_confirmed || state.lost.is_some() || state.far_failure.is_some() {
+            return;
+        }
+        let why = why.to_string();
+        let [_, far] = &self.cancels;
+        far.cancel_because(&format!("the relay {} gave up: {why}", self.names.host));
+        state.lost = Some(why);
+    }
+
+    /// Returns the reason for which this relay itself has cancelled the near session.
+    fn cause(&self, error: Error) -> Error {
+        let lost = self.state.lock().lost.take();
+        match (error, lost) {
+            (Error::Cancelled { .. }, Some(why)) if why == GONE => Error::Aborted(why),
+            (error, _) => error,
+        }
+    }
+
+    fn check(&self, offered: &Offered) -> Result<(), String> {
+        let state = self.state.lock();
+        match (&state.far_failure, &state.offered) {
+            (Some((_, why)), _) => Err(why.clone()),
+            (None, Some((_, known))) if known == offered => Ok(()),
+            _ => Err("it offers another content than a moment ago: send again".to_owned()),
+        }
+    }
+}
+
+const GONE: &str = "the sender has gone before the start; send again";
+
+impl AdmissionHook for Passage {
+    fn admit(&self) -> bool {
+        let state = self.state.lock();
+        state.is_ready || state.far_failure.is_some()
+    }
+
+    fn free_bytes(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn dismiss(&self) {
+        if !self.state.lock().has_near_ended {
+            self.lose(&GONE);
+            let [near, _] = &self.cancels;
+            near.cancel_because(GONE);
+        }
+    }
+
+    fn note_offer(&self, root: MacAddr, host: &str, offered: Offered) {
+        let mut state = self.state.lock();
+        if root == self.far_mac {
+            let [_, far] = &self.cancels;
+            far.cancel_because(&self.names.of_loop(host).to_string());
+            state.looped = Some(host.to_owned());
+        } else if state.offered.is_none() {
+            let offers = state.offers.take();
+            offers.iter().for_each(|offers| {
+                // The thread that sends waits for it, or has ended.
+                drop(offers.send(offered.clone()));
+            });
+            state.offered = Some((root, offered));
+        }
+    }
+
+    fn take_behind(&self) -> Option<(usize, Vec<(String, Outcome)>)> {
+        self.state.lock().behind.take()
+    }
+}
+
+/// Returns the hosts that a far session has reached, and those behind further relays.
+fn hosts_behind(sent: &SendReport) -> HostOutcomes {
+    let (mut hosts, mut named) = (0, Vec::new());
+    for report in &sent.receivers {
+        hosts += 1 + report.behind.hosts();
+        named.push((report.host.clone(), report.outcome));
+        let further = report.behind.named().iter();
+        named.extend(further.map(|(name, outcome)| (format!("{}/{name}", report.host), *outcome)));
+    }
+    (hosts, named)
+}
+
+fn failure_behind(sent: &SendReport) -> Option<(Outcome, String)> {
+    let first = sent.failed().next()?;
+    // A receiver does not report of itself what only a root finds out.
+    let outcome = match first.outcome {
+        outcome @ (Outcome::NoSpace | Outcome::Damaged | Outcome::Interrupted) => outcome,
+        _ => Outcome::WriteFailed,
+    };
+    Some((outcome, format!("behind it, {}", sent.failures())))
+}
+
+/// Storage of the near session, which hands what it gets to the far one.
+#[derive(Debug)]
+struct Onward {
+    passage: Arc<Passage>,
+    pieces: Sender<Vec<u8>>,
+    /// Disconnected when the far session has ended.
+    ended: Receiver<()>,
+}
+
+impl Onward {
+    /// Waits for the end of the far session and returns its failure.
+    fn failure(&self) -> Option<StorageError> {
+        // Nothing is ever sent.
+        self.ended.recv().ok();
+        let state = self.passage.state.lock();
+        let (outcome, text) = state.far_failure.clone()?;
+        Some(StorageError::new(outcome, text))
+    }
+}
+
+impl Storage for Onward {
+    fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
+        if self.pieces.send(bytes.to_vec()).is_ok() {
+            return Ok(());
+        }
+        let text = "the other network's session has ended";
+        let other = || StorageError::new(Outcome::WriteFailed, text);
+        Err(self.failure().unwrap_or_else(other))
+    }
+
+    fn settle(&mut self, trailer: Trailer) -> Result<(), StorageError> {
+        // It is set once.
+        self.passage.digest.set(trailer.digest).ok();
+        Ok(())
+    }
+
+    /// Ends the far session's content: its receivers put it in place.
+    fn publish(&mut self) -> Result<(), StorageError> {
+        self.passage.state.lock().is_confirmed = true;
+        // If that has failed, the far session has ended.
+        self.pieces.send(Vec::new()).ok();
+        self.failure().map_or(Ok(()), Err)
+    }
+}
+
+/// Reader of the pieces, the last of which is empty. Without that one they end by an error.
+struct Pieces {
+    pieces: Receiver<Vec<u8>>,
+    /// Disconnected when the session is over for which they are read.
+    closed: Receiver<()>,
+    piece: Vec<u8>,
+    taken: usize,
+    is_last: bool,
+}
+
+impl Read for Pieces {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        if self.taken == self.piece.len() && !self.is_last {
+            let next = select! {
+                recv(self.pieces) -> piece => piece.ok(),
+                recv(self.closed) -> _ => None,
+            };
+            let broken = || io::Error::other("it has ended too early");
+            (self.piece, self.taken) = (next.ok_or_else(broken)?, 0);
+            self.is_last = self.piece.is_empty();
+        }
+        let count = (&self.piece[self.taken..]).read(buffer)?;
+        self.taken += count;
+        Ok(count)
+    }
+}
