@@ -1,16 +1,15 @@
 //! `ethbcast relay`: receives in one network what it sends in another.
 
 use crate::args::RelayArgs;
-use crate::exit::{Form, print_line, report, report_object};
+use crate::exit::{Code, Form, WithCode, print_line, report, report_object};
 use crate::rights::{self, Needs};
 use crate::send::{receiver_json, receiver_lines};
-use crate::session::{
-    failure, interrupt, print_first, print_interface, watch, wire, with_own_link,
-};
+use crate::session::{failure, print_first, print_interface, watch, wire, with_own_link};
 use crate::signals::Interrupt;
 use crate::{inputs, interface, key, progress, units};
 use ethbcast_collectives::session::{
-    Progress, RateLimit, RecvOptions, Relay, RunOptions, SendOptions, SendReport, WireOptions,
+    Cancel, Progress, RateLimit, RecvOptions, Relay, RunOptions, SendOptions, SendReport,
+    WireOptions,
 };
 use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
@@ -21,7 +20,13 @@ const INTERRUPTED: &str = "interrupted; the hosts in both networks have been not
 
 pub fn run(args: &RelayArgs) -> anyhow::Result<()> {
     let (mut near, mut far) = options(args)?;
-    let interrupt = interrupt(&near.run, GIVEN_UP)?;
+    let cancels = [near.run.cancel.clone(), far.run.cancel.clone()];
+    let end_both = move || {
+        cancels
+            .iter()
+            .for_each(|cancel| cancel.cancel_because(GIVEN_UP))
+    };
+    let interrupt = Interrupt::watch(true, end_both).code(Code::System)?;
     let mut relay = Relay::open(&args.wire.group, &near, &far).map_err(failure)?;
     let quiet = args.wire.quiet;
     print_first(relay.near(), near.wire.keys.as_ref(), &args.key, quiet);
@@ -79,8 +84,10 @@ fn options(args: &RelayArgs) -> anyhow::Result<(RecvOptions, SendOptions)> {
             over,
             ..near.wire.clone()
         },
-        // One handle ends both.
-        run: near.run.clone(),
+        run: RunOptions {
+            cancel: Cancel::new(),
+            ..near.run.clone()
+        },
         receivers: args.receivers.map(usize::from),
         max_wait,
         rate: args.rate.map(RateLimit::new),

@@ -507,9 +507,8 @@ mod tests {
     fn bytes_that_were_changed_on_the_way_are_not_passed_on_as_the_senders() {
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         for (changed, is_refused) in [(5, false), (6, true)] {
-            let digest = Arc::new(OnceLock::new());
-            let (reader, source) =
-                read_ahead((&[changed; 9][..], "it", None), ChunkSize::DEFAULT, &waker);
+            let (digest, bytes) = (Arc::new(OnceLock::new()), [changed; 9]);
+            let (reader, source) = read_ahead((&bytes[..], "it", None), ChunkSize::DEFAULT, &waker);
             let mut source = source.of_digest(Arc::clone(&digest));
             let sender = *blake3::hash(&[5; 9]).as_bytes();
             digest.set(sender).expect("it is empty");

@@ -91,7 +91,7 @@ impl Relay {
         let [near, far] = [&relay.near, &relay.far]
             .map(|session| (session.interface().index, session.over().is_udp()));
         if near == far {
-            return Err(relay.names().of_loop("the same hosts"));
+            return Err(relay.names().of_loop("every host"));
         }
         Ok(relay)
     }

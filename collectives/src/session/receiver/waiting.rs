@@ -102,7 +102,8 @@ impl Waiting {
 
     pub(super) fn admit(&mut self, now: Instant) {
         if self.admission == Admission::Wanted {
-            (self.admission, self.decide_at) = (Admission::Given, Some(now));
+            // The user's patience was with the roots: this host has let one wait.
+            (self.admission, self.decide_at, self.began) = (Admission::Given, Some(now), now);
         }
     }
 
