@@ -119,17 +119,12 @@ impl Relay {
     pub fn run(&mut self, near: &RecvOptions, far: &SendOptions) -> RelayReport {
         let ((offers, offer), (to_far, pieces)) = (bounded(1), bounded(PIECES_WAITING));
         let (alive, ended) = bounded(0);
-        let passage = Arc::new(Passage {
-            names: self.names(),
-            far_mac: self.far.station().mac,
-            digest: Arc::default(),
-            state: Mutex::new(PassageState {
-                offers: Some(offers),
-                ..PassageState::default()
-            }),
-            cancels: [near.run.cancel.clone(), far.run.cancel.clone()],
-            waker: Arc::clone(self.near.waker()),
-        });
+        let passage = Arc::new(Passage::new(
+            (self.names(), self.far.station().mac),
+            offers,
+            [near.run.cancel.clone(), far.run.cancel.clone()],
+            Arc::clone(self.near.waker()),
+        ));
         let storage = Onward {
             passage: Arc::clone(&passage),
             pieces: to_far,
@@ -210,6 +205,25 @@ type HostOutcomes = (usize, Vec<(String, Outcome)>);
 type Sent = Result<(SendReport, Option<Error>), Error>;
 
 impl Passage {
+    fn new(
+        (names, far_mac): (Names, MacAddr),
+        offers: Sender<Offered>,
+        cancels: [Cancel; 2],
+        waker: Arc<Waker>,
+    ) -> Passage {
+        Passage {
+            names,
+            far_mac,
+            digest: Arc::default(),
+            state: Mutex::new(PassageState {
+                offers: Some(offers),
+                ..PassageState::default()
+            }),
+            cancels,
+            waker,
+        }
+    }
+
     fn receive(
         self: &Arc<Passage>,
         near: &mut Session,
@@ -448,7 +462,8 @@ impl Onward {
 
 impl Storage for Onward {
     fn write(&mut self, bytes: &[u8]) -> Result<(), StorageError> {
-        if self.pieces.send(bytes.to_vec()).is_ok() {
+        // An empty piece is the end.
+        if bytes.is_empty() || self.pieces.send(bytes.to_vec()).is_ok() {
             return Ok(());
         }
         let text = "the other network's session has ended";
@@ -495,5 +510,127 @@ impl Read for Pieces {
         let count = (&self.piece[self.taken..]).read(buffer)?;
         self.taken += count;
         Ok(count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SENDER: MacAddr = MacAddr::new(2, 0, 0, 0, 0, 1);
+    const FAR: MacAddr = MacAddr::new(2, 0, 0, 0, 1, 1);
+
+    fn passage() -> (Passage, Receiver<Offered>) {
+        let (offers, offer) = bounded(1);
+        let names = Names {
+            host: "r".to_owned(),
+            near: "eth0".to_owned(),
+            far: "eth1".to_owned(),
+        };
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let cancels = [Cancel::new(), Cancel::new()];
+        (Passage::new((names, FAR), offers, cancels, waker), offer)
+    }
+
+    fn offered(source: &str) -> Offered {
+        Offered {
+            source: source.to_owned(),
+            ..Offered::default()
+        }
+    }
+
+    fn taken(mac: MacAddr) -> Error {
+        Error::NotStarted(RootFailure::GroupTaken {
+            host: "n0".to_owned(),
+            mac,
+            offer: "f".to_owned(),
+            group: "g".to_owned(),
+        })
+    }
+
+    #[test]
+    fn the_first_offer_is_passed_on_and_joined_once_those_behind_are_there() {
+        let (passage, offer) = passage();
+        for source in ["first", "second"] {
+            passage.note_offer(SENDER, "n0", offered(source));
+        }
+        assert_eq!(offer.try_iter().collect::<Vec<_>>(), [offered("first")]);
+        assert!(!passage.admit(), "nobody is behind it yet");
+        passage.state.lock().is_ready = true;
+        assert!(passage.admit() && passage.check(&offered("first")).is_ok());
+        let other = passage.check(&offered("second")).expect_err("another");
+        assert!(other.contains("another content"), "{other}");
+    }
+
+    #[test]
+    fn a_far_session_that_fails_is_the_reason_to_decline() {
+        let (passage, _offer) = passage();
+        passage.note_offer(SENDER, "n0", offered("f"));
+        passage.conclude(&Err(taken(MacAddr::new(2, 0, 0, 0, 1, 7))));
+        assert!(passage.admit(), "the sender is to hear of it");
+        let why = passage.check(&offered("f")).expect_err("it has failed");
+        assert!(
+            why.starts_with("behind it, n0 (02:00:00:00:01:07)"),
+            "{why}"
+        );
+    }
+
+    #[test]
+    fn a_lost_sender_ends_the_far_session_only_before_it_has_confirmed_the_bytes() {
+        for is_confirmed in [false, true] {
+            let (passage, _offer) = passage();
+            passage.state.lock().is_confirmed = is_confirmed;
+            passage.lose(&"its process has ended");
+            let [near, far] = &passage.cancels;
+            let told = (!is_confirmed).then_some("the relay r gave up: its process has ended");
+            assert_eq!((near.is_cancelled(), far.reason()), (false, told));
+        }
+        let (passage, _offer) = passage();
+        passage.dismiss();
+        let cancelled = Error::Cancelled { delivered: false };
+        assert_eq!(passage.cause(cancelled).to_string(), GONE);
+        assert!(passage.cancels.iter().all(Cancel::is_cancelled));
+    }
+
+    #[test]
+    fn one_network_at_both_ends_is_a_loop_and_another_sender_behind_is_not() {
+        let (own, _offer) = passage();
+        own.note_offer(SENDER, "n0", offered("f"));
+        own.note_offer(FAR, "r", offered("f"));
+        let told = own.cancels[1].reason().unwrap_or_default().to_owned();
+        assert!(told.contains("loops back to its own network: r"), "{told}");
+        let cancelled = Error::Cancelled { delivered: false };
+        assert!(matches!(own.named_loop(cancelled), Error::Loop { .. }));
+        let (heard, _offer) = passage();
+        heard.note_offer(SENDER, "n0", offered("f"));
+        assert!(matches!(
+            heard.named_loop(taken(SENDER)),
+            Error::Loop { .. }
+        ));
+        assert!(matches!(heard.named_loop(taken(FAR)), Error::NotStarted(_)));
+    }
+
+    #[test]
+    fn pieces_end_by_an_empty_one_and_else_by_an_error() {
+        for is_whole in [true, false] {
+            let ((to_far, pieces), (_open, closed)) = (bounded(3), bounded(0));
+            for piece in [&b"some"[..], b" bytes", b""]
+                .iter()
+                .take(2 + usize::from(is_whole))
+            {
+                to_far.send(piece.to_vec()).expect("there is room");
+            }
+            drop(to_far);
+            let mut reader = Pieces {
+                pieces,
+                closed,
+                piece: Vec::new(),
+                taken: 0,
+                is_last: false,
+            };
+            let mut text = String::new();
+            assert_eq!(reader.read_to_string(&mut text).is_ok(), is_whole);
+            assert_eq!(text, "some bytes");
+        }
     }
 }

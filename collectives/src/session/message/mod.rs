@@ -536,6 +536,36 @@ mod tests {
         ]
     }
 
+    #[test]
+    fn hosts_behind_a_relay_are_named_as_far_as_there_is_room_and_failures_first() {
+        let named = |outcome, name: &str| (name.to_owned(), outcome);
+        let all = vec![
+            named(Outcome::Delivered, "n1"),
+            named(Outcome::Died, "n2"),
+            named(Outcome::Delivered, "n3/n1"),
+        ];
+        let behind = Behind::new(4, all.clone(), 8);
+        assert_eq!(behind.hosts(), 4);
+        assert_eq!(behind.named(), [all[1].clone(), all[0].clone()]);
+        let done = Done {
+            outcome: Outcome::Delivered,
+            bytes: 3,
+            digest: [1; 32],
+            text: String::new(),
+        };
+        let (kind, body) = Message::Done(done.clone(), Taken::new(2, 1), behind.clone()).encode();
+        let own = Message::Done(done, Taken::new(2, 1), Behind::default());
+        let (_, short) = own.encode();
+        assert!(body.starts_with(&short), "older builds read what they know");
+        assert_eq!(body.len(), short.len() + 2 + 2 * 4);
+        // What is cut short names nobody, and fewer than there are is no mistake.
+        assert_eq!(Message::decode(kind, &body[..body.len() - 1]), Some(own));
+        let Some(Message::Done(.., read)) = Message::decode(kind, &body) else {
+            panic!("it is one")
+        };
+        assert_eq!(read, behind);
+    }
+
     proptest! {
         #[test]
         fn what_is_encoded_decodes_to_the_same(message in message()) {
