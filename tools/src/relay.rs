@@ -49,11 +49,7 @@ pub fn run(args: &RelayArgs) -> anyhow::Result<()> {
     })?;
     interrupt.begin_polling();
     let relayed = relay.run(&near, &far);
-    if let Some(sent) = relayed
-        .sent
-        .as_ref()
-        .filter(|sent| !sent.receivers.is_empty())
-    {
+    if let (Some(sent), None) = (&relayed.sent, &relayed.failed) {
         print(sent, args, &relay)?;
     }
     relayed

@@ -51,6 +51,10 @@ const EXAMPLES: [(&str, &[Example]); 7] = [
                 "Pass on what is sent on eth0 to 7 receivers on eth1, as it comes:",
             ),
             (
+                "ethbcast relay -i eth0 --onto eth1 --to 'n[1-7]' --key /root/sender.key",
+                "Pass on to named hosts, with a key that may send:",
+            ),
+            (
                 "ethbcast relay -i eth0 --onto eth1 --onto-over unicast --to 10.2.0.5,10.2.0.6",
                 "Pass on raw frames over UDP, to two hosts behind routers:",
             ),

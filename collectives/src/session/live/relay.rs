@@ -59,7 +59,7 @@ impl RelayReport {
             failed,
         } = self;
         match (failed, received, sent) {
-            // It was told to end because of the near network.
+            // It was cancelled because of the near network.
             (Some(Error::Cancelled { .. }), Err(error), _) | (None, Err(error), None) => Err(error),
             (Some(error), ..) => Err(error),
             (None, received, Some(sent)) => {
@@ -173,7 +173,7 @@ impl Names {
     }
 }
 
-/// What the two sessions of a relay know of each other.
+/// State that the two sessions of a relay share.
 #[derive(Debug)]
 struct Passage {
     names: Names,

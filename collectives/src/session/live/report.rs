@@ -412,8 +412,8 @@ pub enum Error {
     NobodyThere,
     /// A relay's two interfaces are in one network.
     #[error(
-        "a relay that loops back to its own network: {host} is heard on {near} and on {far}; relay onto an interface of \
-         another network"
+        "a relay that loops back to its own network: {host} is heard on {near} and on {far}; relay onto an interface \
+         of another network"
     )]
     Loop {
         near: String,

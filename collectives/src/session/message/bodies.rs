@@ -120,8 +120,9 @@ impl Taken {
         self.repaired
     }
 
-    pub(super) fn write(self, out: &mut BodyWriter) {
+    pub(super) fn write(self, behind: &Behind, out: &mut BodyWriter) {
         out.u64(self.frames).u64(self.repaired);
+        behind.write(out);
     }
 
     /// Reads the counters behind a report; older builds do not send them.
@@ -166,7 +167,7 @@ impl Behind {
         &self.named
     }
 
-    pub(super) fn write(&self, out: &mut BodyWriter) {
+    fn write(&self, out: &mut BodyWriter) {
         if self.hosts == 0 {
             return;
         }

@@ -188,10 +188,7 @@ impl Message {
                 behind,
             ) => {
                 out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text);
-                if let Some(taken) = taken {
-                    taken.write(out);
-                    behind.write(out);
-                }
+                taken.iter().for_each(|taken| taken.write(behind, out));
                 (kind::DONE, out)
             }
             Message::Verdict(Verdict {
