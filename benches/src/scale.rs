@@ -12,9 +12,10 @@ use std::time::Duration;
 
 use anyhow::ensure;
 use ethbcast_bench::report::Table;
-use ethbcast_collectives::session::application::{Next, Participant, Sink, Source};
+use ethbcast_collectives::session::application::{Next, Participant, Sink, SinkState, Source};
 use ethbcast_collectives::session::{
-    Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer, Wanted,
+    Arrival, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Trailer,
+    Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::{
@@ -275,11 +276,14 @@ struct Counter {
 }
 
 impl Sink for Counter {
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        self.bytes += bytes.len() as u64;
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        let trailer = match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                self.bytes += bytes.len() as u64;
+                return;
+            }
+            Arrival::End(trailer) => trailer,
+        };
         self.trailer = Some(trailer);
         let Flow {
             first, complete, ..
@@ -292,19 +296,19 @@ impl Sink for Counter {
         });
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        let Trailer { bytes, digest } = self.trailer.take()?;
-        let outcome = if bytes == self.bytes {
-            Outcome::Verified
-        } else {
-            Outcome::Damaged
-        };
-        Some(Done {
-            outcome,
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        let trailer = self.trailer.take();
+        let verdict = trailer.map(|Trailer { bytes, digest }| Done {
+            outcome: if bytes == self.bytes {
+                Outcome::Verified
+            } else {
+                Outcome::Damaged
+            },
             bytes: self.bytes,
             digest,
             text: String::new(),
-        })
+        });
+        verdict.into()
     }
 }
 

@@ -45,6 +45,7 @@ impl SessionError {
                 RootFailure::TooFew { .. } | RootFailure::GroupTaken { .. },
             )
             | SessionError::NobodyThere
+            | SessionError::NobodyElse(_)
             | SessionError::SenderSilent
             | SessionError::TimedOut
             | SessionError::Unconfirmed => ErrorKind::Nobody,

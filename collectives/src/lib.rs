@@ -123,6 +123,7 @@ pub mod session;
 pub use error_kind::ErrorKind;
 #[doc(hidden)]
 pub use ethbcast_transport::lock;
+pub use ethbcast_transport::packet::{OptionName, spell_options};
 #[doc(hidden)]
 pub use named_options::{NamedOptions, OptionError};
 pub use preset::{Preset, UnknownPreset};

@@ -265,28 +265,6 @@ impl NamedOptions {
         TABLE.iter().map(|(name, ..)| *name)
     }
 
-    /// Rewrites a sentence of the library, replacing names of the program's flags: `spell` returns
-    /// how the caller writes an option. Flags that only the program has are marked as such.
-    pub fn reworded(sentence: &str, spell: impl Fn(&str) -> String) -> String {
-        let word = |word: &str| {
-            let end = word
-                .trim_end_matches(|letter: char| ",;:.)`".contains(letter))
-                .len();
-            let (option, rest) = word.split_at(end);
-            let name = match option {
-                "-i" => "interface",
-                "-n" => "receivers",
-                _ => option.strip_prefix("--").unwrap_or_default(),
-            };
-            match NamedOptions::names().any(|known| known == name) {
-                true => format!("{}{rest}", spell(name)),
-                false if name.is_empty() => word.to_owned(),
-                false => format!("the program's {word}"),
-            }
-        };
-        sentence.split(' ').map(word).collect::<Vec<_>>().join(" ")
-    }
-
     /// Returns the options of a communicator.
     ///
     /// # Errors
@@ -655,28 +633,5 @@ mod tests {
             .filter(|name| !found.iter().any(|field| field == *name) && !composed.contains(*name))
             .collect();
         assert!(unknown.is_empty(), "no field: {unknown:?}");
-    }
-
-    #[test]
-    fn a_sentence_names_options_as_the_caller_knows_them() {
-        let python = |sentence| {
-            NamedOptions::reworded(sentence, |name| format!("{}=…", name.replace('-', "_")))
-        };
-        assert_eq!(
-            python("choose one of eth0, eth1 with -i"),
-            "choose one of eth0, eth1 with interface=…"
-        );
-        assert_eq!(
-            python("start with fewer with --min-receivers, or wait"),
-            "start with fewer with min_receivers=…, or wait"
-        );
-        assert_eq!(
-            python("leave it out with --exclude"),
-            "leave it out with the program's --exclude"
-        );
-        assert_eq!(
-            python("raise `ulimit -f` - or not"),
-            "raise `ulimit -f` - or not"
-        );
     }
 }

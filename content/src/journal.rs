@@ -15,6 +15,7 @@
 //! used.
 
 use crate::disk::DiskFile;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::live::Offered;
 use std::io;
 use std::ops::Range;
@@ -72,7 +73,8 @@ pub enum JournalError {
 pub(crate) fn newer(version: u16) -> io::Error {
     io::Error::other(format!(
         "what an earlier run left has a journal of version {version}, and this build reads {VERSION}: receive with the \
-         build that left it, or remove it with --no-resume"
+         build that left it, or remove it with {}",
+        OptionName("no-resume")
     ))
 }
 

@@ -1,6 +1,7 @@
 //! The mount table of this process, from `/proc`.
 
 use crate::manifest::{Manifest, Node};
+use ethbcast_collectives::OptionName;
 use rustix::fs::{AtFlags, CWD, StatxAttributes, StatxFlags, statx};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -105,16 +106,18 @@ pub(crate) fn check_replaced(path: &Path) -> Result<(), String> {
     if is_mount_point(path) {
         return Err(format!(
             "DEST {shown} is a mount point, which nothing can take the place of; nothing was changed: put into it with \
-             --in-place, or unmount it"
+             {}, or unmount it",
+            OptionName("in-place")
         ));
     }
     match &*below(path) {
         [] => Ok(()),
         [first, others @ ..] => Err(format!(
             "a file system is mounted at {}{}, below DEST {shown}, which is not replaced with what others keep there; \
-             nothing was changed: unmount it (`umount {0}`), or put into DEST with --in-place",
+             nothing was changed: unmount it (`umount {0}`), or put into DEST with {}",
             first.display(),
-            and(others)
+            and(others),
+            OptionName("in-place")
         )),
     }
 }
@@ -134,13 +137,15 @@ pub(crate) fn check_in_place(path: &Path, manifest: &Manifest, delete: bool) -> 
         if let Some(why) = entries.touch(own) {
             return Err(format!(
                 "a file system is mounted at {shown}, where {why}; nothing was changed: unmount it (`umount {shown}`), \
-                 or have that left out (`send --exclude`), and receive into {shown} by itself"
+                 or have that left out (`send {}`), and receive into {shown} by itself",
+                OptionName("exclude")
             ));
         }
         if delete && !entries.have(own) {
             return Err(format!(
-                "a file system is mounted at {shown}, which the sender does not have and --delete would remove; \
-                 nothing was changed: unmount it (`umount {shown}`), or receive without --delete"
+                "a file system is mounted at {shown}, which the sender does not have and {delete} would remove; \
+                 nothing was changed: unmount it (`umount {shown}`), or receive without {delete}",
+                delete = OptionName("delete")
             ));
         }
     }

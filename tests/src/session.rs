@@ -2,13 +2,13 @@
 
 use ethbcast_collectives::keys::{ExchangePair, Keys, Secret, Signer};
 use ethbcast_collectives::session::application::{
-    Again, Collected, MemoryContent, Next, Participant, Sink, Source,
+    Again, Collected, Coverage, MemoryContent, Next, Participant, Sink, SinkState, Source,
 };
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    Blocks, ContentKind, Done, End, MemberRole, OnSlow, Outcome as Fate, Rate, Receiver,
+    Arrival, Blocks, ContentKind, End, MemberRole, OnSlow, Outcome as Fate, Rate, Receiver,
     ReceiverConfig, ReceiverKeys, Root, RootConfig, RootEvent, RootKeys, Route, Station, Timing,
-    Trailer, View, ViewMember, Wanted,
+    View, ViewMember, Wanted,
 };
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlan;
@@ -291,11 +291,14 @@ pub fn hosts_of<S: Source, K: Sink>(
         let patience = Some(Duration::from_secs(30));
         let config = ReceiverConfig::new(station(host), nonce(seed, host));
         let (tuning, timing) = (tuning.clone(), case.timing);
-        let sink = sink(host);
+        let mut sink = sink(host);
+        let Coverage { form, holds, .. } = sink
+            .verified()
+            .map_or_else(Coverage::default, |verified| verified.coverage());
         let keys = (case.keys)(host).map(|keys| receiver_keys(keys, seed, host));
         let config = ReceiverConfig {
-            form: sink.form(),
-            holds: sink.holds(),
+            form,
+            holds,
             patience,
             tuning,
             timing,
@@ -621,8 +624,11 @@ impl Sink for Disk {
         self.bytes().len() < self.stops_at_bytes && self.busy_until <= self.now + BUFFER
     }
 
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        self.collected.take(now, arrival);
+        let (Arrival::Bytes(bytes) | Arrival::Message(bytes)) = arrival else {
+            return;
+        };
         if let Some(rate) = self.bytes_per_second {
             self.busy_until = self.busy_until.max(now)
                 + Duration::from_secs_f64(bytes.len() as f64 / rate as f64);
@@ -632,21 +638,16 @@ impl Sink for Disk {
         }
     }
 
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-    }
-
     fn publish(&mut self, _now: Instant) -> bool {
         self.published = true;
         true
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.collected.verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        Some(self.busy_until).filter(|&at| at > self.now)
+    fn turn(&mut self, now: Instant) -> SinkState {
+        SinkState {
+            again_at: Some(self.busy_until).filter(|&at| at > self.now),
+            ..self.collected.turn(now)
+        }
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {

@@ -202,8 +202,6 @@ fn send_args(
     Ok(*send)
 }
 
-const JOB: &str = "SLURM_JOB_NODELIST";
-
 #[derive(Debug, PartialEq, Eq)]
 pub struct Target {
     pub sources: Vec<OsString>,
@@ -216,7 +214,7 @@ impl Target {
     /// Parses the arguments: `SOURCE HOSTS:[NAME]`, or with -w or in a job `SOURCE [[:]NAME]`;
     /// several SOURCEs with `HOSTS:` or `:` behind them.
     pub fn of(args: &CpArgs) -> anyhow::Result<Target> {
-        let job = std::env::var(JOB).ok();
+        let job = std::env::var(inputs::SLURM_JOB).ok();
         let (sources, dest) = parted(&args.paths);
         let (nodes, name) = split(dest, args.nodes.as_deref(), job.as_deref())?;
         let name = match sources {

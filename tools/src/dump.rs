@@ -757,7 +757,7 @@ mod tests {
             bytes,
         });
         let (mut mutator, mut frames) = (Mutator::new(&corpus, 1), [0; 2]);
-        for number in 0..1500 {
+        for number in 0..500 {
             let args = DumpArgs {
                 file: None,
                 interface: None,

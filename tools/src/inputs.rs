@@ -13,7 +13,11 @@ use ethbcast_planning::plan::{CheckReport, UnknownVia, Via};
 use ethbcast_planning::topology::slurm::Address;
 use ethbcast_planning::topology::{Imported, Topology, nodeset};
 use ethbcast_planning::{host_list, load};
-use std::path::Path;
+use std::path::{Path, PathBuf};
+
+/// Environment variable with the hosts of the Slurm job in which a program runs.
+pub const SLURM_JOB: &str = "SLURM_JOB_NODELIST";
+const SLURM_FOLDERS: [&str; 2] = ["/etc/slurm", "/run/slurm/conf"];
 
 /// Reads a topology, whose format is detected by its content, and prints warnings on stderr. A test
 /// bed's name works if there is no such file.
@@ -52,6 +56,37 @@ pub fn refused(error: LoadError) -> Failure {
 /// Reads a text file; `-` is stdin.
 pub fn read_text(path: &Path, what: &'static str) -> anyhow::Result<String> {
     Ok(load::read_text(path, what).map_err(refused)?)
+}
+
+/// Returns the topology of the Slurm whose job this runs in, and its file's name. None unless it
+/// names all these hosts.
+pub fn slurms_topology(hosts: &[String]) -> Option<(Topology, String)> {
+    std::env::var_os(SLURM_JOB)?;
+    let told = std::env::var_os("SLURM_CONF").map(PathBuf::from);
+    let folders = told
+        .iter()
+        .filter_map(|path| path.parent())
+        .chain(SLURM_FOLDERS.map(Path::new));
+    let mut files =
+        folders.flat_map(|folder| ["topology.conf", "topology.yaml"].map(|name| folder.join(name)));
+    let path = files.find(|path| path.exists())?;
+    let name = path.display().to_string();
+    match Topology::load(&path) {
+        Err(error) => log::warn!("not used: {error}"),
+        Ok(Imported { topology, .. }) => {
+            match hosts
+                .iter()
+                .find(|host| topology.host_named(host).is_none())
+            {
+                Some(host) => log::info!("{name} is not used: it names no host {host}"),
+                None => {
+                    print_notes(&[format!("switches as in {name}")]);
+                    return Some((topology, name));
+                }
+            }
+        }
+    }
+    None
 }
 
 pub fn host_by_slurm(topology: &Topology) -> Option<usize> {

@@ -35,12 +35,14 @@ mod whole_file;
 
 use crate::args::{Cli, Command};
 use crate::exit::Form;
+use ethbcast_collectives::spell_options;
 use ethbcast_content::command::Unfinished;
 use std::ffi::OsString;
 use std::fs::File;
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
+    spell_options(option);
     let (cli, log) = match command_line() {
         Ok(read) => read,
         Err(error) => {
@@ -83,6 +85,14 @@ fn main() -> ExitCode {
     // The command of a SOURCE that says nothing more does not see that nobody reads it.
     Unfinished::end_groups();
     exit::finish(result, form)
+}
+
+fn option(name: &str) -> String {
+    match name {
+        "interface" => "-i".to_owned(),
+        "group" => "-g".to_owned(),
+        _ => format!("--{name}"),
+    }
 }
 
 fn command_line() -> anyhow::Result<(Cli, Option<File>)> {

@@ -2,7 +2,7 @@
 //! plan it shows the load on a topology's cables.
 
 use crate::args::PlanArgs;
-use crate::exit::{self, Code, WithCode, fail};
+use crate::exit::{self, Code, Failure, WithCode, fail};
 use crate::inputs::{find_root, read_calibration_for, read_plan, read_topology};
 use crate::session::check_mtu;
 use crate::{topo, units};
@@ -203,9 +203,6 @@ fn cable(load: &CableLoad) -> String {
     format!("{} -> {}", load.from.name(), load.to.name())
 }
 
-/// Part of a full frame's time below which an injection time is refused; measurements differ.
-const MIN_FRAME_PART: f64 = 0.9;
-
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ways {
     Auto,
@@ -251,13 +248,12 @@ impl PlanSettings {
         let calibration = measured
             .clone()
             .unwrap_or_else(|| Calibration::assumed(assumed_rate, frame_payload_bytes));
-        check_injection(&topology, &name, calibration.gap_ns(frame_payload_bytes))?;
         let saved = args.check.as_deref().map(read_plan).transpose()?;
         let members = match (&saved, &args.root) {
             (Some(plan), _) => members_of(&topology, plan, frame_payload_bytes)?,
             (None, root) => members(&topology, &name, root.as_deref().unwrap_or_default())?,
         };
-        Ok(PlanSettings {
+        let settings = PlanSettings {
             name,
             topology,
             members,
@@ -268,7 +264,11 @@ impl PlanSettings {
             assumed_rate,
             ways,
             saved,
-        })
+        };
+        let checked = settings.situation().check_injections(true);
+        checked
+            .map_err(|error| Failure::new(Code::Usage, format!("{}: {error}", settings.name)))?;
+        Ok(settings)
     }
 
     pub fn situation(&self) -> Situation<'_> {
@@ -285,26 +285,6 @@ impl PlanSettings {
     pub fn name(&self, rank: usize) -> &str {
         &self.topology.hosts()[self.members[rank]]
     }
-}
-
-/// Refuses a host that sends full frames faster than its cable carries them.
-fn check_injection(topology: &Topology, name: &str, frame_ns: f64) -> anyhow::Result<()> {
-    let given = |at: usize| Some((at, topology.injection_ns(at)?));
-    let too_short = |&(_, nanos): &(usize, u64)| (nanos as f64) < frame_ns * MIN_FRAME_PART;
-    let Some((at, nanos)) = (0..topology.hosts().len())
-        .filter_map(given)
-        .find(too_short)
-    else {
-        return Ok(());
-    };
-    let host = &topology.hosts()[at];
-    fail(
-        Code::Usage,
-        format!(
-            "{name}: injection_ns {nanos} of host {host} is less than the {frame_ns:.0} ns that a full frame takes on \
-             its cable; give at least that, or leave it out"
-        ),
-    )
 }
 
 fn read_ways(via: &str) -> anyhow::Result<Ways> {

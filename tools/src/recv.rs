@@ -154,6 +154,19 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         );
         return fail(Code::Usage, text);
     }
+    let of_files = [
+        ("--in-place", args.in_place),
+        ("--force", args.force),
+        ("--sparse", args.sparse),
+        ("--any-sectors", args.any_sectors),
+    ];
+    let is_stream = stdout || args.pipe.is_some();
+    if let Some((option, _)) = of_files.into_iter().find(|(_, is)| is_stream && *is) {
+        return fail(
+            Code::Usage,
+            format!("{option} is about a file or device, and DEST is none: leave it out"),
+        );
+    }
     match (&args.pipe, &args.dest) {
         (Some(command), _) => {
             if hides_failures(command) {

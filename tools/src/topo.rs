@@ -113,6 +113,8 @@ fn described(name: &str, topology: &Topology) -> String {
             draw::levels(topology)
         ),
     ];
+    let pairs = topology.pair_lines().into_iter();
+    lines.extend(pairs.map(|pair| format!("pair      {pair}")));
     if let Some(host) = host_by_slurm(topology) {
         let switch = &topology.switches()[topology.switch_of(host)];
         lines.push(format!(

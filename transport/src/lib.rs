@@ -109,7 +109,6 @@ pub use crate::wire::MacAddr;
 #[doc(hidden)]
 pub use agenda::{Agenda, Retry, TokenBucket};
 #[doc(hidden)]
-pub use arq::echo::RoundTrip;
 pub use drive::drive;
 pub use link::{Link, LinkReading, PassedBytes};
 #[doc(hidden)]

@@ -1,6 +1,6 @@
 //! Errors of the C interface: status codes, and the message of each thread's last error.
 
-use ethbcast_collectives::{ErrorKind, NamedOptions};
+use ethbcast_collectives::{ErrorKind, NamedOptions, spell_options};
 use std::any::Any;
 use std::cell::RefCell;
 use std::ffi::{CStr, CString, c_char};
@@ -42,10 +42,9 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(status: Status, text: impl Display) -> Failure {
-        let option = |name: &str| format!("the option {name}");
         Failure {
             status,
-            text: NamedOptions::reworded(&text.to_string(), option),
+            text: text.to_string(),
         }
     }
 
@@ -88,12 +87,21 @@ impl From<ethbcast_collectives::session::Error> for Failure {
     }
 }
 
+fn option(name: &str) -> String {
+    match name {
+        "group" => "the argument group".to_owned(),
+        _ if NamedOptions::names().any(|known| known == name) => format!("the option {name}"),
+        _ => format!("the program's --{name}"),
+    }
+}
+
 thread_local! {
     static MESSAGE: RefCell<CString> = RefCell::default();
 }
 
 /// Runs a call. A failure or a panic becomes a status, and its text this thread's message.
 pub fn call(work: impl FnOnce() -> Result<(), Failure>) -> Status {
+    spell_options(option);
     let failure = match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(())) => return Status::Ok,
         Ok(Err(failure)) => failure,

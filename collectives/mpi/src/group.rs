@@ -8,8 +8,8 @@ use crate::rank_map::{self, NodeDescriptor, RankMap, cards};
 use crate::settings::{Reason, Settings, UNUSABLE_KEY};
 use crate::wire::{Joining, Wire};
 use crate::{kept, presence, wire};
-use ethbcast_collectives::NamedOptions;
 use ethbcast_collectives::membership::live::host;
+use ethbcast_collectives::spell_options;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
@@ -183,6 +183,7 @@ impl Group {
         else {
             return;
         };
+        let is_meeting = joining.is_meeting();
         let joined = joining.finish();
         let (own, mut least) = (
             if joined.is_ok() {
@@ -194,20 +195,31 @@ impl Group {
         );
         let agreed = done((table.least)(comm, own, &mut least));
         let wire = match joined {
-            Ok(wire) if least > 0 && agreed.is_ok() => Arc::new(wire),
+            Ok(mut wire) if least > 0 && agreed.is_ok() => {
+                let (shared, mut all) = (wire.share(), 0);
+                let agreed = done((table.least)(comm, shared.is_ok().into(), &mut all));
+                if let Err(text) = shared.map_err(|trouble| trouble.to_string()) {
+                    wire.release();
+                    return self.stay(settings, Reason::Failed, &text);
+                }
+                if all == 0 || agreed.is_err() {
+                    wire.release();
+                    return self.stay(settings, Reason::Failed, "another rank says why");
+                }
+                Arc::new(wire)
+            }
             Ok(wire) => {
                 wire.release();
-                return self.stay(
-                    settings,
-                    Reason::NotJoined,
-                    "another rank did not join, and says why",
-                );
+                let text = "another rank did not join, and says why";
+                self.stay(settings, Reason::NotJoined, text);
+                return bar_the_wire(is_meeting, text);
             }
             Err(text) => {
                 if settings.is_verbose && self.rank != 0 {
                     print_line(format_args!("{}: {text}", self.own_rank()));
                 }
-                return self.stay(settings, Reason::NotJoined, &text);
+                self.stay(settings, Reason::NotJoined, &text);
+                return bar_the_wire(is_meeting, &text);
             }
         };
         if least > 1 {
@@ -253,10 +265,15 @@ impl Group {
         if self.rank == 0 && text.contains(UNUSABLE_KEY) {
             UNUSED_KEY.call_once(|| print_line(format_args!("{text}: calls stay with the MPI")));
         }
-        if reason == Reason::NotJoined {
-            NO_WIRE.get_or_init(|| text.to_owned());
-        }
         *self.state.lock() = Stage::Own(reason);
+    }
+}
+
+/// Lets no later communicator try the wire, where a meeting has failed. A group within another that
+/// was not made says nothing of the wire.
+fn bar_the_wire(is_meeting: bool, text: &str) {
+    if is_meeting {
+        NO_WIRE.get_or_init(|| text.to_owned());
     }
 }
 
@@ -414,13 +431,18 @@ fn has_device_memory() -> bool {
         .any(|name| !crate::dynamic::address(name).is_null())
 }
 
+fn variable(option: &str) -> String {
+    match option {
+        "interface" => "ETHBCAST_MPI_INTERFACE".to_owned(),
+        _ => option.to_owned(),
+    }
+}
+
 fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {
-        let found = Interface::find(interface);
-        let found = found.map_err(|error| {
-            NamedOptions::reworded(&error.to_string(), |_| "ETHBCAST_MPI_INTERFACE".into())
-        })?;
+        spell_options(variable);
+        let found = Interface::find(interface).map_err(|error| error.to_string())?;
         let mut config = PortConfig::default();
         config.hears = false;
         drop(Port::open(&found, config).map_err(|error| error.to_string())?);

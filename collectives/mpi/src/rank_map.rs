@@ -119,20 +119,16 @@ impl RankMap {
     }
 
     /// Returns the hosts of this map that are those of another, in its order: all its ranks are
-    /// ranks of this one, and its leaders are leaders here.
+    /// ranks of this one.
     pub fn hosts_of(&self, other: &RankMap) -> Option<Vec<usize>> {
         let here = |map: &RankMap, rank: usize| (map.macs[map.host_of[rank]], map.processes[rank]);
         let own: Vec<_> = (0..self.host_of.len())
             .map(|rank| here(self, rank))
             .collect();
         let are_ranks = (0..other.host_of.len()).all(|rank| own.contains(&here(other, rank)));
-        let host = |&leader: &usize| {
-            self.leaders
-                .iter()
-                .position(|&rank| own[rank] == here(other, leader))
-        };
+        let host = |mac: &MacAddr| self.macs.iter().position(|own| own == mac);
         other
-            .leaders
+            .macs
             .iter()
             .map(host)
             .collect::<Option<Vec<usize>>>()
@@ -159,7 +155,7 @@ pub const BYTES: usize = 512;
 const HEAD_BYTES: usize = 35;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
-const VERSION: u8 = 6;
+const VERSION: u8 = 7;
 
 /// Description of one rank for the others: ranks behind one interface are on one host, and the
 /// first rank's random number names the group.
@@ -283,7 +279,7 @@ mod rank_map_tests {
     }
 
     #[test]
-    fn a_map_has_the_hosts_of_another_if_all_ranks_are_its_own_and_the_same_lead() {
+    fn a_map_has_the_hosts_of_another_if_all_ranks_are_its_own_whoever_leads() {
         let processes = |cards: &[(u8, u32)]| {
             let cards = cards.iter().map(|&(mac, number)| {
                 let process = ProcessId {
@@ -306,7 +302,7 @@ mod rank_map_tests {
         );
         assert_eq!(
             all.hosts_of(&processes(&[(4, 7), (2, 8), (1, 7)])),
-            None,
+            Some(vec![3, 1, 0]),
             "another process leads"
         );
         assert_eq!(

@@ -7,7 +7,7 @@ use crate::order::{Announcement, Contradiction, Kind, Order};
 use crate::rank_map::RankMap;
 use crate::settings::{Key, Settings};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::communicator::{Communicator, Error, Meanwhile, Options};
+use ethbcast_collectives::communicator::{Communicator, Description, Error, Meanwhile, Options};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::lock::Mutex;
@@ -91,11 +91,17 @@ impl std::fmt::Display for Trouble {
     }
 }
 
+/// Limit of the description of a group: a list of hosts and a network.
+const MAX_DESCRIPTION_BYTES: u64 = 64 << 20;
+
 pub struct Wire {
     table: &'static Table,
     host_map: RankMap,
     rank: usize,
     leaders: Option<Communicator>,
+    /// Description of the leaders' group, for those ranks of this host that lead it in another
+    /// communicator.
+    description: Option<Description>,
     /// Group in which this one is a number.
     above: Option<String>,
     /// Communicator of this host's ranks, where any two share one.
@@ -143,6 +149,7 @@ impl Wire {
             table,
             rank,
             leaders: None,
+            description: None,
             above: above.as_ref().map(|above| above.group().to_owned()),
             node,
             leader_ranks: Vec::new(),
@@ -216,9 +223,34 @@ impl Wire {
         self.leaders.as_ref().is_none_or(Communicator::is_whole)
     }
 
-    /// Whether these ranks are all or some of the wire's.
+    /// Whether these ranks are all or some of the wire's, and this one knows how to make a group
+    /// within it.
     pub fn has(&self, ranks: &RankMap) -> bool {
-        self.host_map.hosts_of(ranks).is_some()
+        self.description.is_some() && self.host_map.hosts_of(ranks).is_some()
+    }
+
+    /// Gives the other ranks of this host the description of the leaders' group. All of them have
+    /// joined.
+    pub fn share(&mut self) -> Result<(), Trouble> {
+        if self.node.is_none() {
+            return Ok(());
+        }
+        let mut bytes = self
+            .description
+            .as_ref()
+            .map_or_else(Vec::new, Description::encode);
+        let length = self.leaders_bytes((bytes.len() as u64).to_be_bytes().to_vec())?;
+        let length = length.try_into().map_or(0, u64::from_be_bytes);
+        bytes.resize(length.min(MAX_DESCRIPTION_BYTES) as usize, 0);
+        let bytes = self.leaders_bytes(bytes)?;
+        let described = Description::decode(&bytes);
+        let leader_ranks = described
+            .as_ref()
+            .map(|described| leader_ranks(&self.host_map, described));
+        if let Some(Ok(leader_ranks)) = leader_ranks {
+            (self.description, self.leader_ranks) = (described, leader_ranks);
+        }
+        Ok(())
     }
 
     pub fn hosts(&self) -> usize {
@@ -372,10 +404,21 @@ impl Wire {
         ))
     }
 
+    /// Returns these bytes as the first rank of this host has them.
+    fn leaders_bytes(&self, mut bytes: Vec<u8>) -> Result<Vec<u8>, Trouble> {
+        match self.on_host(&mut bytes, 0) {
+            Ok(()) => Ok(bytes),
+            Err(trouble) => {
+                // The MPI's unfinished call may write here at any later time.
+                std::mem::forget(bytes);
+                Err(trouble)
+            }
+        }
+    }
+
     /// Gives the leader's result to all ranks of its host, so that none goes on with missing bytes.
     fn agree_on_host(&self, outcome: Result<(), Error>) -> Result<(), Trouble> {
-        let mut word = [u8::from(outcome.is_err())];
-        self.on_host(&mut word, 0)?;
+        let word = self.leaders_bytes(vec![u8::from(outcome.is_err())])?;
         outcome.map_err(|error| self.trouble(&error))?;
         if word[0] == 0 {
             Ok(())
@@ -438,22 +481,26 @@ fn leaders(
     hosts: &[usize],
     (group, size): (&str, u16),
     options: &Options,
-) -> Result<Communicator, String> {
-    let joined = match above.map(|above| (above, above.leaders.as_ref())) {
-        Some((above, Some(leaders))) => {
+) -> Result<(Communicator, Description), String> {
+    let joined = match above.and_then(|above| Some((above, above.description.as_ref()?))) {
+        Some((above, description)) => {
             let ranks: Vec<u16> = hosts.iter().map(|&host| above.leader_ranks[host]).collect();
-            leaders.subgroup(group, &ranks, options)
+            Communicator::within(description, group, &ranks, options)
         }
-        _ => Communicator::join_with(group, size, options),
+        None => Communicator::join_with(group, size, options),
     };
-    joined.map_err(|error| error.to_string())
+    let described = joined.and_then(|joined| {
+        joined
+            .description()
+            .map(|description| (joined, description))
+    });
+    described.map_err(|error| error.to_string())
 }
 
-fn leader_ranks(host_map: &RankMap, leaders: &Communicator) -> Result<Vec<u16>, String> {
+fn leader_ranks(host_map: &RankMap, leaders: &Description) -> Result<Vec<u16>, String> {
     let leader_rank = |name: &String| {
         leaders
             .hosts()
-            .iter()
             .position(|host| host == name)
             .map(|leader_rank| leader_rank as u16)
     };
@@ -510,7 +557,7 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
 /// have yet.
 pub struct Joining {
     wire: Result<Wire, String>,
-    thread: Option<JoinHandle<Result<Communicator, String>>>,
+    thread: Option<JoinHandle<Result<(Communicator, Description), String>>>,
     is_meeting: bool,
 }
 
@@ -556,14 +603,21 @@ impl Joining {
                 .unwrap_or_else(|_| Err("its thread has panicked".to_owned()))
         });
         let joined = joined.transpose().and_then(|leaders| {
-            let leader_ranks = leaders.as_ref().map_or(Ok(Vec::new()), |leaders| {
-                leader_ranks(&wire.host_map, leaders)
-            })?;
-            Ok((leader_ranks, leaders))
+            let Some((leaders, description)) = leaders else {
+                return Ok(None);
+            };
+            Ok(Some((
+                leader_ranks(&wire.host_map, &description)?,
+                leaders,
+                description,
+            )))
         });
         match joined {
-            Ok((leader_ranks, leaders)) => {
-                (wire.leader_ranks, wire.leaders) = (leader_ranks, leaders);
+            Ok(leaders) => {
+                if let Some((leader_ranks, leaders, description)) = leaders {
+                    (wire.leader_ranks, wire.leaders) = (leader_ranks, Some(leaders));
+                    wire.description = Some(description);
+                }
                 wire.has_joined.store(true, Ordering::Relaxed);
                 Ok(wire)
             }

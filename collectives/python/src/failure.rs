@@ -20,18 +20,27 @@ pub struct Failure {
 
 impl Failure {
     pub fn new(kind: ErrorKind, text: impl Display) -> Failure {
-        // The only option of the program that has another name here.
-        let text = text.to_string().replace("--force", "replace=True");
-        let text = NamedOptions::reworded(&text, |name| format!("{}=", name.replace('-', "_")));
         Failure {
             kind,
-            text,
+            text: text.to_string(),
             failed: Vec::new(),
         }
     }
 
     pub fn usage(text: impl Display) -> Failure {
         Failure::new(ErrorKind::Usage, text)
+    }
+}
+
+/// Returns how a caller writes an option.
+pub fn option(name: &str) -> String {
+    match name {
+        "force" => "replace=True".to_owned(),
+        "group" => "group=".to_owned(),
+        _ if NamedOptions::names().any(|known| known == name) => {
+            format!("{}=", name.replace('-', "_"))
+        }
+        _ => format!("the program's --{name}"),
     }
 }
 

@@ -15,6 +15,8 @@ mod waiting;
 /// Sessions and communicators over raw Ethernet frames; `ethbcast` is its public name.
 #[pyo3::pymodule]
 mod _ethbcast {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::communicator::Communicator;
     #[pymodule_export]
@@ -24,4 +26,10 @@ mod _ethbcast {
     #[pymodule_export]
     #[expect(non_upper_case_globals, reason = "Python's name for it")]
     const __version__: &str = env!("CARGO_PKG_VERSION");
+
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        ethbcast_collectives::spell_options(crate::failure::option);
+        Ok(())
+    }
 }

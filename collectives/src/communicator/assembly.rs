@@ -252,9 +252,15 @@ impl Assembly {
         self.on_misfit(source, CommunicatorError::OtherBuild(other))
     }
 
-    /// Records a caller with other keys or of another version. Anybody may have sent its frame: it
-    /// only explains in the end who is missing.
+    /// Records a caller with other keys or of another version after some calls, unless it is one of
+    /// the group. Anybody may have sent its frames: it only explains in the end who is missing.
     pub(super) fn on_other_build(&mut self, other: OtherBuild) {
+        let is_credible = |calls| calls >= CREDIBLE_CALLS;
+        if self.callers.contains_key(&other.mac)
+            || !self.count_misfit(other.mac).is_some_and(is_credible)
+        {
+            return;
+        }
         if self.warned.len() < MAX_MISFITS && self.warned.insert(other.mac) {
             log::warn!("{other}");
         }
@@ -527,7 +533,9 @@ impl Assembly {
                 hosts: self.names(|caller| caller.network.told),
             },
             None => {
-                let other = self.other_build.clone().map(Box::new);
+                let other = self.other_build.clone();
+                let other = other.filter(|other| !self.callers.contains_key(&other.mac));
+                let other = other.map(Box::new);
                 CommunicatorError::Missing {
                     size,
                     hosts: self.hosts(),
@@ -583,12 +591,16 @@ mod tests {
                 .on_call(join_by, station(host).mac, call)
                 .expect("one of the group");
         }
-        assembly.on_other_build(OtherBuild {
-            mac: station(9).mac,
+        let other = |host: u8| OtherBuild {
+            mac: station(host).mac,
             host: None,
-            version: 9,
+            version: host,
             keys: None,
-        });
+        };
+        // Frames under the address of one of the group, and a single one, are no evidence.
+        for host in [9, 9, 2, 2, 8] {
+            assembly.on_other_build(other(host));
+        }
         let text = assembly
             .on_timeout(join_by)
             .expect_err("one is missing")

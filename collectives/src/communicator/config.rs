@@ -229,7 +229,7 @@ mod config_tests {
         let said = after(499, 64).expect_err("too short");
         assert_eq!(
             said,
-            "64 ranks cannot be missed after 0.499 s of silence: give --dead-after 0.5 or more"
+            "64 ranks cannot be missed after 0.499 s of silence: give dead-after 0.5 or more"
         );
         assert!(after(4999, 640).is_err());
     }

@@ -5,6 +5,7 @@ use super::signature::Signature;
 use crate::membership::OtherBuild;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::messages::{RecvError, SendError};
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::time::Duration;
@@ -66,7 +67,8 @@ pub enum CommunicatorError {
     )]
     Mtu { mtu_bytes: u16, least: u16 },
     #[error(
-        "{size} ranks cannot be missed after {} s of silence: give --dead-after {} or more", given.as_secs_f64(),
+        "{size} ranks cannot be missed after {} s of silence: give {} {} or more", given.as_secs_f64(),
+        OptionName("dead-after"),
         least.as_secs_f64()
     )]
     DeadAfter {
@@ -147,8 +149,8 @@ pub enum CommunicatorError {
     #[error("there is no rank {rank} among {size}: name a rank from 0 to {}", size - 1)]
     NoSuchRank { rank: Rank, size: u16 },
     #[error(
-        "this process is not one of the ranks of group {group}, or a rank is named twice: let only those ranks create \
-         it, each named once"
+        "this process is not one of the ranks of group {group}, or lacks its key, or a rank is named twice: let only \
+         those ranks create it, each named once"
     )]
     NotOfSubgroup { group: String },
     #[error(

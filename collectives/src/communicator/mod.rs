@@ -17,7 +17,8 @@
 //!
 //! **Keys.** With a key ranks hear nobody without it; `seals` has the secrets.
 //!
-//! **Subgroups.** Some ranks of a group make another by a name alone ([`Member::subgroup`]).
+//! **Subgroups.** Some ranks of a group make another by a name alone ([`Member::subgroup`]), and so
+//! do other processes of their hosts, by a [`Description`] of the group ([`Member::within`]).
 //!
 //! **Shrinking.** After a rank has died or left, the survivors go on without it ([`Shrink`]).
 //!
@@ -29,6 +30,7 @@ mod assembly;
 mod body;
 mod collective;
 mod config;
+mod description;
 mod error;
 mod live;
 mod member;
@@ -44,6 +46,7 @@ pub use collective::{
     Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink,
 };
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
+pub use description::Description;
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};

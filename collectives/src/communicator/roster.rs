@@ -1,6 +1,7 @@
 //! List of all ranks of a communicator in order, and a digest to compare it by.
 
 use crate::Preset;
+use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_planning::natural_order;
 use ethbcast_planning::topology::{Place, Topology, Uplink};
 use ethbcast_transport::MacAddr;
@@ -103,6 +104,36 @@ impl Roster {
             mtu_bytes: self.mtu_bytes,
             digest,
         }
+    }
+
+    pub(super) fn write(&self, out: &mut BodyWriter) {
+        out.bytes(&self.digest).u16(self.mtu_bytes).u16(self.size());
+        for RosterEntry { mac, nonce, host } in &self.entries {
+            out.bytes(&mac.octets())
+                .u8(mac.port_id())
+                .u64(*nonce)
+                .name(host);
+        }
+    }
+
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Roster> {
+        let (digest, mtu_bytes, size) = (from.array()?, from.u16()?, from.u16()?);
+        let entry = |_| {
+            let mac = MacAddr::from(from.array::<6>()?).with_port_id(from.u8()?);
+            Some(RosterEntry {
+                mac,
+                nonce: from.u64()?,
+                host: from.text()?,
+            })
+        };
+        let entries: Vec<RosterEntry> = (0..size).map(entry).collect::<Option<_>>()?;
+        let nodes = Nodes::new(entries.iter().map(|entry| entry.mac));
+        Some(Roster {
+            entries,
+            nodes,
+            mtu_bytes,
+            digest,
+        })
     }
 
     pub(super) fn left<'a>(&self, lost: &'a RankSet) -> impl Iterator<Item = Rank> + use<'a> {

@@ -43,6 +43,8 @@ pub(super) struct Seals {
     calls: u64,
     /// Place of the secret that the last frame was protected by, if that is the cluster's.
     called_by: usize,
+    /// Name of the cluster's secret that the group's follows from.
+    cluster: KeyName,
     group: Option<GroupSeal>,
     former: Option<GroupSeal>,
 }
@@ -96,13 +98,14 @@ impl GroupSeal {
 impl Seals {
     pub(super) fn new(keys: Arc<Keys>, size: u16) -> Seals {
         let most_runs = RUNS_EACH * usize::from(size) + SPARE_RUNS;
-        let clusters = ClusterSecrets::new(keys);
+        let cluster = keys.name();
         Seals {
-            clusters,
+            clusters: ClusterSecrets::new(keys),
             runs: BTreeMap::new(),
             most_runs,
             calls: 0,
             called_by: 0,
+            cluster,
             group: None,
             former: None,
         }
@@ -137,8 +140,11 @@ impl Seals {
             .entries()
             .first()
             .and_then(|first| self.runs.get(&(first.mac, first.nonce)));
-        let cluster_index = first.map_or(0, |run| run.cluster_index);
-        self.group = Some(self.seal(self.clusters.secret(cluster_index), roster));
+        let secret = self
+            .clusters
+            .secret(first.map_or(0, |run| run.cluster_index));
+        let group = self.seal(secret, roster);
+        (self.cluster, self.group) = (KeyName::of(secret), Some(group));
     }
 
     /// Goes on in a group that was shrunk.
@@ -150,18 +156,21 @@ impl Seals {
         self.former = std::mem::replace(&mut self.group, smaller);
     }
 
-    /// Returns the seals of a group of some ranks of this one.
-    pub(super) fn within(&self, roster: &Roster) -> Seals {
-        let group = self
-            .group
-            .as_ref()
-            .map(|group| self.seal(&group.secret, roster));
-        Seals {
-            runs: BTreeMap::new(),
+    /// Returns the seals of a group that is made without CALLs; `None` if the keys do not have the
+    /// cluster's secret.
+    pub(super) fn of(keys: Arc<Keys>, cluster: KeyName, roster: &Roster) -> Option<Seals> {
+        let at = keys.names().position(|name| name == cluster)?;
+        let seals = Seals::new(keys, roster.size());
+        let group = Some(seals.seal(seals.clusters.secret(at), roster));
+        Some(Seals {
+            cluster,
             group,
-            former: None,
-            ..self.clone()
-        }
+            ..seals
+        })
+    }
+
+    pub(super) fn cluster(&self) -> KeyName {
+        self.cluster
     }
 
     pub(super) fn group_guard(&self) -> Guard {

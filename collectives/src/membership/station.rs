@@ -3,6 +3,7 @@
 
 use crate::keys::KeyName;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::{
     self, EtherType, Guard, Header, Identity, Kind, Rank, StreamId, VERSION,
 };
@@ -120,44 +121,37 @@ impl fmt::Display for OtherBuild {
             version,
             keys,
         } = self;
-        match host {
-            Some(host) => write!(formatter, "{host} ({mac})")?,
-            None => write!(formatter, "{mac}")?,
-        }
+        let who = match host {
+            Some(host) => format!("{host} ({mac})"),
+            None => mac.to_string(),
+        };
+        // Anybody may have sent frames that do not open, also under the address of another host.
         match keys {
-            None => {
-                write!(
-                    formatter,
-                    " speaks version {version} of the protocol, this ethbcast {VERSION}: "
-                )?;
-                formatter.write_str("install the same build")
-            }
-            Some(KeyDifference::OnlyTheirs(theirs)) => {
-                write!(
-                    formatter,
-                    " speaks with key {theirs}, and this host has none: give it the file, `--key FILE`"
-                )
-            }
-            Some(KeyDifference::OnlyOwn(own)) => {
-                write!(
-                    formatter,
-                    " speaks without a key, and this host has key {own}: "
-                )?;
-                formatter.write_str("give that host the file, `--key FILE`")
-            }
-            Some(KeyDifference::Both { theirs, own }) => {
-                write!(
-                    formatter,
-                    " speaks with key {theirs}, and this host has key {own}: "
-                )?;
-                formatter
-                    .write_str("copy one file to both, `ethbcast key show` says which is which")
-            }
-            Some(KeyDifference::NoSender) => {
-                formatter
-                    .write_str(" invites with the right cluster key, but is not among the senders in the key file: ")?;
-                formatter.write_str("add its `sender` line if it is to send")
-            }
+            None => write!(
+                formatter,
+                "{who} speaks version {version} of the protocol, this ethbcast {VERSION}: install the same build"
+            ),
+            Some(KeyDifference::OnlyTheirs(theirs)) => write!(
+                formatter,
+                "frames with key {theirs} were heard from {who}, and this host has none: give it the file, `{} FILE`",
+                OptionName("key")
+            ),
+            Some(KeyDifference::OnlyOwn(own)) => write!(
+                formatter,
+                "frames without a key were heard from {who}, and this host has key {own}: give that host the file, \
+                 `{} FILE`",
+                OptionName("key")
+            ),
+            Some(KeyDifference::Both { theirs, own }) => write!(
+                formatter,
+                "frames with key {theirs} were heard from {who}, and this host has key {own}: copy one file to both, \
+                 `ethbcast key show` says which is which"
+            ),
+            Some(KeyDifference::NoSender) => write!(
+                formatter,
+                "{who} invites with the right cluster key, but is not among the senders in the key file: add its \
+                 `sender` line if it is to send"
+            ),
         }
     }
 }

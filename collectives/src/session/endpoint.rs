@@ -14,7 +14,7 @@ use ethbcast_transport::wire::{
     Reject, older_payload,
 };
 use ethbcast_transport::{Deadline, Instant, LinkReading, MacAddr, Timer, TokenBucket};
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Add;
 use std::time::Duration;
 
@@ -534,14 +534,20 @@ impl Add for ControlMemory {
 /// Maximum number of addresses remembered; further hosts are not reported.
 const MAX_NOTIFIED: usize = 64;
 
+/// Frames alike without which their host is not reported: a single one may be forged.
+const CREDIBLE_FRAMES: u32 = 3;
+
+/// Addresses that only frames came from which this host does not take: the version and key of the
+/// last one, and the number of those like it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct OtherBuilds {
-    told: BTreeSet<MacAddr>,
+    refused: BTreeMap<MacAddr, (u8, Option<KeyDifference>, u32)>,
 }
 
 impl OtherBuilds {
-    /// Returns the sender of a rejected frame and the difference that keeps it apart, unless it was
-    /// reported before.
+    /// Returns the sender of a rejected frame and the difference that keeps it apart, at each of
+    /// the first [`CREDIBLE_FRAMES`], of which the last [should be reported](Self::is_credible).
+    /// `None` for a host that has sent a frame under the cluster's key.
     pub(super) fn on_reject(
         &mut self,
         frame: &[u8],
@@ -553,9 +559,10 @@ impl OtherBuilds {
             kind,
             source,
         } = sender_of(frame, why)?;
+        let is_known = self.refused.contains_key(&source);
         if !matches!(kind, kind::ANNOUNCE | kind::JOIN)
-            || self.told.len() >= MAX_NOTIFIED
-            || self.told.contains(&source)
+            || self.refused.len() >= MAX_NOTIFIED && !is_known
+            || self.is_credible(source)
         {
             return None;
         }
@@ -570,13 +577,26 @@ impl OtherBuilds {
             Reject::NonMember => Some(keyring?.difference(source, theirs()?)?),
             _ => None,
         };
-        self.told.insert(source);
+        if keyring.is_some_and(|keyring| keyring.has_heard(source)) {
+            return None;
+        }
+        let like = self.refused.entry(source).or_insert((version, keys, 0));
+        if (like.0, like.1) != (version, keys) {
+            *like = (version, keys, 0);
+        }
+        like.2 += 1;
         Some(OtherBuild {
             mac: source,
             host: name(version, kind, frame),
             version,
             keys,
         })
+    }
+
+    /// Whether several frames of this address were rejected for one reason.
+    pub(super) fn is_credible(&self, source: MacAddr) -> bool {
+        let like = self.refused.get(&source);
+        like.is_some_and(|(.., count)| *count >= CREDIBLE_FRAMES)
     }
 }
 
@@ -618,7 +638,7 @@ mod tests {
     use ethbcast_transport::wire::{self, EtherType, Guard, Identity, Rank, StreamId};
 
     #[test]
-    fn a_host_of_another_build_is_named_once() {
+    fn a_host_of_another_build_is_named_once_after_several_frames() {
         let mac = MacAddr::new(2, 0, 0, 0, 0, 7);
         let (stream, ether_type, guard) = (StreamId(0), EtherType::DEFAULT, Guard::Plain);
         let identity = Identity {
@@ -643,7 +663,16 @@ mod tests {
         frame[42..46].copy_from_slice(&checksum);
         let mut builds = OtherBuilds::default();
         let why = wire::parse(&frame).expect_err("another version");
-        let build = builds.on_reject(&frame, why, None).expect("news");
+        for times in 1..=CREDIBLE_FRAMES {
+            let build = builds.on_reject(&frame, why, None);
+            assert_eq!(
+                (build.is_some(), builds.is_credible(mac)),
+                (true, times == CREDIBLE_FRAMES),
+                "{times}"
+            );
+        }
+        let build = OtherBuilds::default().on_reject(&frame, why, None);
+        let build = build.expect("another version");
         assert!(
             build
                 .to_string()

@@ -6,8 +6,8 @@
 //! processor the host may catch up by [`DEPTH`], so that within any second it sends at most 1 %
 //! above the limit.
 
-use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, RoundTrip, Timer, TokenBucket};
+use ethbcast_transport::wire::Rank;
+use ethbcast_transport::{Deadline, Instant, Timer, TokenBucket};
 use std::collections::BTreeMap;
 use std::num::NonZeroU64;
 use std::str::FromStr;
@@ -56,11 +56,11 @@ impl Throttle {
         }
     }
 
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) {
+    pub(super) fn on_round_trip(&mut self, now: Instant, rank: Rank, round_trip: Duration) {
         if self
             .low_priority
             .as_mut()
-            .is_some_and(|low_priority| low_priority.on_frame(now, frame))
+            .is_some_and(|low_priority| low_priority.on_round_trip(now, rank, round_trip))
         {
             self.settle();
         }
@@ -147,7 +147,6 @@ const UNUSED: u64 = 3;
 
 #[derive(Clone, Debug, Default)]
 struct PathDelay {
-    trips: RoundTrip,
     base: Option<Duration>,
     shortest: Option<Duration>,
     answers: u32,
@@ -180,11 +179,8 @@ impl LowPriority {
         self.bits += frame_bytes as u64 * 8;
     }
 
-    pub(super) fn on_frame(&mut self, now: Instant, frame: &Frame<'_>) -> bool {
-        let way = self.ways.entry(frame.header.rank).or_default();
-        let Some(trip) = way.trips.sample(now, frame) else {
-            return false;
-        };
+    pub(super) fn on_round_trip(&mut self, now: Instant, rank: Rank, trip: Duration) -> bool {
+        let way = self.ways.entry(rank).or_default();
         way.base = Some(way.base.map_or(trip, |base| base.min(trip)));
         way.shortest = Some(way.shortest.map_or(trip, |shortest| shortest.min(trip)));
         way.answers += 1;

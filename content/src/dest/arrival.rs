@@ -9,6 +9,7 @@ use crate::hidden_names::foreign;
 use crate::image::unpack;
 use crate::source::SEVERAL;
 use crate::storage::{Arrived, Target, TreeStorage};
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{OfferCheck, Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::verified::sizes;
@@ -78,8 +79,9 @@ impl Landed {
         }
         let path = self.tree.broken()?;
         Some(format!(
-            "{} has old and new files, each of them whole: the next recv --in-place to DEST completes it",
-            path.display()
+            "{} has old and new files, each of them whole: the next recv {} to DEST completes it",
+            path.display(),
+            OptionName("in-place")
         ))
     }
 
@@ -219,15 +221,19 @@ impl Dest {
     }
 
     fn check_kind(&self, content: ContentKind, unpacks: bool) -> Result<(), StorageError> {
-        let text = match content {
-            ContentKind::Tree => self.refusal(),
-            ContentKind::Packed(..) if !unpacks => Some(
-                "the content must be unpacked here, which is not accepted: have it sent with --decompress root, or \
-                 receive with --accept unpack",
-            ),
-            _ => None,
-        };
-        text.map_or(Ok(()), |text| Err(StorageError::refused(text)))
+        match content {
+            ContentKind::Tree => match self.refusal() {
+                Some(text) => Err(StorageError::refused(text)),
+                None => Ok(()),
+            },
+            ContentKind::Packed(..) if !unpacks => Err(StorageError::refused(format_args!(
+                "the content must be unpacked here, which is not accepted: have it sent with {} root, or receive with \
+                 {} unpack",
+                OptionName("decompress"),
+                OptionName("accept")
+            ))),
+            _ => Ok(()),
+        }
     }
 
     fn refusal(&self) -> Option<&'static str> {

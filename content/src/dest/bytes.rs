@@ -13,6 +13,7 @@ use crate::manifest::Extent;
 use crate::sparse::{IncomingMap, Map, Part, SparseStream};
 use crate::syncer::Pace;
 use crate::trouble;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::live::{Offered, ReadAt, Storage, StorageError};
 use ethbcast_collectives::session::verified::{mebibytes, sizes};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Outcome, Trailer};
@@ -326,9 +327,11 @@ impl Bytes {
             .filter(|_| self.at == 0 && self.limit().is_some() && self.sparse.is_none());
         let Some(format) = packed else { return Ok(()) };
         let text = format!(
-            "the sender offers a {} file, not the image inside it: send it with --decompress root, or write it as it \
-             is, `recv --pipe 'dd of=DEVICE'`",
-            format.name()
+            "the sender offers a {} file, not the image inside it: send it with {} root, or write it as it is, \
+             `recv {} 'dd of=DEVICE'`",
+            format.name(),
+            OptionName("decompress"),
+            OptionName("pipe")
         );
         Err(StorageError::new(Outcome::WriteFailed, text))
     }

@@ -5,6 +5,7 @@ use super::in_use::{is_read_only, takes_partitions, users};
 use super::kind::{Kind, Open, PIECE_BYTES, Present, SYNC_BYTES, ZEROS, at};
 use crate::disk::DiskFile;
 use crate::syncer::{LARGE_BYTES, Pace, Syncer};
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::FileAttributes;
 use ethbcast_collectives::session::live::{ReadAt, StorageError};
 use ethbcast_collectives::session::verified::mebibytes;
@@ -290,7 +291,8 @@ pub(super) fn check_sectors(
         Some(made) if made != own => Err(StorageError::refused(format!(
             "the image has a partition table for sectors of {made} bytes, but DEST has sectors of {own}: no machine \
              would find its partitions; nothing was written: send an image for such sectors, or write it all the same \
-             with --any-sectors"
+             with {}",
+            OptionName("any-sectors")
         ))),
         _ => Ok(()),
     }

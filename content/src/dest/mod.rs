@@ -29,6 +29,7 @@ use crate::hidden_names::{
 use crate::journal::Identity;
 use crate::trial::{Refused, lacks as lacks_of, sentence, try_place, try_replacing};
 use crate::{mounts, name};
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::Offered;
 use rustix::fs::statvfs;
@@ -198,9 +199,10 @@ impl Dest {
         {
             warnings.extend(broken(&holder).iter().map(|name| {
                 format!(
-                    "{} is a file that `recv --in-place` left neither old nor new: the next recv to the same DEST \
-                     completes it; it is kept until then, or until you remove it",
-                    path.join(name).display()
+                    "{} is a file that `recv {}` left neither old nor new: the next recv to the same DEST completes \
+                     it; it is kept until then, or until you remove it",
+                    path.join(name).display(),
+                    OptionName("in-place")
                 )
             }));
         }
@@ -219,7 +221,8 @@ impl Dest {
         let name = path.display();
         if !overwrite {
             return fail(format!(
-                "DEST {name} is a block device: overwrite all it has with --force"
+                "DEST {name} is a block device: overwrite all it has with {}",
+                OptionName("force")
             ));
         }
         let device = Device::open(&path)?;
@@ -395,8 +398,9 @@ fn check_replaceable(path: &Path, over: Over) -> Result<(), DestError> {
         ),
         Ok(_) if over == Over::Nothing => {
             format!(
-                "DEST {} exists: remove it, or replace it with --force",
-                path.display()
+                "DEST {} exists: remove it, or replace it with {}",
+                path.display(),
+                OptionName("force")
             )
         }
         // Special files such as /dev/null must not be replaced.

@@ -2,6 +2,7 @@
 
 use crate::manifest::{Attributes, Manifest, Node, Owner, Special, Time, Xattr};
 use crate::name;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::FileAttributes;
 use nix::unistd::{Group, User};
@@ -597,7 +598,8 @@ impl LeftOut {
             } else {
                 String::new()
             };
-            format!("{what} left out: --accept {}{by_name}", privilege.word())
+            let (accept, kind) = (OptionName("accept"), privilege.word());
+            format!("{what} left out: {accept} {kind}{by_name}")
         };
         self.0.iter().map(sentence).collect()
     }
@@ -666,8 +668,8 @@ mod tests {
         (0..3).for_each(|_| left_out.add(Privilege::Device, ""));
         left_out.add(Privilege::Xattr, "security.capability");
         let said = [
-            "3 device nodes were left out: --accept devices",
-            "1 extended attribute was left out: --accept xattrs=security.capability",
+            "3 device nodes were left out: accept devices",
+            "1 extended attribute was left out: accept xattrs=security.capability",
         ];
         assert_eq!(left_out.sentences(), said);
         assert_eq!(Privilege::ALL.map(|one| left_out.count(one)), [0, 0, 3, 1]);

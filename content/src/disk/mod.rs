@@ -14,6 +14,7 @@ pub use attributes::{Accept, Given, Lack, LeftOut, Privilege, Setter};
 pub use beneath::Beneath;
 
 use crate::manifest::Special;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::application::Tally;
 use ethbcast_collectives::session::live::{StorageError, is_full};
 use ethbcast_collectives::session::{FileAttributes, Outcome, Trailer};
@@ -262,7 +263,8 @@ fn or_here(path: &Path) -> PathBuf {
 
 /// Returns the error of `doing` something at DEST, with advice for the user.
 pub fn trouble(doing: &str, error: io::Error) -> StorageError {
-    let help = match error.kind() {
+    let named;
+    let help: &str = match error.kind() {
         ErrorKind::QuotaExceeded => {
             "; the quota is used up: make room, ask for more, or choose another DEST"
         }
@@ -272,10 +274,17 @@ pub fn trouble(doing: &str, error: io::Error) -> StorageError {
         _ if is_full(&error) => "; make room or choose another DEST",
         ErrorKind::ResourceBusy => "; unmount it, or end what uses it",
         ErrorKind::CrossesDevices => {
-            "; it is on another file system than what holds it, or in a lower layer of a container's: use --in-place"
+            named = format!(
+                "; it is on another file system than what holds it, or in a lower layer of a container's: use {}",
+                OptionName("in-place")
+            );
+            &named
         }
         ErrorKind::PermissionDenied => "; let this user write there, or choose another DEST",
-        ErrorKind::AlreadyExists => "; remove it, or replace it with --force",
+        ErrorKind::AlreadyExists => {
+            named = format!("; remove it, or replace it with {}", OptionName("force"));
+            &named
+        }
         ErrorKind::IsADirectory => {
             "; a directory took its place meanwhile: remove it, or choose another DEST"
         }
@@ -322,9 +331,9 @@ mod tests {
             (libc::EFBIG, "ulimit -f"),
             (libc::EIO, "dmesg"),
             (libc::EROFS, "dmesg"),
-            (libc::EEXIST, "--force"),
+            (libc::EEXIST, "with force"),
             (libc::EISDIR, "choose another DEST"),
-            (libc::EXDEV, "--in-place"),
+            (libc::EXDEV, "use in-place"),
             (libc::EACCES, "this user"),
         ] {
             let error = trouble("write", io::Error::from_raw_os_error(errno));

@@ -11,6 +11,7 @@ mod tests;
 
 use crate::source::{Selection, Tree, extents_of};
 use crate::sparse::{Map, SparseStream};
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::lock::{Mutex, RwLock};
 use ethbcast_collectives::session::ContentKind;
 use ethbcast_collectives::session::live::ReadAt;
@@ -337,10 +338,16 @@ impl Index {
 #[expect(missing_docs, reason = "names of fields say it")]
 #[derive(Debug, thiserror::Error)]
 pub enum BasisError {
-    #[error("cannot read the basis {}: {error}; give --basis what is there, or leave it out", .path.display())]
+    #[error(
+        "cannot read the basis {}: {error}; give {} what is there, or leave it out",
+        .path.display(), OptionName("basis")
+    )]
     Unreadable { path: PathBuf, error: io::Error },
     /// The path is not a file, block device or directory.
-    #[error("the basis {path} is no file, block device or directory: give --basis one", path = .path.display())]
+    #[error(
+        "the basis {} is no file, block device or directory: give {} one",
+        .path.display(), OptionName("basis")
+    )]
     NoPositions { path: PathBuf },
 }
 

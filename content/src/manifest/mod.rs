@@ -11,6 +11,7 @@ mod tests;
 pub use encoding::{HEAD_BYTES, Head};
 
 use crate::name::{self, MAX_PATH_BYTES, NameError};
+use ethbcast_collectives::OptionName;
 use std::path::PathBuf;
 
 /// Limit on the entries of a manifest. An entry takes about 200 bytes of memory at either end
@@ -536,7 +537,10 @@ pub enum Fault {
     /// An extended attribute with an empty name or a NUL byte in it.
     #[error("has an extended attribute with an impossible name")]
     Xattr,
-    #[error("has attributes that take more than {} MiB with those before: leave out --xattrs", MAX_XATTR_BYTES >> 20)]
+    #[error(
+        "has attributes that take more than {} MiB with those before: leave out {}",
+        MAX_XATTR_BYTES >> 20, OptionName("xattrs")
+    )]
     Xattrs,
     #[error("has {0} bytes, more than a file can have")]
     Size(u64),

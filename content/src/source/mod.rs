@@ -15,6 +15,7 @@ pub use reader::{SourceFiles, TreeReader};
 use crate::layout::{Layout, Replay, Troubles};
 use crate::manifest::{Manifest, ManifestError, Node};
 use crate::name;
+use ethbcast_collectives::OptionName;
 use listing::Listing;
 use std::io;
 use std::path::PathBuf;
@@ -160,7 +161,8 @@ impl Tree {
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     #[error(
-        "cannot read SOURCE {path}: {cause}; leave it out with --exclude, or send as a user who may read it"
+        "cannot read SOURCE {path}: {cause}; leave it out with {}, or send as a user who may read it",
+        OptionName("exclude")
     )]
     Read {
         path: PathBuf,
@@ -175,15 +177,21 @@ pub enum SourceError {
     },
     /// A followed link leads to a directory that contains it.
     #[error(
-        "{path} leads to {target}, which it is in: leave it out with --exclude, or send it as a link, without \
-             --follow"
+        "{path} leads to {target}, which it is in: leave it out with {}, or send it as a link, without {}",
+        OptionName("exclude"),
+        OptionName("follow")
     )]
     Loop { path: PathBuf, target: PathBuf },
-    #[error("{path} is a {kind}: leave it out with --exclude, or send it as such with --devices")]
+    #[error(
+        "{path} is a {kind}: leave it out with {}, or send it as such with {}",
+        OptionName("exclude"),
+        OptionName("devices")
+    )]
     Special { path: PathBuf, kind: &'static str },
     /// An entry at the top of a directory, which no receiver takes.
     #[error(
-        "{path} is named as data of transfers that were broken off: remove it, or leave it out with --exclude"
+        "{path} is named as data of transfers that were broken off: remove it, or leave it out with {}",
+        OptionName("exclude")
     )]
     Hidden { path: PathBuf },
     #[error(
@@ -332,7 +340,7 @@ mod tests {
             .map(|error| error.to_string())
             .expect("no receiver takes it");
         assert!(
-            [".ethbcast-1-2.part", "--exclude"]
+            [".ethbcast-1-2.part", "with exclude"]
                 .iter()
                 .all(|word| refused.contains(word)),
             "{refused}"
@@ -614,8 +622,8 @@ mod tests {
         let text = refused.to_string();
         assert!(
             text.contains("pipe is a fifo")
-                && text.contains("--devices")
-                && text.contains("--exclude"),
+                && text.contains("with devices")
+                && text.contains("with exclude"),
             "{text}"
         );
         let tree = list(

@@ -9,6 +9,7 @@ use crate::image::{ImageFormat, MAGIC_BYTES, Qcow2, unpack};
 use crate::name;
 use crate::sparse::{Map, SparseStream};
 use crate::syncer::Passing;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::live::{Content, ReadAt, RestOfFile};
 use ethbcast_collectives::session::{ContentKind, FileAttributes, Packing};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -81,7 +82,10 @@ impl Opened {
             Vec::new()
         };
         if let Some(written) = uses.first() {
-            let text = format!("{what} is {written}; as it comes with --allow-changing");
+            let text = format!(
+                "{what} is {written}; as it comes with {}",
+                OptionName("allow-changing")
+            );
             return Err(SourceError::Refused(text));
         }
         let file = if kind.is_fifo() {
@@ -219,9 +223,9 @@ impl Source<'_> {
         match (by, self.format()?) {
             (Unpack::Root, ImageFormat::Qcow2) => self.qcow2(),
             (Unpack::Receivers, ImageFormat::Qcow2) => Err(SourceError::Refused(format!(
-                "{} is a qcow2 image, whose parts may have any order: only the sender can unpack it (--decompress \
-                 root)",
-                self.what
+                "{} is a qcow2 image, whose parts may have any order: only the sender can unpack it ({} root)",
+                self.what,
+                OptionName("decompress")
             ))),
             (by, ImageFormat::Packed(packing)) => self.packed(by, packing),
         }
@@ -460,14 +464,18 @@ fn open_fifo(path: &Path, patience: Option<Duration>) -> io::Result<File> {
 
 fn not_packed(what: &str) -> SourceError {
     SourceError::Refused(format!(
-        "{what} is packed by none of gzip, xz, zstd and qcow2: leave out --decompress"
+        "{what} is packed by none of gzip, xz, zstd and qcow2: leave out {}",
+        OptionName("decompress")
     ))
 }
 
 /// Returns the error of a second reading of a file that may change: it could differ from the digest
 /// that was sent.
 fn may_change() -> io::Error {
-    io::Error::other("it may change while it is sent (--allow-changing), and is read once")
+    io::Error::other(format!(
+        "it may change while it is sent ({}), and is read once",
+        OptionName("allow-changing")
+    ))
 }
 
 fn boxed(rest: io::Result<RestOfFile>) -> io::Result<Box<dyn ReadAt>> {

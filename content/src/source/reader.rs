@@ -3,6 +3,7 @@
 use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::FileData;
 use crate::syncer::Passing;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::lock::{Condvar, Mutex};
 use ethbcast_collectives::session::live::ReadAt;
 use rustix::fs::{Advice, OFlags, fadvise};
@@ -566,9 +567,9 @@ impl Unchanged {
             },
             (None, Err(error)) => format!("it is no longer under its name ({error})"),
         };
-        let help = "send it again when it is at rest, or as it comes with --allow-changing";
         Err(io::Error::other(format!(
-            "it changed while it was sent: {difference}; {help}"
+            "it changed while it was sent: {difference}; send it again when it is at rest, or as it comes with {}",
+            OptionName("allow-changing")
         )))
     }
 }
@@ -648,7 +649,7 @@ mod tests {
         let told = |change: fn(&Path)| read_while(change).expect_err("it changed");
         let same_size = told(|path| fs::write(path, [8; 100_000]).expect("room"));
         assert!(
-            same_size.contains("written to") && same_size.contains("--allow-changing"),
+            same_size.contains("written to") && same_size.contains("with allow-changing"),
             "{same_size}"
         );
         assert!(

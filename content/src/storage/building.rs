@@ -10,6 +10,7 @@ use crate::layout::{Layout, OpenEntry, Piece, Trouble, Troubles, Verdict};
 use crate::manifest::{Entry, Manifest, Node};
 use crate::trial::has_none;
 use crate::trouble;
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::lock::Mutex;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::{StorageError, is_full};
@@ -435,8 +436,9 @@ impl<D: Directory> Building<D> {
     fn collision(&self, entry: usize) -> StorageError {
         let text = format!(
             "{} is there already under another spelling: the sender has two names that are one on this file system; \
-             choose a DEST that tells them apart, or leave one out with --exclude",
-            self.layout.manifest().shown(entry)
+             choose a DEST that tells them apart, or leave one out with {}",
+            self.layout.manifest().shown(entry),
+            OptionName("exclude")
         );
         StorageError::new(Outcome::WriteFailed, text)
     }

@@ -5,6 +5,7 @@ use crate::disk::{Accept, Beneath, Directory, Lack, Setter, is_taken};
 use crate::hidden_names::{HiddenNames, TakenUp, holds_old, is_hidden, lock_tree, take_up_tree};
 use crate::manifest::Manifest;
 use crate::{mounts, name, trial};
+use ethbcast_collectives::OptionName;
 use ethbcast_collectives::session::Outcome;
 use ethbcast_collectives::session::live::StorageError;
 use std::collections::HashSet;
@@ -93,15 +94,16 @@ impl Place<Beneath> {
         let parent = path.parent().unwrap_or(Path::new("/")).to_owned();
         if target.stays && own.is_empty() {
             return Err(refused(format!(
-                "the received directory would replace {}, which is served: send DIR and not DIR/, or serve with \
-                 --in-place",
-                path.display()
+                "the received directory would replace {}, which is served: send DIR and not DIR/, or serve with {}",
+                path.display(),
+                OptionName("in-place")
             )));
         }
         let Some(own) = path.file_name().map(PathBuf::from) else {
             return Err(refused(format!(
-                "DEST {} cannot be replaced: put files into it with --in-place",
-                path.display()
+                "DEST {} cannot be replaced: put files into it with {}",
+                path.display(),
+                OptionName("in-place")
             )));
         };
         let holder = Beneath::open(&parent).map_err(cannot)?;
@@ -131,7 +133,9 @@ impl Place<Beneath> {
             return self.check_replaceable(path);
         }
         Err(refused(format!(
-            "DEST {shown} exists: replace it with --force, or put into it with --in-place"
+            "DEST {shown} exists: replace it with {}, or put into it with {}",
+            OptionName("force"),
+            OptionName("in-place")
         )))
     }
 }
@@ -171,7 +175,8 @@ impl<D: Directory> Place<D> {
         trial::try_replacing(&self.holder, name).map_err(|error| match error.kind() {
             ErrorKind::CrossesDevices => refused(format!(
                 "DEST {shown} is in a lower layer of a container's file system, and nothing can take its place \
-                 ({error}); nothing was changed: put into it with --in-place"
+                 ({error}); nothing was changed: put into it with {}",
+                OptionName("in-place")
             )),
             _ => crate::trouble(&format!("replace DEST {shown}, which is as it was"), error),
         })
@@ -186,8 +191,9 @@ impl<D: Directory> Place<D> {
         };
         Err(refused(format!(
             "{} cannot be a name on the file system of DEST ({error}); nothing was written: rename it, leave it out \
-             with `send --exclude`, or choose another DEST",
-            name::shown(path.as_os_str().as_encoded_bytes())
+             with `send {}`, or choose another DEST",
+            name::shown(path.as_os_str().as_encoded_bytes()),
+            OptionName("exclude")
         )))
     }
 
@@ -330,8 +336,9 @@ impl<D: Directory> Place<D> {
             if there && is_directory != was_directory {
                 if was_directory && !self.target.delete {
                     let text = format!(
-                        "{} is a directory here: remove it, or receive with --delete",
-                        manifest.shown(at)
+                        "{} is a directory here: remove it, or receive with {}",
+                        manifest.shown(at),
+                        OptionName("delete")
                     );
                     return Err(io::Error::other(text));
                 }

@@ -189,7 +189,9 @@ fn in_an_existing_directory_it_has_its_own_name_and_replaces_only_if_it_may() {
         .expect_err("it is there")
         .to_string();
     assert!(
-        refused.contains("exists") && refused.contains("--force") && refused.contains("--in-place"),
+        refused.contains("exists")
+            && refused.contains("with force")
+            && refused.contains("with in-place"),
         "{refused}"
     );
     assert_eq!(names(&dest.join("source")), ["old", "sub"]);
@@ -265,7 +267,7 @@ fn in_place_others_stay_unless_it_is_to_be_a_mirror() {
         .expect_err("it may hold something")
         .to_string();
     assert!(
-        refused.contains("b is a directory here") && refused.contains("--delete"),
+        refused.contains("b is a directory here") && refused.contains("with delete"),
         "{refused}"
     );
     receive(

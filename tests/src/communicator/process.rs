@@ -94,6 +94,10 @@ impl Process {
         })
     }
 
+    pub fn config(&self) -> &Config {
+        &self.config
+    }
+
     pub(crate) fn new(case: &Case, host: usize, seed: u64) -> Process {
         Process::with_config(case, host, case.config(host, seed))
     }

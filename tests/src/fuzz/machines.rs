@@ -5,9 +5,9 @@ use crate::communicator;
 use crate::communicator::{Process, Step};
 use crate::session::{Case, data, hosts_of, session as session_number};
 use ethbcast_collectives::session::application::{
-    Again, Collected, MemoryContent, Next, Participant, Sink, Source,
+    Again, Collected, MemoryContent, Next, Participant, Sink, SinkState, Source,
 };
-use ethbcast_collectives::session::{Blocks, Done, Outcome, Timing, Trailer};
+use ethbcast_collectives::session::{Arrival, Blocks, Done, Outcome, Timing};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
 use ethbcast_transport::wire::{
@@ -75,12 +75,8 @@ impl Sink for FuzzDisk {
         self.mood != Mood::Stands
     }
 
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        self.collected.take(now, arrival);
     }
 
     fn publish(&mut self, _now: Instant) -> bool {
@@ -88,16 +84,16 @@ impl Sink for FuzzDisk {
         true
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
+    fn turn(&mut self, now: Instant) -> SinkState {
         match self.mood {
-            Mood::Works => self.collected.verdict(now),
-            Mood::Stands => None,
-            Mood::Fails => Some(Done {
+            Mood::Works => self.collected.turn(now),
+            Mood::Stands => SinkState::default(),
+            Mood::Fails => SinkState::from(Some(Done {
                 outcome: Outcome::NoSpace,
                 bytes: 0,
                 digest: [0; 32],
                 text: "full".to_owned(),
-            }),
+            })),
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Random simulation: data sources that may be slow or pipes, and disks that may be slow or fail.
 
-use ethbcast_collectives::session::application::{Again, Next, Sink, Source, Tally};
-use ethbcast_collectives::session::{Done, Outcome, Trailer};
+use ethbcast_collectives::session::application::{Again, Next, Sink, SinkState, Source, Tally};
+use ethbcast_collectives::session::{Arrival, Done, Outcome, Trailer};
 use ethbcast_transport::Instant;
 use std::cell::{Cell, RefCell};
 use std::rc::Rc;
@@ -269,33 +269,7 @@ impl Disk {
         }
     }
 
-    fn compare(&mut self, bytes: &[u8]) {
-        let sent = Rc::clone(&self.sent[self.shelf.root.get()]);
-        if self.differs || sent.get(self.got..self.got + bytes.len()) == Some(bytes) {
-            return;
-        }
-        self.differs = true;
-        if !self.may_differ {
-            let got = self.got;
-            self.shelf
-                .blame(|| format!("{} bytes at {got} are not the root's", bytes.len()));
-        }
-    }
-}
-
-impl Sink for Disk {
-    fn has_room(&self) -> bool {
-        let stopped = matches!(self.terms.trouble, Some(DiskTrouble::Stops(at)) if self.got >= at);
-        if stopped {
-            self.shelf.failed.set(true);
-        }
-        self.rests_until.is_none() && !stopped
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        if self.work == Work::Over {
-            return;
-        }
+    fn write(&mut self, now: Instant, bytes: &[u8]) {
         if self.work != Work::Writing {
             self.shelf.blame(|| "bytes come after the end".to_owned());
         }
@@ -320,15 +294,43 @@ impl Sink for Disk {
         }
     }
 
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        if self.work == Work::Over {
-            return;
-        }
+    fn settle(&mut self, now: Instant, trailer: Trailer) {
         self.work = Work::Settling(trailer);
         if self.terms.settles.is_zero() {
             self.finish_work()
         } else {
             self.ready_at = Some(now + self.terms.settles)
+        }
+    }
+
+    fn compare(&mut self, bytes: &[u8]) {
+        let sent = Rc::clone(&self.sent[self.shelf.root.get()]);
+        if self.differs || sent.get(self.got..self.got + bytes.len()) == Some(bytes) {
+            return;
+        }
+        self.differs = true;
+        if !self.may_differ {
+            let got = self.got;
+            self.shelf
+                .blame(|| format!("{} bytes at {got} are not the root's", bytes.len()));
+        }
+    }
+}
+
+impl Sink for Disk {
+    fn has_room(&self) -> bool {
+        let stopped = matches!(self.terms.trouble, Some(DiskTrouble::Stops(at)) if self.got >= at);
+        if stopped {
+            self.shelf.failed.set(true);
+        }
+        self.rests_until.is_none() && !stopped
+    }
+
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            _ if self.work == Work::Over => {}
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => self.write(now, bytes),
+            Arrival::End(trailer) => self.settle(now, trailer),
         }
     }
 
@@ -347,16 +349,12 @@ impl Sink for Disk {
         false
     }
 
-    fn is_syncing(&self) -> bool {
-        self.ready_at.is_some() && !self.terms.checks
-    }
-
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        self.verdict.take()
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.ready_at.into_iter().chain(self.rests_until).min()
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        SinkState {
+            is_syncing: self.ready_at.is_some() && !self.terms.checks,
+            verdict: self.verdict.take(),
+            again_at: self.ready_at.into_iter().chain(self.rests_until).min(),
+        }
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {

@@ -210,6 +210,10 @@ pub const RARE: &[(&str, &str)] = &[
         "two relays that are neighbours die within moments, and the child lags by a feed",
     ),
     (
+        "end: NobodyElse",
+        "a sender gives up, and no other comes while a receiver waits; tests/gathering has it",
+    ),
+    (
         "program: Abandoned, Cut, Deaf, Garbled",
         "their times are seconds of a program's life; tests/communicators has each",
     ),

@@ -2,11 +2,13 @@
 
 use super::application::{Disk, Origin};
 use super::effects::Holding;
-use ethbcast_collectives::session::application::{Again, Next, Sink, Source, VerifiedStream};
+use ethbcast_collectives::session::application::{
+    Again, Next, Sink, SinkState, Source, VerifiedSink, VerifiedStream,
+};
 use ethbcast_collectives::session::verified::{Checked, ChunkSize, Cut, Form, VerifiedSource};
-use ethbcast_collectives::session::{Done, Needs, ReceiverEvent, RootEvent, Trailer};
+use ethbcast_collectives::session::{Arrival, RootEvent};
 use ethbcast_transport::Instant;
-use std::ops::{ControlFlow, Range};
+use std::ops::ControlFlow;
 use std::sync::Arc;
 
 #[derive(Debug)]
@@ -144,68 +146,20 @@ impl Taken {
 }
 
 impl Sink for Taken {
-    fn form(&self) -> Form {
-        self.sink().form()
-    }
-
-    fn holds(&self) -> bool {
-        self.sink().holds()
-    }
-
     fn has_room(&self) -> bool {
         self.sink().has_room()
     }
 
-    fn is_lacking(&self) -> bool {
-        self.sink().is_lacking()
-    }
-
-    fn poll_needs(&mut self) -> Option<Needs> {
-        self.sink_mut().poll_needs()
-    }
-
-    fn decided(&self) -> u64 {
-        self.sink().decided()
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.sink_mut().write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.sink_mut().finish(now, trailer);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        self.sink_mut().take(now, arrival);
     }
 
     fn publish(&mut self, now: Instant) -> bool {
         self.sink_mut().publish(now)
     }
 
-    fn is_syncing(&self) -> bool {
-        self.sink().is_syncing()
-    }
-
-    fn idle(&mut self, now: Instant) {
-        self.sink_mut().idle(now);
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.sink_mut().verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.sink().verdict_at()
-    }
-
-    fn wanted(&mut self) -> Option<Range<u64>> {
-        self.sink_mut().wanted()
-    }
-
-    fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
-        self.sink_mut().supply(now, at, bytes);
-    }
-
-    fn deny(&mut self, now: Instant, why: &str) {
-        self.sink_mut().deny(now, why);
+    fn turn(&mut self, now: Instant) -> SinkState {
+        self.sink_mut().turn(now)
     }
 
     /// Returns nothing without hash lists: then no byte is verified before the end.
@@ -216,7 +170,7 @@ impl Sink for Taken {
         }
     }
 
-    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
-        self.sink_mut().on_event(now, event);
+    fn verified(&mut self) -> Option<&mut dyn VerifiedSink> {
+        self.sink_mut().verified()
     }
 }

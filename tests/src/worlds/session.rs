@@ -3,10 +3,10 @@
 use super::state::Shared;
 use super::world::{Fate, Host};
 use crate::session::{GROUP, Sent};
-use ethbcast_collectives::session::application::{Participant, Sink, Tally};
+use ethbcast_collectives::session::application::{Participant, Sink, SinkState, Tally};
 use ethbcast_collectives::session::{
-    Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station, Timing,
-    Trailer, View, Wanted,
+    Arrival, Blocks, Done, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Route, Station,
+    Timing, View, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::sim::host_mac;
@@ -63,15 +63,18 @@ impl Compared {
 }
 
 impl Sink for Compared {
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        let end = self.taken + bytes.len();
-        if self.sent.as_ref().get(self.taken..end) != Some(bytes) {
-            self.wrong_at.get_or_insert(self.taken);
-        }
-        self.taken = end;
-    }
-
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        let trailer = match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                let end = self.taken + bytes.len();
+                if self.sent.as_ref().get(self.taken..end) != Some(bytes) {
+                    self.wrong_at.get_or_insert(self.taken);
+                }
+                self.taken = end;
+                return;
+            }
+            Arrival::End(trailer) => trailer,
+        };
         let mut tally = Tally::default();
         tally.add(&self.sent.as_ref()[..self.taken.min(self.sent.as_ref().len())]);
         self.verdict = Some(match tally.verify(trailer) {
@@ -80,8 +83,8 @@ impl Sink for Compared {
         });
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        self.verdict.take()
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        self.verdict.take().into()
     }
 }
 

@@ -276,7 +276,7 @@ fn each_refusal_says_what_to_do_instead() {
     let cable = Cable::lay(1500);
     assert_eq!(
         refusal(&cable, Some("eth7")).to_string(),
-        "there is no interface eth7: choose one of eth0 with -i"
+        "there is no interface eth7: choose one of eth0 with interface"
     );
     assert!(matches!(
         refusal(&cable, Some("a-name-no-interface-can-have")),
@@ -284,7 +284,7 @@ fn each_refusal_says_what_to_do_instead() {
     ));
     assert_eq!(
         refusal(&cable, Some("lo")).to_string(),
-        "interface lo is not an Ethernet interface: choose another with -i"
+        "interface lo is not an Ethernet interface: choose another with interface"
     );
 
     cable.command(0, "ip link add eth1 type veth peer name eth2");
@@ -292,7 +292,7 @@ fn each_refusal_says_what_to_do_instead() {
     cable.command(0, "ip link set eth2 up");
     assert_eq!(
         refusal(&cable, None).to_string(),
-        "several Ethernet interfaces are up (eth0, eth1, eth2): say which with -i"
+        "several Ethernet interfaces are up (eth0, eth1, eth2): say which with interface"
     );
 
     cable.command(0, "ip link del eth1");

@@ -417,7 +417,7 @@ fn ten_thousand_hosts_without_a_key_that_ask_to_join_get_no_answer() {
             ether_type: EtherType::DEFAULT,
         };
         seal(&mut forged, link, &parsed.header, parsed.payload.len());
-        simulation.inject(now, 0, &forged);
+        (0..3).for_each(|_| simulation.inject(now, 0, &forged));
     }
     let outcome = simulation.run(
         Instant::START + Duration::from_secs(60),
@@ -476,6 +476,64 @@ fn frames_without_a_tag_are_none_to_a_host_with_a_key() {
     assert!(!names, "the group's name is in no frame");
 }
 
+/// Regression: one altered frame was taken for a word about the key of the host whose address it
+/// has.
+#[test]
+fn altered_frames_say_nothing_about_the_key_of_a_host_that_has_this_one() {
+    const NAME_AT: usize = ETHERNET_BYTES + 40;
+    let case = Case {
+        mtu_bytes: 1500,
+        ..Case::new(Via::Chain, 5, 4_000_000)
+    }
+    .with_feed(256)
+    .keyed();
+    let altered = |(kind, to): (Kind, usize)| -> Vec<Vec<u8>> {
+        let mut frames = recorded_of(&case, 1, (kind, to));
+        frames.iter_mut().for_each(|frame| frame[NAME_AT] ^= 1);
+        frames
+    };
+    let (requests, announced) = (altered((kind::JOIN, 0)), altered((kind::ANNOUNCE, 1)));
+    assert!(requests.len() >= 5 && !announced.is_empty());
+    let mut simulation = Simulation::new(
+        &star(&case, RATE_BITS_PER_SECOND),
+        hosts(&case, 1),
+        NoFaults,
+    );
+    let mut told = Vec::new();
+    let mut play = |simulation: &mut Simulation<Host, NoFaults>, until: Duration| {
+        let _goes_on = simulation.run(Instant::START + until, |_, host: &mut Host, now| {
+            if let Participant::Receiver(receiver, receiving) = &mut *host {
+                while let Some(event) = receiver.poll_event() {
+                    if let ReceiverEvent::OtherVersion(other) = &event {
+                        told.push(other.to_string());
+                    }
+                    receiving.handle_event(now, event);
+                }
+            }
+            turn(host, now)
+        });
+    };
+    // One frame in each host's name before it is heard, and many when all are in the session.
+    for at in [0].into_iter().chain(150..250).map(Duration::from_millis) {
+        play(&mut simulation, at);
+        for request in &requests[..5] {
+            simulation.inject(Instant::START + at, 0, request);
+        }
+        for host in 0..=5 {
+            simulation.inject(Instant::START + at, host, &announced[0]);
+        }
+    }
+    play(&mut simulation, Duration::from_secs(60));
+    assert_eq!(told, [""; 0]);
+    let Participant::Root(root, sending) = &simulation.machines()[0] else {
+        unreachable!("host 0 is the root")
+    };
+    let misfits = sending.source().told().iter();
+    let misfits = misfits.filter(|(_, event)| matches!(event, RootEvent::OtherVersion(_)));
+    assert_eq!(misfits.count(), 0);
+    assert!(root.took() > Duration::from_millis(250), "it was attacked");
+}
+
 /// Plays a session in which host 2 has other keys than the others; returns the warnings of host 2
 /// and of the root.
 fn misfits(keys: fn(usize) -> Option<Keys>) -> (Vec<String>, Vec<String>, Vec<Outcome>) {
@@ -526,17 +584,14 @@ fn a_host_without_the_key_is_named_and_gets_nothing() {
     let (told, of_root, fates) = misfits(|host| (host != 2).then(|| keys(1)));
     assert_eq!(fates, [], "the root waits for all five");
     assert!(
-        told.len() == 1 && told[0].contains("speaks with key") && told[0].contains("--key FILE"),
+        told.len() == 1 && told[0].contains("frames with key") && told[0].contains("`key FILE`"),
         "{told:?}"
     );
     assert!(
-        of_root.len() == 1 && of_root[0].contains("speaks without a key"),
+        of_root.len() == 1 && of_root[0].contains("frames without a key were heard from n2 ("),
         "its user is told: {of_root:?}"
     );
-    assert!(
-        of_root[0].starts_with("n2 (") && of_root[0].contains("--key FILE"),
-        "{of_root:?}"
-    );
+    assert!(of_root[0].contains("`key FILE`"), "{of_root:?}");
 }
 
 #[test]

@@ -12,35 +12,50 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::process::Command;
 
-/// Number of schedules of each size, and of those in which every class of faults must hit and every
-/// code must be reached.
+/// Number of schedules of each size, of further small ones that have a class of [`SCARCE`], and of
+/// those in which every class of faults must hit and every code must be reached.
 struct Size {
     small: u64,
+    scarce: u64,
     large: u64,
     times: u64,
 }
 
 const GATE: Size = Size {
-    small: 20_000,
+    small: 12_000,
+    scarce: 8000,
     large: 240,
     times: 100,
 };
 const FULL: Size = Size {
     small: 220_000,
+    scarce: 0,
     large: 2000,
     times: 1000,
 };
+
+/// Classes that seldom hit, or that lead to what is seldom reached.
+const SCARCE: [Class; 3] = [Class::SharedBuffer, Class::Policing, Class::Misfits];
+
+fn is_scarce(seed: &Seed) -> bool {
+    match Schedule::of(*seed) {
+        Schedule::Session(session) => SCARCE.iter().any(|&class| session.has(class)),
+        Schedule::Program(_) => false,
+    }
+}
 
 #[test]
 fn every_schedule_keeps_every_promise() {
     let Size {
         small,
+        scarce,
         large,
         times,
     } = in_full(GATE, FULL);
     let seeds = (0..large)
         .map(Seed::large)
-        .chain((0..small).map(Seed::small));
+        .chain((0..small).map(Seed::small))
+        .chain((small..small + scarce).map(Seed::small).filter(is_scarce));
     let tally = run_all(seeds);
     // Written past the test harness, which captures the output of passing tests.
     let mut out = std::io::stdout().lock();

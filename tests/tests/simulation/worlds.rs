@@ -1,7 +1,7 @@
 //! Tests by model checking: all event sequences of small networks are explored (docs/testing.md).
 
-use ethbcast_collectives::session::application::Sink;
-use ethbcast_collectives::session::{Done, Trailer};
+use ethbcast_collectives::session::application::{Sink, SinkState};
+use ethbcast_collectives::session::{Arrival, Done, Outcome, Trailer};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::worlds::session::{
@@ -133,31 +133,31 @@ struct Careless {
 }
 
 impl Sink for Careless {
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.writes += 1;
-        if self.writes == 1 {
-            // Only the first frame of each write.
-            self.compared
-                .write(now, &bytes[..bytes.len().min(PAYLOAD_BYTES)], message_end);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                self.writes += 1;
+                if self.writes == 1 {
+                    // Only the first frame of each turn.
+                    let first = &bytes[..bytes.len().min(PAYLOAD_BYTES)];
+                    self.compared.take(now, Arrival::Bytes(first));
+                }
+            }
+            Arrival::End(Trailer { bytes, digest }) => {
+                let (outcome, text) = (Outcome::Verified, String::new());
+                self.verdict = Some(Done {
+                    outcome,
+                    bytes,
+                    digest,
+                    text,
+                });
+            }
         }
     }
 
-    fn idle(&mut self, _now: Instant) {
+    fn turn(&mut self, _now: Instant) -> SinkState {
         self.writes = 0;
-    }
-
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        let outcome = ethbcast_collectives::session::Outcome::Verified;
-        self.verdict = Some(Done {
-            outcome,
-            bytes: trailer.bytes,
-            digest: trailer.digest,
-            text: String::new(),
-        });
-    }
-
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        self.verdict.take()
+        self.verdict.take().into()
     }
 }
 

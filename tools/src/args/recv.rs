@@ -41,8 +41,8 @@ pub struct RecvArgs {
     /// for as long; without it, they are an error. Alias: --start-timeout.
     #[arg(long, alias = "start-timeout", value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
-    /// Exit with the reason if a sender refuses this host, gives up or has started without it.
-    /// Otherwise recv waits for the next session.
+    /// Exit with the reason if a sender refuses this host, gives up, makes a --dry-run or has
+    /// started without it. Otherwise recv waits for the next session.
     #[arg(long, help_heading = WHO)]
     pub once: bool,
     /// Accept only data offered under NAME, or with this BLAKE3 digest (64 hex digits, as in

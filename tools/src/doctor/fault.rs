@@ -442,7 +442,7 @@ pub fn of_session(error: &Error) -> Option<Fault> {
             let why = only(refused.iter().map(|away| Some(of_refusal(away.why))));
             why.filter(|_| missing.is_empty()).unwrap_or(Fault::Nobody)
         }
-        Error::NobodyThere => Fault::Nobody,
+        Error::NobodyThere | Error::NobodyElse(_) => Fault::Nobody,
         Error::Undelivered(report) => {
             return only(report.failed().map(|member| of_outcome(member.outcome)));
         }

@@ -48,6 +48,7 @@ pub fn run(args: SendArgs) -> anyhow::Result<()> {
 /// Performs the transfer with its output on `bar`. Returns the wanted hosts that did not take part.
 pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
     let (settings, form, began) = (Settings::resolve(&args)?, bar.form(), Instant::now());
+    source::check_options(&args)?;
     if settings.options.hosts.is_empty() && args.resume.only_missing {
         return report::print_nothing_missing(form, args.wire.quiet).map(|()| Vec::new());
     }

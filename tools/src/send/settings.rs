@@ -8,11 +8,13 @@ use crate::inputs::{
 };
 use crate::{inputs, key, report, session, whole_file};
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station};
+use ethbcast_collectives::session::{
+    NoPlan, OnSlow, Rate, RateLimit, Route, SendOptions, Start, Station,
+};
 use ethbcast_planning::model::MAX_ATOMIC_SEGMENT_FRAMES;
 use ethbcast_planning::plan::CheckReport;
 use ethbcast_planning::plan::file::Contention;
-use ethbcast_planning::topology::nodeset;
+use ethbcast_planning::topology::{Topology, nodeset};
 use serde_json::Value;
 use std::io::IsTerminal;
 use std::path::Path;
@@ -39,7 +41,8 @@ impl Settings {
         args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
         options.late = args.late;
-        options.topology = args.topology.as_deref().map(read_topology).transpose()?;
+        let (topology, topology_name) = read_switches(args)?.unzip();
+        options.topology = topology;
         let mut verdict = None;
         options.route = match &args.plan {
             Some(path) => {
@@ -97,17 +100,12 @@ impl Settings {
         let at_enter = options.start.is_some();
         // `ethbcast ctl start` can start any session.
         options.start.get_or_insert_default();
-        let topology_name = args
-            .topology
-            .as_ref()
-            .map(|path| path.display().to_string())
-            .unwrap_or_default();
         Ok(Settings {
             options,
             verdict,
             at_enter,
             last_run,
-            topology_name,
+            topology_name: topology_name.unwrap_or_default(),
         })
     }
 
@@ -123,10 +121,12 @@ impl Settings {
     }
 
     fn check_host(&self, host: &str) -> anyhow::Result<()> {
-        let topology = self.options.topology.as_ref();
-        let Some(topology) = topology.filter(|topology| topology.host_named(host).is_none()) else {
+        let Some(topology) = &self.options.topology else {
             return Ok(());
         };
+        if let Some(root) = topology.host_named(host) {
+            return self.check_silent(topology, root);
+        }
         let known = nodeset::fold(topology.hosts());
         let text = format!(
             "{} names no host {host}, only {known}: say which of them this is with --host",
@@ -134,6 +134,34 @@ impl Settings {
         );
         fail(Code::Usage, text)
     }
+
+    /// Refuses receivers that cannot talk to this host before they are awaited.
+    fn check_silent(&self, topology: &Topology, root: usize) -> anyhow::Result<()> {
+        let is_silent = |name: &&String| {
+            let host = topology.host_named(name);
+            host.is_some_and(|host| !topology.can_talk(root, host))
+        };
+        let silent: Vec<&String> = self.options.hosts.iter().filter(is_silent).collect();
+        if silent.is_empty() {
+            return Ok(());
+        }
+        let (hosts, root) = (nodeset::fold(&silent), topology.hosts()[root].clone());
+        fail(Code::Usage, NoPlan::Silent { hosts, root })
+    }
+}
+
+/// Returns the topology and its file's name: the given one or, for named hosts of a Slurm job,
+/// Slurm's own if it names them and this host.
+fn read_switches(args: &SendArgs) -> anyhow::Result<Option<(Topology, String)>> {
+    if let Some(path) = &args.topology {
+        return Ok(Some((read_topology(path)?, path.display().to_string())));
+    }
+    let Some(hosts) = args.hosts.as_deref().filter(|_| args.plan.is_none()) else {
+        return Ok(None);
+    };
+    let mut names = inputs::hosts(hosts).map_err(|failure| failure.of_option("--hosts"))?;
+    names.push(session::host_name(&args.wire));
+    Ok(inputs::slurms_topology(&names))
 }
 
 fn read_audience(

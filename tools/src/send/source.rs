@@ -19,6 +19,45 @@ const PATIENCE: Duration = Duration::from_secs(60);
 pub const HIDDEN: &str = "neither sh nor bash here has the option pipefail: of a pipeline `a | b` only the failure of \
                           b is found";
 
+/// Fails for options of directories where SOURCE is one file, or no file at all: they would do
+/// nothing. --follow and --one-file-system hold for one file, too.
+pub fn check_options(args: &SendArgs) -> anyhow::Result<()> {
+    let (one, is_stream) = match (&args.pipe, &args.source[..]) {
+        (Some(_), _) => ("the output of --pipe", true),
+        (None, [one]) if one == "-" => ("stdin", true),
+        (None, [one]) if !Path::new(one).is_dir() => ("one file", false),
+        _ => return Ok(()),
+    };
+    let TreeArgs {
+        exclude,
+        exclude_from,
+        order,
+        owner,
+        numeric,
+        xattrs,
+        devices,
+        ..
+    } = &args.tree;
+    let useless = [
+        ("--exclude", !exclude.is_empty()),
+        ("--exclude-from", !exclude_from.is_empty()),
+        ("--order", !order.is_empty()),
+        ("--devices", *devices),
+        ("--owner", is_stream && *owner),
+        ("--numeric", is_stream && *numeric),
+        ("--xattrs", is_stream && *xattrs),
+    ];
+    match useless.into_iter().find(|(_, is_given)| *is_given) {
+        Some((option, _)) => fail(
+            Code::Usage,
+            format!(
+                "{option} is about the files in a directory, and SOURCE is {one}: leave it out, or send a directory"
+            ),
+        ),
+        None => Ok(()),
+    }
+}
+
 /// Opens SOURCE. A file that changes while it is read is an error, unless that is allowed.
 pub fn open(args: &SendArgs) -> anyhow::Result<Opened> {
     let unpack = args.decompress.map(|by| match by {

@@ -222,10 +222,11 @@ impl Wiring {
         let mut network = Network::new()
             .with_mtu_bytes(usize::from(conditions.mtu_bytes))
             .with_overhead_bytes(conditions.overhead_bytes() as usize);
-        let cable = |known: Option<u64>| {
+        let cable = |known: Option<u64>, latency_ns: u64| {
             let rate_bits_per_second = known.unwrap_or(conditions.rate_bits_per_second);
             Conditions {
                 rate_bits_per_second,
+                delay: conditions.delay + Duration::from_nanos(latency_ns),
                 ..conditions.clone()
             }
             .cable()
@@ -244,13 +245,14 @@ impl Wiring {
             let switch = topology.switch_of(host);
             network.add_host(
                 switches[switch],
-                cable(topology.host_rate(host)),
+                cable(topology.host_rate(host), topology.host_latency_ns(host)),
                 settings.clone(),
             );
             ends.push([name.clone(), topology.switches()[switch].clone()]);
         }
         for &(left, right) in topology.cables() {
-            let cable = cable(topology.cable_rate(left, right));
+            let latency_ns = topology.cable_latency_ns(left, right);
+            let cable = cable(topology.cable_rate(left, right), latency_ns);
             network
                 .connect(switches[left], switches[right], cable)
                 .expect("the switches of a topology form a tree");

@@ -5,15 +5,19 @@ use super::figures::Wiring;
 use super::{Conditions, SimulationSettings};
 use crate::exit::{Code, Failure, fail};
 use ethbcast_collectives::session::application::{
-    MemoryContent, Next, Participant, Receiving, Sink, Source,
+    MemoryContent, Next, Participant, Receiving, Sink, SinkState, Source,
 };
 use ethbcast_collectives::session::{
-    ControlStats, Done, MemberReport, Outcome as Fate, Receiver, ReceiverConfig, Root, RootConfig,
-    RootEvent, RootFailure, Route, Station, Timing, Trailer, Wanted,
+    Arrival, ControlStats, Done, MemberReport, Outcome as ReceiverOutcome, Receiver,
+    ReceiverConfig, Root, RootConfig, RootEvent, RootFailure, Route, Station, Timing, Trailer,
+    Wanted,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
-use ethbcast_transport::sim::{DirectionStats, Outcome, Random, RandomFaults, Simulation, Stats};
+use ethbcast_planning::topology::{NEVER, Topology};
+use ethbcast_transport::sim::{
+    Delivery, DirectionStats, Fate, Faults, Outcome, Random, RandomFaults, Simulation, Stats,
+};
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{Instant, Tuning};
@@ -55,7 +59,7 @@ impl Played {
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers
             .iter()
-            .filter(|member| member.outcome != Fate::Delivered)
+            .filter(|member| member.outcome != ReceiverOutcome::Delivered)
     }
 }
 
@@ -67,7 +71,10 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
         settings.copy.time,
         group_mac(GROUP),
     );
-    let faults = RandomFaults::new(conditions.seed).loss(conditions.loss);
+    let faults = PairFaults {
+        topology: &settings.topology,
+        random: RandomFaults::new(conditions.seed).loss(conditions.loss),
+    };
     let mut simulation = Simulation::new(&wiring.network, hosts(settings, &wiring, route), faults);
     let (outcome, watch) = Watch::run(&mut simulation, settings.root);
     let Outcome::Quiet { at } = outcome else {
@@ -127,6 +134,24 @@ pub fn play(settings: &SimulationSettings, route: &Route) -> anyhow::Result<Play
         loads: watch.loads(&wiring, conditions, took),
         receivers: root.reports().cloned().collect(),
     })
+}
+
+/// Random faults, and what the topology says of single pairs: that frames between them take longer,
+/// or never arrive.
+pub struct PairFaults<'a> {
+    topology: &'a Topology,
+    random: RandomFaults,
+}
+
+impl Faults for PairFaults<'_> {
+    fn fate(&mut self, delivery: &Delivery<'_>) -> Fate {
+        let of_pair = |from: usize| self.topology.pair_latency_ns(from, delivery.to);
+        match (delivery.from.map_or(0, of_pair), self.random.fate(delivery)) {
+            (NEVER, _) => Fate::Drop,
+            (latency_ns @ 1.., Fate::Deliver) => Fate::Delay(Duration::from_nanos(latency_ns)),
+            (_, fate) => fate,
+        }
+    }
 }
 
 fn hosts(settings: &SimulationSettings, wiring: &Wiring, route: &Route) -> Vec<SimulatedHost> {
@@ -286,36 +311,43 @@ impl Taker {
 }
 
 impl Sink for Taker {
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        self.equal &= self
-            .content
-            .bytes()
-            .get(self.taken..)
-            .unwrap_or_default()
-            .starts_with(bytes);
-        self.taken += bytes.len();
-        self.taken_at = now;
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                self.equal &= self
+                    .content
+                    .bytes()
+                    .get(self.taken..)
+                    .unwrap_or_default()
+                    .starts_with(bytes);
+                self.taken += bytes.len();
+                self.taken_at = now;
+            }
+            Arrival::End(trailer) => self.concludes_at = Some((now + self.conclusion, trailer)),
+        }
     }
 
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.concludes_at = Some((now + self.conclusion, trailer));
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        let (_, trailer) = self.concludes_at.take_if(|(at, _)| *at <= now)?;
-        let bytes = self.taken as u64;
-        let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
-        let outcome = if sound { Fate::Verified } else { Fate::Damaged };
-        Some(Done {
-            outcome,
-            bytes,
-            digest: trailer.digest,
-            text: String::new(),
-        })
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.concludes_at.map(|(at, _)| at)
+    fn turn(&mut self, now: Instant) -> SinkState {
+        let due = self.concludes_at.take_if(|(at, _)| *at <= now);
+        let verdict = due.map(|(_, trailer)| {
+            let bytes = self.taken as u64;
+            let sound = self.equal && trailer == self.content.trailer() && trailer.bytes == bytes;
+            Done {
+                outcome: if sound {
+                    ReceiverOutcome::Verified
+                } else {
+                    ReceiverOutcome::Damaged
+                },
+                bytes,
+                digest: trailer.digest,
+                text: String::new(),
+            }
+        });
+        SinkState {
+            is_syncing: false,
+            verdict,
+            again_at: self.concludes_at.map(|(at, _)| at),
+        }
     }
 }
 
@@ -343,7 +375,7 @@ impl Watch {
     /// Runs until the network is quiescent, and reads its counters at the first data frame and at
     /// the last verdict.
     pub fn run(
-        simulation: &mut Simulation<SimulatedHost, RandomFaults>,
+        simulation: &mut Simulation<SimulatedHost, PairFaults<'_>>,
         root: usize,
     ) -> (Outcome, Watch) {
         let mut watch = Watch::default();
@@ -401,7 +433,7 @@ impl Watch {
 
 /// Runs until the root meets a condition, or returns the outcome if the run ends before.
 fn run_until(
-    simulation: &mut Simulation<SimulatedHost, RandomFaults>,
+    simulation: &mut Simulation<SimulatedHost, PairFaults<'_>>,
     root: usize,
     reached: impl Fn(&Sender) -> bool,
 ) -> Option<Outcome> {

@@ -1,15 +1,11 @@
 //! Tests of `ethbcast key`, and of the search for a transfer's key.
 
 use crate::ended_here;
-use ethbcast_tests::lab::{Run, scratch, within};
-use nix::pty::{OpenptyResult, openpty};
-use nix::sys::termios::{LocalFlags, tcgetattr};
+use ethbcast_tests::lab::{Run, scratch};
 use std::fs;
-use std::io::Write;
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
-use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 const LIMIT: Duration = Duration::from_secs(20);
@@ -329,60 +325,6 @@ fn a_phrase_is_nine_words_each_time_others() {
             .all(|phrase| phrase.trim_end().split('-').count() == 9 && phrase.len() == 54),
         "{phrases:?}"
     );
-}
-
-/// Answers the question for a phrase on a terminal of its own; returns the exit code, or the signal
-/// as a shell says it.
-fn answered(answer: &[u8]) -> Option<i32> {
-    let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
-    let shown = || {
-        tcgetattr(&slave)
-            .expect("a terminal")
-            .local_flags
-            .contains(LocalFlags::ECHO)
-    };
-    let mut command = Command::new("setsid");
-    // Programs in the background of a shell may have Ctrl-C ignored.
-    command.args([
-        "--ctty",
-        "--wait",
-        "env",
-        "--default-signal=INT",
-        env!("CARGO_BIN_EXE_ethbcast"),
-        "send",
-        "--key-phrase",
-        "-n",
-        "1",
-    ]);
-    command
-        .args(["-i", "nosuch0", "Cargo.toml"])
-        .env("ETHBCAST_CONFIG", "");
-    command
-        .stdin(slave.try_clone().expect("a descriptor"))
-        .stdout(Stdio::null())
-        .stderr(Stdio::null());
-    let mut child = command.spawn().expect("it starts");
-    let mut terminal = fs::File::from(master);
-    assert!(
-        within(LIMIT, || (!shown()).then_some(())).is_some(),
-        "nobody asks"
-    );
-    terminal.write_all(answer).expect("typed");
-    let code = within(LIMIT, || child.try_wait().expect("a child"));
-    drop(child.kill());
-    assert!(shown(), "the terminal is as it was");
-    code.and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)))
-}
-
-#[test]
-fn a_phrase_is_not_shown_and_who_gives_up_has_his_terminal_back() {
-    assert_eq!(
-        answered(format!("{PHRASE}\n").as_bytes()),
-        Some(4),
-        "the interface is looked for"
-    );
-    assert_eq!(answered(b"babad\n"), Some(2));
-    assert_eq!(answered(b"bab\x03"), Some(130));
 }
 
 #[test]

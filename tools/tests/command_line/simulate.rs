@@ -169,6 +169,112 @@ fn the_model_predicts_what_the_simulator_finds() {
     }
 }
 
+/// Two switches 2 ms apart.
+const FAR: &str = "schema = 1\n\
+    [[switch]]\nname = \"a\"\nhosts = \"n[0-2]\"\nlinks = [{ to = \"b\", latency_ns = 2000000 }]\n\
+    [[switch]]\nname = \"b\"\nhosts = \"n[3-5]\"\n";
+
+#[test]
+fn latencies_of_cables_and_pairs_count_in_the_simulator_and_in_the_model() {
+    let place = Place::new();
+    let file = |name: &str, text: String| {
+        let path = place.file(name, text);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let near = file("near.toml", FAR.replace("2000000", "0"));
+    let far = file("far.toml", FAR.to_owned());
+    let pair = "[[pair]]\nswitches = [\"a\", \"b\"]\nlatency_ns = 2000000\n";
+    let pairs = file("pairs.toml", FAR.replace("2000000", "0") + pair);
+    for via in ["chain", "cast", "latency"] {
+        let delivered = |topology: &str| {
+            let report = report(&["--topology", topology, "--via", via, "--compare"]);
+            ["delivered_seconds", "predicted_seconds"].map(|key| number(&report[key]))
+        };
+        let [near, far, pairs] = [&near, &far, &pairs].map(|topology| delivered(topology));
+        for [delivered, predicted] in [far, pairs] {
+            assert!(
+                delivered - near[0] >= 0.0019,
+                "{via}: {near:?}, {far:?}, {pairs:?}"
+            );
+            assert!(
+                predicted - near[1] >= 0.0019,
+                "{via}: {near:?}, {far:?}, {pairs:?}"
+            );
+            assert!(
+                (predicted / delivered - 1.0).abs() < 0.1,
+                "{via}: {far:?}, {pairs:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn a_transfer_uses_no_pair_that_cannot_talk() {
+    let place = Place::new();
+    let file = |name: &str, pairs: &str| {
+        let path = place.file(name, FAR.to_owned() + pairs);
+        path.to_str().expect("UTF-8").to_owned()
+    };
+    let between = file(
+        "between.toml",
+        "[[pair]]\nhosts = [\"n1\", \"n4\"]\ntalk = false\n\
+         [[pair]]\nhosts = [\"n2\", \"n3\"]\ntalk = false\n",
+    );
+    for via in ["chain", "binary", "cast", "latency", "auto"] {
+        // The simulator loses what these pairs send each other: the transfer would not end.
+        let report = report(&["--topology", &between, "--via", via]);
+        assert_eq!(report["hosts"], 6, "{via}: {report}");
+    }
+    let refused = |topology: &str, via: &str, words: &[&str]| {
+        let arguments = ["--topology", topology, "--via", via, "--size", "64K"];
+        simulate(&arguments).assert_refusal(2, words);
+    };
+    refused(
+        &between,
+        "chain-unaware",
+        &["n2 and n3 cannot talk directly", "latency or auto"],
+    );
+    let root = file(
+        "root.toml",
+        "[[pair]]\nhosts = [\"n0\", \"n[4-5]\"]\ntalk = false\n",
+    );
+    // They do not hear the sender, so they are missing.
+    simulate(&["--topology", &root, "--size", "64K"]).assert_refusal(3, &["not n[4-5]"]);
+    let alone = file(
+        "alone.toml",
+        "[[pair]]\nhosts = [\"n5\", \"n[0-4]\"]\ntalk = false\n",
+    );
+    let plan = |more: &[&str]| {
+        let plan = [
+            "plan",
+            "--topology",
+            &alone,
+            "--root",
+            "n0",
+            "--size",
+            "64K",
+        ];
+        ended_here(&[&plan, more].concat())
+    };
+    plan(&[]).assert_refusal(2, &["no way leads from n0 to n5"]);
+    let around = ["plan", "--topology", &root, "--root", "n0", "--size", "64K"];
+    let ended = ended_here(&[&around[..], &["--via", "latency"]].concat());
+    ended.assert_code(0);
+    let own = place.file("own.toml", BACKWARDS);
+    let own = own.to_str().expect("UTF-8");
+    let silent = file(
+        "silent.toml",
+        "[[pair]]\nhosts = [\"n1\", \"n2\"]\ntalk = false\n",
+    );
+    let check = ["plan", "--topology", &silent, "--check", own];
+    ended_here(&check).assert_refusal(2, &["own.toml:12", "n2 sends to n1"]);
+    let fast = file(
+        "fast.toml",
+        "[[host]]\nname = \"n1\"\nrate = \"100mbit\"\ninjection_ns = 40000\n",
+    );
+    refused(&fast, "chain", &["injection_ns 40000 of host n1"]);
+}
+
 #[test]
 fn a_saved_plan_is_run_as_it_was_saved() {
     let directory = ethbcast_tests::lab::scratch();

@@ -254,7 +254,12 @@ fn a_sender_with_a_key_whom_only_hosts_without_one_hear_says_so_in_the_end() {
     );
     root.assert_refusal(
         3,
-        &["n1 (", "speaks without a key", "--key FILE", "[E-NOKEY]"],
+        &[
+            "were heard from n1 (",
+            "frames without a key",
+            "--key FILE",
+            "[E-NOKEY]",
+        ],
     );
     receiver.end(LIMIT).assert_refusal(
         3,

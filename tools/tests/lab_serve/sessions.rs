@@ -370,12 +370,22 @@ fn hosts_that_serve_have_it_and_those_that_do_not_are_named() {
     cp(&site, &["-p", "-w", "n[1-3]", path, "copy"], &[]).assert_code(0);
     dirs.iter()
         .for_each(|dir| wait_for_file(&dir.join("copy"), b"an image"));
-    let ended = cp(
-        &site,
-        &["-f", "--fanout", "4", path, "in-a-job"],
-        &[("SLURM_JOB_NODELIST", "n[1,3]")],
-    );
-    ended.assert_code(0);
+    let slurm = site.directory("slurm");
+    let conf = slurm.join("slurm.conf");
+    let in_a_job = |name: &str, switches: &str| {
+        fs::write(slurm.join("topology.conf"), switches).expect("written");
+        let job = [
+            ("SLURM_JOB_NODELIST", "n[1,3]"),
+            ("SLURM_CONF", conf.to_str().expect("UTF-8")),
+        ];
+        let ended = cp(&site, &["-f", "--fanout", "4", path, name], &job);
+        ended.assert_code(0);
+        ended
+    };
+    let ended = in_a_job("elsewhere", "SwitchName=s0 Nodes=n[1-2],n0\n");
+    assert!(!ended.stderr.contains("switches as in"), "n3 is not named");
+    let ended = in_a_job("in-a-job", "SwitchName=s0 Nodes=n[0-4]\n");
+    assert!(ended.stderr.contains("switches as in"), "{}", ended.stderr);
     assert!(
         ended.stderr.contains("-f does nothing here")
             && ended.stderr.contains("--fanout does nothing")

@@ -10,7 +10,7 @@
 use super::stamp::Stamp;
 use crate::time::Instant;
 use crate::tuning::{TimeoutTuning, Tuning};
-use crate::wire::{Ack, Frame, Kind};
+use crate::wire::Ack;
 use std::time::Duration;
 
 /// Age from which a stamp is no longer compared: its sender has been idle, and half of the stamps'
@@ -77,6 +77,14 @@ pub(crate) enum Behind {
     Contradiction,
 }
 
+/// A new echo: the time since the one before, and the round trip without the time for which the
+/// receiver delayed the acknowledgement, if it is plausible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct NewEcho {
+    pub since_last: Duration,
+    pub round_trip: Option<Duration>,
+}
+
 #[derive(Clone, Debug)]
 pub(crate) struct Echo {
     newest: Newest,
@@ -137,8 +145,8 @@ impl Echo {
     }
 
     /// Takes the echo of an acknowledgement. A new one is a round-trip sample, and evidence of
-    /// losses; returns the time since the last new one. A repeated echo proves nothing.
-    pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<Duration> {
+    /// losses. A repeated echo proves nothing.
+    pub(crate) fn take(&mut self, now: Instant, ack: &Ack<'_>) -> Option<NewEcho> {
         self.doubt = Stamp::NONE;
         let echo = Stamp(ack.echo);
         let first = self.newest() == Stamp::NONE;
@@ -151,12 +159,16 @@ impl Echo {
         } else {
             MAX_ROUND_TRIP
         };
-        if round_trip < longest {
-            self.rtt.sample(round_trip.min(self.longest_sample));
+        let round_trip = Some(round_trip).filter(|&round_trip| round_trip < longest);
+        if let Some(sample) = round_trip {
+            self.rtt.sample(sample.min(self.longest_sample));
         }
         self.disorder
             .on_echo(now, self.rtt.smoothed().unwrap_or_default());
-        Some(since_last)
+        Some(NewEcho {
+            since_last,
+            round_trip,
+        })
     }
 
     pub(crate) fn judge_behind(&mut self, ack: &Ack<'_>) -> Behind {
@@ -351,23 +363,6 @@ impl Disorder {
     }
 }
 
-/// Round-trip measurement for one receiver.
-#[derive(Clone, Debug, Default)]
-pub struct RoundTrip {
-    newest: Newest,
-}
-
-impl RoundTrip {
-    /// Returns the round trip to this receiver, without the time for which it delayed the
-    /// acknowledgement; `None` unless `frame` is an acknowledgement with a new echo.
-    pub fn sample(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
-        let ack = (frame.header.kind == Kind::ACK).then(|| Ack::parse(frame))??;
-        self.newest.take(now, Stamp(ack.echo))?;
-        let held = Duration::from_micros(ack.body.held_us.into());
-        Some(Stamp(ack.echo).age(now).saturating_sub(held))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -398,7 +393,10 @@ mod tests {
         assert_eq!(echo.take(at(900), &ack(0, 0)), None, "no stamp is no echo");
         assert_eq!(
             echo.take(at(1000), &ack(700, 100)),
-            Some(Duration::from_micros(1000))
+            Some(NewEcho {
+                since_last: Duration::from_micros(1000),
+                round_trip: Some(Duration::from_micros(200)),
+            })
         );
         assert_eq!(echo.rtt().smoothed(), Some(Duration::from_micros(200)));
         assert_eq!(
@@ -410,7 +408,11 @@ mod tests {
         );
         assert_eq!(echo.newest(), Stamp(700));
         let late = 1000 + STALE.as_micros() as u64 + 1;
-        assert!(echo.take(at(late), &ack(600, 0)).is_some());
+        assert_eq!(
+            echo.take(at(late), &ack(600, 0))
+                .map(|news| news.round_trip),
+            Some(None)
+        );
         assert_eq!(
             echo.rtt().smoothed(),
             Some(Duration::from_micros(200)),

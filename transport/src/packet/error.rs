@@ -2,9 +2,10 @@
 
 use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;
-use std::io;
 use std::net::SocketAddrV4;
+use std::sync::OnceLock;
 use std::time::Duration;
+use std::{fmt, io};
 
 /// A kernel error, shown with its name and text: "EPERM: Operation not permitted".
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -25,6 +26,27 @@ impl Errno {
 impl From<Errno> for io::Error {
     fn from(errno: Errno) -> io::Error {
         io::Error::from_raw_os_error(errno.number())
+    }
+}
+
+/// Name of an option, as in the advice of an error. [`spell_options`] sets how it is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OptionName(pub &'static str);
+
+static SPELLING: OnceLock<fn(&str) -> String> = OnceLock::new();
+
+/// Sets how this process writes the names of options in errors, such as `mtu`. Only the first call
+/// counts.
+pub fn spell_options(spelling: fn(&str) -> String) {
+    SPELLING.get_or_init(|| spelling);
+}
+
+impl fmt::Display for OptionName {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match SPELLING.get() {
+            Some(spelling) => formatter.write_str(&spelling(self.0)),
+            None => formatter.write_str(self.0),
+        }
     }
 }
 
@@ -62,9 +84,9 @@ pub enum OpenError {
         ring_bytes: usize,
     },
     #[error(
-        "UDP port {} of {interface} is another process's: see `ss -lunp`, and take another with --over udp:PORT, \
-         or any that is free with --over udp",
-        .address.port()
+        "UDP port {} of {interface} is another process's: see `ss -lunp`, and take another with {over} udp:PORT, \
+         or any that is free with {over} udp",
+        .address.port(), over = OptionName("over")
     )]
     PortTaken {
         interface: String,
@@ -72,9 +94,10 @@ pub enum OpenError {
     },
     #[error(
         "UDP port {} of {} is another process's (see `ss -lunp`; by unicast a host has one receiver): end it, or give \
-         all hosts another EtherType with --ether-type, which gives groups another port",
+         all hosts another EtherType with {}, which gives groups another port",
         .address.port(),
-        .address.ip()
+        .address.ip(),
+        OptionName("ether-type")
     )]
     GroupPortTaken { address: SocketAddrV4 },
     #[error(
@@ -187,14 +210,19 @@ impl DriveError {
     }
 }
 
-fn permission_help(is_root: bool) -> &'static str {
+fn permission_help(is_root: bool) -> String {
+    let over = OptionName("over");
     if is_root {
-        "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside its \
-         user namespace (start it without one, or as root of the namespace that has the interface); or give all hosts \
-         --over udp, which needs no right"
+        format!(
+            "this root lacks CAP_NET_RAW, as in a container (start it with `--cap-add NET_RAW`), or is none outside \
+             its user namespace (start it without one, or as root of the namespace that has the interface); or give \
+             all hosts {over} udp, which needs no right"
+        )
     } else {
-        "run as root, grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`, or give all hosts --over udp, which \
-         needs no right"
+        format!(
+            "run as root, grant CAP_NET_RAW with `setcap cap_net_raw+ep PROGRAM`, or give all hosts {over} udp, which \
+             needs no right"
+        )
     }
 }
 
@@ -216,7 +244,8 @@ fn first_hop_help(interface: &str, passes: usize) -> String {
             format!("see the MTU of its other end (`ip link`), and `tc qdisc show dev {interface}`")
         }
         _ => format!(
-            "`ip link set {interface} mtu {passes}`, the same on all hosts, or send with --mtu {passes}"
+            "`ip link set {interface} mtu {passes}`, the same on all hosts, or send with {} {passes}",
+            OptionName("mtu")
         ),
     }
 }

@@ -8,7 +8,7 @@
 //!
 //! `/sys/class/net` shows the namespace it was mounted in, not the calling thread's.
 
-use super::error::Errno;
+use super::error::{Errno, OptionName};
 use super::udp::{IP_UDP_BYTES, Over, address_of, mac_of};
 use crate::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
@@ -43,17 +43,22 @@ pub enum InterfaceError {
     #[error("interface {name} is down: bring it up with `ip link set {name} up`")]
     Down { name: String },
     /// The interface does not carry Ethernet frames (or is the loopback interface).
-    #[error("interface {name} is not an Ethernet interface: choose another with -i")]
+    #[error(
+        "interface {name} is not an Ethernet interface: choose another with {}",
+        OptionName("interface")
+    )]
     NotEthernet { name: String },
     /// The interface has no address for UDP.
     #[error(
-        "interface {name} has no IPv4 address, which --over udp needs (IPv6 is not supported): give it one with `ip \
-         address add ADDRESS/PREFIX dev {name}`, or choose another with -i"
+        "interface {name} has no IPv4 address, which {} udp needs (IPv6 is not supported): give it one with `ip \
+         address add ADDRESS/PREFIX dev {name}`, or choose another with {}",
+        OptionName("over"),
+        OptionName("interface")
     )]
     NoAddress { name: String },
     #[error("no Ethernet interface is up{}: bring one up with `ip link set NAME up`", among(.known))]
     NoneUsable { known: Vec<String> },
-    #[error("several Ethernet interfaces are up ({}): say which with -i", .usable.join(", "))]
+    #[error("several Ethernet interfaces are up ({}): say which with {}", .usable.join(", "), OptionName("interface"))]
     Ambiguous { usable: Vec<String> },
     #[error(
         "cannot list the interfaces ({errno}): this process needs sockets of AF_NETLINK and AF_PACKET \
@@ -345,7 +350,11 @@ fn others(names: &[String]) -> String {
     if names.is_empty() {
         ", nor any Ethernet interface".to_owned()
     } else {
-        format!(": choose one of {} with -i", names.join(", "))
+        format!(
+            ": choose one of {} with {}",
+            names.join(", "),
+            OptionName("interface")
+        )
     }
 }
 
@@ -672,7 +681,7 @@ mod tests {
         assert_eq!(chosen(&[card.clone(), unplugged]).as_deref(), Ok("eno1"));
         let several = chosen(&[card, link(4, "eno3", 4)]).expect_err("which?");
         assert!(
-            several.contains("eno1, eno3") && several.contains("-i"),
+            several.contains("eno1, eno3") && several.contains("with interface"),
             "{several}"
         );
     }

@@ -50,7 +50,7 @@ mod udp;
 
 #[doc(hidden)]
 pub use capture::Capture;
-pub use error::{DriveError, Errno, OpenError};
+pub use error::{DriveError, Errno, OpenError, OptionName, spell_options};
 pub use interface::{Interface, InterfaceError};
 #[doc(hidden)]
 pub use meter::LinkReadings;

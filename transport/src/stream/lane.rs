@@ -189,6 +189,7 @@ impl Lane {
             ack,
             newest,
             feed,
+            round_trip,
             ..
         }: AckContext<'_>,
     ) -> AckFrom {
@@ -220,12 +221,12 @@ impl Lane {
         self.consumed = self.consumed.max(ack.body.consumed);
         let from = self.from(feed);
         self.sent.settle(ack, from);
-        let fresh = self.echo.take(now, ack).is_some();
-        let lost = if fresh {
+        let echo = self.echo.take(now, ack);
+        let fresh = echo.is_some();
+        let lost = echo.map_or(0, |echo| {
+            *round_trip = echo.round_trip;
             self.find_lost(ack, from, feed)
-        } else {
-            0
-        };
+        });
         self.in_flight = self.next - from;
         if self.policy == Policy::HolesAllowed {
             self.in_flight = self

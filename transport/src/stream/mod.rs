@@ -33,6 +33,7 @@ use lanes::Lanes;
 use readers::{
     AckContext, BackPressure, Departure, LostRanges, Outgoing, ReaderState, Readers, Trouble,
 };
+use std::time::Duration;
 
 /// Length from which a message is bulk: the number of frames per wake-up matters more than the
 /// latency of each.
@@ -617,15 +618,17 @@ impl Stream {
         }
     }
 
-    fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) {
+    fn on_ack(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
         let Some(ack) = Ack::parse(frame) else {
-            return self.stats.malformed += 1;
+            self.stats.malformed += 1;
+            return None;
         };
         let from = Peer {
             rank: frame.header.rank,
             mac: frame.source,
         };
         let (newest, feed, boundaries) = (self.stamps.newest(), &mut self.feed, &self.boundaries);
+        let mut round_trip = None;
         let found = self.readers.on_ack(AckContext {
             now,
             from,
@@ -633,12 +636,35 @@ impl Stream {
             newest,
             feed,
             boundaries,
+            round_trip: &mut round_trip,
         });
         if let Some(gap) = found.gap().filter(|_| !planted!("orphan-not-told")) {
             self.orphans.note(from.rank, gap);
         }
         *found.counter(&mut self.stats) += 1;
         self.on_progress(now);
+        round_trip
+    }
+
+    /// Takes a frame like [`handle_frame`](Part::handle_frame). Returns the round trip to its
+    /// sender that a new acknowledgement of this host's frames shows, without the time for which it
+    /// was delayed.
+    pub fn take_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
+        if frame.header.session != self.identity.session {
+            self.stats.non_members += 1;
+            return None;
+        }
+        if frame.header.stream != self.identity.stream {
+            return None;
+        }
+        match frame.header.kind {
+            Kind::DATA => self.on_data(now, frame),
+            Kind::PARITY => self.on_parity(now, frame),
+            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
+            Kind::ACK => return self.on_ack(now, frame),
+            _ => {}
+        }
+        None
     }
 
     #[doc(hidden)]
@@ -662,19 +688,7 @@ impl Stream {
 
 impl Part for Stream {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        if frame.header.session != self.identity.session {
-            return self.stats.non_members += 1;
-        }
-        if frame.header.stream != self.identity.stream {
-            return;
-        }
-        match frame.header.kind {
-            Kind::DATA => self.on_data(now, frame),
-            Kind::PARITY => self.on_parity(now, frame),
-            Kind::HEARTBEAT => self.on_heartbeat(now, frame),
-            Kind::ACK => self.on_ack(now, frame),
-            _ => {}
-        }
+        self.take_frame(now, frame);
     }
 
     fn handle_reject(&mut self, reject: Reject) {

@@ -83,6 +83,8 @@ pub(super) struct AckContext<'a> {
     pub newest: Stamp,
     pub feed: &'a mut Feed,
     pub boundaries: &'a Boundaries,
+    /// Set to the round trip that the acknowledgement shows.
+    pub round_trip: &'a mut Option<Duration>,
 }
 
 impl<'a> AckContext<'a> {

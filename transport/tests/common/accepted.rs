@@ -9,20 +9,24 @@ pub fn is_accepting() -> bool {
     std::env::var_os("ETHBCAST_ACCEPT").is_some()
 }
 
+/// Returns the accepted text of the file; writes `text` there instead if `ETHBCAST_ACCEPT` is set.
+pub fn read(path: &Path, text: &str) -> Option<String> {
+    if !is_accepting() {
+        return Some(fs::read_to_string(path).unwrap_or_default());
+    }
+    path.parent()
+        .map_or(Ok(()), fs::create_dir_all)
+        .expect("the snapshot's folder can be made");
+    fs::write(path, text).expect("the snapshot can be written");
+    None
+}
+
 /// Compares `text` with the file, line by line, or writes the file if `ETHBCAST_ACCEPT` is set;
 /// `cargo test` with the arguments `test` does so.
 pub fn compare(path: &Path, text: &str, test: &str) {
-    if is_accepting() {
-        path.parent()
-            .map_or(Ok(()), fs::create_dir_all)
-            .expect("the snapshot's folder can be made");
-        fs::write(path, text).expect("the snapshot can be written");
+    let Some(accepted) = read(path, text).filter(|accepted| accepted != text) else {
         return;
-    }
-    let accepted = fs::read_to_string(path).unwrap_or_default();
-    if accepted == text {
-        return;
-    }
+    };
     panic!(
         "{} has changed:\n{}\nIf that is right, accept it: ETHBCAST_ACCEPT=1 cargo test {test}",
         path.display(),

@@ -21,6 +21,13 @@ pub fn alone<P: Part>(part: P) -> Alone<P> {
     Alone::guarded(part, guard())
 }
 
+/// Number of runs of a test that draws them from seeds: the second run plays a fifth of them, but
+/// all in `./test --full`.
+pub fn share_of(runs: u64) -> u64 {
+    let all = std::env::var_os(KEYED).is_none() || std::env::var_os("ETHBCAST_FULL").is_some();
+    runs / if all { 1 } else { 5 }
+}
+
 /// Runs all other tests of this program again, with a key; `test` is the one that calls this.
 pub fn run_again(test: &str) {
     if std::env::var_os(KEYED).is_some() {

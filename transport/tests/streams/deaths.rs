@@ -5,6 +5,7 @@
 //! later. The host then grafts, drops and changes its parent as `collectives` does.
 
 use crate::common::gaps::Gaps;
+use crate::common::key::share_of;
 use crate::common::peer;
 use crate::hosts::{Host, at, ending, hosts, network, star, take_exact, tree};
 use ethbcast_transport::sim::{
@@ -272,7 +273,7 @@ fn play(seed: u64) {
 fn all_survivors_have_everything_and_the_run_quiesces() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => play(seed.parse().expect("a seed is a number")),
-        None => [FOUND].into_iter().chain(0..RUNS).for_each(play),
+        None => [FOUND].into_iter().chain(0..share_of(RUNS)).for_each(play),
     }
 }
 
@@ -420,10 +421,11 @@ fn a_returning_reader_gets_freed_frames_from_the_root_and_the_rest_as_before() {
     match std::env::var("ETHBCAST_SEED").ok() {
         Some(seed) => drop(play_return(seed.parse().expect("a seed is a number"))),
         None => {
-            let orphaned = (0..RETURN_RUNS).filter(|&seed| play_return(seed)).count() as u64;
+            let runs = share_of(RETURN_RUNS);
+            let orphaned = (0..runs).filter(|&seed| play_return(seed)).count() as u64;
             assert!(
-                orphaned > RETURN_RUNS / 4,
-                "somebody lacked what was gone in {orphaned} of {RETURN_RUNS} runs"
+                orphaned > runs / 4,
+                "somebody lacked what was gone in {orphaned} of {runs} runs"
             );
         }
     }

@@ -1,9 +1,23 @@
 //! Tests that MPI calls fall back to the MPI where ethbcast cannot be used or is slower.
 
 use crate::{Bed, LIMIT, compiled, directory, drop_in, here, of_this_size, own, taken};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::{COMPILE_LIMIT, Ended, Mpi, Run, one_switch};
 use std::path::Path;
 use std::process::Command;
+
+/// Calls that outlast a meeting which fails, with [`slow_cables`]: each takes 30 ms or more. Ranks
+/// look whether it is over when they have made twice as many as at their last look, so after twice
+/// its ten seconds at most.
+const MEETING_CALLS: &str = "750";
+
+/// Cables on which a dozen calls of 256 KiB are worth a meeting, however fast this machine is.
+fn slow_cables() -> LabConfig {
+    LabConfig {
+        rate_bits_per_second: Some(100_000_000),
+        ..one_switch(3)
+    }
+}
 
 fn with_change(change: &str, program: &Path) -> [String; 3] {
     let script = format!("if [ \"$(hostname)\" = q2 ]; then {change}; fi; exec \"$0\" \"$@\"");
@@ -108,7 +122,7 @@ fn lab_where_the_wire_is_slower_than_the_mpi_all_leave_it_to_the_mpi() {
 
 #[test]
 fn lab_where_the_wire_carries_nothing_it_is_tried_once_and_nobody_waits_for_it() {
-    let bed = Bed::new("mpi_mute", one_switch(3), 1);
+    let bed = Bed::new("mpi_mute", slow_cables(), 1);
     bed.filter("add rule netdev test in ether type 0x88b5 drop");
     for &mpi in of_this_size() {
         let program = compiled(
@@ -118,7 +132,10 @@ fn lab_where_the_wire_carries_nothing_it_is_tried_once_and_nobody_waits_for_it()
             &["-std=gnu11", "-O1", "-lpthread"],
         );
         // The hosts wait for each other for ten seconds, the program does not.
-        let set = [("ETHBCAST_MPI_TRIAL", "on"), ("CORRECT_CALLS", "1500")];
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
         let ended = bed.preloaded(mpi, &program, &["worth-it", "brief"], &set);
         ended.assert_code(0);
         assert!(
@@ -208,10 +225,49 @@ fn lab_hosts_that_have_met_need_not_meet_again_for_another_communicator() {
 }
 
 /// The MPI's ranks meet once; later communicators of all or some of them, in whatever order, are
-/// numbers in that group.
+/// numbers in that group, also where another rank of a host leads it.
 #[test]
 fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
-    let bed = Bed::new("mpi_fewer", one_switch(4), 1);
+    for (hosts, ranks_per_host) in [(4, 1), (3, 2)] {
+        let bed = Bed::new("mpi_fewer", one_switch(hosts), ranks_per_host);
+        for &mpi in of_this_size() {
+            let program = compiled(
+                mpi,
+                "mpicc",
+                "tests/correct.c",
+                &["-std=gnu11", "-O1", "-lpthread"],
+            );
+            let ended = bed.preloaded(mpi, &program, &["communicators"], &[]);
+            ended.assert_code(0);
+            let is_met = |line: &&str| !line.contains(" within ") && !line.ends_with(" again");
+            let on = || {
+                ended
+                    .stderr
+                    .lines()
+                    .filter(|line| line.contains(" ranks on ") && line.contains(" hosts"))
+            };
+            assert_eq!(on().filter(is_met).count(), 1, "{mpi:?}: {}", ended.stderr);
+            // Five duplicates live at a time; of all ranks but one there are four lists.
+            let ranks = hosts * ranks_per_host;
+            let within = |ranks: usize| {
+                on().filter(|line| {
+                    line.contains(" within ") && line.contains(&format!(" {ranks} ranks on "))
+                })
+                .count()
+            };
+            assert!(
+                within(ranks) >= 4 && within(ranks - 1) >= 1,
+                "{mpi:?}: {}",
+                ended.stderr
+            );
+        }
+    }
+}
+
+/// The others wait for it on the wire, and it takes part in all calls of the MPI meanwhile.
+#[test]
+fn lab_a_rank_that_cannot_begin_to_join_hangs_nobody() {
+    let bed = Bed::new("mpi_unready", slow_cables(), 1);
     for &mpi in of_this_size() {
         let program = compiled(
             mpi,
@@ -219,25 +275,30 @@ fn lab_a_communicator_of_the_same_or_fewer_hosts_needs_no_meeting() {
             "tests/correct.c",
             &["-std=gnu11", "-O1", "-lpthread"],
         );
-        let ended = bed.preloaded(mpi, &program, &["communicators"], &[]);
+        let words = with_change("export ETHBCAST_MPI_TOPOLOGY=/there-is-none", &program);
+        let words: Vec<&str> = words
+            .iter()
+            .map(String::as_str)
+            .chain(["worth-it", "brief"])
+            .collect();
+        let set = [
+            ("ETHBCAST_MPI_TRIAL", "on"),
+            ("CORRECT_CALLS", MEETING_CALLS),
+        ];
+        let ended = bed.preloaded(mpi, Path::new("/bin/sh"), &words, &set);
         ended.assert_code(0);
-        let on = |hosts: u8| {
-            ended
-                .stderr
-                .lines()
-                .filter(move |line| line.contains(&format!("ranks on {hosts} hosts")))
-        };
-        let is_met = |line: &&str| !line.contains(" within ") && !line.ends_with(" again");
-        let within = |hosts| on(hosts).filter(|line| line.contains(" within ")).count();
-        assert_eq!(
-            (on(4).filter(is_met).count(), on(3).filter(is_met).count()),
-            (1, 0),
+        assert!(
+            ended.stdout_text().contains("brief: all is well"),
             "{mpi:?}: {}",
             ended.stderr
         );
-        // Five duplicates live at a time; of three hosts there are four lists.
-        assert!(
-            within(4) >= 4 && within(3) >= 1,
+        let told = ended
+            .stderr
+            .matches("3 ranks stay with MPI: the ranks did not meet on the wire")
+            .count();
+        assert_eq!(
+            (told, taken(&ended, "bcast")),
+            (1, 0),
             "{mpi:?}: {}",
             ended.stderr
         );

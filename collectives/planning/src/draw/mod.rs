@@ -301,6 +301,31 @@ blocked by spanning tree: a-c
         );
     }
 
+    #[test]
+    fn latencies_and_pairs_are_drawn() {
+        let text_of = "schema = 1\nswitch = [{name='a', hosts='n[0-3]', links=[{to='b', rate='10gbit', \
+                       latency_ns=500000}]}, {name='b', hosts='m'}]\nhost = [{name='n2', latency_ns=20000}]\n\
+                       pair = [{hosts=['n0', 'n[1,3]'], talk=false}, {switches=['b', 'a'], latency_ns=3000000}]";
+        let far = Topology::parse(text_of, "far").expect("a topology");
+        let expected = "\
+a  4 hosts  n[0-1,3], n2 (20.0 µs)
+└── b (10gbit, 500 µs)  1 host  m
+n0 and n[1,3] cannot talk directly
+a and b: 3.00 ms more
+";
+        assert_eq!(text(&far, &Overlay::default()), expected);
+        let drawn = dot(&far, &Overlay::default());
+        assert!(
+            drawn.contains("[label=\"10gbit, 500 µs\"]") && drawn.contains("[label=\"20.0 µs\"]"),
+            "{drawn}"
+        );
+        let drawn = svg(&far, &Overlay::default());
+        assert!(
+            drawn.contains(">10gbit, 500 µs<") && drawn.contains(">20.0 µs<"),
+            "{drawn}"
+        );
+    }
+
     proptest! {
         #[test]
         fn every_host_and_switch_is_drawn_once(topology in arbitrary::topology(10, 30)) {

@@ -1,9 +1,9 @@
 //! Data of a topology's drawing: the tree of switches, and the broadcast or cable losses drawn over
 //! it. The middle of the tree is at the top, so that the drawing is as low as possible.
 
-use crate::format_rate;
 use crate::plan::{CableEnd, CableLoad, Plan, Via};
 use crate::topology::{Topology, Walk, nodeset};
+use crate::{duration, format_rate};
 use std::collections::HashMap;
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -132,8 +132,27 @@ pub(super) fn blocked(topology: &Topology) -> Option<String> {
     (!names.is_empty()).then(|| names.join(", "))
 }
 
-pub(super) fn in_brackets(rate: Option<u64>) -> String {
-    rate.map(|rate| format!(" ({})", format_rate(rate)))
+/// Describes a cable by its rate and its latency, as far as they are known: `10gbit, 500 µs`.
+pub(super) fn cable_text((rate, latency_ns): (Option<u64>, u64)) -> Option<String> {
+    let latency = (latency_ns > 0).then(|| duration(latency_ns as f64 / 1e9));
+    let known: Vec<String> = rate.map(format_rate).into_iter().chain(latency).collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+pub(super) fn host_cable(topology: &Topology, host: usize) -> (Option<u64>, u64) {
+    (topology.host_rate(host), topology.host_latency_ns(host))
+}
+
+pub(super) fn switch_cable(topology: &Topology, one: usize, other: usize) -> (Option<u64>, u64) {
+    (
+        topology.cable_rate(one, other),
+        topology.cable_latency_ns(one, other),
+    )
+}
+
+pub(super) fn in_brackets(cable: (Option<u64>, u64)) -> String {
+    cable_text(cable)
+        .map(|text| format!(" ({text})"))
         .unwrap_or_default()
 }
 

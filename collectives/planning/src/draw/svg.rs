@@ -1,8 +1,9 @@
 //! Drawing of a network topology as a self-contained SVG file. Fonts are named by family only.
 
-use super::overlay::{Annotations, Hung, Overlay, Traffic, Vertex, describe};
+use super::overlay::{
+    Annotations, Hung, Overlay, Traffic, Vertex, cable_text, describe, host_cable, switch_cable,
+};
 use super::shapes::{self, CHARACTER_WIDTH, Line, Paint, Position, Rect, Sign, Whole};
-use crate::format_rate;
 use crate::topology::Topology;
 
 /// Draws a topology as an SVG document: switches in levels, their hosts in columns below, cables as
@@ -104,8 +105,8 @@ impl Picture<'_> {
                 let contended =
                     loads.is_some_and(|(up, down)| up.is_contended || down.is_contended);
                 let flows = loads.filter(|_| !self.marks.is_cast).map(describe);
-                let rate = self.topology.cable_rate(upper, lower).map(format_rate);
-                let label: Vec<String> = flows.into_iter().chain(rate).collect();
+                let cable = cable_text(switch_cable(self.topology, upper, lower));
+                let label: Vec<String> = flows.into_iter().chain(cable).collect();
                 let label = match label.as_slice() {
                     [] => String::new(),
                     label => shapes::label(start.halfway(end), &label.join(" "), contended),
@@ -170,15 +171,12 @@ impl Picture<'_> {
                 (false, false) => Paint::Host,
             };
             let loads = loads.filter(|_| !self.marks.is_cast).map(describe);
-            let rate = self
-                .topology
-                .host_rate(host)
-                .filter(|_| self.marks.is_empty() || self.marks.is_cast)
-                .map(format_rate);
+            let cable = cable_text(host_cable(self.topology, host))
+                .filter(|_| self.marks.is_empty() || self.marks.is_cast);
             shapes::named_box(
                 self.layout.hosts[host],
                 name,
-                &loads.or(rate).unwrap_or_default(),
+                &loads.or(cable).unwrap_or_default(),
                 paint,
             )
         };
@@ -226,7 +224,8 @@ impl Layout {
     /// below it), so that no cable crosses a host. Its hosts stand below the lowest switch.
     pub fn new(topology: &Topology, hung: &Hung, with_plan: bool, legend: &Legend) -> Self {
         let gap = if with_plan { GAP_WITH_PLAN } else { GAP };
-        let with_rates = (0..topology.hosts().len()).any(|host| topology.host_rate(host).is_some());
+        let has_text = |host: usize| cable_text(host_cable(topology, host)).is_some();
+        let with_rates = (0..topology.hosts().len()).any(has_text);
         let host_width = box_width(topology.hosts())
             + if with_plan || with_rates {
                 LOADS_WIDTH

@@ -1,9 +1,9 @@
 //! Drawing of a network topology as text: a tree of box characters, or Graphviz's DOT language.
 
 use super::overlay::{
-    Annotations, Hung, Overlay, Traffic, Vertex, blocked, describe, fold, in_brackets,
+    Annotations, Hung, Overlay, Traffic, Vertex, blocked, cable_text, describe, fold, host_cable,
+    in_brackets, switch_cable,
 };
-use crate::format_rate;
 use crate::topology::Topology;
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,7 +14,8 @@ const LEGEND: &str = "↑ flows to the switch above, ↓ flows from it, ! severa
 const CAST_LEGEND: &str =
     "one frame from the root, which the switches copy: ↑1 up to the switch above, ↓1 down from it";
 
-/// Draws a topology as a tree of lines, and below it the blocked cables. Without a plan, each
+/// Draws a topology as a tree of lines, and below it the blocked cables and the pairs with their
+/// own latency. Without a plan, each
 /// switch is a line with its hosts folded; with one, each host has a line.
 pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     let hung = Hung::new(topology);
@@ -31,6 +32,9 @@ pub fn text(topology: &Topology, overlay: &Overlay) -> String {
     tree.draw();
     if let Some(blocked) = blocked(topology) {
         tree.line("", &format!("blocked by spanning tree: {blocked}"));
+    }
+    for pair in topology.pair_lines() {
+        tree.line("", &pair);
     }
     tree.text
 }
@@ -113,24 +117,24 @@ impl TextTree<'_> {
     }
 
     fn switch_name(&self, switch: usize) -> String {
-        let rate = self
-            .above(switch)
-            .and_then(|above| self.topology.cable_rate(above, switch));
-        format!("{}{}", self.topology.switches()[switch], in_brackets(rate))
+        let above = self.above(switch);
+        let cable = above.map(|above| switch_cable(self.topology, above, switch));
+        let cable = cable.map(in_brackets).unwrap_or_default();
+        format!("{}{cable}", self.topology.switches()[switch])
     }
 
     fn plain_switch_label(&self, switch: usize) -> String {
         let name = self.switch_name(switch);
-        let mut alike: BTreeMap<Option<u64>, Vec<usize>> = BTreeMap::new();
+        let mut alike: BTreeMap<(Option<u64>, u64), Vec<usize>> = BTreeMap::new();
         self.topology.hosts_on(switch).for_each(|host| {
             alike
-                .entry(self.topology.host_rate(host))
+                .entry(host_cable(self.topology, host))
                 .or_default()
                 .push(host)
         });
         let hosts = alike
             .into_iter()
-            .map(|(rate, hosts)| fold(self.topology, hosts) + &in_brackets(rate));
+            .map(|(cable, hosts)| fold(self.topology, hosts) + &in_brackets(cable));
         let hosts = hosts.collect::<Vec<_>>().join(", ");
         match self.topology.hosts_on(switch).count() {
             0 => name,
@@ -141,7 +145,7 @@ impl TextTree<'_> {
 
     fn host_label(&self, host: usize) -> String {
         let mut label =
-            self.topology.hosts()[host].clone() + &in_brackets(self.topology.host_rate(host));
+            self.topology.hosts()[host].clone() + &in_brackets(host_cable(self.topology, host));
         if self.marks.root == Some(host) {
             label += " (root)";
         }
@@ -204,11 +208,13 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     let hosts = (0..topology.hosts().len())
         .map(|host| (Vertex::Switch(topology.switch_of(host)), Vertex::Host(host)));
     for (upper, lower) in between.chain(hosts) {
-        let rate = match (upper, lower) {
-            (Vertex::Switch(switch), Vertex::Switch(other)) => topology.cable_rate(switch, other),
-            (_, Vertex::Host(host)) | (Vertex::Host(host), _) => topology.host_rate(host),
+        let cable = match (upper, lower) {
+            (Vertex::Switch(switch), Vertex::Switch(other)) => {
+                switch_cable(topology, switch, other)
+            }
+            (_, Vertex::Host(host)) | (Vertex::Host(host), _) => host_cable(topology, host),
         };
-        let style = style(&marks, marks.loads(lower, upper), rate);
+        let style = style(&marks, marks.loads(lower, upper), cable_text(cable));
         text += &format!(
             "  {} {line} {}{style};\n",
             id(topology, upper),
@@ -242,8 +248,7 @@ pub fn dot(topology: &Topology, overlay: &Overlay) -> String {
     text + "}\n"
 }
 
-fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u64>) -> String {
-    let rate = rate.map(format_rate);
+fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, cable: Option<String>) -> String {
     let mut looks = Vec::new();
     match loads {
         // The switches copy one frame.
@@ -257,7 +262,7 @@ fn style(marks: &Annotations, loads: Option<(Traffic, Traffic)>, rate: Option<u6
         _ => {}
     }
     let flows = loads.filter(|_| !marks.is_cast).map(describe);
-    let label: Vec<String> = flows.into_iter().chain(rate).collect();
+    let label: Vec<String> = flows.into_iter().chain(cable).collect();
     if !label.is_empty() {
         looks.push(format!("label=\"{}\"", label.join(" ")));
     }

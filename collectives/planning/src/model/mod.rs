@@ -33,7 +33,7 @@ pub use predict::{Job, nap_ns, predict};
 #[doc(hidden)]
 pub use predict::{MAX_ATOMIC_SEGMENT_FRAMES, best_segment};
 #[doc(hidden)]
-pub use shape::{BlockRound, Shape, Slow};
+pub use shape::{BlockRound, FarPath, Shape, Slow};
 
 #[cfg(test)]
 mod tests;

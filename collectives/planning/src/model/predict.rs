@@ -24,6 +24,8 @@
 //!   when the ports are free, so its rounds have no L.
 //! - Slow cables and hosts: a send over one counts as a multiple, by its time relative to a usual
 //!   one. Where every cable carries the message (cast, blocks) the slowest decides.
+//! - Cables and pairs of hosts with a latency of their own add it to each send's L(m) (Mateescu and
+//!   Taylor §3: the weight of an edge); a cast and a round of blocks wait for the longest.
 //! - Cast: X·g(m) + L(m), paced if switches police broadcast.
 //! - Loss p: a hop repeats a share of p of its frames, and p of those again: 1/(1 − p). A cast to N
 //!   receivers sends as much parity of a whole block as the receiver with the most losses needs.
@@ -111,6 +113,10 @@ impl Pricing<'_> {
                 (arrivals.fold(0.0, f64::max), slow.busiest)
             }
         };
+        let far = self.shape.far.iter();
+        let first = far
+            .map(|path| arrival(path.hops, path.sends) + path.added_ns as f64)
+            .fold(first, f64::max);
         // Of two trees, each has its own first segment.
         let first_of_both = if self.shape.worst_halves > 0 {
             1.0
@@ -265,7 +271,7 @@ impl Pricing<'_> {
         // A host's turn in the next round comes when it has sent its part of this one, even if it
         // receives earlier. Half a round trip is less than a gap where buckets let a frame pass at
         // once.
-        let latency = |bytes| self.calibration.latency_ns(bytes).max(0.0);
+        let latency = |bytes| self.calibration.latency_ns(bytes).max(0.0) + self.longest();
         let waiting = |round: &BlockRound| round.times as f64 * latency(moved(round));
         let busy: f64 = self.shape.rounds.iter().map(busy).sum();
         let waiting: f64 = self.shape.rounds.iter().map(waiting).sum();
@@ -289,7 +295,12 @@ impl Pricing<'_> {
             .max(self.shared() + self.naps())
             * repeated
             + self.calibration.latency_ns(bytes)
+            + self.longest()
             + last_repair
+    }
+
+    fn longest(&self) -> f64 {
+        self.shape.longest_ns as f64
     }
 
     fn casting(&self) -> f64 {
@@ -339,7 +350,7 @@ impl Pricing<'_> {
     }
 
     fn hop(&self, bytes: u64) -> f64 {
-        self.calibration.gap_ns(bytes) + self.calibration.latency_ns(bytes)
+        self.calibration.gap_ns(bytes) + self.calibration.latency_ns(bytes) + self.longest()
     }
 
     fn received(&self) -> f64 {

@@ -34,6 +34,20 @@ pub struct Shape {
     pub rounds: Vec<BlockRound>,
     /// Weighted values where cables and hosts differ in speed; `None` where they do not.
     pub slow: Option<Slow>,
+    /// Paths to all ranks where cables or pairs have a latency of their own; empty where they do
+    /// not.
+    pub far: Vec<FarPath>,
+    /// Most nanoseconds that cables and pair add to any send.
+    pub longest_ns: u64,
+}
+
+/// Path of the first segment to one receiver: hops, sends as in [`Slow::paths`], and the
+/// nanoseconds that cables and pairs add on the way.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FarPath {
+    pub hops: usize,
+    pub sends: f64,
+    pub added_ns: u64,
 }
 
 /// Effect of slow cables and hosts on a plan, in units of a send over a usual cable: the time of
@@ -87,6 +101,7 @@ impl Shape {
         let slow = speeds
             .filter(|_| plan.ranks() > 1)
             .map(|speeds| sends.slow(topology, host_of_rank, speeds));
+        let (far, longest_ns) = sends.far(topology, host_of_rank, speeds);
         let rounds = if plan.via().is_scattered() {
             sends.rounds()
         } else {
@@ -115,6 +130,8 @@ impl Shape {
             paths: sends.slowest_paths(),
             rounds,
             slow,
+            far,
+            longest_ns,
         }
     }
 
@@ -157,7 +174,13 @@ impl Shape {
                 cable: slower.cable,
             }
         });
+        let [one, other] = trees
+            .each_ref()
+            .map(|sends| sends.far(topology, host_of_rank, speeds));
+        let longest_ns = one.1.max(other.1);
         Self {
+            far: [one.0, other.0].concat(),
+            longest_ns,
             via: first.via(),
             ranks: first.ranks(),
             height: first.height().max(second.height()),
@@ -256,6 +279,69 @@ impl<'a> Sends<'a> {
         }
         reach.swap_remove(self.plan.root());
         undominated(reach)
+    }
+
+    /// Returns the paths to all ranks with the latency that cables and pairs add, and the most that
+    /// they add to one send; nothing if there are no such latencies.
+    fn far(
+        &self,
+        topology: &Topology,
+        host_of_rank: &[usize],
+        speeds: Option<&Speeds>,
+    ) -> (Vec<FarPath>, u64) {
+        if !topology.has_latencies() {
+            return (Vec::new(), 0);
+        }
+        let added_ns = |from: usize, to: usize| {
+            let switches = [from, to].map(|rank| self.switch_of_rank[rank]);
+            let between = self.cables.between(switches[0], switches[1]).into_iter();
+            let latency = |direction: Direction| {
+                let (lower, upper) = self.cables.ends(direction);
+                topology.cable_latency_ns(lower, upper)
+            };
+            let between_ns = between.map(latency).sum();
+            topology.added_ns(host_of_rank[from], host_of_rank[to], between_ns)
+        };
+        let weights = match speeds {
+            Some(speeds) => self.weights(topology, host_of_rank, speeds),
+            None => vec![USUAL; self.plan.ranks()],
+        };
+        let mut far: Vec<FarPath> = self
+            .slow_paths_by_rank(&weights)
+            .into_iter()
+            .map(|(hops, sends)| FarPath {
+                hops,
+                sends,
+                added_ns: 0,
+            })
+            .collect();
+        let mut longest_ns = 0;
+        for &rank in &self.downward {
+            for &child in self.plan.children(rank) {
+                let added_ns = added_ns(rank, child);
+                longest_ns = longest_ns.max(added_ns);
+                far[child].added_ns = far[rank].added_ns.saturating_add(added_ns);
+            }
+        }
+        if self.plan.via().is_scattered() {
+            let ranks = self.plan.ranks();
+            let distances = std::iter::successors(Some(1), |distance| Some(distance * 2))
+                .take_while(|&distance| distance < ranks);
+            let is_ring = !(self.plan.via() == Via::RecursiveDoubling && ranks.is_power_of_two());
+            let distances = distances.take(if is_ring { 1 } else { ranks });
+            for (distance, rank) in distances.flat_map(|far| (0..ranks).map(move |one| (far, one)))
+            {
+                let other = if is_ring {
+                    (rank + 1) % ranks
+                } else {
+                    rank ^ distance
+                };
+                let actual = |rank: usize| (rank + self.plan.root()) % ranks;
+                longest_ns = longest_ns.max(added_ns(actual(rank), actual(other)));
+            }
+        }
+        far.swap_remove(self.plan.root());
+        (far, longest_ns)
     }
 
     /// Returns the rounds of MPICH's block-wise broadcast (Thakur, Rabenseifner and Gropp 2005
@@ -358,7 +444,7 @@ impl Sends<'_> {
             speeds.cable(topology, lower, upper)
         };
         let mut loads: BTreeMap<Busy, u64> = BTreeMap::new();
-        let mut weights = vec![USUAL; self.plan.ranks()];
+        let weights = self.weights(topology, host_of_rank, speeds);
         let mut slowest = (USUAL, Busy::Sending(host_of_rank[self.plan.root()]));
         for (from, to) in self.plan.edges() {
             let (sender, receiver) = (host_of_rank[from], host_of_rank[to]);
@@ -375,7 +461,6 @@ impl Sends<'_> {
                 .chain(ends)
             {
                 *loads.entry(cable).or_default() += slowness;
-                weights[to] = weights[to].max(slowness);
                 slowest = if slowness > slowest.0 {
                     (slowness, cable)
                 } else {
@@ -399,7 +484,32 @@ impl Sends<'_> {
         }
     }
 
+    /// Returns the slowness of the slowest cable or host of each rank's send.
+    fn weights(&self, topology: &Topology, host_of_rank: &[usize], speeds: &Speeds) -> Vec<u64> {
+        let mut weights = vec![USUAL; self.plan.ranks()];
+        for (from, to) in self.plan.edges() {
+            let switches = [from, to].map(|rank| self.switch_of_rank[rank]);
+            let between = self.cables.between(switches[0], switches[1]).into_iter();
+            let slowness = |direction: Direction| {
+                let (lower, upper) = self.cables.ends(direction);
+                speeds.cable(topology, lower, upper)
+            };
+            let ends = [
+                speeds.sending(host_of_rank[from]),
+                speeds.receiving(host_of_rank[to]),
+            ];
+            weights[to] = between.map(slowness).chain(ends).fold(USUAL, u64::max);
+        }
+        weights
+    }
+
     fn slow_paths(&self, weights: &[u64]) -> Vec<(usize, f64)> {
+        let mut reach = self.slow_paths_by_rank(weights);
+        reach.swap_remove(self.plan.root());
+        reach
+    }
+
+    fn slow_paths_by_rank(&self, weights: &[u64]) -> Vec<(usize, f64)> {
         let sharing = self.sharing();
         let mut reach = vec![(0, 0.0); self.plan.ranks()];
         for &rank in &self.downward {
@@ -409,7 +519,6 @@ impl Sends<'_> {
                 reach[child] = (hops + 1, sends);
             }
         }
-        reach.swap_remove(self.plan.root());
         reach
     }
 

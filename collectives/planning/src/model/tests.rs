@@ -59,6 +59,30 @@ fn equation_1_prices_a_chain() {
 }
 
 #[test]
+fn an_edge_adds_the_latency_of_its_cables_and_of_its_pair() {
+    let far = |text: &str| {
+        let text = format!(
+            "schema = 1\nswitch = [{{name='a', hosts='n[0-1]', links=[{{to='b', latency_ns=20000}}]}}, \
+             {{name='b', hosts='n[2-3]'}}]\n{text}"
+        );
+        Topology::parse(&text, "far").expect("a topology")
+    };
+    let time =
+        |topology: &Topology, via: Via| microseconds(&shape(via, topology), 1000, 100, &plain());
+    // 3 hops of 5 + 1 µs, of which one crosses the long cable, then 9 segments of 1 µs.
+    assert_eq!(time(&far(""), Via::Chain), 18.0 + 20.0 + 9.0);
+    assert_eq!(time(&far(""), Via::Cast), 10.0 + 5.0 + 20.0);
+    let pair = far("[[pair]]\nhosts = ['n0', 'n3']\nlatency_ns = 7000\n");
+    assert_eq!(time(&pair, Via::Chain), 18.0 + 20.0 + 9.0);
+    assert_eq!(time(&pair, Via::Cast), 10.0 + 5.0 + 27.0);
+    let host = far("[[host]]\nname = 'n2'\nlatency_ns = 3000\n");
+    // A far host is the last on its switch.
+    assert_eq!(time(&host, Via::Chain), 18.0 + 20.0 + 3.0 + 9.0);
+    let near = time(&one_switch(4), Via::ScatterAllgather);
+    assert!(time(&far(""), Via::ScatterAllgather) >= near + 5.0 * 20.0);
+}
+
+#[test]
 fn a_relay_takes_no_less_than_its_processor() {
     let slow = |shared_cores| {
         let processing = Processing {

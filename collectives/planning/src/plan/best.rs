@@ -46,7 +46,7 @@ pub fn binary_best(
             dice.shuffle(onward)
         })?;
         let parents = layers::parents(&line.forks(), 2);
-        line.spare_slow_hosts(&parents, members, speeds);
+        line.spare_slow_hosts(topology, &parents, members, speeds);
         let plan = line.plan(Via::Binary, &parents)?;
         best = if plan.height() < best.height() {
             plan

@@ -48,7 +48,7 @@ pub(super) fn binary_sparing(
     } else {
         layers::parents(&forks, 2)
     };
-    line.spare_slow_hosts(&parents, members, speeds);
+    line.spare_slow_hosts(topology, &parents, members, speeds);
     line.plan(Via::Binary, &parents)
 }
 
@@ -89,7 +89,7 @@ pub(super) fn kary_sparing(
     }
     let mut line = Line::sparing(topology, root_host, members, speeds)?;
     let parents = layers::parents(&line.forks(), usize::from(most_children));
-    line.spare_slow_hosts(&parents, members, speeds);
+    line.spare_slow_hosts(topology, &parents, members, speeds);
     line.plan(Via::Kary(most_children), &parents)
 }
 

@@ -166,15 +166,25 @@ impl Line {
         (1..self.ranks.len()).map(fork_before).collect()
     }
 
-    /// Moves slow hosts to the places with the fewest children among those on their switch, to the
-    /// last one if several are equal; the root stays. That changes no cable between switches.
+    /// Moves slow and far hosts to the places with the fewest children among those on their switch,
+    /// to the last one if several are equal; the root stays. That changes no cable between
+    /// switches.
     pub fn spare_slow_hosts(
         &mut self,
+        topology: &Topology,
         parents: &[usize],
         members: &[usize],
         speeds: Option<&Speeds>,
     ) {
-        let Some(speeds) = speeds else { return };
+        if speeds.is_none() && !topology.has_latencies() {
+            return;
+        }
+        // A far host delays all below it.
+        let slowness = |&rank: &usize| {
+            let host = members[rank];
+            let sending = speeds.map_or(USUAL, |speeds| speeds.sending(host));
+            (sending, topology.host_latency_ns(host))
+        };
         let mut children = vec![0usize; parents.len()];
         parents
             .iter()
@@ -185,10 +195,8 @@ impl Line {
         for mut places in places_of {
             let mut ranks: Vec<usize> = places.iter().map(|&place| self.ranks[place]).collect();
             // Both sorts are stable, so equal hosts stay in place.
-            ranks.sort_by_key(|&rank| speeds.sending(members[rank]));
-            if ranks.first().map(|&rank| speeds.sending(members[rank]))
-                == ranks.last().map(|&rank| speeds.sending(members[rank]))
-            {
+            ranks.sort_by_key(slowness);
+            if ranks.first().map(slowness) == ranks.last().map(slowness) {
                 continue;
             }
             places.sort_by_key(|&place| std::cmp::Reverse(children[place]));
@@ -249,8 +257,8 @@ impl Below {
 }
 
 /// Returns for every switch its neighbours away from `start`: those first that need the fewest
-/// steps, then those with fewer members, then by id. Slow cables come last of all: fewer hosts wait
-/// for a later visit.
+/// steps, then those with fewer members, then by id. Slow and long cables come last of all: fewer
+/// hosts wait for a later visit, and no way leads back from the last.
 ///
 /// Takes S·log S steps for S switches, and no recursion: a row of switches may be thousands long.
 fn onward(
@@ -265,7 +273,9 @@ fn onward(
     for &switch in walk.order().iter().rev() {
         let slowness =
             |next: usize| speeds.map_or(USUAL, |speeds| speeds.cable(topology, switch, next));
-        onward[switch].sort_unstable_by_key(|&next| (slowness(next), below[next], next));
+        let latency = |next: usize| topology.cable_latency_ns(switch, next);
+        onward[switch]
+            .sort_unstable_by_key(|&next| (slowness(next), latency(next), below[next], next));
         let members_here = topology
             .hosts_on(switch)
             .filter(|&host| is_member(host))
@@ -303,7 +313,7 @@ pub(super) fn chain_sparing(
     let before: Vec<usize> = (0..members.len())
         .map(|place| place.saturating_sub(1))
         .collect();
-    line.spare_slow_hosts(&before, members, speeds);
+    line.spare_slow_hosts(topology, &before, members, speeds);
     line.plan(Via::Chain, &before)
 }
 

@@ -7,7 +7,7 @@ use super::line::{chain_sparing, rank_hosts};
 use super::tree::Plan;
 use super::two_tree::two_tree_sparing;
 use super::via::Via;
-use super::{PlanError, best};
+use super::{PlanError, best, partial};
 use super::{Speeds, USUAL};
 use crate::topology::{Topology, Walk};
 use std::cell::RefCell;
@@ -63,6 +63,21 @@ pub fn make(
         .copied()
         .flatten()
         .ok_or(PlanError::RootNotMember(root_host))?;
+    if topology.is_complete() {
+        return unrestricted(via, topology, (root_host, root), members, costs);
+    }
+    partial::check_roads(topology, root, members)?;
+    let plan = unrestricted(via, topology, (root_host, root), members, costs)?;
+    partial::mended(plan, topology, members)
+}
+
+fn unrestricted(
+    via: Via,
+    topology: &Topology,
+    (root_host, root): (usize, usize),
+    members: &[usize],
+    costs: &Costs,
+) -> Result<Plan, PlanError> {
     let ranks = members.len();
     match via {
         Via::Chain => chain_sparing(topology, root_host, members, costs.speeds),
@@ -80,6 +95,7 @@ pub fn make(
                     .hop_ns
                     .saturating_mul(switches(from, to))
                     .saturating_add(costs.latency_ns)
+                    .saturating_add(hops.added_ns(members[from], members[to]))
             };
             let injection = |from: usize, to: usize| {
                 let slowness = u128::from(hops.slowness(members[from], members[to]));
@@ -100,6 +116,7 @@ pub fn make(
 struct Hops<'a> {
     topology: &'a Topology,
     speeds: Option<&'a Speeds>,
+    has_latencies: bool,
     last: RefCell<Option<Ways>>,
 }
 
@@ -107,6 +124,7 @@ struct Ways {
     from: usize,
     walk: Walk,
     slowest: Vec<u64>,
+    latencies: Vec<u64>,
 }
 
 impl<'a> Hops<'a> {
@@ -114,6 +132,7 @@ impl<'a> Hops<'a> {
         Self {
             topology,
             speeds,
+            has_latencies: topology.has_latencies(),
             last: RefCell::new(None),
         }
     }
@@ -122,6 +141,16 @@ impl<'a> Hops<'a> {
         self.request(from, |ways| {
             ways.walk.depth()[self.topology.switch_of(to)] as u64 + 1
         })
+    }
+
+    /// Returns the latency of the cables between two hosts, and of the pair, beyond that of usual
+    /// cables.
+    fn added_ns(&self, from: usize, to: usize) -> u64 {
+        if !self.has_latencies {
+            return 0;
+        }
+        let between_ns = self.request(from, |ways| ways.latencies[self.topology.switch_of(to)]);
+        self.topology.added_ns(from, to, between_ns)
     }
 
     fn slowness(&self, from: usize, to: usize) -> u64 {
@@ -145,6 +174,7 @@ impl<'a> Hops<'a> {
                 .unwrap_or_default();
             *last = Some(Ways {
                 from,
+                latencies: walk.latencies(self.topology),
                 walk,
                 slowest,
             });
@@ -161,8 +191,17 @@ mod tests {
     use crate::topology::arbitrary;
     use proptest::prelude::*;
 
+    /// Number of networks: ten thousand in `./test --full`.
+    fn cases() -> u32 {
+        if std::env::var_os("ETHBCAST_FULL").is_some() {
+            10_000
+        } else {
+            3000
+        }
+    }
+
     proptest! {
-        #![proptest_config(ProptestConfig::with_cases(10_000))]
+        #![proptest_config(ProptestConfig::with_cases(cases()))]
 
         /// Some hosts are no members, some switches have no hosts, ranks are in no order.
         #[test]

@@ -21,6 +21,7 @@ mod layers;
 #[doc(hidden)]
 mod line;
 mod make;
+mod partial;
 mod tree;
 #[doc(hidden)]
 mod two_tree;
@@ -118,6 +119,26 @@ pub enum PlanError {
     NoSuchHost { host: usize, hosts: usize },
     #[error("host {0} is a member twice; name every member once")]
     MemberTwice(usize),
+    /// The pair is one that the topology says cannot talk, and the hosts could not be exchanged so
+    /// that nobody needs it.
+    #[error(
+        "{from} and {to} cannot talk directly, as the topology says, and with {via} the one sends to the other; choose \
+         another way, such as latency or auto"
+    )]
+    CannotTalk { via: Via, from: String, to: String },
+    #[error(
+        "no way leads from {root} to {host}: the topology says that it can talk to none of those that are reached"
+    )]
+    NoRoad { root: String, host: String },
+    #[error(
+        "injection_ns {injection_ns} of host {host} is less than the {frame_ns} ns that a full frame takes on its \
+         cable; give at least that, or leave it out"
+    )]
+    ShortInjection {
+        host: String,
+        injection_ns: u64,
+        frame_ns: u64,
+    },
     #[error("a tree cannot be planned for {0} children each; use a number from {low} to \
              {high}", low = Via::KARY_CHILDREN.start(), high = Via::KARY_CHILDREN.end())]
     Children(u8),

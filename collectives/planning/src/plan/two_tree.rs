@@ -70,7 +70,11 @@ pub(super) fn two_tree_sparing(
             .filter(|&rank| rank != root);
         let mut hosts: Vec<usize> = hosts.collect();
         // Stable, so that equal hosts stay in the order of their ids.
-        hosts.sort_by_key(|&rank| speeds.map_or(0, |speeds| speeds.sending(members[rank])));
+        hosts.sort_by_key(|&rank| {
+            let host = members[rank];
+            let sending = speeds.map_or(0, |speeds| speeds.sending(host));
+            (sending, topology.host_latency_ns(host))
+        });
         let below = children[switch]
             .iter()
             .copied()

@@ -11,7 +11,7 @@
 //! chosen otherwise, so the assumption is reported, and the topology file can be corrected.
 
 use super::nodeset::{self, MAX_HOSTS, MAX_NAME_BYTES, is_name_character};
-use super::tree::{CablePart, HostPart, Topology};
+use super::tree::{CablePart, HostPart, Pairs, Topology};
 use super::{TopologyError, TopologyProblem};
 use crate::{format_rate, natural_order};
 use std::cmp::Reverse;
@@ -38,7 +38,11 @@ pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
     blocked.extend(closing.into_iter().map(|(cable, _)| cable.ends));
     let cables = kept
         .into_iter()
-        .map(|(&DraftCable { ends, rate, .. }, _)| CablePart { ends, rate })
+        .map(|(cable, _)| CablePart {
+            ends: cable.ends,
+            rate: cable.rate,
+            latency_ns: cable.latency_ns.unwrap_or(0),
+        })
         .collect();
     let switches = draft
         .switches
@@ -50,18 +54,21 @@ pub(super) fn build(draft: Draft) -> Result<Topology, TopologyError> {
                     switch,
                     rate,
                     injection_ns,
+                    latency_ns,
                     ..
                 }| HostPart {
         name,
         switch,
         rate,
         injection_ns,
+        latency_ns,
     };
     Ok(Topology::new(
         switches,
         draft.hosts.into_iter().map(part).collect(),
         cables,
         blocked,
+        draft.pairs,
     ))
 }
 
@@ -157,9 +164,22 @@ fn resolve_links(
                     ends,
                     line: link.line,
                     rate: link.rate,
+                    latency_ns: link.latency_ns,
                 });
                 continue;
             };
+            match (cables[before].latency_ns, link.latency_ns) {
+                (Some(before), Some(latency_ns)) if before != latency_ns => {
+                    let problem = TopologyProblem::LatencyTwice {
+                        switch: from,
+                        link: to,
+                        before,
+                        latency_ns,
+                    };
+                    return Err(TopologyError::at(link.line, problem));
+                }
+                (earlier, latency_ns) => cables[before].latency_ns = earlier.or(latency_ns),
+            }
             match (cables[before].rate, link.rate) {
                 (Some(earlier), Some(rate)) if earlier != rate => {
                     let (before, rate) = (format_rate(earlier), format_rate(rate));
@@ -326,6 +346,7 @@ pub(super) struct Draft {
     pub switches: Vec<DraftSwitch>,
     pub hosts: Vec<DraftHost>,
     pub loops: Loops,
+    pub pairs: Pairs,
 }
 
 /// Whether loops are refused, because the author of the source can mark blocked cables, or assumed
@@ -353,6 +374,7 @@ pub(super) struct DraftLink {
     pub to: String,
     pub line: Option<usize>,
     pub rate: Option<u64>,
+    pub latency_ns: Option<u64>,
 }
 
 #[derive(Debug)]
@@ -362,6 +384,7 @@ pub(super) struct DraftHost {
     pub line: Option<usize>,
     pub rate: Option<u64>,
     pub injection_ns: Option<u64>,
+    pub latency_ns: u64,
 }
 
 impl DraftHost {
@@ -372,6 +395,7 @@ impl DraftHost {
             line,
             rate: None,
             injection_ns: None,
+            latency_ns: 0,
         }
     }
 }
@@ -382,6 +406,7 @@ impl DraftLink {
             to,
             line,
             rate: None,
+            latency_ns: None,
         }
     }
 }
@@ -438,6 +463,7 @@ pub(super) struct DraftCable {
     pub ends: (usize, usize),
     pub line: Option<usize>,
     pub rate: Option<u64>,
+    pub latency_ns: Option<u64>,
 }
 
 /// Rate of a cable that costs 1 (IEEE 802.1D-2004, Table 17-3).
@@ -630,6 +656,7 @@ mod tests {
             ends: (low, high),
             line: None,
             rate,
+            latency_ns: None,
         };
         let cables: Vec<DraftCable> = cables.iter().map(cable).collect();
         let carries = carrying(switches, &cables);

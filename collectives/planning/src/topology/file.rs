@@ -6,16 +6,23 @@
 //! name  = "s0"
 //! hosts = "n[0-7]"          # a node set, or a list of them; may be left out
 //! links = ["s1", { to = "s2", rate = "10gbit", cables = 2 }] # named from either end or from both; a bundle of two
+//!                           # with latency_ns = 500000 a cable is half a millisecond long
 //! blocked = ["s3"]          # cables that spanning tree keeps from carrying anything; may be left out
 //!
 //! [[host]]                  # what is special about the hosts of a node set; may be left out, as each of its keys
 //! name = "n[3,5]"
 //! rate = "100mbit"          # of the host's cable
-//! injection_ns = 40000      # how long the host takes to send a frame
+//! injection_ns = 150000     # how long the host takes to send a frame
+//! latency_ns = 20000        # of the host's cable
+//!
+//! [[pair]]                  # each of one set with each of another; or switches = ["s0", "s2"]
+//! hosts = ["n1", "n[2-4]"]
+//! latency_ns = 1000000      # beside that of the cables between them; or talk = false
 //! ```
 
 use super::build::{self, Draft, DraftLink};
-use super::{Topology, TopologyError, TopologyProblem, nodeset};
+use super::tree::{NEVER, Pairs};
+use super::{MAX_PAIRS, MAX_TIME_NS, Topology, TopologyError, TopologyProblem, nodeset};
 use crate::source::{self, LineStarts};
 use crate::{format_rate, natural_order, parse_rate};
 use serde::de::value::SeqAccessDeserializer;
@@ -47,6 +54,8 @@ struct TopologyFile {
     switch: Vec<SwitchTable>,
     #[serde(default)]
     host: Vec<HostTable>,
+    #[serde(default)]
+    pair: Vec<Spanned<PairTable>>,
 }
 
 #[derive(Deserialize)]
@@ -67,6 +76,16 @@ struct HostTable {
     name: Spanned<String>,
     rate: Option<Spanned<toml::Value>>,
     injection_ns: Option<Spanned<u64>>,
+    latency_ns: Option<Spanned<u64>>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PairTable {
+    hosts: Option<Vec<String>>,
+    switches: Option<Vec<String>>,
+    latency_ns: Option<u64>,
+    talk: Option<bool>,
 }
 
 /// One node set or a list of them; no untagged enum, because those lose the spans from which error
@@ -138,7 +157,135 @@ fn read(text: &str) -> Result<Draft, TopologyError> {
     }
     draft.sort_hosts();
     describe_hosts(&mut draft, &file.host, &lines)?;
+    draft.pairs = read_pairs(&draft, &file.pair, &lines)?;
     Ok(draft)
+}
+
+/// Reads the pairs. A pair of hosts may not contradict that of their switches.
+fn read_pairs(
+    draft: &Draft,
+    tables: &[Spanned<PairTable>],
+    lines: &LineStarts,
+) -> Result<Pairs, TopologyError> {
+    let (mut pairs, mut count) = (Pairs::default(), 0usize);
+    let of_switches = |table: &&Spanned<PairTable>| table.get_ref().switches.is_some();
+    let (switches, hosts): (Vec<_>, Vec<_>) = tables.iter().partition(of_switches);
+    for table in switches.into_iter().chain(hosts) {
+        let refuse = |problem| TopologyError::at(lines.line_at(table.span().start), problem);
+        let table = table.get_ref();
+        let latency_ns = table.latency_ns().map_err(refuse)?;
+        let [ones, others] = table.ends(draft).map_err(refuse)?;
+        count = count.saturating_add(ones.len().saturating_mul(others.len()));
+        if count > MAX_PAIRS {
+            return Err(refuse(TopologyProblem::TooManyPairs));
+        }
+        for (&one, &other) in ones
+            .iter()
+            .flat_map(|one| others.iter().map(move |other| (one, other)))
+        {
+            let ends = (one.min(other), one.max(other));
+            let before = if table.switches.is_some() {
+                pairs.switches.insert(ends, latency_ns)
+            } else {
+                let [one, other] = [one, other].map(|host| draft.hosts[host].switch);
+                let of_switches = pairs.switches.get(&(one.min(other), one.max(other)));
+                let of_switches = of_switches.copied();
+                pairs.hosts.insert(ends, latency_ns).or(of_switches)
+            };
+            let [one, other] = [one, other].map(|id| table.name(draft, id));
+            if one == other {
+                return Err(refuse(TopologyProblem::PairWithItself(one)));
+            }
+            if let Some(before) = before.filter(|&before| before != latency_ns) {
+                let [before, now] = [before, latency_ns].map(pair_text);
+                return Err(refuse(TopologyProblem::PairTwice {
+                    one,
+                    other,
+                    before,
+                    now,
+                }));
+            }
+        }
+    }
+    Ok(pairs)
+}
+
+fn pair_text(latency_ns: u64) -> String {
+    match latency_ns {
+        NEVER => "with talk = false".to_owned(),
+        nanoseconds => format!("with latency_ns = {nanoseconds}"),
+    }
+}
+
+impl PairTable {
+    fn latency_ns(&self) -> Result<u64, TopologyProblem> {
+        match (self.latency_ns, self.talk) {
+            (Some(_), Some(false)) => Err(TopologyProblem::PairForm("it has both")),
+            (None, None) => Err(TopologyProblem::PairForm("it has neither")),
+            (None, Some(false)) => Ok(NEVER),
+            (latency_ns, _) => bounded("latency_ns", latency_ns.unwrap_or(0)),
+        }
+    }
+
+    /// Returns the ids at both ends.
+    fn ends(&self, draft: &Draft) -> Result<[Vec<usize>; 2], TopologyProblem> {
+        let (sets, are_switches) = match (&self.hosts, &self.switches) {
+            (Some(sets), None) => (sets, false),
+            (None, Some(sets)) => (sets, true),
+            _ => return Err(TopologyProblem::PairForm("name either hosts or switches")),
+        };
+        let [one, other] = &sets[..] else {
+            return Err(TopologyProblem::PairForm("name two ends"));
+        };
+        let find = |name: String| {
+            if are_switches {
+                find_switch(draft, name)
+            } else {
+                find_host(draft, name)
+            }
+        };
+        let ids = |set: &String| {
+            let names = nodeset::expand(set).map_err(TopologyProblem::PairSet)?;
+            names.into_iter().map(find).collect::<Result<Vec<_>, _>>()
+        };
+        Ok([ids(one)?, ids(other)?])
+    }
+
+    fn name(&self, draft: &Draft, id: usize) -> String {
+        match &self.switches {
+            Some(_) => draft.switches[id].name.clone(),
+            None => draft.hosts[id].name.clone(),
+        }
+    }
+}
+
+fn find_switch(draft: &Draft, name: String) -> Result<usize, TopologyProblem> {
+    let mut switches = draft.switches.iter();
+    switches
+        .position(|switch| switch.name == name)
+        .ok_or_else(|| TopologyProblem::UnknownPairSwitch {
+            known: draft
+                .switches
+                .iter()
+                .map(|switch| switch.name.clone())
+                .collect(),
+            name,
+        })
+}
+
+fn find_host(draft: &Draft, name: String) -> Result<usize, TopologyProblem> {
+    draft
+        .hosts
+        .binary_search_by(|host| natural_order(&host.name, &name))
+        .map_err(|_| TopologyProblem::NotOnSwitch(name))
+}
+
+fn bounded(key: &'static str, value: u64) -> Result<u64, TopologyProblem> {
+    if value <= MAX_TIME_NS {
+        Ok(value)
+    } else {
+        Err(TopologyProblem::LongTime { key, value })
+    }
 }
 
 fn describe_hosts(
@@ -168,14 +315,19 @@ fn describe_hosts(
         {
             return Err(at(injection.span().start, TopologyProblem::ZeroInjection));
         }
+        let times = [
+            ("injection_ns", &table.injection_ns),
+            ("latency_ns", &table.latency_ns),
+        ];
+        for (key, time) in times {
+            let Some(time) = time else { continue };
+            bounded(key, *time.get_ref()).map_err(|problem| at(time.span().start, problem))?;
+        }
+        let latency_ns = table.latency_ns.as_ref().map_or(0, |time| *time.get_ref());
         for name in names {
-            let place = draft
-                .hosts
-                .binary_search_by(|host| natural_order(&host.name, &name));
-            let Ok(place) = place else {
-                return Err(refuse(TopologyProblem::NotOnSwitch(name)));
-            };
-            (draft.hosts[place].rate, draft.hosts[place].injection_ns) = (rate, injection_ns);
+            let place = find_host(draft, name.clone()).map_err(refuse)?;
+            let host = &mut draft.hosts[place];
+            (host.rate, host.injection_ns, host.latency_ns) = (rate, injection_ns, latency_ns);
             if !described.insert(place) {
                 return Err(refuse(TopologyProblem::HostDescribedTwice(name)));
             }
@@ -195,7 +347,7 @@ fn read_link(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {
     };
     if let Some(key) = table
         .keys()
-        .find(|key| !["to", "rate", "cables"].contains(&key.as_str()))
+        .find(|key| !["to", "rate", "cables", "latency_ns"].contains(&key.as_str()))
     {
         return refuse(format!("unknown key `{key}`"));
     }
@@ -212,10 +364,15 @@ fn read_link(value: &Value, line: usize) -> Result<DraftLink, TopologyProblem> {
         .map(parse_link_rate)
         .transpose()?
         .map(|rate| rate * cables);
+    let latency_ns = match table.get("latency_ns").map(Value::as_integer) {
+        None => None,
+        Some(Some(latency_ns @ 0..)) => Some(bounded("latency_ns", latency_ns as u64)?),
+        Some(_) => return refuse("`latency_ns` is no number of nanoseconds".to_owned()),
+    };
     Ok(DraftLink {
-        to: to.to_owned(),
-        line: Some(line),
         rate,
+        latency_ns,
+        ..DraftLink::new(to.to_owned(), Some(line))
     })
 }
 
@@ -256,39 +413,51 @@ impl Topology {
                     .collect(),
             );
         }
-        text + &self.host_tables()
+        text + &self.host_tables() + &self.pair_tables()
     }
 
     fn link(&self, from: usize, to: usize) -> String {
         let name = &self.switches()[to];
-        match self.cable_rate(from, to) {
-            None => format!("\"{name}\""),
-            Some(rate) => format!("{{ to = \"{name}\", rate = \"{}\" }}", format_rate(rate)),
+        let rate = self.cable_rate(from, to);
+        let rate = rate.map(|rate| format!(", rate = \"{}\"", format_rate(rate)));
+        let latency = match self.cable_latency_ns(from, to) {
+            0 => None,
+            latency_ns => Some(format!(", latency_ns = {latency_ns}")),
+        };
+        match rate.into_iter().chain(latency).collect::<String>() {
+            keys if keys.is_empty() => format!("\"{name}\""),
+            keys => format!("{{ to = \"{name}\"{keys} }}"),
         }
     }
 
     fn host_tables(&self) -> String {
-        let mut alike: BTreeMap<(Option<u64>, Option<u64>), Vec<&String>> = BTreeMap::new();
+        type Known = (Option<u64>, Option<u64>, u64);
+        let mut alike: BTreeMap<Known, Vec<&String>> = BTreeMap::new();
         for (host, name) in self.hosts().iter().enumerate() {
-            alike
-                .entry((self.host_rate(host), self.injection_ns(host)))
-                .or_default()
-                .push(name);
+            let known = (
+                self.host_rate(host),
+                self.injection_ns(host),
+                self.host_latency_ns(host),
+            );
+            alike.entry(known).or_default().push(name);
         }
-        alike.remove(&(None, None));
-        let table =
-            |((rate, injection_ns), names): (&(Option<u64>, Option<u64>), &Vec<&String>)| {
-                let rate = rate
-                    .map(|rate| format!("rate = \"{}\"\n", format_rate(rate)))
-                    .unwrap_or_default();
-                let injection = injection_ns
-                    .map(|time| format!("injection_ns = {time}\n"))
-                    .unwrap_or_default();
-                format!(
-                    "\n[[host]]\nname = \"{}\"\n{rate}{injection}",
-                    nodeset::fold(names)
-                )
+        alike.remove(&(None, None, 0));
+        let table = |(&(rate, injection_ns, latency_ns), names): (&Known, &Vec<&String>)| {
+            let rate = rate
+                .map(|rate| format!("rate = \"{}\"\n", format_rate(rate)))
+                .unwrap_or_default();
+            let injection = injection_ns
+                .map(|time| format!("injection_ns = {time}\n"))
+                .unwrap_or_default();
+            let latency = match latency_ns {
+                0 => String::new(),
+                time => format!("latency_ns = {time}\n"),
             };
+            format!(
+                "\n[[host]]\nname = \"{}\"\n{rate}{injection}{latency}",
+                nodeset::fold(names)
+            )
+        };
         alike.iter().map(table).collect()
     }
 }
@@ -596,7 +765,8 @@ injection_ns = 40000
         let bare =
             "rack.toml:22: rate: `100` has no unit; write it as \"100mbit\" if you mean that";
         assert_eq!(refused("\"100mbit\"", "100"), bare);
-        let form = "rack.toml:5: expected a link as \"s1\" or as { to = \"s1\", rate = \"10gbit\", cables = 2 }: ";
+        let form = "rack.toml:5: expected a link as \"s1\" or as { to = \"s1\", rate = \"10gbit\", cables = 2, \
+                    latency_ns = 500000 }: ";
         let link = "{ to = \"b\", rate = \"10gbit\" }";
         assert_eq!(refused(link, "7"), format!("{form}found integer"));
         assert_eq!(
@@ -636,6 +806,130 @@ injection_ns = 40000
         );
     }
 
+    const FAR: &str = "schema = 1
+[[switch]]
+name = \"a\"
+hosts = \"n[0-3]\"
+links = [{ to = \"b\", latency_ns = 500000 }]
+
+[[switch]]
+name = \"b\"
+hosts = \"m[0-1]\"
+
+[[host]]
+name = \"n[1,3]\"
+latency_ns = 20000
+
+[[pair]]
+hosts = [\"m0\", \"n[0-1]\"]
+talk = false
+
+[[pair]]
+hosts = [\"n2\", \"n3\"]
+latency_ns = 7
+";
+
+    #[test]
+    fn latencies_and_pairs_are_read_as_they_are_written() {
+        let topology = Topology::parse(FAR, "rack.toml").expect("a valid file");
+        let host = |name: &str| topology.host_named(name).expect(name);
+        let pair = |one: &str, other: &str| topology.pair_latency_ns(host(one), host(other));
+        assert_eq!(
+            (
+                topology.cable_latency_ns(1, 0),
+                topology.host_latency_ns(host("n3"))
+            ),
+            (500_000, 20_000)
+        );
+        assert_eq!(
+            [pair("n1", "m0"), pair("n3", "n2"), pair("n1", "n2")],
+            [NEVER, 7, 0]
+        );
+        assert!(!topology.is_complete() && topology.has_latencies());
+        let written = topology.to_toml().replace("schema = 1\n\n", "schema = 1\n");
+        assert_eq!(written, FAR);
+        // All hosts of switches, named in any order.
+        let of_switches = FAR.replace("hosts = [\"m0\", \"n[0-1]\"]", "switches = [\"b\", \"a\"]");
+        let topology = Topology::parse(&of_switches, "rack.toml").expect("a valid file");
+        assert!(
+            !topology.can_talk(host("n2"), host("m1")) && topology.can_talk(host("m0"), host("m1"))
+        );
+        assert_eq!(Topology::parse(&topology.to_toml(), "again"), Ok(topology));
+        let even = Topology::parse(RATES, "rack.toml").expect("a valid file");
+        assert!(even.is_complete() && !even.has_latencies());
+    }
+
+    #[test]
+    fn weights_that_contradict_each_other_are_refused_with_their_line() {
+        let refused = |from: &str, to: &str| {
+            assert!(FAR.contains(from), "{from}");
+            refusal(&FAR.replacen(from, to, 1))
+        };
+        let last = "hosts = [\"n2\", \"n3\"]\nlatency_ns = 7\n";
+        let and = |more: &str| refused(last, &format!("{last}[[pair]]\n{more}\n"));
+        assert_eq!(
+            and("hosts = ['n3', 'n[0-2]']\nlatency_ns = 9"),
+            "rack.toml:22: the pair of `n3` and `n2` is described twice, with latency_ns = 7 and with latency_ns = 9; \
+             describe it once"
+        );
+        assert_eq!(
+            and("switches = ['a', 'b']\nlatency_ns = 9"),
+            "rack.toml:15: the pair of `m0` and `n0` is described twice, with latency_ns = 9 and with talk = false; \
+             describe it once"
+        );
+        assert!(Topology::parse(&format!("{FAR}[[pair]]\n{last}"), "the same again").is_ok());
+        let twice = refused(
+            "name = \"b\"\n",
+            "name = \"b\"\nlinks = [{ to = \"a\", latency_ns = 1 }]\n",
+        );
+        assert_eq!(
+            twice,
+            "rack.toml:9: the cable from switch `b` to `a` is described twice, with latency_ns 500000 and 1; give it \
+             one latency"
+        );
+        let refused_pairs = "\
+            hosts = ['n1', 'n[0-1]'];talk = false|`n1` is at both ends of a `[[pair]]`
+            switches = ['a', 'a'];talk = false|`a` is at both ends of a `[[pair]]`
+            hosts = ['n1', 'x'];talk = false|no switch has a host `x`
+            switches = ['a', 'n1'];talk = false|a `[[pair]]` names the switch `n1`, which does not exist
+            hosts = ['n1', 'n['];talk = false|the names of a `[[pair]]`: node set
+            hosts = ['n1'];talk = false|expected a pair as
+            hosts = ['n1', 'n2', 'n3'];talk = false|expected a pair as
+            hosts = ['n1', 'n2'];switches = ['a', 'b'];talk = false|expected a pair as
+            talk = false|expected a pair as
+            hosts = ['n1', 'n2']|expected a pair as
+            hosts = ['n1', 'n2'];talk = false;latency_ns = 1|expected a pair as
+            hosts = ['n1', 'n2'];latency_ns = 1000000001|expected latency_ns of at most 1000000000, found
+            hosts = ['n1', 'n2'];latency_ns = 18446744073709551615|expected latency_ns of at most";
+        for row in refused_pairs.lines() {
+            let (table, message) = row.trim().split_once('|').expect("two columns");
+            let text = and(&table.replace(';', "\n"));
+            assert!(
+                text.starts_with(&format!("rack.toml:22: {message}")),
+                "{text}"
+            );
+        }
+        for more in ["latency_ns = -1", "talks = true"] {
+            let text = and(&format!("hosts = ['n1', 'n2']\n{more}"));
+            assert!(text.starts_with("rack.toml:24: "), "{text}");
+        }
+        let refused_times = "\
+            latency_ns = 500000|latency_ns = -5|rack.toml:5: expected a link as
+            latency_ns = 500000|latency_ns = 1000000001|rack.toml:5: expected latency_ns of at most
+            latency_ns = 20000|latency_ns = 9223372036854775807|rack.toml:13: expected latency_ns of at most
+            latency_ns = 20000|injection_ns = 1000000001|rack.toml:13: expected injection_ns of at most";
+        for row in refused_times.lines() {
+            let columns: Vec<&str> = row.trim().split('|').collect();
+            let text = refused(columns[0], columns[1]);
+            assert!(text.starts_with(columns[2]), "{text}");
+        }
+        let many = "schema = 1\n[[switch]]\nname = 'a'\nhosts = ['n[0-1999]', 'm[0-1999]']\n\
+                    [[pair]]\nhosts = ['n[0-1999]', 'm[0-1999]']\ntalk = false\n";
+        assert!(
+            refusal(many).starts_with("rack.toml:5: the topology names more than 1048576 pairs")
+        );
+    }
+
     #[test]
     fn a_long_list_of_switches_is_cut_in_a_message() {
         let names: Vec<String> = (0..12).map(|id| format!("s{id}")).collect();
@@ -655,6 +949,38 @@ injection_ns = 40000
     }
 
     proptest! {
+        #[test]
+        fn written_latencies_and_pairs_read_back_equal(
+            topology in arbitrary::topology(6, 12),
+            times in prop::collection::vec(0u64..3, 18),
+            pairs in prop::collection::vec(
+                (any::<bool>(), any::<(prop::sample::Index, prop::sample::Index)>(), prop::option::of(0u64..3)), 0..20
+            ),
+        ) {
+            let mut draft = read(&topology.to_toml()).expect("a valid file");
+            let links = draft.switches.iter_mut().flat_map(|switch| &mut switch.links);
+            links.zip(&times).for_each(|(link, &time)| link.latency_ns = Some(time));
+            draft.hosts.iter_mut().zip(&times[6..]).for_each(|(host, &time)| host.latency_ns = time);
+            for (are_switches, (one, other), latency_ns) in pairs {
+                let count = if are_switches { draft.switches.len() } else { draft.hosts.len() };
+                let (one, other) = (one.index(count), other.index(count));
+                let of_switches = |host: usize| draft.hosts[host].switch;
+                let ends = (one.min(other), one.max(other));
+                let latency_ns = latency_ns.unwrap_or(NEVER);
+                if one != other && are_switches && draft.pairs.hosts.is_empty() {
+                    draft.pairs.switches.insert(ends, latency_ns);
+                } else if one != other && !are_switches && !draft.pairs.switches.keys().any(|&(low, high)| {
+                    let switches = [of_switches(one), of_switches(other)];
+                    switches == [low, high] || switches == [high, low]
+                }) {
+                    draft.pairs.hosts.insert(ends, latency_ns);
+                }
+            }
+            let topology = build::build(draft).expect("a valid draft");
+            let again = Topology::parse(&topology.to_toml(), "round trip");
+            prop_assert_eq!(again, Ok(topology));
+        }
+
         #[test]
         fn a_written_topology_reads_back_equal(topology in arbitrary::topology(12, 60)) {
             prop_assert_eq!(Topology::parse(&topology.to_toml(), "round trip"), Ok(topology));

@@ -27,7 +27,7 @@ pub use build::{ASSUMED_RATE_BITS_PER_SECOND, BUILTIN_NAMES};
 pub(crate) use tree::Walk;
 pub use tree::{Imported, Topology};
 #[doc(hidden)]
-pub use tree::{Place, Uplink};
+pub use tree::{NEVER, Place, Uplink};
 
 /// Random topologies for property tests, made as text like those of users.
 #[cfg(test)]
@@ -91,6 +91,11 @@ pub(crate) mod arbitrary {
     }
 }
 
+/// Limit of pairs in a topology file, which are kept one by one.
+pub(super) const MAX_PAIRS: usize = 1 << 20;
+/// Limit of times in a topology file, in nanoseconds: a full frame at 64 kbit/s takes a fifth.
+pub(super) const MAX_TIME_NS: u64 = 1_000_000_000;
+
 /// A refused topology, with position and problem. Displayed as `cluster.toml:4: switch …`.
 pub type TopologyError = SourceError<TopologyProblem>;
 
@@ -151,11 +156,47 @@ pub enum TopologyProblem {
         before: String,
         rate: String,
     },
+    #[error(
+        "the cable from switch `{switch}` to `{link}` is described twice, with latency_ns {before} and {latency_ns}; \
+         give it one latency"
+    )]
+    LatencyTwice {
+        switch: String,
+        link: String,
+        before: u64,
+        latency_ns: u64,
+    },
+    #[error("expected {key} of at most {MAX_TIME_NS}, found {value}; give it in nanoseconds")]
+    LongTime { key: &'static str, value: u64 },
+    #[error(
+        "expected a pair as hosts = [\"n1\", \"n[2-4]\"] or switches = [\"s0\", \"s1\"], with latency_ns or with \
+         talk = false: {0}"
+    )]
+    PairForm(&'static str),
+    #[error("the names of a `[[pair]]`: {0}")]
+    PairSet(NodeSetError),
+    #[error("a `[[pair]]` names the switch `{name}`, which does not exist; expected one of {}", list(.known))]
+    UnknownPairSwitch { name: String, known: Vec<String> },
+    #[error("`{0}` is at both ends of a `[[pair]]`; name two different ones")]
+    PairWithItself(String),
+    #[error(
+        "the pair of `{one}` and `{other}` is described twice, {before} and {now}; describe it once"
+    )]
+    PairTwice {
+        one: String,
+        other: String,
+        before: String,
+        now: String,
+    },
+    #[error(
+        "the topology names more than {MAX_PAIRS} pairs; name pairs of switches, or give cables a latency_ns"
+    )]
+    TooManyPairs,
     /// An invalid rate; the sentence says how rates are written.
     #[error("rate: {0}")]
     Rate(String),
     #[error(
-        "expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2 }}: {0}"
+        "expected a link as \"s1\" or as {{ to = \"s1\", rate = \"10gbit\", cables = 2, latency_ns = 500000 }}: {0}"
     )]
     LinkForm(String),
     #[error("no switch has a host `{0}`; add it to the hosts of one, or correct the name")]

@@ -1,8 +1,11 @@
 //! Data structure of a network topology: hosts, switches and cables, with derived tables. A form
 //! with ranks instead of names is enough for all ranks of a group to compute the same plan.
 
+use super::nodeset;
+use crate::duration;
 use crate::names::HostNames;
 use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
+use std::collections::BTreeMap;
 
 /// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never
 /// renumbered.
@@ -15,6 +18,9 @@ pub struct Topology {
     cable_rates: Vec<Option<u64>>,
     host_rates: Vec<Option<u64>>,
     host_injections: Vec<Option<u64>>,
+    cable_latencies: Vec<u64>,
+    host_latencies: Vec<u64>,
+    pairs: Pairs,
     blocked: Vec<(usize, usize)>,
     hosts_on: Vec<Vec<usize>>,
     neighbours: Vec<Vec<usize>>,
@@ -27,12 +33,62 @@ pub(super) struct HostPart {
     pub switch: usize,
     pub rate: Option<u64>,
     pub injection_ns: Option<u64>,
+    pub latency_ns: u64,
 }
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct CablePart {
     pub ends: (usize, usize),
     pub rate: Option<u64>,
+    pub latency_ns: u64,
+}
+
+/// Latency of a pair of hosts that cannot talk directly.
+#[doc(hidden)]
+pub const NEVER: u64 = u64::MAX;
+
+/// Latencies of single pairs, in nanoseconds, by the ids of hosts and of switches, the lower first.
+/// A pair of switches stands for all pairs of a host on the one and a host on the other.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Pairs {
+    pub hosts: BTreeMap<(usize, usize), u64>,
+    pub switches: BTreeMap<(usize, usize), u64>,
+}
+
+/// Pairs of equal latency: each of `ones` with each of `others`, all above them.
+struct PairGroup {
+    are_switches: bool,
+    ones: Vec<usize>,
+    others: Vec<usize>,
+    latency_ns: u64,
+}
+
+impl Pairs {
+    /// Returns the pairs in as few groups as equal rows make.
+    fn groups(&self) -> Vec<PairGroup> {
+        let mut groups = Vec::new();
+        for (are_switches, pairs) in [(false, &self.hosts), (true, &self.switches)] {
+            let mut rows: BTreeMap<(usize, u64), Vec<usize>> = BTreeMap::new();
+            for (&(one, other), &latency_ns) in pairs {
+                rows.entry((one, latency_ns)).or_default().push(other);
+            }
+            let mut alike: BTreeMap<(Vec<usize>, u64), Vec<usize>> = BTreeMap::new();
+            for ((one, latency_ns), others) in rows {
+                alike.entry((others, latency_ns)).or_default().push(one);
+            }
+            groups.extend(
+                alike
+                    .into_iter()
+                    .map(|((others, latency_ns), ones)| PairGroup {
+                        are_switches,
+                        ones,
+                        others,
+                        latency_ns,
+                    }),
+            );
+        }
+        groups
+    }
 }
 
 /// A topology read from a foreign format, and notes on how it was understood.
@@ -51,6 +107,7 @@ impl Topology {
         hosts: Vec<HostPart>,
         mut cables: Vec<CablePart>,
         mut blocked: Vec<(usize, usize)>,
+        pairs: Pairs,
     ) -> Self {
         cables.sort_unstable_by_key(|cable| cable.ends);
         blocked.sort_unstable();
@@ -72,6 +129,9 @@ impl Topology {
             switch_of: hosts.iter().map(|host| host.switch).collect(),
             host_rates: hosts.iter().map(|host| host.rate).collect(),
             host_injections: hosts.iter().map(|host| host.injection_ns).collect(),
+            host_latencies: hosts.iter().map(|host| host.latency_ns).collect(),
+            cable_latencies: cables.iter().map(|cable| cable.latency_ns).collect(),
+            pairs,
             hosts: hosts.into_iter().map(|host| host.name).collect(),
             cable_rates: cables.iter().map(|cable| cable.rate).collect(),
             cables: cables.into_iter().map(|cable| cable.ends).collect(),
@@ -112,11 +172,119 @@ impl Topology {
     /// Returns the rate of the cable between two switches, in bits per second, if it exists and its
     /// rate is known.
     pub fn cable_rate(&self, one: usize, other: usize) -> Option<u64> {
-        let cable = self
-            .cables
+        self.cable_rates[self.cable(one, other)?]
+    }
+
+    fn cable(&self, one: usize, other: usize) -> Option<usize> {
+        self.cables
             .binary_search(&(one.min(other), one.max(other)))
-            .ok()?;
-        self.cable_rates[cable]
+            .ok()
+    }
+
+    /// Returns the latency of the cable between two switches beyond that of some metres, in
+    /// nanoseconds; 0 if none is known.
+    pub fn cable_latency_ns(&self, one: usize, other: usize) -> u64 {
+        self.cable(one, other)
+            .map_or(0, |cable| self.cable_latencies[cable])
+    }
+
+    /// Returns the latency of a host's cable beyond that of some metres, in nanoseconds; 0 if none
+    /// is known.
+    ///
+    /// # Panics
+    /// If `host` is no host id.
+    pub fn host_latency_ns(&self, host: usize) -> u64 {
+        self.host_latencies[host]
+    }
+
+    /// Returns the latency of a pair of hosts beyond that of the cables between them, in
+    /// nanoseconds; `u64::MAX` if they cannot talk directly.
+    ///
+    /// # Panics
+    /// If one is no host id.
+    pub fn pair_latency_ns(&self, one: usize, other: usize) -> u64 {
+        let ordered = |one: usize, other: usize| (one.min(other), one.max(other));
+        let Pairs { hosts, switches } = &self.pairs;
+        let of_hosts = hosts.get(&ordered(one, other));
+        let of_switches = || switches.get(&ordered(self.switch_of[one], self.switch_of[other]));
+        of_hosts.or_else(of_switches).copied().unwrap_or(0)
+    }
+
+    /// Whether two hosts can talk directly (Mateescu and Taylor §3: an edge of the graph).
+    ///
+    /// # Panics
+    /// If one is no host id.
+    pub fn can_talk(&self, one: usize, other: usize) -> bool {
+        self.pair_latency_ns(one, other) != NEVER
+    }
+
+    /// Whether each host can talk to each other one.
+    pub fn is_complete(&self) -> bool {
+        let Pairs { hosts, switches } = &self.pairs;
+        !hosts
+            .values()
+            .chain(switches.values())
+            .any(|&latency_ns| latency_ns == NEVER)
+    }
+
+    /// Whether cables or pairs have a latency of their own.
+    pub fn has_latencies(&self) -> bool {
+        let cables = self.cable_latencies.iter().chain(&self.host_latencies);
+        cables.copied().any(|latency_ns| latency_ns > 0)
+            || !(self.pairs.hosts.is_empty() && self.pairs.switches.is_empty())
+    }
+
+    /// Returns the latency that the cables of two hosts, and the pair, add to that of usual cables,
+    /// in nanoseconds, if those between their switches add `between_ns`.
+    pub(crate) fn added_ns(&self, one: usize, other: usize, between_ns: u64) -> u64 {
+        (self.host_latencies[one] + self.host_latencies[other] + between_ns)
+            .saturating_add(self.pair_latency_ns(one, other))
+    }
+
+    /// Returns the names at both ends of a group as node sets.
+    fn ends_of(&self, group: &PairGroup) -> [String; 2] {
+        let names = if group.are_switches {
+            &self.switches
+        } else {
+            &self.hosts
+        };
+        let name = |&id: &usize| &names[id];
+        [&group.ones, &group.others]
+            .map(|ids| nodeset::fold(&ids.iter().map(name).collect::<Vec<&String>>()))
+    }
+
+    /// Describes the pairs with a latency of their own, and those that cannot talk directly, a
+    /// line each.
+    pub fn pair_lines(&self) -> Vec<String> {
+        let line = |group: PairGroup| {
+            let [ones, others] = self.ends_of(&group);
+            match group.latency_ns {
+                NEVER => format!("{ones} and {others} cannot talk directly"),
+                nanoseconds => {
+                    let latency = duration(nanoseconds as f64 / 1e9);
+                    format!("{ones} and {others}: {latency} more")
+                }
+            }
+        };
+        self.pairs.groups().into_iter().map(line).collect()
+    }
+
+    /// Returns the pairs as tables of a topology file.
+    pub(super) fn pair_tables(&self) -> String {
+        let table = |group: PairGroup| {
+            let [ones, others] = self.ends_of(&group);
+            let key = if group.are_switches {
+                "switches"
+            } else {
+                "hosts"
+            };
+            let weight = match group.latency_ns {
+                NEVER => "talk = false".to_owned(),
+                latency_ns => format!("latency_ns = {latency_ns}"),
+            };
+            format!("\n[[pair]]\n{key} = [\"{ones}\", \"{others}\"]\n{weight}\n")
+        };
+        self.pairs.groups().into_iter().map(table).collect()
     }
 
     /// Returns the rate of a host's cable, in bits per second, if known.
@@ -228,6 +396,17 @@ impl Walk {
         &self.order
     }
 
+    /// Returns the latency that the cables between the start and each switch add, in nanoseconds.
+    pub fn latencies(&self, topology: &Topology) -> Vec<u64> {
+        let mut latencies = vec![0; self.above.len()];
+        for &switch in &self.order {
+            if let Some(above) = self.above[switch] {
+                latencies[switch] = latencies[above] + topology.cable_latency_ns(above, switch);
+            }
+        }
+        latencies
+    }
+
     /// Returns the switch farthest from the start; of several, the first.
     pub fn farthest(&self) -> usize {
         let ids = 0..self.depth.len();
@@ -294,10 +473,12 @@ impl Topology {
             switch,
             rate,
             injection_ns,
+            latency_ns: 0,
         };
         let cable = |(below, uplink): (usize, &Uplink)| CablePart {
             ends: (uplink.to, below + 1),
             rate: uplink.rate,
+            latency_ns: 0,
         };
         let switches = (0..=uplinks.len())
             .map(|switch| format!("s{switch}"))
@@ -308,6 +489,7 @@ impl Topology {
             hosts,
             uplinks.iter().enumerate().map(cable).collect(),
             Vec::new(),
+            Pairs::default(),
         ))
     }
 

@@ -1,7 +1,7 @@
 //! Creation of a communicator on a real host: opens the socket and waits for all other ranks.
 
 use super::{Communicator, Error};
-use crate::communicator::{CommunicatorError, Config, Member};
+use crate::communicator::{CommunicatorError, Config, Description, Member};
 use crate::keys::Keys;
 use crate::measure::Processors;
 use crate::membership::Station;
@@ -115,23 +115,75 @@ impl Communicator {
     ) -> Result<Communicator, Error> {
         // A rank is found by its address: of several processes on this host each keeps its port.
         let own = self.shared()?.with(|member, _| member.mac())?;
+        Communicator::made(group, own, ranks, options, |now, ranks, station, _| {
+            Ok(self
+                .shared()?
+                .with(|member, _| member.subgroup(now, ranks, station))??)
+        })
+    }
+
+    /// Returns what another process of this host needs to make groups of some ranks in this one's
+    /// place ([`within`](Communicator::within)).
+    ///
+    /// # Errors
+    /// If the socket has failed.
+    pub fn description(&self) -> Result<Description, Error> {
+        Ok(self.shared()?.with(|member, _| member.description())??)
+    }
+
+    /// Creates a group like [`subgroup`](Communicator::subgroup), in the place of the process of
+    /// this host that has described its own. The preset and the keys have to be those of the group
+    /// described.
+    ///
+    /// # Errors
+    /// The errors of [`subgroup`](Communicator::subgroup), and if there are other keys.
+    pub fn within(
+        description: &Description,
+        group: &str,
+        ranks: &[u16],
+        options: &Options,
+    ) -> Result<Communicator, Error> {
+        Communicator::made(
+            group,
+            description.mac(),
+            ranks,
+            options,
+            |now, ranks, station, nonce| {
+                let size = description.hosts().count() as u16;
+                let (preset, keys, dead_after) =
+                    (options.preset, options.keys.clone(), options.dead_after);
+                let config = Config {
+                    preset,
+                    keys,
+                    dead_after,
+                    ..Config::new(station, size, nonce)
+                };
+                Ok(Member::within(now, description, ranks, config)?)
+            },
+        )
+    }
+
+    fn made(
+        group: &str,
+        own: MacAddr,
+        ranks: &[u16],
+        options: &Options,
+        member: impl FnOnce(Instant, &[Rank], Station, u64) -> Result<Member, Error>,
+    ) -> Result<Communicator, Error> {
         let nonce = random_u64().map_err(Error::Random)?;
         let (port, station, _) = open(group, options, nonce, Some(own.port_id()))?;
-        let clock = Clock::start();
-        let (now, ranks) = (
-            clock.now(),
+        let (clock, ranks) = (
+            Clock::start(),
             ranks.iter().copied().map(Rank).collect::<Vec<_>>(),
         );
-        let member = self
-            .shared()?
-            .with(|member, _| member.subgroup(now, &ranks, station))??;
-        let created = Communicator::joined(start(port, member, clock)?, options)??;
+        let member = member(clock.now(), &ranks, station, nonce)?;
+        let made = Communicator::joined(start(port, member, clock)?, options)??;
         log::info!(
             "rank {} of {} in group {group}, without a meeting",
-            created.rank,
-            created.size()
+            made.rank,
+            made.size()
         );
-        Ok(created)
+        Ok(made)
     }
 
     fn joined(

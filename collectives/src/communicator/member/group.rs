@@ -10,11 +10,13 @@ use super::way::{MessagePath, StreamName};
 use super::{MemberMemory, MemberStats};
 use crate::communicator::body::{Notice, ShrinkBody};
 use crate::communicator::config::Config;
+use crate::communicator::description::Description;
 use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::kind;
 use crate::communicator::network::Network;
 use crate::communicator::roster::{Nodes, RankSet, Roster};
 use crate::communicator::seals::is_numbered;
+use crate::keys::KeyName;
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
@@ -482,12 +484,15 @@ impl Group {
         (self.roster().without(lost), network)
     }
 
-    pub(super) fn within(&mut self, name: &str, ranks: &[Rank]) -> (Roster, Network) {
-        let kept: Vec<usize> = ranks.iter().copied().map(Rank::index).collect();
-        (
-            self.roster().within(name, ranks),
-            self.streams.plans().network_among(&kept),
-        )
+    pub(super) fn description(&mut self, cluster: Option<KeyName>) -> Description {
+        let all: Vec<usize> = (0..self.size().into()).collect();
+        let network = self.streams.plans().network_among(&all);
+        Description {
+            rank: self.rank(),
+            cluster,
+            roster: self.roster().clone(),
+            network,
+        }
     }
 
     pub(super) fn stats(&self, counted: MemberStats) -> MemberStats {

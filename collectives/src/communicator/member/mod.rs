@@ -19,6 +19,7 @@ pub(super) use way::{MessagePath, StreamName};
 use super::assembly::Assembly;
 use super::body::{CallBody, ShrinkBody};
 use super::config::{Config, period};
+use super::description::Description;
 use super::error::CommunicatorError;
 use super::roster::Roster;
 use super::seals::{Seals, other_keys};
@@ -100,36 +101,53 @@ impl Member {
         ranks: &[Rank],
         station: Station,
     ) -> Result<Member, CommunicatorError> {
+        let config = Config {
+            station,
+            ..self.assembly.config().clone()
+        };
+        Member::within(now, &self.description()?, ranks, config)
+    }
+
+    /// Returns what other processes of this host need for [`within`](Member::within).
+    ///
+    /// # Errors
+    /// If the group is not complete.
+    pub fn description(&mut self) -> Result<Description, CommunicatorError> {
+        let cluster = self.seals.as_ref().map(|seals| seals.cluster());
         let group = self
             .group
             .as_deref_mut()
             .filter(|group| group.is_ready())
             .ok_or(CommunicatorError::NotJoined)?;
-        ranks
-            .iter()
-            .try_for_each(|&rank| group.calls().check_rank(rank))?;
-        let is_twice = |(at, rank)| ranks[..at].contains(rank);
-        if !ranks.contains(&group.rank()) || ranks.iter().enumerate().any(is_twice) {
-            return Err(CommunicatorError::NotOfSubgroup {
-                group: station.group,
-            });
-        }
-        let (roster, network) = group.within(&station.group, ranks);
-        let seals = self
-            .seals
-            .as_ref()
-            .map(|seals| Box::new(seals.within(&roster)));
+        Ok(group.description(cluster))
+    }
+
+    /// Creates a process's part in a group, as [`subgroup`](Member::subgroup) does at the rank that
+    /// has described its own: the process takes its place, and has its address. The preset and the
+    /// keys are those of the group described.
+    ///
+    /// # Errors
+    /// If there are no such ranks, or the one that has described the group is none of them or has
+    /// another address, or the keys are not its.
+    pub fn within(
+        now: Instant,
+        description: &Description,
+        ranks: &[Rank],
+        config: Config,
+    ) -> Result<Member, CommunicatorError> {
+        let name = &config.station.group;
+        let (roster, network, seals) = description.within(name, ranks, config.keys.as_ref())?;
         let config = Config {
-            station,
             size: roster.size(),
             join_by: None,
-            ..self.assembly.config().clone()
+            ..config
         };
         config.check()?;
         let own = config.station.mac;
         let rank = roster
             .rank_of(own)
-            .ok_or(CommunicatorError::NotOfSubgroup {
+            .filter(|_| own == description.mac())
+            .ok_or_else(|| CommunicatorError::NotOfSubgroup {
                 group: config.station.group.clone(),
             })?;
         let group = Group::new(

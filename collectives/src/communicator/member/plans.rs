@@ -150,7 +150,7 @@ impl Plans {
     }
 
     pub(super) fn network_among(&self, kept: &[usize]) -> Network {
-        self.network.among(kept, &self.calibration)
+        self.network.among(kept, Some(&self.calibration))
     }
 
     pub(super) fn admits(&self, name: StreamName) -> bool {

@@ -25,7 +25,7 @@ const VIA: u8 = 1;
 const SAVED: u8 = 2;
 
 impl Network {
-    pub(super) fn encode(&self) -> Vec<u8> {
+    pub(in crate::communicator) fn encode(&self) -> Vec<u8> {
         let mut out = BodyWriter::default();
         let flag = |is: bool, flag: u8| if is { flag } else { 0 };
         let known =
@@ -45,7 +45,7 @@ impl Network {
         out.into_bytes()
     }
 
-    pub(super) fn decode(bytes: &[u8], size: u16) -> Option<Network> {
+    pub(in crate::communicator) fn decode(bytes: &[u8], size: u16) -> Option<Network> {
         if bytes.len() > MAX_NETWORK_BYTES {
             return None;
         }

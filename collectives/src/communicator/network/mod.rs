@@ -97,16 +97,14 @@ impl Network {
     /// Returns what is known of the network between some of the ranks, which get new numbers in
     /// their order. `measured` are the costs that rank 0 has measured, if it was configured to. A
     /// saved plan applies to all ranks only, and is dropped.
-    pub(super) fn among(&self, kept: &[usize], measured: &Calibration) -> Network {
+    pub(super) fn among(&self, kept: &[usize], measured: Option<&Calibration>) -> Network {
         let topology = self.topology.as_ref().and_then(|topology| {
             let (uplinks, places) = topology.places_of(kept);
             Topology::of_places(&uplinks, &places)
         });
-        let known = if self.is_to_be_measured() {
-            Some(measured)
-        } else {
-            self.calibration.as_ref()
-        };
+        let known = measured
+            .filter(|_| self.is_to_be_measured())
+            .or(self.calibration.as_ref());
         let calibration = known.and_then(|calibration| {
             let former = kept.iter().map(|&rank| rank_name(rank)).collect::<Vec<_>>();
             with_costs(calibration, former.iter().map(String::as_str))
@@ -202,6 +200,9 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
         }
         members.push(member);
     }
+    if !topology.is_complete() {
+        check_pairs(topology, &members)?;
+    }
     let (uplinks, places) = topology.places_of(&members);
     let switches = uplinks.len() + 1;
     match nodes.topology(uplinks, &places) {
@@ -210,6 +211,21 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
             "{switches} switches between the hosts of a group are too many"
         )),
     }
+}
+
+/// Refuses members that cannot talk directly: any two ranks may have something for each other.
+fn check_pairs(topology: &Topology, members: &[usize]) -> Result<(), CommunicatorError> {
+    for (at, &one) in members.iter().enumerate() {
+        let mut others = members[at + 1..].iter();
+        if let Some(&other) = others.find(|&&other| !topology.can_talk(one, other)) {
+            let [one, other] = [one, other].map(|host| &topology.hosts()[host]);
+            return refuse(format!(
+                "the topology says that {one} and {other} cannot talk directly, and in a group each rank talks to each \
+                 other: leave one of them out, or correct the topology file"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {

@@ -6,6 +6,7 @@ use crate::keys::{
     FILE_VARIABLE, KEY_PATH, Keys, MAX_KEY_FILE_BYTES, NO_KEY_VARIABLE, PHRASE_VARIABLE, Phrase,
     PhraseError,
 };
+use ethbcast_transport::packet::OptionName;
 use nix::unistd::geteuid;
 use std::ffi::OsString;
 use std::fs::File;
@@ -67,7 +68,10 @@ pub fn key_of_file(path: &Path) -> Result<Keys, KeyError> {
         .to_str()
         .is_some_and(|typed| Phrase::parse(typed).is_ok())
     {
-        let text = "this is a key phrase, and no file: type it for --key-phrase, where it is not seen by others";
+        let text = format!(
+            "this is a key phrase, and no file: type it for {}, where it is not seen by others",
+            OptionName("key-phrase")
+        );
         return Err(KeyError::new(KeyFault::Phrase, text));
     }
     checked(path, File::open(path))
@@ -142,7 +146,9 @@ pub fn check_unkeyed() -> Result<(), UnusedKey> {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
     "E-UNKEYED: this host has a key ({place}), and this call names none: its frames would be neither authenticated \
-     nor encrypted; name the key with --key, or set --unkeyed if that is meant"
+     nor encrypted; name the key with {}, or set {} if that is meant",
+    OptionName("key"),
+    OptionName("unkeyed")
 )]
 pub struct UnusedKey {
     pub place: String,
@@ -234,8 +240,10 @@ fn text_of(path: &Path, file: io::Result<File>) -> Result<Zeroizing<String>, Key
         io::ErrorKind::PermissionDenied => KeyError::new(
             KeyFault::Mode,
             format_args!(
-                "this user may not read the key {shown}: run as its owner, name another with --key FILE, or send \
-                 without one by --no-key"
+                "this user may not read the key {shown}: run as its owner, name another with {} FILE, or send \
+                 without one by {}",
+                OptionName("key"),
+                OptionName("no-key")
             ),
         ),
         io::ErrorKind::InvalidData => KeyError::new(

@@ -4,6 +4,7 @@ use super::host;
 use crate::membership::codec::{MAX_NAME_BYTES, is_shown};
 use crate::membership::station::{MAX_GROUP_BYTES, MIN_MTU_BYTES, Station};
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::packet::{
     Interface, InterfaceError, OpenError, Port, PortConfig, address_of,
 };
@@ -74,11 +75,14 @@ pub enum StationError {
     )]
     SmallMtu { mtu_bytes: usize, interface: String },
     #[error(
-        "over unicast a sender has to know its receivers: name each by --hosts, or `hosts` of its options"
+        "over unicast a sender has to know its receivers: name each by {}, or `hosts` of its options",
+        OptionName("hosts")
     )]
     NoPeers,
     #[error(
-        "over unicast there is send, cp and recv alone, where --hosts names who receives: take --over udp"
+        "over unicast there is send, cp and recv alone, where {} names who receives: take {} udp",
+        OptionName("hosts"),
+        OptionName("over")
     )]
     OnlySessions,
     #[error("{} and {} are one host, {address}: name it once", hosts[0], hosts[1])]

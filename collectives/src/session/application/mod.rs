@@ -40,11 +40,11 @@ use crate::membership::ControlStats;
 use crate::session::blocks::Blocks;
 use crate::session::endpoint::ControlMemory;
 use crate::session::message::{Done, Outcome, Trailer};
-use crate::session::receiver::Receiver;
+use crate::session::receiver::{Arrival, Receiver};
 use crate::session::root::Root;
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::{Instant, Machine};
-pub use receiving::{Receiving, Sink};
+pub use receiving::{Coverage, MissingData, Receiving, Sink, SinkState, VerifiedSink};
 pub use sending::{Again, Mismatch, Next, Sending, Source, Tally, VerifiedStream};
 
 /// A host's machine with its application.
@@ -225,11 +225,13 @@ impl Collected {
 }
 
 impl Sink for Collected {
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        self.bytes.extend_from_slice(bytes);
-    }
-
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        let trailer = match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                return self.bytes.extend_from_slice(bytes);
+            }
+            Arrival::End(trailer) => trailer,
+        };
         let mut tally = Tally::default();
         tally.add(&self.bytes);
         self.verdict = Some(match tally.verify(trailer) {
@@ -238,8 +240,8 @@ impl Sink for Collected {
         });
     }
 
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        self.verdict.take()
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        self.verdict.take().into()
     }
 }
 
@@ -248,7 +250,7 @@ mod tests {
     use super::*;
     use crate::membership::Station;
     use crate::session::message::{Done, Outcome, Trailer};
-    use crate::session::receiver::{End, Receiver, ReceiverConfig};
+    use crate::session::receiver::{Arrival, End, Receiver, ReceiverConfig};
     use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
     use ethbcast_transport::Instant;
     use ethbcast_transport::sim::{Cable, HostSettings, Network, NoFaults, Simulation, host_mac};
@@ -431,27 +433,30 @@ mod tests {
             self.writes > 0
         }
 
-        fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-            self.writes -= 1;
-            if self.writes == 0 {
-                let mut tally = Tally::default();
-                tally.add(bytes);
-                self.done = Some(tally.verdict(Outcome::NoSpace, "full"));
+        fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+            match arrival {
+                Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                    self.writes -= 1;
+                    if self.writes == 0 {
+                        let mut tally = Tally::default();
+                        tally.add(bytes);
+                        self.done = Some(tally.verdict(Outcome::NoSpace, "full"));
+                    }
+                }
+                Arrival::End(Trailer { bytes, digest }) => {
+                    let (outcome, text) = (Outcome::Verified, String::new());
+                    self.done = Some(Done {
+                        outcome,
+                        bytes,
+                        digest,
+                        text,
+                    });
+                }
             }
         }
 
-        fn finish(&mut self, _now: Instant, trailer: Trailer) {
-            let (outcome, text) = (Outcome::Verified, String::new());
-            self.done = Some(Done {
-                outcome,
-                bytes: trailer.bytes,
-                digest: trailer.digest,
-                text,
-            });
-        }
-
-        fn verdict(&mut self, _now: Instant) -> Option<Done> {
-            self.done.take()
+        fn turn(&mut self, _now: Instant) -> SinkState {
+            self.done.take().into()
         }
     }
 

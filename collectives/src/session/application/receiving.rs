@@ -10,28 +10,15 @@ use std::time::Duration;
 
 /// Destination of a receiver's bytes.
 pub trait Sink {
-    /// Returns the form of stream that this sink takes.
-    fn form(&self) -> Form {
-        Form::Plain
-    }
-
-    /// Whether part of the content may be held already.
-    fn holds(&self) -> bool {
-        false
-    }
-
     /// Whether the sink takes data now. If not, data stays in the stream, which slows the sender
     /// down.
     fn has_room(&self) -> bool {
         true
     }
 
-    /// Takes the next bytes; `message_end` marks the last bytes of a message.
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool);
-
-    /// Ends the stream, whose length and digest must match `trailer`. A verdict follows later:
-    /// [`Outcome::Verified`] once everything is in place but not visible, or a failure.
-    fn finish(&mut self, now: Instant, trailer: Trailer);
+    /// Takes what has come next. After the end, whose trailer must match the bytes, a verdict
+    /// follows: [`Outcome::Verified`] once everything is in place but not visible, or a failure.
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>);
 
     /// Makes the content visible, after the root has confirmed its digest. Returns whether that is
     /// done; if not, another verdict follows: [`Outcome::Delivered`], or a failure.
@@ -39,54 +26,8 @@ pub trait Sink {
         true
     }
 
-    /// Whether all data has come and the sink waits for its disk.
-    fn is_syncing(&self) -> bool {
-        false
-    }
-
-    /// Called when there is room and nothing more has arrived.
-    fn idle(&mut self, _now: Instant) {}
-
-    /// Returns the outcome of the bytes, once known; also before the end, if no more bytes are
-    /// accepted. After a verdict it is called again only after [`publish`](Sink::publish).
-    fn verdict(&mut self, now: Instant) -> Option<Done>;
-
-    /// Returns the latest time of the next call of [`verdict`](Sink::verdict), if there is one.
-    fn verdict_at(&self) -> Option<Instant> {
-        None
-    }
-
-    /// Returns the first range of the stream, in positions as pushed at the root, that came damaged
-    /// or is missing and must be fetched. A range that is no longer returned is no longer fetched.
-    fn wanted(&mut self) -> Option<Range<u64>> {
-        None
-    }
-
-    /// Whether the [wanted](Sink::wanted) range was never sent to this receiver, rather than
-    /// damaged. If so, and in any selective session, its positions are those of the verified stream
-    /// of the whole content.
-    fn is_lacking(&self) -> bool {
-        false
-    }
-
-    /// Returns the want-bitmap of the next stretch whose hash lists have come, in a selective
-    /// session.
-    fn poll_needs(&mut self) -> Option<Needs> {
-        None
-    }
-
-    /// Returns the first stretch whose chunks for all members are not chosen yet.
-    fn decided(&self) -> u64 {
-        0
-    }
-
-    /// Takes wanted bytes from `at` on: all of the range, or its first 128 KiB. They may be
-    /// damaged, too.
-    fn supply(&mut self, _now: Instant, _at: u64, _bytes: &[u8]) {}
-
-    /// Reports that the wanted range is unavailable. `why` continues a sentence that begins with
-    /// the range; the verdict repeats it.
-    fn deny(&mut self, _now: Instant, _why: &str) {}
+    /// Does what is due and returns the state of the bytes. Called at the end of every turn.
+    fn turn(&mut self, now: Instant) -> SinkState;
 
     /// Returns the `bytes` bytes of the stream from `offset` on for another member, if this sink
     /// keeps them and has verified them. Called when the source cannot re-read them, until the
@@ -96,14 +37,76 @@ pub trait Sink {
         Again::Impossible("nothing is kept".to_owned())
     }
 
-    /// Returns the number of content bytes present in a selective session: those that came, and
-    /// those held before.
-    fn covered(&self) -> Option<u64> {
+    /// Returns the part of the sink that has damaged and missing bytes fetched.
+    fn verified(&mut self) -> Option<&mut dyn VerifiedSink> {
         None
     }
+}
+
+/// State of a [`Sink`] after its turn.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SinkState {
+    /// Whether all data has come and the sink waits for its disk.
+    pub is_syncing: bool,
+    /// Outcome of the bytes, once known; also before the end, if no more bytes are accepted. Given
+    /// once, and once more after [`publish`](Sink::publish).
+    pub verdict: Option<Done>,
+    /// The latest time of the next turn, if there is one.
+    pub again_at: Option<Instant>,
+}
+
+impl From<Option<Done>> for SinkState {
+    fn from(verdict: Option<Done>) -> SinkState {
+        SinkState {
+            verdict,
+            ..SinkState::default()
+        }
+    }
+}
+
+/// Part of a [`Sink`] that verifies bytes as they come, so that damaged and missing ones are
+/// fetched from other hosts.
+pub trait VerifiedSink {
+    /// Returns what this sink takes, and what it has.
+    fn coverage(&self) -> Coverage;
 
     /// Handles an event of the receiver.
     fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
+
+    /// Returns what the sink lacks, after it has taken all that has come or that it has room for.
+    fn missing(&mut self, now: Instant) -> MissingData;
+
+    /// Takes wanted bytes with their position: all of the range, or its first 128 KiB. They may be
+    /// damaged, too. An error says that the range is unavailable; its text continues a sentence
+    /// that begins with the range, and the verdict repeats it.
+    fn fetched(&mut self, now: Instant, fetched: Result<(u64, &[u8]), &str>);
+}
+
+/// Form and part of a content that a [`Sink`] takes and has.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Coverage {
+    /// Form of stream that it takes.
+    pub form: Form,
+    /// Whether part of the content may be held already.
+    pub holds: bool,
+    /// Number of content bytes present in a selective session: those that came, and those held
+    /// before.
+    pub bytes: Option<u64>,
+}
+
+/// Data that a [`VerifiedSink`] lacks, to come from other hosts.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct MissingData {
+    /// The first range of the stream, in positions as pushed at the root, that came damaged or is
+    /// missing and must be fetched. A range that is no longer wanted is no longer fetched.
+    pub wanted: Option<Range<u64>>,
+    /// Whether the wanted range was never sent to this receiver, rather than damaged. If so, and in
+    /// any selective session, its positions are those of the verified stream of the whole content.
+    pub is_lacking: bool,
+    /// The want-bitmaps of the next stretches whose hash lists have come, in a selective session.
+    pub needs: Vec<Needs>,
+    /// The first stretch whose chunks for all members are not chosen yet.
+    pub decided: u64,
 }
 
 /// Driver of a [`Sink`].
@@ -156,18 +159,17 @@ impl<K: Sink> Receiving<K> {
             while self.fetch(receiver, now) {
                 self.take(receiver, now);
             }
-            self.send_needs(receiver, now);
         }
         self.read_again(receiver, now);
-        receiver.set_syncing(self.sink.is_syncing());
-        self.request_verdict(now);
+        let state = self.turn_sink(now);
+        receiver.set_syncing(state.is_syncing);
         let untold = self
             .untold
             .take_if(|_| receiver.can_leave() || self.cancelled);
         if let Some(verdict) = untold.filter(|_| !self.cancelled) {
             receiver.conclude(now, verdict);
         }
-        self.sink.verdict_at()
+        state.again_at
     }
 
     fn is_verified(&self) -> bool {
@@ -188,7 +190,9 @@ impl<K: Sink> Receiving<K> {
 
     /// Handles one event, for callers that also inspect the receiver's events.
     pub fn handle_event(&mut self, now: Instant, event: ReceiverEvent) {
-        self.sink.on_event(now, &event);
+        if let Some(verified) = self.sink.verified() {
+            verified.on_event(now, &event);
+        }
         match event {
             ReceiverEvent::Invited { source, .. } => {
                 self.offer = source;
@@ -202,24 +206,14 @@ impl<K: Sink> Receiving<K> {
     }
 
     fn take(&mut self, receiver: &mut Receiver, now: Instant) {
-        while self.sink.has_room() {
-            let Some((arrival, frames)) = receiver.peek() else {
-                self.sink.idle(now);
-                break;
-            };
-            match arrival {
-                Arrival::Bytes(bytes) => self.sink.write(now, bytes, false),
-                Arrival::Message(bytes) => self.sink.write(now, bytes, true),
-                Arrival::End(trailer) => {
-                    match self
-                        .expected
-                        .as_ref()
-                        .filter(|expected| trailer.digest != ***expected)
-                    {
-                        Some(_) => self.refuse(now, trailer),
-                        None => self.sink.finish(now, trailer),
-                    }
+        while self.sink.has_room()
+            && let Some((arrival, frames)) = receiver.peek()
+        {
+            match (arrival, self.expected.as_deref()) {
+                (Arrival::End(trailer), Some(expected)) if trailer.digest != *expected => {
+                    self.refuse(now, trailer)
                 }
+                _ => self.sink.take(now, arrival),
             }
             receiver.consume(now, frames);
             self.began.get_or_insert(now);
@@ -239,26 +233,23 @@ impl<K: Sink> Receiving<K> {
         self.untold.clone_from(&self.verdict);
     }
 
-    fn send_needs(&mut self, receiver: &mut Receiver, now: Instant) {
-        while let Some(needs) = self.sink.poll_needs() {
+    fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
+        let Some(verified) = self.sink.verified() else {
+            return false;
+        };
+        let missing = verified.missing(now);
+        for needs in missing.needs {
             receiver.report_needs(now, needs);
         }
-        receiver.settle_needs(self.sink.decided());
-    }
-
-    fn fetch(&mut self, receiver: &mut Receiver, now: Instant) -> bool {
-        let wanted = self.sink.wanted();
-        receiver.fetch(now, wanted, self.sink.is_lacking());
-        let fetched = receiver.poll_fetched();
-        match &fetched {
-            Some(Ok((at, bytes))) => {
-                self.pieces_again += u64::from(!self.sink.is_lacking());
-                self.sink.supply(now, *at, bytes);
-            }
-            Some(Err(why)) => self.sink.deny(now, why),
-            None => {}
-        }
-        fetched.is_some()
+        receiver.settle_needs(missing.decided);
+        receiver.fetch(now, missing.wanted, missing.is_lacking);
+        let Some(fetched) = receiver.poll_fetched() else {
+            return false;
+        };
+        self.pieces_again += u64::from(fetched.is_ok() && !missing.is_lacking);
+        let fetched = fetched.as_ref().map(|(at, bytes)| (*at, &bytes[..]));
+        verified.fetched(now, fetched.map_err(|why| &why[..]));
+        true
     }
 
     fn read_again(&mut self, receiver: &mut Receiver, now: Instant) {
@@ -282,15 +273,22 @@ impl<K: Sink> Receiving<K> {
 
     /// Asks the sink for its verdict. The last call must follow the last turn.
     pub fn request_verdict(&mut self, now: Instant) {
+        self.turn_sink(now);
+    }
+
+    fn turn_sink(&mut self, now: Instant) -> SinkState {
         let open = self.verdict.is_none() || self.is_verified();
-        if let Some(verdict) = self.sink.verdict(now).filter(|_| open) {
+        let mut state = self.sink.turn(now);
+        if let Some(verdict) = state.verdict.take().filter(|_| open) {
             self.concluded = Some(now);
             self.untold = Some(verdict.clone());
             self.verdict = Some(verdict);
             if planted!("visible-before-the-verdict") {
                 self.publish(now);
+                return self.turn_sink(now);
             }
         }
+        state
     }
 
     /// Declines the content before the session is joined, with the words of a refusal.
@@ -347,6 +345,12 @@ impl<K: Sink> Receiving<K> {
         &mut self.sink
     }
 
+    /// Returns what the sink takes, and what it has.
+    pub fn coverage(&mut self) -> Coverage {
+        let verified = self.sink.verified();
+        verified.map_or_else(Coverage::default, |verified| verified.coverage())
+    }
+
     /// Returns the root's description of the source; empty before its announcement.
     pub fn offer(&self) -> &str {
         &self.offer
@@ -355,15 +359,6 @@ impl<K: Sink> Receiving<K> {
     /// Returns the outcome of the bytes, once known.
     pub fn verdict(&self) -> Option<&Done> {
         self.verdict.as_ref()
-    }
-
-    /// Returns the outcome, with the length of the content instead of the stream.
-    pub fn content_verdict(&self) -> Option<Done> {
-        let form = self.sink.form();
-        self.verdict.clone().map(|done| Done {
-            bytes: form.content_bytes(done.bytes),
-            ..done
-        })
     }
 
     /// Returns the number of ranges that came damaged, or not at all, and were sent again.

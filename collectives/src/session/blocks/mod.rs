@@ -19,6 +19,7 @@ use ethbcast_transport::{
     AuditError, Deadline, Instant, Kept, MacAddr, Part, SplitFrame, Tuning, planted,
 };
 use std::cmp::Reverse;
+use std::time::Duration;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct LackingFrame {
@@ -303,6 +304,17 @@ impl Blocks {
             .find_map(|stream| stream.poll_ack(now, buffer))
     }
 
+    /// Takes a frame; returns the round trip that it shows ([`Stream::take_frame`]).
+    pub(super) fn take_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<Duration> {
+        self.settle_consumed();
+        let at = self.place_followed(frame.header.stream)?;
+        let round_trip = self.streams[at].take_frame(now, frame);
+        if !self.fillers.is_empty() {
+            self.skip_fillers(now);
+        }
+        round_trip
+    }
+
     /// Takes the frames that children lack and this host has freed, with their stream; an
     /// acknowledgement may reveal them.
     pub(super) fn orphans_after(&mut self, frame: &Frame<'_>) -> Vec<(StreamId, LostRange)> {
@@ -493,14 +505,7 @@ impl Blocks {
 
 impl Part for Blocks {
     fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) {
-        self.settle_consumed();
-        let Some(at) = self.place_followed(frame.header.stream) else {
-            return;
-        };
-        self.streams[at].handle_frame(now, frame);
-        if !self.fillers.is_empty() {
-            self.skip_fillers(now);
-        }
+        self.take_frame(now, frame);
     }
 
     fn handle_timeout(&mut self, now: Instant) {

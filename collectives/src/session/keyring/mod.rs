@@ -122,6 +122,15 @@ impl Keyring {
         (clusters.unknown_sender == Some(other)).then_some(KeyDifference::NoSender)
     }
 
+    /// Whether a host is this one, or has sent a frame under the cluster's secret: a receiver its
+    /// request, a root its announcement.
+    pub fn has_heard(&self, host: MacAddr) -> bool {
+        match self {
+            Keyring::Root(root) => root.has_heard(host),
+            Keyring::Receiver(receiver) => receiver.has_heard(host),
+        }
+    }
+
     pub fn bind(&mut self, root: MacAddr, session: u32) {
         if let Keyring::Receiver(receiver) = self {
             receiver.bind(root, session);
@@ -456,6 +465,10 @@ impl KnownSessions {
             .iter()
             .map(|(keys, _)| keys)
             .find(|keys| keys.is_of(root, session))
+    }
+
+    fn has_root(&self, root: MacAddr) -> bool {
+        self.sessions.iter().any(|(keys, _)| keys.root == root)
     }
 
     fn is_new(&self, name: &SessionName, number: u64) -> bool {

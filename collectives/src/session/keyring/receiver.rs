@@ -128,6 +128,10 @@ impl ReceiverRing {
             .filter(|asked| asked.keys.is_of(root, session))
     }
 
+    pub(super) fn has_heard(&self, host: MacAddr) -> bool {
+        host == self.mac || self.heard.has_root(host)
+    }
+
     pub(super) fn clusters(&self) -> &Clusters {
         &self.clusters
     }

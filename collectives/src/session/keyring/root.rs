@@ -405,6 +405,13 @@ impl RootRing {
         Some(body.to_vec())
     }
 
+    pub(super) fn has_heard(&self, host: MacAddr) -> bool {
+        let sessions = [&self.competing_sessions, &self.other_groups];
+        host == self.mac
+            || self.runs.contains_key(&host)
+            || sessions.iter().any(|sessions| sessions.has_root(host))
+    }
+
     fn make_room(&mut self, source: MacAddr) -> bool {
         if self.runs.len() < MAX_ADDRESSES || self.runs.contains_key(&source) {
             return true;

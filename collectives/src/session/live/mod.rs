@@ -39,7 +39,7 @@ mod report;
 #[doc(hidden)]
 mod write_behind;
 
-use super::application::{Receiving, Sending, Sink, Source};
+use super::application::{Coverage, Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Root, RootConfig};
@@ -569,13 +569,13 @@ impl Session {
         self.opener.check()?;
         let waits_for_others = options.admission_hook.is_some();
         let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
-        let form = receiving.sink().form();
-        let config = self.receiver_config(options, receiving.sink())?;
+        let coverage = receiving.coverage();
+        let config = self.receiver_config(options, coverage)?;
         self.port.begin_anew();
         let began = self.clock.now();
         let mut receiver =
             Limited::new(Receiver::new(began, config), began, options.run.time_limit);
-        let mut notifier = Notifier::new(&options.run, form, &self.port);
+        let mut notifier = Notifier::new(&options.run, coverage.form, &self.port);
         if let Some(Expected::Digest(digest)) = options.expects {
             receiving.expect(digest);
         }
@@ -621,12 +621,7 @@ impl Session {
                 }
                 hooked.turn(receiver, now);
                 receiving.turn(receiver, now);
-                notifier.receiver_moved(
-                    receiver,
-                    receiving.sink().form(),
-                    receiving.sink().covered(),
-                    now,
-                );
+                notifier.receiver_moved(receiver, receiving.coverage(), now);
                 is_outdated = options.admission_hook.is_some()
                     && (other_mtu.load(Ordering::Relaxed)
                         && receiver.admission() != Admission::Given);
@@ -651,14 +646,14 @@ impl Session {
         }
     }
 
-    fn receiver_config<K: Sink>(
+    fn receiver_config(
         &self,
         options: &RecvOptions,
-        sink: &K,
+        coverage: Coverage,
     ) -> Result<ReceiverConfig, Error> {
         let random = || random_u64().map_err(Error::Random);
-        let (numbers, form) = ([random()?, random()?], (sink.form(), sink.holds()));
-        let config = options.receiver_config(&self.station, numbers, form, &self.tuning)?;
+        let numbers = [random()?, random()?];
+        let config = options.receiver_config(&self.station, numbers, coverage, &self.tuning)?;
         Ok(ReceiverConfig {
             sources_unproved: self.over().is_udp(),
             ..config

@@ -2,6 +2,7 @@
 
 use super::history::{History, bytes_of};
 use super::options::{Progress, ProgressPlace, RunOptions};
+use crate::session::application::Coverage;
 use crate::session::blocks::Blocks;
 use crate::session::message::{MemberState, Status};
 use crate::session::receiver::Receiver;
@@ -129,13 +130,7 @@ impl<'a> Notifier<'a> {
         });
     }
 
-    pub(super) fn receiver_moved(
-        &mut self,
-        receiver: &Receiver,
-        form: Form,
-        covered: Option<u64>,
-        now: Instant,
-    ) {
+    pub(super) fn receiver_moved(&mut self, receiver: &Receiver, coverage: Coverage, now: Instant) {
         self.look_at_interface();
         let arrived = |streams: &Blocks| streams.frames() * streams.payload_bytes() as u64;
         let Some(arrived) = receiver.streams().map(arrived) else {
@@ -143,8 +138,10 @@ impl<'a> Notifier<'a> {
         };
         if self.is_due(now) {
             let size = receiver.view().and_then(|view| view.size);
-            let came = form.content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
-            let bytes = covered.unwrap_or(came);
+            let came = coverage
+                .form
+                .content_bytes(arrived.min(size.unwrap_or(u64::MAX)));
+            let bytes = coverage.bytes.unwrap_or(came);
             let resent_frames = receiver.stream_stats().data_resent;
             self.options.notify(Progress::Moved {
                 bytes,

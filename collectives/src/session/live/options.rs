@@ -8,6 +8,7 @@ use crate::keys::{ExchangePair, Keys, Secret};
 use crate::measure::Processors;
 use crate::membership::live::host;
 use crate::membership::{Station, Timing};
+use crate::session::application::Coverage;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
@@ -348,7 +349,7 @@ impl RecvOptions {
         &self,
         station: &Station,
         [nonce, secret]: [u64; 2],
-        (form, holds): (Form, bool),
+        Coverage { form, holds, .. }: Coverage,
         port: &Tuning,
     ) -> Result<ReceiverConfig, Error> {
         Ok(ReceiverConfig {

@@ -262,7 +262,10 @@ impl ReceiveReport {
             source: receiving.offer().to_owned(),
             rank: receiver.rank(),
             via: receiver.view().map(|view| view.via),
-            verdict: receiving.content_verdict(),
+            verdict: receiving.verdict().map(|done| Done {
+                bytes: receiver.form().content_bytes(done.bytes),
+                ..done.clone()
+            }),
             pieces_again: receiving.pieces_again(),
             took: receiving.took(),
             stream,
@@ -323,6 +326,7 @@ impl ReceiveReport {
             (None, Some(End::Aborted(text))) => Err(Error::Aborted(text.clone())),
             (None, Some(End::RootSilent)) => Err(Error::SenderSilent),
             (None, Some(End::NobodyThere)) => Err(Error::NobodyThere),
+            (None, Some(End::NobodyElse(text))) => Err(Error::NobodyElse(text.clone())),
             (None, Some(End::Dropped)) => Err(Error::Dropped),
             _ if self.verdict.is_some() => Err(Error::Unconfirmed),
             (None, Some(End::Confirmed | End::Unconfirmed) | None) => Err(Error::NoVerdict),
@@ -420,6 +424,9 @@ pub enum Error {
         far: String,
         host: String,
     },
+    /// A sender ended its session before the start, with this text.
+    #[error("{0}; no other sender came")]
+    NobodyElse(String),
     /// The sender refused this host, with a text that says what to do.
     #[error("{text}")]
     Refused { why: Refusal, text: String },

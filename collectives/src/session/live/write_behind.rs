@@ -5,7 +5,7 @@ use super::content::{Storage, StorageError};
 use super::read_again::{ReadAgain, ReadAt};
 use super::reader::hashers;
 use crate::keys::ContentCipher;
-use crate::session::application::Again;
+use crate::session::application::{Again, SinkState, Tally};
 use crate::session::message::Outcome;
 use crate::session::verified::{
     Backend, ChunkSize, HaveSet, Order, ReceiverOutput, ReceiverState, SpanSink, Spans,
@@ -124,8 +124,13 @@ impl Backend for OnThread {
         self.orders.is_some()
     }
 
-    fn is_syncing(&self) -> bool {
-        self.state.is_syncing()
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        let has_panicked = self.has_ended() && self.is_open();
+        let verdict = || Tally::default().verdict(Outcome::WriteFailed, "the writer panicked");
+        SinkState {
+            is_syncing: self.state.is_syncing(),
+            ..has_panicked.then(verdict).into()
+        }
     }
 
     fn keeps(&mut self, chunk: ChunkSize) -> bool {
@@ -157,10 +162,6 @@ impl Backend for OnThread {
 
     fn has_ended(&mut self) -> bool {
         self.ended.try_recv() == Err(TryRecvError::Disconnected)
-    }
-
-    fn has_panicked(&mut self) -> bool {
-        self.has_ended() && self.is_open()
     }
 }
 

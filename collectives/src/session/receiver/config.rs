@@ -184,6 +184,8 @@ pub enum End {
     RootSilent,
     /// A root was not found in time.
     NobodyThere,
+    /// A root ended its session before the start, with this text, and another was not found in time.
+    NobodyElse(String),
 }
 
 /// Next part of the stream for the application.

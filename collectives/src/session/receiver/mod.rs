@@ -19,7 +19,7 @@ use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
 use super::keyring::Keyring;
 use super::message::{Behind, Done, Message, Needs, Outcome, Stage, Trailer};
-use super::verified::Offered;
+use super::verified::{Form, Offered};
 use super::view::View;
 use crate::census::kind::{HERE, WHO};
 use crate::census::{Busy, CensusReply, CensusResponder};
@@ -195,6 +195,11 @@ impl Receiver {
     /// Returns the address and session of the root that was sent a join request.
     pub fn asked(&self) -> Option<(MacAddr, u32)> {
         self.root.as_ref().map(|root| (root.mac(), root.session()))
+    }
+
+    /// Returns the form of the stream, of the session that it was last invited to.
+    pub fn form(&self) -> Form {
+        self.endpoint.config().form
     }
 
     /// Returns this host's rank, once it is a member.
@@ -376,8 +381,8 @@ impl Receiver {
         else {
             return;
         };
-        // A root with a key believes nothing of a host without one, but its user learns who lacks
-        // it.
+        // A root with a key believes nothing of a host without one, but its user learns by several
+        // requests who lacks it.
         if let (Some(KeyDifference::OnlyTheirs(_)), Ok((headers, _))) =
             (other.keys, wire::parse_headers(frame))
         {
@@ -391,7 +396,9 @@ impl Receiver {
                     .send_in(headers.header.session, other.mac, &request);
             }
         }
-        self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
+        if self.other_builds.is_credible(other.mac) {
+            self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
+        }
     }
 
     fn on_control(&mut self, now: Instant, message: Message) {

@@ -231,11 +231,11 @@ impl MemberPhase {
         root: MacAddr,
         endpoint: &mut ReceiverEndpoint,
     ) {
-        // In a broadcast, other hosts acknowledge the root's frames, not this host's.
-        if self.view.via != Via::Cast {
-            endpoint.throttle_mut().on_frame(now, frame);
+        // In a broadcast, other hosts acknowledge the root's frames, which shows no round trip.
+        if let Some(round_trip) = self.blocks.take_frame(now, frame) {
+            let rank = frame.header.rank;
+            endpoint.throttle_mut().on_round_trip(now, rank, round_trip);
         }
-        self.blocks.handle_frame(now, frame);
         if let Some(joining) = self.joining.take_if(|_| self.blocks.frames() > 0) {
             self.responder = Some(joining.into_responder());
         }

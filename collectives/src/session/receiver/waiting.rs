@@ -421,8 +421,7 @@ impl Waiting {
             return None;
         }
         Some(match self.left_out.take() {
-            // Another root was waited for, and none came.
-            Some(End::Aborted(text)) => End::Refused(Refusal::Late, text),
+            Some(End::Aborted(text)) => End::NobodyElse(text),
             None if self
                 .joining
                 .as_ref()

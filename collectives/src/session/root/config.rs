@@ -18,6 +18,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{Topology, TopologyError, nodeset};
+use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
 use std::collections::{BTreeMap, BTreeSet};
@@ -139,7 +140,7 @@ pub struct RootConfig {
     /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
-    /// Whether to stop after planning. Receivers are not notified, and wait on for a sender.
+    /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
     pub topology: Option<Topology>,
@@ -417,7 +418,7 @@ pub enum RootFailure {
     #[error("{} of {wanted} receivers joined within {} s{}; {}{}",
         joined.len(), patience.as_secs_f64(), listed(joined, missing, refused),
         remedy(missing.is_empty() && joined.len() + refused.len() >= *wanted && !refused.is_empty()),
-        if joined.is_empty() { "" } else { ", or ask for fewer with --min-receivers" })]
+        or_fewer(joined))]
     TooFew {
         joined: Vec<String>,
         /// Expected hosts that had not joined, if the expected ones are known.
@@ -428,7 +429,8 @@ pub enum RootFailure {
     },
     #[error(
         "{host} ({mac}) sends {offer} to group {group} already: wait until it has ended, or choose another group \
-             with -g"
+             with {}",
+        OptionName("group")
     )]
     GroupTaken {
         host: String,
@@ -452,14 +454,28 @@ pub enum NoPlan {
     #[error(transparent)]
     Topology(#[from] TopologyError),
     #[error(
-        "the topology file names no host {host}; add it, or run it with --host NAME as it is spelt there"
+        "the topology file names no host {host}; add it, or run it with {} NAME as it is spelt there",
+        OptionName("host")
     )]
     UnknownHost { host: String },
+    /// Every receiver reports to the sender itself.
+    #[error(
+        "the topology says that {hosts} cannot talk to {root} directly, and every receiver reports to the sender: send \
+         from a host that can talk to all, or correct the file"
+    )]
+    Silent { hosts: String, root: String },
     /// A cast is asked for where no frame reaches several hosts.
     #[error(
-        "by unicast no frame reaches several hosts, so nothing can be cast: choose another way with --via"
+        "by unicast no frame reaches several hosts, so nothing can be cast: choose another way with {}",
+        OptionName("via")
     )]
     NoCast,
+    /// A cast is asked for, and receivers that acknowledge to others cannot talk to them.
+    #[error(
+        "the topology says that receivers cannot talk to those to which they would acknowledge a cast: choose another \
+         way with --via"
+    )]
+    SilentCast,
     /// The plan violates the planner's own invariants.
     #[error("the plan is not sound ({0}); please report this with the topology file")]
     Unsound(Box<CheckReport>),
@@ -470,6 +486,14 @@ fn remedy(all_asked: bool) -> &'static str {
         "mend that and send again"
     } else {
         "start `ethbcast recv` on the missing hosts"
+    }
+}
+
+fn or_fewer(joined: &[String]) -> String {
+    if joined.is_empty() {
+        String::new()
+    } else {
+        format!(", or ask for fewer with {}", OptionName("min-receivers"))
     }
 }
 

@@ -44,6 +44,8 @@ use running::SessionPhase;
 use std::ops::Range;
 use std::time::Duration;
 
+const PLANNED: &str = "the sender shows its plan, and sends nothing now (--dry-run)";
+
 /// State machine of a session's root.
 #[derive(Clone, Debug)]
 pub struct Root {
@@ -478,8 +480,8 @@ impl Root {
         self.close(now, Message::Abort { text });
     }
 
-    /// Assigns ranks, plans and publishes the first view. A dry run ends here without a message,
-    /// unless some receivers already hold a part: those report what they lack.
+    /// Assigns ranks, plans and publishes the first view. A dry run ends here, unless some receivers
+    /// already hold a part: those report what they lack.
     fn start(&mut self, now: Instant) {
         let RootPhase::Gathering(gathering) = &mut self.phase else {
             return;
@@ -487,8 +489,8 @@ impl Root {
         match gathering.first_view(self.endpoint.config()) {
             Ok((view, choice, _)) if self.endpoint.config().dry_run && !view.selective => {
                 self.choice = Some(choice);
-                self.phase = RootPhase::Ended(None);
-                self.endpoint.silence();
+                let text = PLANNED.to_owned();
+                self.close(now, Message::Abort { text });
             }
             Ok((view, choice, planner)) => {
                 log::info!(

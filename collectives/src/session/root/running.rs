@@ -295,8 +295,9 @@ impl SessionPhase {
             self.members.on_frame(now, rank);
         }
         if frame.header.kind.is_of_stream() {
-            endpoint.throttle_mut().on_frame(now, frame);
-            self.delivery.handle_frame(now, frame, &self.view);
+            if let Some(round_trip) = self.delivery.take_frame(now, frame, &self.view) {
+                endpoint.throttle_mut().on_round_trip(now, rank, round_trip);
+            }
             if self.storm_control.is_falling_back() {
                 self.follow_up(now, endpoint);
             }

@@ -362,7 +362,7 @@ pub struct ReceiverState {
     syncing: AtomicBool,
     /// Range of the stream to fetch again, and whether it never came at all.
     wanted: Mutex<Option<(Range<u64>, bool)>>,
-    needs: Mutex<VecDeque<Needs>>,
+    needs: Mutex<Vec<Needs>>,
     decided: AtomicU64,
     content_bytes: AtomicU64,
     damages: AtomicU64,
@@ -392,22 +392,12 @@ impl ReceiverState {
         self.syncing.store(is_syncing, Ordering::Relaxed);
     }
 
-    pub(super) fn wanted(&self) -> Option<Range<u64>> {
-        self.wanted
-            .lock()
-            .as_ref()
-            .map(|(wanted, _)| wanted.clone())
+    pub(super) fn wanted(&self) -> Option<(Range<u64>, bool)> {
+        self.wanted.lock().clone()
     }
 
-    pub(super) fn is_lacking(&self) -> bool {
-        self.wanted
-            .lock()
-            .as_ref()
-            .is_some_and(|(_, lacking)| *lacking)
-    }
-
-    pub(super) fn poll_needs(&self) -> Option<Needs> {
-        self.needs.lock().pop_front()
+    pub(super) fn take_needs(&self) -> Vec<Needs> {
+        std::mem::take(&mut self.needs.lock())
     }
 
     pub(super) fn decided(&self) -> u64 {
@@ -445,7 +435,7 @@ impl ReceiverState {
     }
 
     pub(super) fn need(&self, needs: Needs) {
-        self.needs.lock().push_back(needs);
+        self.needs.lock().push(needs);
     }
 
     pub(super) fn set_decided(&self, stretch: u64) {

@@ -6,9 +6,9 @@ use super::layout::{ChunkSize, Form, overlap};
 use super::receiver::{Offered, Order, ReceiverOutput, ReceiverState, VerifiedReceiver};
 use super::selection::{HaveSet, HeldContent};
 use super::span_source::{fill, read_again};
-use crate::session::application::{Again, Sink, Tally};
-use crate::session::message::{Done, Needs, Outcome, Trailer};
-use crate::session::receiver::ReceiverEvent;
+use crate::session::application::{Again, Coverage, MissingData, Sink, SinkState, VerifiedSink};
+use crate::session::message::Outcome;
+use crate::session::receiver::{Arrival, ReceiverEvent};
 use ethbcast_transport::Instant;
 use std::convert::Infallible;
 use std::io;
@@ -33,14 +33,9 @@ pub trait Backend {
         true
     }
 
-    /// Lets a receiver that runs in the session's turns do its work.
-    fn turn(&mut self, _now: Instant) {}
-
-    fn turn_at(&self) -> Option<Instant> {
-        None
-    }
-
-    fn is_syncing(&self) -> bool;
+    /// Lets a receiver that runs in the session's turns do its work. A verdict says that the
+    /// receiver has ended without one.
+    fn turn(&mut self, now: Instant) -> SinkState;
 
     /// Whether the stored content, with chunks of size `chunk`, is kept for other receivers.
     fn keeps(&mut self, chunk: ChunkSize) -> bool;
@@ -56,13 +51,6 @@ pub trait Backend {
     ) -> Again<'_>;
 
     fn has_ended(&mut self) -> bool;
-
-    /// Whether the receiver has ended without a verdict.
-    fn has_panicked(&mut self) -> bool {
-        false
-    }
-
-    fn on_event(&mut self, _now: Instant, _event: &ReceiverEvent) {}
 }
 
 /// A [`Sink`] for a verified stream, which a verified receiver run by `B` checks and stores.
@@ -136,6 +124,10 @@ impl<B: Backend> SpanSink<B> {
         self.state.damages()
     }
 
+    fn form(&self) -> Form {
+        Form::Verified(self.offered.chunk)
+    }
+
     fn order(&mut self, now: Instant, order: Order) {
         self.state.order();
         self.backend.give(now, order);
@@ -148,34 +140,7 @@ impl<B: Backend> SpanSink<B> {
         }
     }
 
-    fn reply(&mut self, now: Instant, order: impl FnOnce() -> Order) {
-        if self.state.wanted().is_some() {
-            self.state.is_supplied();
-            self.order(now, order());
-        }
-    }
-}
-
-impl<B: Backend> Sink for SpanSink<B> {
-    fn form(&self) -> Form {
-        Form::Verified(self.offered.chunk)
-    }
-
-    fn holds(&self) -> bool {
-        self.holds
-    }
-
-    fn covered(&self) -> Option<u64> {
-        self.is_selective.then(|| self.state.content_bytes())
-    }
-
-    /// Whether two more orders (a last span and the end) can be given without waiting.
-    fn has_room(&self) -> bool {
-        self.backend.is_open() && self.state.waiting() + 2 <= self.most_waiting
-    }
-
-    fn write(&mut self, now: Instant, bytes: &[u8], _message_end: bool) {
-        let mut rest = bytes;
+    fn write(&mut self, now: Instant, mut rest: &[u8]) {
         while !rest.is_empty() {
             if self.spans.is_empty() {
                 let memory = self.backend.memory();
@@ -191,7 +156,7 @@ impl<B: Backend> Sink for SpanSink<B> {
 
     /// Hands on partial spans at once in a selective session, because the root waits for the reply
     /// to hash lists; otherwise hands on whole chunks.
-    fn idle(&mut self, now: Instant) {
+    fn hand_on(&mut self, now: Instant) {
         if self.is_selective {
             self.end_span(now);
         } else if now.since(self.went_at) >= EARLY_AFTER {
@@ -202,10 +167,22 @@ impl<B: Backend> Sink for SpanSink<B> {
             }
         }
     }
+}
 
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.end_span(now);
-        self.order(now, Order::End(trailer));
+impl<B: Backend> Sink for SpanSink<B> {
+    /// Whether two more orders (a last span and the end) can be given without waiting.
+    fn has_room(&self) -> bool {
+        self.backend.is_open() && self.state.waiting() + 2 <= self.most_waiting
+    }
+
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => self.write(now, bytes),
+            Arrival::End(trailer) => {
+                self.end_span(now);
+                self.order(now, Order::End(trailer));
+            }
+        }
     }
 
     fn publish(&mut self, now: Instant) -> bool {
@@ -215,46 +192,13 @@ impl<B: Backend> Sink for SpanSink<B> {
         false
     }
 
-    fn is_syncing(&self) -> bool {
-        self.backend.is_syncing()
-    }
-
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.backend.turn(now);
-        let has_panicked = self.backend.has_panicked();
+    fn turn(&mut self, now: Instant) -> SinkState {
+        let mut state = self.backend.turn(now);
         if let Some((verdict, cause)) = self.state.take_conclusion() {
             (self.cause, self.publishing) = (cause, false);
-            return Some(verdict);
+            state.verdict = Some(verdict);
         }
-        has_panicked.then(|| Tally::default().verdict(Outcome::WriteFailed, "the writer panicked"))
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.backend.turn_at()
-    }
-
-    fn wanted(&mut self) -> Option<Range<u64>> {
-        self.state.wanted()
-    }
-
-    fn is_lacking(&self) -> bool {
-        self.state.is_lacking()
-    }
-
-    fn poll_needs(&mut self) -> Option<Needs> {
-        self.state.poll_needs()
-    }
-
-    fn decided(&self) -> u64 {
-        self.state.decided()
-    }
-
-    fn supply(&mut self, now: Instant, at: u64, bytes: &[u8]) {
-        self.reply(now, || Order::Supply(at, bytes.to_vec()));
-    }
-
-    fn deny(&mut self, now: Instant, why: &str) {
-        self.reply(now, || Order::Deny(why.to_owned()));
+        state
     }
 
     fn read_again(&mut self, now: Instant, offset: u64, bytes: usize) -> Again<'_> {
@@ -265,7 +209,7 @@ impl<B: Backend> Sink for SpanSink<B> {
         if self
             .state
             .wanted()
-            .is_some_and(|wanted| overlap(&wanted, &part))
+            .is_some_and(|(wanted, _)| overlap(&wanted, &part))
         {
             return Again::Impossible("they came damaged here, too".to_owned());
         }
@@ -280,6 +224,44 @@ impl<B: Backend> Sink for SpanSink<B> {
             Again::Impossible("they did not come here".to_owned())
         } else {
             Again::Pending
+        }
+    }
+
+    fn verified(&mut self) -> Option<&mut dyn VerifiedSink> {
+        Some(self)
+    }
+}
+
+impl<B: Backend> VerifiedSink for SpanSink<B> {
+    fn coverage(&self) -> Coverage {
+        Coverage {
+            form: self.form(),
+            holds: self.holds,
+            bytes: self.is_selective.then(|| self.state.content_bytes()),
+        }
+    }
+
+    fn missing(&mut self, now: Instant) -> MissingData {
+        if self.has_room() {
+            self.hand_on(now);
+        }
+        let (wanted, is_lacking) = self.state.wanted().unzip();
+        MissingData {
+            wanted,
+            is_lacking: is_lacking.unwrap_or_default(),
+            needs: self.state.take_needs(),
+            decided: self.state.decided(),
+        }
+    }
+
+    fn fetched(&mut self, now: Instant, fetched: Result<(u64, &[u8]), &str>) {
+        if self.state.wanted().is_some() {
+            self.state.is_supplied();
+            let order = match fetched {
+                Ok((at, bytes)) => Order::Supply(at, bytes.to_vec()),
+                Err(why) => Order::Deny(why.to_owned()),
+            };
+            self.order(now, order);
         }
     }
 
@@ -332,7 +314,6 @@ impl<B: Backend> Sink for SpanSink<B> {
             }
             _ => {}
         }
-        self.backend.on_event(now, event);
     }
 }
 
@@ -397,29 +378,28 @@ impl<K: Sink> Checked<K> {
 }
 
 impl<K: Sink> InTurns<K> {
-    fn take_verdict(&mut self, now: Instant) {
-        let Some(verdict) = self
-            .content
-            .verdict(now)
-            .filter(|_| !self.receiver.is_over())
-        else {
-            return;
-        };
-        match verdict.outcome {
-            Outcome::Verified => self.receiver.settled(),
-            Outcome::Delivered => self.receiver.published(String::new()),
-            outcome => self.receiver.fail(outcome, verdict.text, None),
+    fn turn_content(&mut self, now: Instant) -> SinkState {
+        let mut state = self.content.turn(now);
+        let verdict = state.verdict.take();
+        match verdict.filter(|_| !self.receiver.is_over()) {
+            None => {}
+            Some(verdict) => match verdict.outcome {
+                Outcome::Verified => self.receiver.settled(),
+                Outcome::Delivered => self.receiver.published(String::new()),
+                outcome => self.receiver.fail(outcome, verdict.text, None),
+            },
         }
+        state
     }
 
     fn carry_out(&mut self, now: Instant, output: ReceiverOutput) {
         match output {
             ReceiverOutput::Begin(_) | ReceiverOutput::Used(_) | ReceiverOutput::Said => {}
-            ReceiverOutput::Write(bytes) => self.content.write(now, &bytes, false),
+            ReceiverOutput::Write(bytes) => self.content.take(now, Arrival::Bytes(&bytes)),
             ReceiverOutput::Span(span) => {
                 self.own_bytes += span.own_bytes();
                 let write = |content: &mut K, bytes: &[u8]| {
-                    content.write(now, bytes, false);
+                    content.take(now, Arrival::Bytes(bytes));
                     Ok::<_, Infallible>(())
                 };
                 let Ok(()) = span.store(&mut self.content, write, write);
@@ -431,7 +411,7 @@ impl<K: Sink> InTurns<K> {
                 end_differs,
             } => {
                 self.end_is_damaged = end_differs;
-                self.content.finish(now, content);
+                self.content.take(now, Arrival::End(content));
             }
             ReceiverOutput::Publish if self.content.publish(now) => {
                 self.receiver.published(String::new())
@@ -448,23 +428,17 @@ impl<K: Sink> Backend for InTurns<K> {
         self.turn(now);
     }
 
-    fn turn(&mut self, now: Instant) {
-        self.take_verdict(now);
+    /// The content's disk is busy as it was before this turn's work.
+    fn turn(&mut self, now: Instant) -> SinkState {
+        let mut state = self.turn_content(now);
         while self.content.has_room() {
             let Some(output) = self.receiver.poll_output() else {
                 break;
             };
             self.carry_out(now, output);
-            self.take_verdict(now);
+            state.again_at = self.turn_content(now).again_at;
         }
-    }
-
-    fn turn_at(&self) -> Option<Instant> {
-        self.content.verdict_at()
-    }
-
-    fn is_syncing(&self) -> bool {
-        self.content.is_syncing()
+        state
     }
 
     fn keeps(&mut self, _chunk: ChunkSize) -> bool {
@@ -486,9 +460,5 @@ impl<K: Sink> Backend for InTurns<K> {
 
     fn has_ended(&mut self) -> bool {
         self.receiver.is_over()
-    }
-
-    fn on_event(&mut self, now: Instant, event: &ReceiverEvent) {
-        self.content.on_event(now, event);
     }
 }

@@ -3,10 +3,10 @@
 use super::*;
 use crate::keys::{ContentCipher, SIGNATURE_BYTES, Secret, SessionName, Signer};
 use crate::session::application::{
-    Again, Collected, MemoryContent as InMemory, Next, Sink, Source,
+    Again, Collected, MemoryContent as InMemory, Next, Sink, SinkState, Source, VerifiedSink,
 };
-use crate::session::message::{ContentKind, Done, Outcome, Trailer};
-use crate::session::receiver::ReceiverEvent;
+use crate::session::message::{ContentKind, Outcome, Trailer};
+use crate::session::receiver::{Arrival, ReceiverEvent};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{PayloadHash, Rank};
@@ -111,20 +111,24 @@ fn received(
         mend(&mut sink, truth);
         assert!(sink.has_room(), "it has been given what it wanted");
         let end = (at + pieces[turn % pieces.len()]).min(stream.len());
-        sink.write(NOW, &stream[at..end], false);
+        sink.take(NOW, Arrival::Bytes(&stream[at..end]));
         (at, turn) = (end, turn + 1);
     }
-    sink.finish(NOW, trailer);
+    sink.take(NOW, Arrival::End(trailer));
     mend(&mut sink, truth);
     sink
 }
 
 fn mend(sink: &mut Checked<Collected>, truth: &[u8]) {
-    while let Some(wanted) = sink.wanted() {
+    while let Some(wanted) = sink.missing(NOW).wanted {
         let (from, to) = (wanted.start as usize, wanted.end as usize);
-        sink.supply(NOW, wanted.start, &truth[from..to - 1]);
-        assert_eq!(sink.wanted(), Some(wanted), "the last byte is lacking");
-        sink.supply(NOW, from as u64, &truth[from..to]);
+        sink.fetched(NOW, Ok((wanted.start, &truth[from..to - 1])));
+        assert_eq!(
+            sink.missing(NOW).wanted,
+            Some(wanted),
+            "the last byte is lacking"
+        );
+        sink.fetched(NOW, Ok((from as u64, &truth[from..to])));
     }
 }
 
@@ -142,7 +146,7 @@ proptest! {
         prop_assert_eq!(trailer.bytes, stream.len() as u64);
         prop_assert_eq!(trailer.digest, *blake3::hash(&content).as_bytes());
         let mut sink = received(invited(chunk), &stream, &pieces, (&stream, trailer));
-        let verdict = sink.verdict(NOW).expect("all has come");
+        let verdict = sink.turn(NOW).verdict.expect("all has come");
         prop_assert_eq!(verdict.outcome, Outcome::Verified);
         prop_assert_eq!((verdict.bytes, verdict.digest), (trailer.bytes, trailer.digest));
         prop_assert!(sink.content().bytes() == content && sink.all_damages().is_empty());
@@ -162,7 +166,7 @@ proptest! {
         let damaged = stream != truth;
         let mut sink = received(invited(chunk), &stream, &pieces, (&truth, trailer));
         prop_assert!(sink.content().bytes() == content);
-        prop_assert_eq!(sink.verdict(NOW).expect("all is mended").outcome, Outcome::Verified);
+        prop_assert_eq!(sink.turn(NOW).verdict.expect("all is mended").outcome, Outcome::Verified);
         prop_assert_eq!(!sink.all_damages().is_empty(), damaged);
         prop_assert!(sink.all_damages().len() <= places.len());
     }
@@ -219,23 +223,25 @@ fn a_chunk_damaged_three_times_is_given_up_and_named() {
     let mut sink = Checked::checking(Collected::default());
     stream
         .chunks(9000)
-        .for_each(|frame| sink.write(NOW, frame, false));
-    sink.finish(NOW, trailer);
+        .for_each(|frame| sink.take(NOW, Arrival::Bytes(frame)));
+    sink.take(NOW, Arrival::End(trailer));
     for times in 1..=3 {
-        let wanted = sink.wanted().expect("it is damaged");
+        let wanted = sink.missing(NOW).wanted.expect("it is damaged");
         assert_eq!(wanted.end - wanted.start, CHUNK_BYTES as u64);
         assert_eq!(
-            (sink.all_damages().len(), sink.verdict(NOW).is_none()),
+            (sink.all_damages().len(), sink.turn(NOW).verdict.is_none()),
             (times, true)
         );
-        sink.supply(
+        sink.fetched(
             NOW,
-            wanted.start,
-            &stream[wanted.start as usize..wanted.end as usize],
+            Ok((
+                wanted.start,
+                &stream[wanted.start as usize..wanted.end as usize],
+            )),
         );
     }
-    assert_eq!(sink.wanted(), None);
-    let verdict = sink.verdict(NOW).expect("it is given up");
+    assert_eq!(sink.missing(NOW).wanted, None);
+    let verdict = sink.turn(NOW).verdict.expect("it is given up");
     assert_eq!(verdict.outcome, Outcome::Damaged);
     assert_eq!(
         verdict.text,
@@ -253,11 +259,11 @@ fn unavailable_bytes_fail_with_the_reason() {
     let (mut stream, trailer) = encoded(&content(100_000));
     stream[10] ^= 1;
     let mut sink = Checked::checking(Collected::default());
-    sink.write(NOW, &stream, false);
-    sink.finish(NOW, trailer);
-    assert_eq!(sink.wanted(), Some(0..24 + 2 * 32));
-    sink.deny(NOW, "nobody has them");
-    let text = sink.verdict(NOW).expect("it is given up").text;
+    sink.take(NOW, Arrival::Bytes(&stream));
+    sink.take(NOW, Arrival::End(trailer));
+    assert_eq!(sink.missing(NOW).wanted, Some(0..24 + 2 * 32));
+    sink.fetched(NOW, Err("nobody has them"));
+    let text = sink.turn(NOW).verdict.expect("it is given up").text;
     let expected = "the hash list of 100000 bytes at byte 0 came damaged, and cannot be fetched again: nobody has them";
     assert_eq!(text, expected);
 }
@@ -266,15 +272,13 @@ fn unavailable_bytes_fail_with_the_reason() {
 fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_to_the_root() {
     let bytes = content(24 + 32);
     let mut sink = Checked::checking(Collected::default());
-    sink.write(NOW, &bytes, false);
-    sink.finish(
-        NOW,
-        Trailer {
-            bytes: 56,
-            digest: *blake3::hash(&bytes).as_bytes(),
-        },
-    );
-    let text = sink.verdict(NOW).expect("no span is so long").text;
+    sink.take(NOW, Arrival::Bytes(&bytes));
+    let trailer = Trailer {
+        bytes: 56,
+        digest: *blake3::hash(&bytes).as_bytes(),
+    };
+    sink.take(NOW, Arrival::End(trailer));
+    let text = sink.turn(NOW).verdict.expect("no span is so long").text;
     assert!(
         text.contains("not of the form that a sender of files sends"),
         "{text}"
@@ -291,9 +295,9 @@ fn a_stream_without_valid_hash_lists_is_damaged_and_a_contradicting_end_is_left_
         },
     ] {
         let mut sink = Checked::checking(Collected::default());
-        sink.write(NOW, &stream, false);
-        sink.finish(NOW, wrong);
-        let verdict = sink.verdict(NOW).expect("all has come");
+        sink.take(NOW, Arrival::Bytes(&stream));
+        sink.take(NOW, Arrival::End(wrong));
+        let verdict = sink.turn(NOW).verdict.expect("all has come");
         assert!(sink.end_is_damaged());
         assert_eq!(
             (verdict.outcome, verdict.bytes, verdict.digest),
@@ -426,9 +430,9 @@ fn with_keys_no_stream_ends_but_where_its_sender_has_ended_it() {
             (forged, stream.len()),
         ] {
             let mut sink = invited_by(ChunkSize::DEFAULT, cipher.clone());
-            sink.write(NOW, &stream[..bytes], false);
-            sink.finish(NOW, end);
-            let outcome = sink.verdict(NOW).expect("it is over").outcome;
+            sink.take(NOW, Arrival::Bytes(&stream[..bytes]));
+            sink.take(NOW, Arrival::End(end));
+            let outcome = sink.turn(NOW).verdict.expect("it is over").outcome;
             let is_right = end == trailer && bytes == stream.len();
             assert_eq!(
                 outcome == Outcome::Damaged,
@@ -472,19 +476,18 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
             let mut sink = invited_by(ChunkSize::DEFAULT, receiver.clone());
             stream[..chunk.whole_bytes() - 1]
                 .chunks(9000)
-                .for_each(|frame| sink.write(NOW, frame, false));
-            sink.idle(NOW + EARLY_AFTER);
-            sink.write(
+                .for_each(|frame| sink.take(NOW, Arrival::Bytes(frame)));
+            sink.missing(NOW + EARLY_AFTER);
+            sink.take(
                 NOW,
-                &stream[chunk.whole_bytes() - 1..chunk.whole_bytes()],
-                false,
+                Arrival::Bytes(&stream[chunk.whole_bytes() - 1..chunk.whole_bytes()]),
             );
-            assert_eq!(sink.verdict(NOW), None);
+            assert_eq!(sink.turn(NOW).verdict, None);
             assert!(
                 sink.content().bytes().is_empty(),
                 "nothing is shown, early or whole"
             );
-            assert_eq!(sink.wanted(), Some(0..hash_list_bytes as u64));
+            assert_eq!(sink.missing(NOW).wanted, Some(0..hash_list_bytes as u64));
             // The sender gives what it has signed, and the member's chunks differ from it.
             let sink = received(
                 sink,
@@ -509,14 +512,14 @@ fn a_member_that_relays_makes_no_receiver_show_a_byte_of_its_own() {
 struct Kept(Vec<u8>);
 
 impl Sink for Kept {
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        self.0.extend_from_slice(bytes);
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        if let Arrival::Bytes(bytes) = arrival {
+            self.0.extend_from_slice(bytes);
+        }
     }
 
-    fn finish(&mut self, _now: Instant, _trailer: Trailer) {}
-
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        None
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        SinkState::default()
     }
 
     fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
@@ -530,10 +533,9 @@ fn a_receiver_makes_the_signed_stream_again_that_it_has_seen() {
     let [sender, receiver] = signing(cipher(PayloadHash::Polyval));
     let (stream, _) = encoded_by(ChunkSize::DEFAULT, sender, &content);
     let mut sink = begun(Kept::default(), ChunkSize::DEFAULT, receiver);
-    sink.write(
+    sink.take(
         NOW,
-        &stream[..ChunkSize::DEFAULT.signed(true).whole_bytes()],
-        false,
+        Arrival::Bytes(&stream[..ChunkSize::DEFAULT.signed(true).whole_bytes()]),
     );
     for part in [0..1000, 500..100_000, 300_000..stream.len() - 700] {
         let part = part.start..part.end.min(ChunkSize::DEFAULT.signed(true).whole_bytes());

@@ -137,7 +137,7 @@ fn a_journal_of_a_newer_build_is_named_and_stays() {
         .expect_err("it is newer")
         .to_string();
     assert!(
-        refused.contains("version 2") && refused.contains("--no-resume"),
+        refused.contains("version 2") && refused.contains("with no-resume"),
         "{refused}"
     );
     assert_eq!(fs::read(&journal).expect("there"), bytes);

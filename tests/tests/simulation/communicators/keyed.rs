@@ -269,7 +269,7 @@ fn a_rank_with_another_key_or_none_is_named_when_the_time_to_join_is_over() {
         (
             |host| (host != 2).then(|| keys(1)),
             [
-                "speaks without a key",
+                "frames without a key were heard from",
                 "and this host has none: give it the file",
             ],
         ),

@@ -7,6 +7,7 @@ use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::verified::{Checked, Form, VerifiedSource};
 use ethbcast_collectives::session::{Damage, Outcome, Trailer};
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, Disk, data, hosts_of, sent, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
@@ -57,8 +58,8 @@ fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
 
 #[test]
 fn when_relays_die_with_the_only_copy_the_others_get_it_from_who_has_kept_it() {
-    let mut asked = 0;
-    for seed in 0..150 {
+    let (mut asked, runs) = (0, in_full(75, 150));
+    for seed in 0..runs {
         let (scene, dead, replay) = deaths(seed);
         let played = scene.play(seed, &replay);
         for (at, fate) in played.fates.iter().enumerate() {
@@ -73,7 +74,10 @@ fn when_relays_die_with_the_only_copy_the_others_get_it_from_who_has_kept_it() {
             played.took
         );
     }
-    assert!(asked > 15, "{asked} runs in which the only copy has died");
+    assert!(
+        asked > runs / 10,
+        "{asked} runs of {runs} in which the only copy has died"
+    );
 }
 
 #[test]

@@ -1,8 +1,12 @@
 //! Test helper: simulated transfers whose links, network cards and relays damage frames.
 
-use ethbcast_collectives::session::application::{Again, Participant, Sink, Source, Tally};
+use ethbcast_collectives::session::application::{
+    Again, Coverage, MissingData, Participant, Sink, SinkState, Source, Tally, VerifiedSink,
+};
 use ethbcast_collectives::session::verified::{Checked, VerifiedSource};
-use ethbcast_collectives::session::{Damage, Done, End, Outcome, RootEvent, Trailer, kind};
+use ethbcast_collectives::session::{
+    Arrival, Damage, Done, End, Outcome, RootEvent, Trailer, kind,
+};
 use ethbcast_tests::session::{Case, Disk, Sent, data, hosts_of, run, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, Random, RandomFaults, Simulation};
@@ -60,21 +64,6 @@ impl Checking {
             (self.checked, self.attempts) = (next.end, 0);
         }
     }
-}
-
-impl Sink for Checking {
-    fn has_room(&self) -> bool {
-        self.bytes.len() - self.checked < MAX_WAITING
-    }
-
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        self.bytes.extend_from_slice(bytes);
-        self.check();
-    }
-
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        self.trailer = Some(trailer);
-    }
 
     fn wanted(&mut self) -> Option<Range<u64>> {
         let next = self.next().filter(|_| self.denied.is_none())?;
@@ -87,29 +76,7 @@ impl Sink for Checking {
         Some(next.start as u64..next.end as u64)
     }
 
-    fn supply(&mut self, _now: Instant, at: u64, bytes: &[u8]) {
-        let (next, at) = (self.next().expect("bytes were wanted"), at as usize);
-        assert_eq!(at..at + bytes.len(), next, "what was wanted is supplied");
-        self.bytes[next].copy_from_slice(bytes);
-        self.attempts += 1;
-        self.check();
-    }
-
-    fn deny(&mut self, _now: Instant, why: &str) {
-        self.denied = Some(why.to_owned());
-    }
-
-    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
-        let range = offset as usize..offset as usize + bytes;
-        match range.end {
-            _ if !self.keeps => Again::Impossible("nothing is kept".to_owned()),
-            end if end <= self.checked => Again::Bytes(&self.bytes[range]),
-            end if end <= self.bytes.len() => Again::Pending,
-            _ => Again::Impossible("they have not come".to_owned()),
-        }
-    }
-
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
+    fn verdict(&mut self) -> Option<Done> {
         let (outcome, text) = match (&self.denied, self.trailer) {
             (Some(why), _) => (
                 Outcome::Damaged,
@@ -123,6 +90,65 @@ impl Sink for Checking {
         let mut tally = Tally::default();
         tally.add(&self.bytes[..self.checked]);
         (!std::mem::replace(&mut self.given, true)).then(|| tally.verdict(outcome, text))
+    }
+}
+
+impl Sink for Checking {
+    fn has_room(&self) -> bool {
+        self.bytes.len() - self.checked < MAX_WAITING
+    }
+
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => {
+                self.bytes.extend_from_slice(bytes);
+                self.check();
+            }
+            Arrival::End(trailer) => self.trailer = Some(trailer),
+        }
+    }
+
+    fn read_again(&mut self, _now: Instant, offset: u64, bytes: usize) -> Again<'_> {
+        let range = offset as usize..offset as usize + bytes;
+        match range.end {
+            _ if !self.keeps => Again::Impossible("nothing is kept".to_owned()),
+            end if end <= self.checked => Again::Bytes(&self.bytes[range]),
+            end if end <= self.bytes.len() => Again::Pending,
+            _ => Again::Impossible("they have not come".to_owned()),
+        }
+    }
+
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        self.verdict().into()
+    }
+
+    fn verified(&mut self) -> Option<&mut dyn VerifiedSink> {
+        Some(self)
+    }
+}
+
+impl VerifiedSink for Checking {
+    fn coverage(&self) -> Coverage {
+        Coverage::default()
+    }
+
+    fn missing(&mut self, _now: Instant) -> MissingData {
+        MissingData {
+            wanted: self.wanted(),
+            ..MissingData::default()
+        }
+    }
+
+    fn fetched(&mut self, _now: Instant, fetched: Result<(u64, &[u8]), &str>) {
+        let (at, bytes) = match fetched {
+            Ok((at, bytes)) => (at as usize, bytes),
+            Err(why) => return self.denied = Some(why.to_owned()),
+        };
+        let next = self.next().expect("bytes were wanted");
+        assert_eq!(at..at + bytes.len(), next, "what was wanted is supplied");
+        self.bytes[next].copy_from_slice(bytes);
+        self.attempts += 1;
+        self.check();
     }
 }
 

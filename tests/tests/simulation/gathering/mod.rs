@@ -872,6 +872,56 @@ fn a_host_left_out_of_one_session_joins_the_next() {
     }
 }
 
+/// Regression: a dry run ended without a word: its receivers ended with "the sender fell silent".
+#[test]
+fn receivers_are_told_of_a_dry_run_and_wait_on_for_the_transfer() {
+    let scene = |once: bool| {
+        Scene::new(1500)
+            .root_with(0, 1000, |config| RootConfig {
+                wanted: Wanted::exactly(2),
+                dry_run: true,
+                ..config
+            })
+            .receivers_with(2, move |config| ReceiverConfig { once, ..config })
+    };
+    let end_of = |played: &GatheringPlay, host: usize| {
+        played.hosts[host]
+            .receiving()
+            .and_then(|receiving| receiving.end().cloned())
+    };
+    let is_told = |text: &str| text.contains("--dry-run");
+    let alone = scene(false).play(NoFaults, |_| {});
+    assert_eq!(alone.failure(0), "");
+    let once = scene(true).play(NoFaults, |_| {});
+    for host in [1, 2] {
+        assert!(
+            matches!(alone.left_out(host)[..], [text] if is_told(text)),
+            "{:?}",
+            alone.left_out(host)
+        );
+        let end = end_of(&alone, host);
+        assert!(
+            matches!(&end, Some(End::NobodyElse(text)) if is_told(text)),
+            "{end:?}"
+        );
+        let end = end_of(&once, host);
+        assert!(
+            matches!(&end, Some(End::Aborted(text)) if is_told(text)),
+            "{end:?}"
+        );
+    }
+    // The second sender's host is switched on when the dry run is over.
+    let followed = scene(false)
+        .root(5000, 2000, Wanted::exactly(2))
+        .play(switched_on(3, 5000), |_| {});
+    assert_eq!(
+        [1, 2].map(|host| followed.has(host)),
+        [Some(3); 2],
+        "{}",
+        followed.failure(3)
+    );
+}
+
 #[test]
 fn a_restarted_member_is_gone_at_once_and_its_new_run_gets_a_reply() {
     let scene = Scene::new(1500)

@@ -1,8 +1,10 @@
 //! Test helper: a simulated transfer to four receivers, stopped at any time to forge a frame.
 
-use ethbcast_collectives::session::application::{Collected, MemoryContent, Participant, Sink};
+use ethbcast_collectives::session::application::{
+    Collected, MemoryContent, Participant, Sink, SinkState,
+};
 use ethbcast_collectives::session::{
-    Done, End, MemberRole, Outcome, Receiver, Root, Timing, Trailer, View,
+    Arrival, Done, End, MemberRole, Outcome, Receiver, Root, Timing, Trailer, View,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::{Case, GROUP, data, hosts_of, nonce, session, star};
@@ -35,14 +37,12 @@ pub struct SlowDisk {
 }
 
 impl Sink for SlowDisk {
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.collected.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.collected.finish(now, trailer);
-        self.verdict = self.collected.verdict(now);
-        self.ready_at = Some(now + DISK_TIME);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        self.collected.take(now, arrival);
+        if matches!(arrival, Arrival::End(_)) {
+            self.verdict = self.collected.turn(now).verdict;
+            self.ready_at = Some(now + DISK_TIME);
+        }
     }
 
     fn publish(&mut self, now: Instant) -> bool {
@@ -59,14 +59,13 @@ impl Sink for SlowDisk {
         false
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.ready_at
-            .take_if(|at| *at <= now)
-            .and(self.verdict.clone())
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.ready_at
+    fn turn(&mut self, now: Instant) -> SinkState {
+        let is_ready = self.ready_at.take_if(|at| *at <= now).is_some();
+        SinkState {
+            is_syncing: false,
+            verdict: self.verdict.clone().filter(|_| is_ready),
+            again_at: self.ready_at,
+        }
     }
 }
 

@@ -1,10 +1,10 @@
 //! Test helper: a simulated transfer whose receivers have part of the content already.
 
-use ethbcast_collectives::session::application::{Participant, Sink, Tally};
+use ethbcast_collectives::session::application::{Participant, Sink, SinkState, Tally};
 use ethbcast_collectives::session::verified::{
     Checked, ChunkSet, ChunkSize, Cut, Cutter, Form, HaveSet, Origin, StretchHashes, VerifiedSource,
 };
-use ethbcast_collectives::session::{Damage, Done, End, Message, Needs, Outcome, Trailer, kind};
+use ethbcast_collectives::session::{Arrival, Damage, Done, End, Message, Needs, Outcome, kind};
 use ethbcast_tests::session::{Case, Sent, hosts_of, run, session, star, strike};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{Delivery, Fate, Faults, RandomFaults, Simulation, host_mac};
@@ -158,21 +158,22 @@ pub struct Counted {
 }
 
 impl Sink for Counted {
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
-        self.tally.add(bytes);
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => self.tally.add(bytes),
+            Arrival::End(trailer) => {
+                assert_eq!(
+                    trailer,
+                    self.tally.trailer(),
+                    "what was checked is what was written"
+                );
+                self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
+            }
+        }
     }
 
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        assert_eq!(
-            trailer,
-            self.tally.trailer(),
-            "what was checked is what was written"
-        );
-        self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
-    }
-
-    fn verdict(&mut self, _now: Instant) -> Option<Done> {
-        self.verdict.take()
+    fn turn(&mut self, _now: Instant) -> SinkState {
+        self.verdict.take().into()
     }
 }
 

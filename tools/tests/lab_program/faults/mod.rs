@@ -478,10 +478,10 @@ fn a_write_back_error_that_an_early_sync_was_told_of_fails_the_receiver_though_t
     assert!(fs::read(&sound).is_ok_and(|file| file == bytes));
 }
 
-/// Twenty of the transfers that `chaos` plays (docs/testing.md), with random faults drawn from a
+/// Twelve of the transfers that `chaos` plays (docs/testing.md), with random faults drawn from a
 /// seed.
 #[test]
-fn twenty_transfers_with_troubles_end_as_they_must() {
+fn twelve_transfers_with_troubles_end_as_they_must() {
     require_root();
     let program = Program::find(Some(Path::new(PROGRAM))).expect("cargo has built it");
     let seconds = Duration::from_secs;
@@ -503,7 +503,7 @@ fn twenty_transfers_with_troubles_end_as_they_must() {
         interrupted: &interrupted,
     };
     let results = campaign
-        .run(5000..5020, |scenario, result| match result {
+        .run(5000..5012, |scenario, result| match result {
             Ok(verdict) if verdict.wrong.is_empty() => {}
             Ok(verdict) => eprintln!("{scenario}: {}\n{}", verdict.wrong.join("; "), verdict.said),
             Err(error) => eprintln!("{scenario}: {error:#}"),

@@ -4,15 +4,20 @@ mod dest;
 pub mod meeting;
 
 use crate::harness::{
-    Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Site, content, ended_here, lab_name, names_in,
-    one_switch,
+    Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, lab_name, names_in,
+    one_switch, require_root, within,
 };
 use ethbcast_lab::LabConfig;
 use meeting::Nobody;
+use nix::pty::{OpenptyResult, openpty};
 use nix::sys::signal::Signal;
+use nix::sys::termios::{LocalFlags, tcgetattr};
 use serde_json::Value;
 use std::fs;
+use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
+use std::os::unix::process::ExitStatusExt;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 #[test]
@@ -534,4 +539,61 @@ fn a_root_is_refused_before_it_waits_for_anybody() {
     let falling = site.file("falling.toml", falling);
     root(&["--calibration", falling.to_str().expect("UTF-8")])
         .assert_refusal(2, &["falling.toml:8:", "do not fall"]);
+}
+
+const PHRASE: &str = "babad-bamag-bibaj-bimal-boban-bomar-bubat-bumaz-domut";
+
+/// Answers the question for a phrase on a terminal of its own; returns the exit code, or the signal
+/// as a shell says it.
+fn answered(answer: &[u8]) -> Option<i32> {
+    let OpenptyResult { master, slave } = openpty(None, None).expect("a terminal");
+    let shown = || {
+        tcgetattr(&slave)
+            .expect("a terminal")
+            .local_flags
+            .contains(LocalFlags::ECHO)
+    };
+    let mut command = Command::new("setsid");
+    // Programs in the background of a shell may have Ctrl-C ignored.
+    command.args([
+        "--ctty",
+        "--wait",
+        "env",
+        "--default-signal=INT",
+        PROGRAM,
+        "send",
+        "--key-phrase",
+        "-n",
+        "1",
+    ]);
+    command
+        .args(["-i", "nosuch0", "Cargo.toml"])
+        .env("ETHBCAST_CONFIG", "");
+    command
+        .stdin(slave.try_clone().expect("a descriptor"))
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    let mut terminal = fs::File::from(master);
+    assert!(
+        within(LIMIT, || (!shown()).then_some(())).is_some(),
+        "nobody asks"
+    );
+    terminal.write_all(answer).expect("typed");
+    let code = within(LIMIT, || child.try_wait().expect("a child"));
+    drop(child.kill());
+    assert!(shown(), "the terminal is as it was");
+    code.and_then(|status| status.code().or(status.signal().map(|signal| 128 + signal)))
+}
+
+#[test]
+fn a_phrase_is_not_shown_and_who_gives_up_has_his_terminal_back() {
+    require_root();
+    assert_eq!(
+        answered(format!("{PHRASE}\n").as_bytes()),
+        Some(4),
+        "the interface is looked for"
+    );
+    assert_eq!(answered(b"babad\n"), Some(2));
+    assert_eq!(answered(b"bab\x03"), Some(130));
 }

@@ -409,7 +409,7 @@ fn a_port_that_is_taken_is_named_with_what_to_do() {
         .expect_err("it is taken")
         .to_string();
     assert!(
-        text.contains(&format!("UDP port {port} of lo")) && text.contains("--over udp"),
+        text.contains(&format!("UDP port {port} of lo")) && text.contains("over udp"),
         "{text}"
     );
     drop(a);

@@ -96,18 +96,19 @@ impl Cast {
         let recovered = self.parity.first_sent(remote.cursor);
         self.listeners.note_arrival(at, ack, recovered);
         let remote = &mut self.listeners.all[at].remote;
-        let (since_last, rank) = (remote.on_ack(now, ack, context.feed), remote.rank());
+        let (echo, rank) = (remote.on_ack(now, ack, context.feed), remote.rank());
         self.forget_below(context.feed.tail());
         self.parity.settle(rank, ack);
-        if let Some(since_last) = since_last {
-            self.on_evidence(at, since_last, &context);
+        if let Some(echo) = echo {
+            *context.round_trip = echo.round_trip;
+            self.on_evidence(at, echo.since_last, &context);
             self.parity.note_ack(now, at, &self.listeners);
         }
         self.listeners.count_credit();
         if let Some(acker) = &mut self.acker {
             acker.on_ack(&mut self.listeners.all, at, newly);
         }
-        let news = News::new(since_last.is_some(), more, only_consuming);
+        let news = News::new(echo.is_some(), more, only_consuming);
         let waiting = self.listeners.is_waiting(context.feed);
         self.timer.on_ack(now, news, waiting, |tries| {
             self.listeners.timeout(tries, context.feed)

@@ -1,7 +1,7 @@
 //! State of one receiver at a broadcast's sender: acknowledged frames, missing frames, round-trip
 //! time.
 
-use crate::arq::echo::{Behind, Echo, Rtt};
+use crate::arq::echo::{Behind, Echo, NewEcho, Rtt};
 use crate::arq::loss_detection::LossDetection;
 use crate::arq::receipt;
 use crate::arq::stamp::Stamp;
@@ -126,7 +126,7 @@ impl Remote {
         now: Instant,
         ack: &Ack<'_>,
         feed: &mut Feed,
-    ) -> Option<Duration> {
+    ) -> Option<NewEcho> {
         if !self.synced && ack.cursor < self.cursor {
             // The host is behind every reader known here, and so may its credit be.
             self.limit = ack.body.limit;

@@ -32,6 +32,8 @@ const MAX_TIE: f64 = 1.5;
 const MAX_SPREAD_OF_CUTS: f64 = 0.5;
 /// Factor between the least and the most predicted time above which a prediction is called unsure.
 const SURE_SPREAD: f64 = 1.5;
+/// Part of a full frame's time below which an injection time is refused; measurements differ.
+const MIN_FRAME_PART: f64 = 0.9;
 /// Spread from which on nothing is predicted.
 const MAX_SPREAD: f64 = 3.0;
 /// Factor for a policed cast. Frames are not paced at the permitted rate, so about every second one
@@ -131,6 +133,33 @@ pub struct Choice {
 }
 
 impl Situation<'_> {
+    /// Checks that no host sends full frames faster than its cable carries them: at the rate that
+    /// the topology gives it, else, with `is_measured`, in the time of the calibration.
+    ///
+    /// # Errors
+    /// [`PlanError::ShortInjection`].
+    pub fn check_injections(&self, is_measured: bool) -> Result<(), PlanError> {
+        let frame_ns = |host: usize| {
+            let measured = is_measured.then(|| self.calibration.gap_ns(self.frame_payload_bytes));
+            let bits = self.calibration.frame_bits(self.frame_payload_bytes);
+            let by_rate = |rate: u64| bits * 1e9 / rate as f64;
+            self.topology.host_rate(host).map(by_rate).or(measured)
+        };
+        for (host, name) in self.topology.hosts().iter().enumerate() {
+            if let Some((injection_ns, frame_ns)) =
+                self.topology.injection_ns(host).zip(frame_ns(host))
+                && (injection_ns as f64) < frame_ns * MIN_FRAME_PART
+            {
+                return Err(PlanError::ShortInjection {
+                    host: name.clone(),
+                    injection_ns,
+                    frame_ns: frame_ns as u64,
+                });
+            }
+        }
+        Ok(())
+    }
+
     /// Returns the slowness of cables and hosts relative to usual ones, as far as it is known;
     /// `None` if all are about alike.
     pub fn speeds(&self) -> Option<Speeds> {
@@ -244,7 +273,7 @@ struct Pricing {
 ///
 /// # Errors
 /// [`PlanError`] if the root is no member, a member is no host of the topology, or a member is
-/// named twice.
+/// named twice; if no way leads from the root to a member over hosts that can talk.
 ///
 /// # Panics
 /// If the payload of a frame is zero bytes.
@@ -266,9 +295,18 @@ pub fn choose_among(
     let (ranks, calibration) = (situation.members.len(), situation.calibration);
     let any = !candidates(ranks).any(&may_be);
     let vias = candidates(ranks).filter(|&via| any || may_be(via));
-    let mut priced = vias
-        .map(|via| price(via, situation))
-        .collect::<Result<Vec<_>, _>>()?;
+    // A way that needs a pair which cannot talk is no candidate.
+    let (mut priced, mut refused) = (Vec::new(), None);
+    for via in vias {
+        match price(via, situation) {
+            Ok(one) => priced.push(one),
+            Err(error @ PlanError::CannotTalk { .. }) => refused = Some(error),
+            Err(error) => return Err(error),
+        }
+    }
+    if let Some(error) = refused.filter(|_| priced.is_empty()) {
+        return Err(error);
+    }
     let cost = |Priced { estimate, .. }: &Priced| {
         competing_seconds(estimate.via, estimate.predicted_seconds, calibration)
     };
@@ -466,16 +504,8 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
             ]
         }
     };
-    let slowed = shape.slow.is_some().then(|| {
-        predict(
-            &Shape {
-                slow: None,
-                ..shape.clone()
-            },
-            &job,
-            calibration,
-        )
-    });
+    let even = || predict(&Shape::of(&plan, topology, members), &job, calibration);
+    let slowed = shape.slow.is_some().then(even);
     let Shape {
         via,
         height,

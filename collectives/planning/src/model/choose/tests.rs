@@ -69,6 +69,28 @@ fn a_cast_wins_where_nothing_is_lost_or_policed() {
 }
 
 #[test]
+fn ways_that_need_a_pair_which_cannot_talk_are_left_out() {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-7]'}]\npair = [{hosts=['n0', 'n5'], talk=false}]\n";
+    let partial = Topology::parse(text, "partial").expect("a topology");
+    let choice = choice(&partial, Some(64 << 10), &fast());
+    let vias = vias(&choice);
+    assert!(
+        !vias.contains(&Via::Cast) && !vias.contains(&Via::Flat),
+        "{vias:?}"
+    );
+    assert!(
+        vias.contains(&Via::Chain) && vias.contains(&Via::Latency),
+        "{vias:?}"
+    );
+    assert!(
+        choice
+            .plan
+            .edges()
+            .all(|edge| edge != (0, 5) && edge != (5, 0))
+    );
+}
+
+#[test]
 fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(500).expect("a rate");
     let long = choice(

@@ -56,13 +56,16 @@ fn check_shares(
     for plan in plans {
         report.ranks = plan.ranks();
         let edges: Vec<(usize, usize)> = plan.edges().collect();
-        report.faults.extend(judge_spanning(
-            topology,
-            plan.ranks(),
-            plan.root(),
-            &edges,
-            host_of_rank,
-        ));
+        let faults = judge_spanning(topology, plan.ranks(), plan.root(), &edges, host_of_rank);
+        let is_spanning = faults.is_empty();
+        report.faults.extend(faults);
+        if is_spanning && !topology.is_complete() {
+            let silent = edges.iter().filter(|&&(sender, receiver)| {
+                !topology.can_talk(host_of_rank[sender], host_of_rank[receiver])
+            });
+            let fault = |&(sender, receiver): &(usize, usize)| Fault::Silent { sender, receiver };
+            report.faults.extend(silent.map(fault));
+        }
         if plan.via() != Via::Cast {
             measured.extend(edges);
         }
@@ -196,6 +199,14 @@ impl CheckReport {
         self.faults.is_empty()
     }
 
+    /// Returns the first send between ranks that the topology says cannot talk.
+    pub(crate) fn silent_edge(&self) -> Option<(usize, usize)> {
+        self.faults.iter().find_map(|fault| match *fault {
+            Fault::Silent { sender, receiver } => Some((sender, receiver)),
+            _ => None,
+        })
+    }
+
     /// Whether no two senders compete for a cable in one direction.
     pub fn is_contention_free(&self) -> bool {
         self.worst.as_ref().is_none_or(|load| !load.is_contended())
@@ -301,6 +312,9 @@ pub enum Fault {
     TooManyParents { rank: usize, parents: usize },
     #[error("rank {0} is never reached")]
     Unreached(usize),
+    /// The topology says that these two cannot talk.
+    #[error("rank {sender} cannot talk to rank {receiver} directly")]
+    Silent { sender: usize, receiver: usize },
 }
 
 impl CableEnd {

@@ -339,13 +339,19 @@ impl SavedPlan {
             .plan(|member| member, self.members.len())
             .map_err(|error| self.origin.refuse(self.line_of(&error), error))?;
         let report = check_message(topology, &plan, &hosts);
+        let all = || self.edges.iter().chain(&self.second);
+        if let Some((sender, receiver)) = report.silent_edge() {
+            let place = all().position(|&edge| edge == (sender, receiver));
+            let line = place.and_then(|place| self.origin.edge(place));
+            let [from, to] = [sender, receiver].map(|rank| self.members[rank].clone());
+            return Err(self
+                .origin
+                .refuse(line, SavedPlanProblem::CannotTalk { from, to }));
+        }
         if report.is_contention_free() || contention == Contention::Allowed {
             return Ok(report);
         }
-        let all = self.edges.iter().chain(&self.second);
-        let worst = all
-            .clone()
-            .position(|edge| report.worst_edges.contains(edge));
+        let worst = all().position(|edge| report.worst_edges.contains(edge));
         let line = worst.and_then(|place| self.origin.edge(place));
         Err(self
             .origin
@@ -609,6 +615,10 @@ pub enum SavedPlanProblem {
          plan --out`, or run this one as it is with --allow-contention", .0.contention()
     )]
     Contended(Box<CheckReport>),
+    #[error(
+        "{from} sends to {to}, and the topology says that these two cannot talk directly; make a plan for this topology"
+    )]
+    CannotTalk { from: String, to: String },
     #[error("these edges are no plan (ranks are places among the members, from 0): {0}")]
     Plan(#[from] PlanError),
     #[error(

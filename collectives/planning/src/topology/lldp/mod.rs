@@ -387,9 +387,8 @@ fn assemble(
     for &(low, high) in cables {
         let rate = rates.get(&(low, high)).copied().flatten();
         draft.switches[ids[low]].links.push(DraftLink {
-            to: high.to_string(),
-            line: None,
             rate,
+            ..DraftLink::new(high.to_string(), None)
         });
     }
     let host = |(name, place): (&&str, &Place)| DraftHost {

@@ -156,9 +156,8 @@ impl ConfReader {
             switch.links = children
                 .into_iter()
                 .map(|to| DraftLink {
-                    to,
-                    line: Some(*line),
                     rate,
+                    ..DraftLink::new(to, Some(*line))
                 })
                 .collect();
         }

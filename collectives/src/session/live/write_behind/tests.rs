@@ -3,10 +3,10 @@
 
 use super::*;
 use crate::keys::ContentCipher;
-use crate::session::application::Sink;
+use crate::session::application::{Sink, VerifiedSink};
 use crate::session::live::content::{Output, StorageError};
 use crate::session::message::{Done, Trailer};
-use crate::session::receiver::ReceiverEvent;
+use crate::session::receiver::{Arrival, ReceiverEvent};
 use crate::session::verified::{CHUNK_BYTES, EARLY_AFTER, encoded};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::lock::Mutex;
@@ -34,9 +34,9 @@ fn take(sink: &mut WriteBehind, stream: &[u8], truth: &[u8], trailer: Trailer) -
     );
     stream.chunks(1468).for_each(|frame| {
         make_room(sink, truth);
-        sink.write(Instant::START, frame, false);
+        sink.take(Instant::START, Arrival::Bytes(frame));
     });
-    sink.finish(Instant::START, trailer);
+    sink.take(Instant::START, Arrival::End(trailer));
     match verdict(sink, truth) {
         settled if settled.outcome == Outcome::Verified => {
             assert!(!sink.publish(Instant::START), "its thread publishes");
@@ -59,12 +59,14 @@ fn awaited<T>(what: &str, mut look: impl FnMut() -> Option<T>) -> T {
 }
 
 fn mend(sink: &mut WriteBehind, truth: &[u8]) {
-    match sink.wanted() {
+    match sink.missing(Instant::START).wanted {
         Some(wanted) => {
-            sink.supply(
+            sink.fetched(
                 Instant::START,
-                wanted.start,
-                &truth[wanted.start as usize..wanted.end as usize],
+                Ok((
+                    wanted.start,
+                    &truth[wanted.start as usize..wanted.end as usize],
+                )),
             );
         }
         None => thread::yield_now(),
@@ -83,7 +85,7 @@ fn make_room(sink: &mut WriteBehind, truth: &[u8]) {
 
 fn verdict(sink: &mut WriteBehind, truth: &[u8]) -> Done {
     awaited("a verdict", || {
-        let verdict = sink.verdict(Instant::START);
+        let verdict = sink.turn(Instant::START).verdict;
         if verdict.is_none() {
             mend(sink, truth);
         }
@@ -166,11 +168,13 @@ fn settled_data_is_published_on_request_and_only_then() {
         thread::scope(|scope| {
             let (writer, mut sink) = write_behind(storage, &waker);
             scope.spawn(move || writer.run());
-            sink.finish(Instant::START, encoded(b"").1);
-            awaited("a sync", || sink.is_syncing().then_some(()));
+            sink.take(Instant::START, Arrival::End(encoded(b"").1));
+            awaited("a sync", || {
+                sink.turn(Instant::START).is_syncing.then_some(())
+            });
             go.store(true, Ordering::SeqCst);
             assert_eq!(verdict(&mut sink, &[]).outcome, Outcome::Verified);
-            assert!(!sink.is_syncing());
+            assert!(!sink.turn(Instant::START).is_syncing);
             assert_eq!(
                 (
                     settled.load(Ordering::SeqCst),
@@ -252,19 +256,25 @@ fn a_chunk_in_flight_again_is_not_requested_once_more() {
     thread::scope(|scope| {
         let (writer, mut sink) = write_behind(Output(io::sink()), &waker);
         scope.spawn(move || writer.run());
-        sink.write(Instant::START, &stream[..WHOLE_BYTES], false);
-        let wanted = awaited("something wanted", || sink.wanted());
+        sink.take(Instant::START, Arrival::Bytes(&stream[..WHOLE_BYTES]));
+        let wanted = awaited("something wanted", || sink.missing(Instant::START).wanted);
         // The writer finds these before the bytes it wants, and wants them all the while.
-        sink.write(Instant::START, &stream[WHOLE_BYTES..], false);
-        sink.supply(
+        sink.take(Instant::START, Arrival::Bytes(&stream[WHOLE_BYTES..]));
+        sink.fetched(
             Instant::START,
-            wanted.start,
-            &truth[wanted.start as usize..wanted.end as usize],
+            Ok((
+                wanted.start,
+                &truth[wanted.start as usize..wanted.end as usize],
+            )),
         );
-        sink.finish(Instant::START, trailer);
+        sink.take(Instant::START, Arrival::End(trailer));
         let settled = awaited("a verdict", || {
-            assert_eq!(sink.wanted(), None, "it has been given");
-            sink.verdict(Instant::START)
+            assert_eq!(
+                sink.missing(Instant::START).wanted,
+                None,
+                "it has been given"
+            );
+            sink.turn(Instant::START).verdict
         });
         assert_eq!((settled.outcome, sink.damages()), (Outcome::Verified, 1));
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
@@ -289,14 +299,14 @@ fn whole_chunks_are_written_when_no_more_come_and_only_once() {
         let mut early = 0;
         for frame in stream.chunks(1468) {
             make_room(&mut sink, &truth);
-            sink.write(now, frame, false);
+            sink.take(now, Arrival::Bytes(frame));
             now += Duration::from_micros(500);
-            sink.idle(now);
+            sink.missing(now);
             let (written, whole) = (shown.0.lock().len(), sink.state().content_bytes() as usize);
             early = early.max(written.saturating_sub(whole));
         }
         // Time passes, and all but the last part of a chunk is there.
-        sink.finish(now, trailer);
+        sink.take(now, Arrival::End(trailer));
         assert_eq!(verdict(&mut sink, &truth).outcome, Outcome::Verified);
         assert!(
             early >= CHUNK_BYTES,
@@ -320,8 +330,8 @@ fn a_stream_that_is_cut_off_loses_only_its_incomplete_chunk() {
         let (writer, mut sink) = write_behind(shown.clone(), &waker);
         scope.spawn(move || writer.run());
         let came = WHOLE_BYTES + 5 * CHUNK_BYTES + 20_000;
-        sink.write(Instant::START, &stream[..came], false);
-        sink.idle(Instant::START + EARLY_AFTER);
+        sink.take(Instant::START, Arrival::Bytes(&stream[..came]));
+        sink.missing(Instant::START + EARLY_AFTER);
         assert!(sink.close(Duration::from_secs(10)), "the writer is stuck");
     });
     assert!(*shown.0.lock() == bytes[..(1 << 20) + 5 * CHUNK_BYTES]);
@@ -383,9 +393,9 @@ fn kept_chunks_can_be_fetched_by_others_and_damaged_ones_cannot() {
         sink.on_event(Instant::START, &started);
         stream
             .chunks(9000)
-            .for_each(|frame| sink.write(Instant::START, frame, false));
-        sink.finish(Instant::START, trailer);
-        awaited("something wanted", || sink.wanted());
+            .for_each(|frame| sink.take(Instant::START, Arrival::Bytes(frame)));
+        sink.take(Instant::START, Arrival::End(trailer));
+        awaited("something wanted", || sink.missing(Instant::START).wanted);
         let (at, count) = (WHOLE_BYTES - 1000, 100_000);
         assert_eq!(
             again(&mut sink, at, count),

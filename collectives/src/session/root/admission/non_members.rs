@@ -40,6 +40,7 @@ impl NonMembers {
         endpoint.count_reject(why);
         let other = self.other_builds.on_reject(frame, why, endpoint.keyring());
         other
+            .filter(|other| self.other_builds.is_credible(other.mac))
             .into_iter()
             .for_each(|other| endpoint.push_event(RootEvent::OtherVersion(other)));
     }

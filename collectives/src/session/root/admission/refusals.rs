@@ -121,6 +121,9 @@ impl SessionParameters<'_> {
             .collect()
     }
 
+    // Texts of refusals are read at other hosts, whatever front end those have: they name the
+    // program's options.
+
     /// Returns the refusal of a host that is not among those that the user has named.
     pub fn unwanted(&self, host: &str, mac: MacAddr) -> Option<(Refusal, String)> {
         let is_wanted = self

@@ -38,8 +38,7 @@ impl CatchUpStream {
             .filter(|_| room > 0 && feed.last().is_none())
     }
 
-    fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>) -> Option<u64> {
-        self.stream.handle_frame(now, frame);
+    fn restarts_at(&mut self) -> Option<u64> {
         let needed = self.stream.take_orphans().first()?.from;
         (needed < self.first && self.restarts < MAX_RESTARTS).then_some(needed)
     }
@@ -142,23 +141,21 @@ impl CatchUpStreams {
     }
 
     /// Handles a frame of a demoted member. If the member is behind the stream's first frame, the
-    /// stream restarts there.
-    pub fn handle_frame(
+    /// stream restarts there. Returns the round trip that the frame shows.
+    pub fn take_frame(
         &mut self,
         now: Instant,
         frame: &Frame<'_>,
         identity: &Identity,
         view: &View,
         tuning: &Tuning,
-    ) {
-        let Some(side) = self
+    ) -> Option<Duration> {
+        let side = self
             .sides
             .iter_mut()
-            .find(|side| side.rank == frame.header.rank)
-        else {
-            return;
-        };
-        if let Some(first) = side.handle_frame(now, frame) {
+            .find(|side| side.rank == frame.header.rank)?;
+        let round_trip = side.stream.take_frame(now, frame);
+        if let Some(first) = side.restarts_at() {
             log::info!(
                 "rank {} is served alone from frame {first} on, not {}",
                 side.rank,
@@ -169,6 +166,7 @@ impl CatchUpStreams {
             side.stream.set_epoch(view.epoch as u8);
             (side.first, side.restarts) = (first, side.restarts + 1);
         }
+        round_trip
     }
 
     pub fn handle_timeout(&mut self, now: Instant) {

@@ -266,17 +266,25 @@ impl Delivery {
         }
     }
 
-    pub(super) fn handle_frame(&mut self, now: Instant, frame: &Frame<'_>, view: &View) {
-        if frame.header.stream.0 & CATCH_UP != 0 {
+    /// Takes a frame of a stream; returns the round trip that it shows.
+    pub(super) fn take_frame(
+        &mut self,
+        now: Instant,
+        frame: &Frame<'_>,
+        view: &View,
+    ) -> Option<Duration> {
+        let round_trip = if frame.header.stream.0 & CATCH_UP != 0 {
             self.catch_ups
-                .handle_frame(now, frame, &self.identity, view, &self.tuning);
+                .take_frame(now, frame, &self.identity, view, &self.tuning)
         } else {
-            self.blocks.handle_frame(now, frame);
+            let round_trip = self.blocks.take_frame(now, frame);
             for (stream, gap) in self.blocks.orphans_after(frame) {
                 self.on_gap(now, stream, gap);
             }
-        }
+            round_trip
+        };
         self.end_streams();
+        round_trip
     }
 
     pub(super) fn reshape(&mut self, now: Instant, view: &View) {

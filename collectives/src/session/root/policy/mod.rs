@@ -372,8 +372,9 @@ impl Replanning {
 
     pub(super) fn reroute(&mut self, view: &mut View) {
         let ranks: Vec<Rank> = view.ranks().collect();
-        (view.via, view.segment_frames) = (Via::Chain, 1);
-        view.replan(&ranks, &self.planner.chain(&ranks));
+        let plan = self.planner.chain(&ranks);
+        (view.via, view.segment_frames) = (plan.via(), 1);
+        view.replan(&ranks, &plan);
         self.rearranged = true;
     }
 

@@ -14,7 +14,8 @@ use ethbcast_planning::model::{
     Broadcast, Calibration, Choice, Situation, choose_among, given, price,
 };
 use ethbcast_planning::plan::{self, Plan, USUAL, Via};
-use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology};
+use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology, nodeset};
+use ethbcast_transport::Policy;
 use ethbcast_transport::wire::{Identity, Rank};
 use std::fmt;
 use std::time::Duration;
@@ -38,6 +39,7 @@ pub struct Planner {
     frame_payload_bytes: u64,
     size_bytes: Option<u64>,
     certain: bool,
+    may_cast: bool,
 }
 
 impl fmt::Debug for Planner {
@@ -48,7 +50,8 @@ impl fmt::Debug for Planner {
 
 impl Planner {
     /// Creates a planner for the members `names`, the root's first, with the network of each if a
-    /// router is between them. Fails if the topology lacks one.
+    /// router is between them. Fails if the topology lacks one, or says that one cannot talk to the
+    /// root.
     pub fn new(
         config: &RootConfig,
         names: &[&str],
@@ -61,15 +64,22 @@ impl Planner {
             assumed.with_spread(UNMEASURED).expect("it is a share")
         };
         let (topology, hosts) = locate(config, names, networks)?;
-        Ok(Planner {
-            topology,
-            hosts,
-            calibration: limited(calibration.unwrap_or_else(assumed), config),
+        check_silent(&topology, &hosts)?;
+        let mut planner = Planner {
+            calibration: calibration.unwrap_or_else(assumed),
             frame_payload_bytes,
             // As in a plan that is made beforehand: the hash lists add less than the model's error.
             size_bytes: config.size,
             certain: config.topology.is_some() || !matches!(config.route, Route::Saved(_)),
-        })
+            may_cast: can_acknowledge(&topology, &hosts, config.tuning.policy),
+            topology,
+            hosts,
+        };
+        // What was measured, on the path of one host, is not sure enough to refuse it.
+        let situation = planner.situation(&planner.hosts);
+        situation.check_injections(false)?;
+        planner.calibration = limited(planner.calibration, config);
+        Ok(planner)
     }
 
     fn situation<'a>(&'a self, members: &'a [usize]) -> Situation<'a> {
@@ -86,7 +96,7 @@ impl Planner {
     pub fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
         let choice = match &config.route {
-            Route::Auto => cheapest(config, &situation)?,
+            Route::Auto => cheapest(config, &situation, self.may_cast)?,
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
             Route::Saved(saved) => given(
                 saved.for_members(names, 1)?,
@@ -96,6 +106,9 @@ impl Planner {
         };
         if config.routed.is_some() && choice.plan.via() == Via::Cast {
             return Err(NoPlan::NoCast);
+        }
+        if choice.plan.via() == Via::Cast && !self.may_cast {
+            return Err(NoPlan::SilentCast);
         }
         // A saved plan may share links, as its author decided.
         self.judge(
@@ -175,9 +188,14 @@ impl Planner {
     }
 
     /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
-    /// this order.
+    /// this order. Where pairs cannot talk and no chain avoids them, it is the tree that does.
     pub fn chain(&self, ranks: &[Rank]) -> Plan {
-        self.again(Via::Chain, ranks).unwrap_or_else(|| {
+        let avoiding = || {
+            let is_partial = !self.topology.is_complete();
+            self.again(Via::Latency, ranks).filter(|_| is_partial)
+        };
+        let chain = self.again(Via::Chain, ranks);
+        chain.or_else(avoiding).unwrap_or_else(|| {
             let parents: Vec<Option<usize>> =
                 (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
             Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
@@ -192,6 +210,31 @@ impl Planner {
         }
         Err(NoPlan::Unsound(Box::new(report)))
     }
+}
+
+fn check_silent(topology: &Topology, hosts: &[usize]) -> Result<(), NoPlan> {
+    let name = |&host: &usize| &topology.hosts()[host];
+    let silent = hosts.iter().skip(1);
+    let silent = silent.filter(|&&host| !topology.can_talk(hosts[0], host));
+    match silent.map(name).collect::<Vec<&String>>() {
+        silent if silent.is_empty() => Ok(()),
+        silent => Err(NoPlan::Silent {
+            hosts: nodeset::fold(&silent),
+            root: name(&hosts[0]).clone(),
+        }),
+    }
+}
+
+/// Whether the receivers of a cast can talk to those to which they acknowledge.
+fn can_acknowledge(topology: &Topology, hosts: &[usize], policy: Policy) -> bool {
+    if topology.is_complete() || hosts.len() < 2 {
+        return true;
+    }
+    let tree = AckTree::new(hosts.len() - 1, policy);
+    (1..hosts.len()).all(|rank| {
+        let parent = tree.parent(rank - 1).map_or(0, |parent| parent + 1);
+        topology.can_talk(hosts[rank], hosts[parent])
+    })
 }
 
 /// Returns the topology and the position of each rank in it. Without a topology the hosts of each
@@ -231,11 +274,13 @@ fn locate(
 
 /// Returns the plan of least predicted time. If receivers may join late, block algorithms are
 /// excluded, because they have one stream for each member at the start. An untested cast is
-/// excluded where the user leaves the algorithm to the program, except for a short burst.
-fn cheapest(config: &RootConfig, situation: &Situation) -> Result<Choice, NoPlan> {
+/// excluded where the user leaves the algorithm to the program, except for a short burst; and one
+/// whose receivers cannot acknowledge it.
+fn cheapest(config: &RootConfig, situation: &Situation, may_cast: bool) -> Result<Choice, NoPlan> {
     let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
-    let may_cast =
-        config.routed.is_none() && (is_tried || !config.probe || config.is_short_burst());
+    let may_cast = may_cast
+        && config.routed.is_none()
+        && (is_tried || !config.probe || config.is_short_burst());
     Ok(choose_among(situation, |via| match via {
         Via::Cast => may_cast,
         via => !config.late || !via.is_in_blocks(),
@@ -317,7 +362,7 @@ impl CastChange {
             .seen
             .or(planner.cast_rate())
             .zip(scene.frames_left())
-            .filter(|_| self.is_watching)?;
+            .filter(|_| self.is_watching && planner.may_cast)?;
         let slowest = open
             .iter()
             .map(|entry| entry.pace().arriving())
@@ -479,6 +524,50 @@ mod tests {
     }
 
     #[test]
+    fn receivers_that_cannot_talk_to_the_sender_are_named() {
+        let names = ["n0", "n1", "n2", "n3"];
+        let plan = |pair: &str, route: Route| {
+            let text =
+                format!("schema = 1\nswitch = [{{name='a', hosts='n[0-3]'}}]\n[[pair]]\n{pair}\n");
+            let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+            let config = RootConfig {
+                size: Some(8 << 20),
+                route,
+                topology: Topology::parse(&text, "partial").ok(),
+                ..RootConfig::new(station, 1, "f")
+            };
+            let planner = Planner::new(&config, &names, None, None)?;
+            planner
+                .choose(&config, &names)
+                .map(|choice| (choice.plan, planner))
+        };
+        let refused = plan("hosts = ['n0', 'n[1,3]']\ntalk = false", Route::Auto);
+        let text = refused
+            .map(|(plan, _)| plan)
+            .expect_err("n0 is the sender")
+            .to_string();
+        assert!(text.contains("n[1,3] cannot talk to n0 directly"), "{text}");
+        let pair = "hosts = ['n1', 'n[2-3]']\ntalk = false";
+        let (chain, planner) = plan(pair, Route::Auto).expect("a tree");
+        assert!(
+            chain
+                .edges()
+                .all(|(from, to)| from * to == 0 || from * to > 3),
+            "{chain:?}"
+        );
+        let again = planner.chain(&[Rank(0), Rank(1), Rank(2)]);
+        assert!(
+            again.edges().all(|edge| edge != (1, 2) && edge != (2, 1)),
+            "{again:?}"
+        );
+        assert!(plan(pair, Route::Via(Via::ChainUnaware)).is_err());
+        assert!(
+            plan(pair, Route::Via(Via::Cast)).is_ok(),
+            "they acknowledge to the sender"
+        );
+    }
+
+    #[test]
     fn short_content_goes_unmeasured_in_full_frames() {
         let names: Vec<String> = (0..8).map(|rank| format!("n{rank}")).collect();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -559,7 +648,7 @@ mod tests {
         let text = choice(Some(24), Route::Via(Via::Cast), 1000)
             .expect_err("no cast")
             .to_string();
-        assert!(text.contains("--via"), "{text}");
+        assert!(text.ends_with("another way with via"), "{text}");
         assert_eq!(
             choice(Some(24), Route::Via(Via::Chain), 1000).ok(),
             Some(Via::Chain)
