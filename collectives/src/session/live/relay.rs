@@ -136,14 +136,13 @@ impl Relay {
             let (far_session, near_session) = (&mut self.far, &mut self.near);
             start(scope, "relay", move || {
                 let _alive = alive;
+                let _verdict = Verdict(passage);
                 *sent = offer
                     .recv()
                     .ok()
                     .map(|offered| passage.send(far_session, far, offered, pieces));
             })?;
-            let received = passage.receive(near_session, near, storage);
-            passage.state.lock().offers = None;
-            received
+            passage.receive(near_session, near, storage)
         });
         let received = received.map_err(|error| passage.cause(error));
         let (sent, failed) = match sent {
@@ -198,6 +197,8 @@ struct PassageState {
     /// Host of a sender that is heard in both networks.
     looped: Option<String>,
     far_failure: Option<(Outcome, String)>,
+    /// Whether the far session has ended: without a failure, all is well there.
+    has_concluded: bool,
     behind: Option<HostOutcomes>,
 }
 
@@ -244,6 +245,7 @@ impl Passage {
             outer.notify(progress);
         });
         thread::scope(|scope| {
+            let _end = NearEnd(self);
             let (writer, sink) = write_behind(storage, near.waker());
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
@@ -342,6 +344,7 @@ impl Passage {
             .or_else(|| behind.and_then(failure_behind));
         let mut state = self.state.lock();
         (state.behind, state.far_failure) = (behind.map(hosts_behind), failure);
+        state.has_concluded = true;
         drop(state);
         self.waker.wake();
     }
@@ -377,6 +380,35 @@ impl Passage {
     }
 }
 
+/// Ensures that a far session which ends without a result, as by a panic, counts as failed.
+struct Verdict<'a>(&'a Passage);
+
+impl Drop for Verdict<'_> {
+    fn drop(&mut self) {
+        let mut state = self.0.state.lock();
+        if !state.has_concluded {
+            state.has_concluded = true;
+            let failure = || (Outcome::WriteFailed, NO_RESULT.to_owned());
+            state.far_failure.get_or_insert_with(failure);
+            drop(state);
+            self.0.waker.wake();
+        }
+    }
+}
+
+/// Ends the far session with the near one, also if that panics.
+struct NearEnd<'a>(&'a Passage);
+
+impl Drop for NearEnd<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().offers = None;
+        if thread::panicking() {
+            self.0.lose(&"its receiver panicked");
+        }
+    }
+}
+
+const NO_RESULT: &str = "behind it, the session ended without a result";
 const GONE: &str = "the sender has gone before the start; send again";
 
 impl AdmissionHook for Passage {
@@ -455,7 +487,9 @@ impl Onward {
         // Nothing is ever sent.
         self.ended.recv().ok();
         let state = self.passage.state.lock();
-        let (outcome, text) = state.far_failure.clone()?;
+        let none = || (Outcome::WriteFailed, NO_RESULT.to_owned());
+        let failure = state.far_failure.clone();
+        let (outcome, text) = failure.or_else(|| (!state.has_concluded).then(none))?;
         Some(StorageError::new(outcome, text))
     }
 }
@@ -573,6 +607,28 @@ mod tests {
             why.starts_with("behind it, n0 (02:00:00:00:01:07)"),
             "{why}"
         );
+    }
+
+    #[test]
+    fn a_far_session_without_a_result_is_no_success() {
+        for panics in [false, true] {
+            let (passage, _offer) = passage();
+            let passage = Arc::new(passage);
+            let ((alive, ended), (pieces, _taken)) = (bounded(0), bounded(1));
+            let mut onward = Onward {
+                passage: Arc::clone(&passage),
+                pieces,
+                ended,
+            };
+            let far = thread::spawn(move || {
+                let _alive = alive;
+                let _verdict = Verdict(&passage);
+                assert!(!panics, "as a fault of the program does");
+            });
+            assert_eq!(far.join().is_err(), panics);
+            let error = onward.publish().expect_err("nobody has got anything");
+            assert_eq!(error.to_string(), NO_RESULT);
+        }
     }
 
     #[test]
