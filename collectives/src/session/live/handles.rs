@@ -275,9 +275,6 @@ impl<'a> HookedAdmission<'a> {
         if receiver.has_census_query() {
             receiver.set_free_bytes(admission_hook.free_bytes());
         }
-        if let Some((hosts, named)) = admission_hook.take_behind() {
-            receiver.set_behind(hosts, named);
-        }
         match receiver.admission() {
             Admission::Wanted => {
                 for (root, host, offered) in receiver.offers(now) {
@@ -291,6 +288,13 @@ impl<'a> HookedAdmission<'a> {
             }
             Admission::None => self.leave(),
             Admission::Given => {}
+        }
+    }
+
+    /// Passes on the hosts behind this one, after the verdict is known and before it is sent.
+    pub(super) fn report_behind(&self, receiver: &mut Receiver) {
+        if let Some((hosts, named)) = self.admission_hook.and_then(|hook| hook.take_behind()) {
+            receiver.set_behind(hosts, named);
         }
     }
 

@@ -621,6 +621,7 @@ impl Session {
                 }
                 hooked.turn(receiver, now);
                 receiving.turn(receiver, now);
+                hooked.report_behind(receiver);
                 notifier.receiver_moved(receiver, receiving.coverage(), now);
                 is_outdated = options.admission_hook.is_some()
                     && (other_mtu.load(Ordering::Relaxed)
