@@ -62,6 +62,7 @@ impl SessionError {
             | SessionError::Names(_)
             | SessionError::ForWhom
             | SessionError::MayNotSend
+            | SessionError::OwnHook
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
             | SessionError::Loop { .. }

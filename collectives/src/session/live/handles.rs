@@ -26,6 +26,8 @@ pub struct Cancel {
 #[derive(Debug, Default)]
 struct CancelState {
     reason: OnceLock<String>,
+    /// Handle that ends these sessions too.
+    parent: Option<Cancel>,
     loops: Loops,
 }
 
@@ -54,6 +56,17 @@ impl Cancel {
         Cancel::default()
     }
 
+    /// Creates a handle for further sessions, which this one ends too.
+    pub(super) fn child(&self) -> Cancel {
+        let state = CancelState {
+            parent: Some(self.clone()),
+            ..CancelState::default()
+        };
+        Cancel {
+            shared: Arc::new(state),
+        }
+    }
+
     /// Ends the sessions soon.
     pub fn cancel(&self) {
         self.cancel_because("the sender gave up: cancelled by its user");
@@ -71,11 +84,16 @@ impl Cancel {
     }
 
     pub(super) fn reason(&self) -> Option<&str> {
-        self.shared.reason.get().map(String::as_str)
+        let own = self.shared.reason.get().map(String::as_str);
+        own.or_else(|| self.shared.parent.as_ref()?.reason())
     }
 
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
         self.shared.loops.watch(waker);
+        self.shared
+            .parent
+            .iter()
+            .for_each(|parent| parent.watch(waker));
     }
 }
 

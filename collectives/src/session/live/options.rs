@@ -212,7 +212,11 @@ impl OfferCheck {
             content: *content,
             chunk: *chunk,
         };
-        self.0(&offered).err()
+        self.check(&offered).err()
+    }
+
+    pub(super) fn check(&self, offered: &Offered) -> Result<(), String> {
+        self.0(offered)
     }
 }
 

@@ -114,17 +114,26 @@ impl Relay {
         }
     }
 
-    /// Relays one content. If the near session fails, the far one ends by its
-    /// [`cancel`](super::RunOptions::cancel), which stays used.
+    /// Relays one content. Once the sender has confirmed it, only the far session can be cancelled:
+    /// the near one reports the outcomes.
+    ///
+    /// # Panics
+    /// If one of its threads does.
     pub fn run(&mut self, near: &RecvOptions, far: &SendOptions) -> RelayReport {
         let ((offers, offer), (to_far, pieces)) = (bounded(1), bounded(PIECES_WAITING));
         let (alive, ended) = bounded(0);
         let passage = Arc::new(Passage::new(
             (self.names(), self.far.station().mac),
             offers,
-            [near.run.cancel.clone(), far.run.cancel.clone()],
+            [Cancel::new(), far.run.cancel.child()],
+            near.run.cancel.clone(),
             Arc::clone(self.near.waker()),
         ));
+        let (near_waker, far_waker) = (self.near.waker(), self.far.waker());
+        near.run.cancel.watch(near_waker);
+        for (cancel, waker) in passage.cancels.iter().zip([near_waker, far_waker]) {
+            cancel.watch(waker);
+        }
         let storage = Onward {
             passage: Arc::clone(&passage),
             pieces: to_far,
@@ -180,7 +189,10 @@ struct Passage {
     /// Digest of the content, once all of it has come.
     digest: Arc<OnceLock<Digest>>,
     state: Mutex<PassageState>,
+    /// Handles of the two sessions.
     cancels: [Cancel; 2],
+    /// The caller's handle of the near session.
+    cancel: Cancel,
     waker: Arc<Waker>,
 }
 
@@ -210,6 +222,7 @@ impl Passage {
         (names, far_mac): (Names, MacAddr),
         offers: Sender<Offered>,
         cancels: [Cancel; 2],
+        cancel: Cancel,
         waker: Arc<Waker>,
     ) -> Passage {
         Passage {
@@ -221,6 +234,7 @@ impl Passage {
                 ..PassageState::default()
             }),
             cancels,
+            cancel,
             waker,
         }
     }
@@ -231,12 +245,22 @@ impl Passage {
         options: &RecvOptions,
         storage: Onward,
     ) -> Result<ReceiveReport, Error> {
+        let _end = NearEnd(self);
+        if options.admission_hook.is_some() {
+            return Err(Error::OwnHook);
+        }
         let mut own = options.clone();
+        own.run.cancel = self.cancels[0].clone();
         // Another sender would be offered to those behind in a second session.
         own.once = true;
         own.admission_hook = Some(Arc::clone(self) as Arc<dyn AdmissionHook>);
-        let passage = Arc::clone(self);
-        own.offer_check = Some(OfferCheck::new(move |offered| passage.check(offered)));
+        let (passage, check) = (Arc::clone(self), options.offer_check.clone());
+        own.offer_check = Some(OfferCheck::new(move |offered| {
+            check
+                .as_ref()
+                .map_or(Ok(()), |check| check.check(offered))?;
+            passage.check(offered)
+        }));
         let (passage, outer) = (Arc::clone(self), options.run.clone());
         own.run.on_progress(move |progress| {
             if matches!(progress, Progress::Receiver(ReceiverEvent::Ended(_))) {
@@ -274,6 +298,7 @@ impl Passage {
         pieces: Receiver<Vec<u8>>,
     ) -> Sent {
         let mut own = options.clone();
+        own.run.cancel = self.cancels[1].clone();
         let (passage, outer) = (Arc::clone(self), options.run.clone());
         own.run.on_progress(move |progress| {
             if matches!(progress, Progress::Sender(RootEvent::Started { .. })) {
@@ -421,6 +446,15 @@ impl AdmissionHook for Passage {
         u64::MAX
     }
 
+    fn came_round(&self) {
+        if let Some(why) = self.cancel.reason()
+            && !self.state.lock().is_confirmed
+        {
+            let [near, _] = &self.cancels;
+            near.cancel_because(why);
+        }
+    }
+
     fn dismiss(&self) {
         if !self.state.lock().has_near_ended {
             self.lose(&GONE);
@@ -563,7 +597,10 @@ mod tests {
         };
         let waker = Arc::new(Waker::new().expect("a descriptor"));
         let cancels = [Cancel::new(), Cancel::new()];
-        (Passage::new((names, FAR), offers, cancels, waker), offer)
+        (
+            Passage::new((names, FAR), offers, cancels, Cancel::new(), waker),
+            offer,
+        )
     }
 
     fn offered(source: &str) -> Offered {
@@ -640,6 +677,9 @@ mod tests {
             let [near, far] = &passage.cancels;
             let told = (!is_confirmed).then_some("the relay r gave up: its process has ended");
             assert_eq!((near.is_cancelled(), far.reason()), (false, told));
+            passage.cancel.cancel();
+            passage.came_round();
+            assert_eq!(near.is_cancelled(), !is_confirmed, "by the user");
         }
         let (passage, _offer) = passage();
         passage.dismiss();

@@ -351,6 +351,9 @@ pub enum Error {
         "the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`"
     )]
     Resources(#[source] io::Error),
+    /// The options of a relay's near session have an admission hook.
+    #[error("a relay admits by itself: leave `RecvOptions::admission_hook` out")]
+    OwnHook,
     #[error("this key is a receiver's: send from a host whose key file has a `sign` line")]
     MayNotSend,
     #[error(
