@@ -8,13 +8,15 @@ use crate::session::{failure, print_first, print_interface, watch, wire, with_ow
 use crate::signals::Interrupt;
 use crate::{inputs, interface, key, progress, units};
 use ethbcast_collectives::session::{
-    Cancel, Progress, RateLimit, RecvOptions, Relay, RunOptions, SendOptions, SendReport,
+    Cancel, OnSlow, Progress, RateLimit, RecvOptions, Relay, RunOptions, SendOptions, SendReport,
     WireOptions,
 };
 use rustix::thread::CapabilitySet;
 use serde_json::{Value, json};
 use std::time::Duration;
 
+/// Shorter than a sender's default, so that it can start without those that are missing.
+const WAIT_BEHIND: Duration = Duration::from_secs(45);
 const GIVEN_UP: &str = "the relay gave up: interrupted";
 const INTERRUPTED: &str = "interrupted; the hosts in both networks have been notified";
 
@@ -49,7 +51,8 @@ pub fn run(args: &RelayArgs) -> anyhow::Result<()> {
     })?;
     interrupt.begin_polling();
     let relayed = relay.run(&near, &far);
-    if let (Some(sent), None) = (&relayed.sent, &relayed.failed) {
+    let sent = relayed.sent.as_ref();
+    if let Some(sent) = sent.filter(|sent| !sent.receivers.is_empty()) {
         print(sent, args, &relay)?;
     }
     relayed
@@ -85,7 +88,9 @@ fn options(args: &RelayArgs) -> anyhow::Result<(RecvOptions, SendOptions)> {
             ..near.run.clone()
         },
         receivers: args.receivers.map(usize::from),
-        max_wait,
+        max_wait: max_wait.or(Some(WAIT_BEHIND)),
+        // What comes cannot be read a second time.
+        on_slow: OnSlow::Wait,
         rate: args.rate.map(RateLimit::new),
         ..SendOptions::new()
     };

@@ -64,7 +64,7 @@ pub struct RelayArgs {
     /// addresses. All are waited for, or -n of them. Alias: --hosts.
     #[arg(long, alias = "hosts", value_name = "NODESET", help_heading = WHO)]
     pub to: Option<String>,
-    /// Seconds to wait for a sender, and then for the receivers. Default: for ever, and 60.
+    /// Seconds to wait for a sender, and then for the receivers. Default: for ever, and 45.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,
     #[command(flatten)]

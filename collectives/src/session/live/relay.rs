@@ -271,6 +271,8 @@ impl Passage {
         thread::scope(|scope| {
             let _end = NearEnd(self);
             let (writer, sink) = write_behind(storage, near.waker());
+            // When the last frame has come, its pieces still wait for the far network.
+            let writer = writer.syncing();
             start(scope, "writer", || writer.run())?;
             let mut receiving = Receiving::new(sink);
             let report = match near.run_receiver(&own, &mut receiving) {
