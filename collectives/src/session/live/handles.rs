@@ -243,6 +243,11 @@ pub trait AdmissionHook: Debug + Send + Sync {
     /// turn of the loop until it is true.
     fn admit(&self) -> bool;
 
+    /// Whether the wait for this hook does not count towards the longest wait for a sender.
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     /// Returns the free space for any content, in bytes.
     fn free_bytes(&self) -> u64;
 

@@ -364,6 +364,10 @@ impl RecvOptions {
             once: self.once,
             processors: Some(processors(thread_time)),
             by_leave: self.admission_hook.is_some(),
+            leave_takes_long: self
+                .admission_hook
+                .as_ref()
+                .is_some_and(|hook| hook.may_take_long()),
             had: self.had.clone(),
             expects: match &self.expects {
                 Some(Expected::Name(name)) => Some(name.clone()),

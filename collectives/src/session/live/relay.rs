@@ -444,6 +444,10 @@ impl AdmissionHook for Passage {
         state.is_ready || state.far_failure.is_some()
     }
 
+    fn may_take_long(&self) -> bool {
+        true
+    }
+
     fn free_bytes(&self) -> u64 {
         u64::MAX
     }

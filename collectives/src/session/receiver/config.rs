@@ -45,6 +45,8 @@ pub struct ReceiverConfig {
     /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
     /// session.
     pub by_leave: bool,
+    /// Whether the wait for that does not count towards `patience`.
+    pub leave_takes_long: bool,
     /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
     /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
@@ -71,8 +73,8 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, sources_unproved, had, expects, about, keys) =
-            (false, false, Vec::new(), None, None, None);
+        let (by_leave, leave_takes_long, sources_unproved, had, expects, about, keys) =
+            (false, false, false, Vec::new(), None, None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -84,6 +86,7 @@ impl ReceiverConfig {
             patience,
             once,
             by_leave,
+            leave_takes_long,
             sources_unproved,
             had,
             expects,

@@ -178,7 +178,7 @@ impl Receiver {
     /// Permits the join request that is [wanted](Admission::Wanted).
     pub fn admit(&mut self, now: Instant) {
         if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
-            waiting.admit(now);
+            waiting.admit(now, self.endpoint.config());
         }
     }
 

@@ -100,10 +100,13 @@ impl Waiting {
             })
     }
 
-    pub(super) fn admit(&mut self, now: Instant) {
+    pub(super) fn admit(&mut self, now: Instant, config: &ReceiverConfig) {
         if self.admission == Admission::Wanted {
+            (self.admission, self.decide_at) = (Admission::Given, Some(now));
             // The user's patience was with the roots: this host has let one wait.
-            (self.admission, self.decide_at, self.began) = (Admission::Given, Some(now), now);
+            if config.leave_takes_long {
+                self.began = now;
+            }
         }
     }
 
@@ -447,7 +450,7 @@ impl Waiting {
             .and_then(|joining| joining.deadline(dead + silence));
         let patience = config
             .patience
-            .filter(|_| self.admission != Admission::Wanted)?;
+            .filter(|_| !config.leave_takes_long || self.admission != Admission::Wanted)?;
         Some((self.began + patience).max(answered_until.unwrap_or(self.began)))
     }
 
