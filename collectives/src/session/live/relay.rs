@@ -12,6 +12,7 @@ use crate::session::receiver::ReceiverEvent;
 use crate::session::root::{RootEvent, RootFailure};
 use crate::session::verified::{Cut, Offered};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
+use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::Waker;
@@ -212,6 +213,8 @@ struct PassageState {
     /// Whether the far session has ended: without a failure, all is well there.
     has_concluded: bool,
     behind: Option<HostOutcomes>,
+    /// Named hosts that are not in the far session.
+    without: Vec<String>,
 }
 
 type HostOutcomes = (usize, Vec<(String, Outcome)>);
@@ -340,6 +343,15 @@ impl Passage {
                  ..
              }| (report, cause.or(failed).map(|error| self.named_loop(error))),
         );
+        if let Ok((report, _)) = &sent {
+            let is_there = |host: &&String| report.receivers.iter().any(|one| one.host == **host);
+            let without = options.hosts.iter().filter(|host| !is_there(host));
+            let refused = report.turned_away.iter().map(|one| &one.host);
+            let mut without: Vec<String> = without.chain(refused).cloned().collect();
+            without.sort_unstable();
+            without.dedup();
+            self.state.lock().without = without;
+        }
         self.conclude(&sent);
         sent
     }
@@ -549,6 +561,13 @@ impl Storage for Onward {
         // It is set once.
         self.passage.digest.set(trailer.digest).ok();
         Ok(())
+    }
+
+    fn note(&self) -> String {
+        match self.passage.state.lock().without.as_slice() {
+            [] => String::new(),
+            hosts => format!("without {}", nodeset::fold(hosts)),
+        }
     }
 
     /// Ends the far session's content: its receivers put it in place.
