@@ -29,7 +29,8 @@ const PIECES_WAITING: usize = 2;
 /// one.
 ///
 /// To the sender it is one receiver, which joins when those behind it have joined, and reports
-/// their outcomes. They write nothing in place before the sender has confirmed the digest.
+/// their outcomes. Their files and directories appear only after the sender has confirmed the
+/// digest; pipes, devices and contents in place get each chunk as it comes.
 #[derive(Debug)]
 pub struct Relay {
     near: Session,
@@ -206,6 +207,8 @@ struct PassageState {
     /// Whether the sender has confirmed the digest: the near session ends the far one no more.
     is_confirmed: bool,
     has_near_ended: bool,
+    /// Whether the sender has gone before the start.
+    is_gone: bool,
     lost: Option<String>,
     /// Host of a sender that is heard in both networks.
     looped: Option<String>,
@@ -281,7 +284,8 @@ impl Passage {
             let report = match near.run_receiver(&own, &mut receiving) {
                 Ok(receiver) => {
                     let report = ReceiveReport::new(&self.names.host, &receiver, &receiving);
-                    report.check().map_err(|error| self.lose(&error)).ok();
+                    let lost = report.check().map_err(|error| self.cause(error)).err();
+                    lost.iter().for_each(|error| self.lose(error));
                     receiving.sink_mut().close(Duration::MAX);
                     receiving.request_verdict(near.now());
                     ReceiveReport::new(&self.names.host, &receiver, &receiving)
@@ -402,10 +406,9 @@ impl Passage {
 
     /// Returns the reason for which this relay itself has cancelled the near session.
     fn cause(&self, error: Error) -> Error {
-        let lost = self.state.lock().lost.take();
-        match (error, lost) {
-            (Error::Cancelled { .. }, Some(why)) if why == GONE => Error::Aborted(why),
-            (error, _) => error,
+        match error {
+            Error::Cancelled { .. } if self.state.lock().is_gone => Error::Aborted(GONE.to_owned()),
+            error => error,
         }
     }
 
@@ -474,9 +477,12 @@ impl AdmissionHook for Passage {
     }
 
     fn dismiss(&self) {
-        if !self.state.lock().has_near_ended {
-            self.lose(&GONE);
-            let [near, _] = &self.cancels;
+        let mut state = self.state.lock();
+        let [near, _] = &self.cancels;
+        if !state.has_near_ended && !near.is_cancelled() {
+            // Those behind learn of it with the near session's end, which may have another cause.
+            state.is_gone = true;
+            drop(state);
             near.cancel_because(GONE);
         }
     }
@@ -710,7 +716,11 @@ mod tests {
         passage.dismiss();
         let cancelled = Error::Cancelled { delivered: false };
         assert_eq!(passage.cause(cancelled).to_string(), GONE);
-        assert!(passage.cancels.iter().all(Cancel::is_cancelled));
+        let [near, far] = &passage.cancels;
+        assert!(near.is_cancelled() && !far.is_cancelled());
+        passage.lose(&Error::NoVerdict);
+        let told = format!("the relay r gave up: {}", Error::NoVerdict);
+        assert_eq!(far.reason(), Some(told.as_str()));
     }
 
     #[test]
