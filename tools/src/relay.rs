@@ -51,8 +51,12 @@ pub fn run(args: &RelayArgs) -> anyhow::Result<()> {
     })?;
     interrupt.begin_polling();
     let relayed = relay.run(&near, &far);
-    let sent = relayed.sent.as_ref();
-    if let Some(sent) = sent.filter(|sent| !sent.receivers.is_empty()) {
+    // A session that failed before the sender had confirmed all has nothing to report.
+    let has_outcomes = |sent: &&SendReport| {
+        let all_came = relayed.failed.is_none() || sent.trailer.is_some();
+        all_came && !sent.receivers.is_empty()
+    };
+    if let Some(sent) = relayed.sent.as_ref().filter(has_outcomes) {
         print(sent, args, &relay)?;
     }
     relayed
