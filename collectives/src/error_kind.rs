@@ -62,8 +62,10 @@ impl SessionError {
             | SessionError::Names(_)
             | SessionError::ForWhom
             | SessionError::MayNotSend
+            | SessionError::OwnHook
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
+            | SessionError::Loop { .. }
             | SessionError::OwnReceivers { .. }
             | SessionError::Tuning(_) => ErrorKind::Usage,
             SessionError::Undelivered(_) | SessionError::Aborted(_) | SessionError::Dropped => {

@@ -4,7 +4,6 @@ mod args;
 mod bench;
 mod config;
 mod cp;
-mod ctl;
 mod doctor;
 mod dump;
 mod exit;
@@ -20,6 +19,7 @@ mod plan;
 mod probe;
 mod progress;
 mod recv;
+mod relay;
 mod report;
 mod rights;
 mod send;
@@ -58,8 +58,9 @@ fn main() -> ExitCode {
         Command::Send(args) => send::run(*args),
         Command::Recv(args) if args.serve.serve => serve::run(*args),
         Command::Recv(args) => recv::run(*args),
+        Command::Relay(args) => relay::run(&args),
         Command::Cp(args) => cp::run(&args),
-        Command::Ctl(args) => ctl::run(&args),
+        Command::Ctl(args) => send::control::run(&args),
         Command::Hosts(args) => hosts::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Topo(args) => topo::run(args),

@@ -98,13 +98,13 @@ pub use keyring::{ReceiverKeys, RootKeys};
 pub use link_share::LinkShare;
 pub use live::{
     Cancel, Error, Expected, OneOfTwo, Options, Progress, RateLimit, ReceiveReport, RecvOptions,
-    RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
+    Relay, RelayReport, RunOptions, SendOptions, SendReport, Session, Start, WireOptions,
 };
 #[doc(hidden)]
 pub use live::{History, IncidentKind};
 pub use message::{
-    ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message, Needs,
-    Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
+    Behind, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Message,
+    Needs, Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict, ViewPart,
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{

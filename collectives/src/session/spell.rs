@@ -110,13 +110,23 @@ impl Describer {
                     text,
                 },
                 taken,
+                behind,
             ) => {
                 let fields = fields
                     .text("outcome", outcome.word())
                     .number("bytes", *bytes);
                 let fields = fields.hex("digest", digest).text("text", text);
                 let fields = fields.perhaps("frames", taken.map(Taken::frames));
-                fields.perhaps("repaired", taken.map(Taken::repaired))
+                let fields = fields.perhaps("repaired", taken.map(Taken::repaired));
+                if behind.hosts() == 0 {
+                    return fields;
+                }
+                let named = behind.named().iter();
+                let named = named.map(|(name, outcome)| format!("{name} {}", outcome.word()));
+                let named: Vec<String> = named.collect();
+                fields
+                    .number("behind", behind.hosts() as u64)
+                    .text("hosts", named.join(", "))
             }
             Message::Verdict(verdict) => self::verdict(verdict),
             Message::Abort { text } => fields.text("text", text),

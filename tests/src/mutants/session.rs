@@ -4,7 +4,8 @@ use super::schedules::{Acknowledged, CatchUpStreams};
 use crate::session::{Case, GROUP, Host, hosts, session, star, strike, turn};
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
-    Blocks, Done, MemberReport, MemberRole, Message, Outcome as Fate, Station, View, ViewPart, kind,
+    Behind, Blocks, Done, MemberReport, MemberRole, Message, Outcome as Fate, Station, View,
+    ViewPart, kind,
 };
 use ethbcast_transport::sim::{
     Delivery, Fate as FrameFate, Faults, Outcome, RandomFaults, Simulation, host_mac,
@@ -367,7 +368,7 @@ impl Forgery {
                         digest: [9; 32],
                         text: String::new(),
                     };
-                    let (kind, body) = Message::Done(done, None).encode();
+                    let (kind, body) = Message::Done(done, None, Behind::default()).encode();
                     let at = now + Duration::from_micros(100) * step as u32;
                     to_root.inject(simulation, at, &MadeUp::control(kind, &body));
                 }

@@ -1,15 +1,24 @@
-//! Simulated tests of transfers with one slow receiver: its effect on the others.
+//! Simulated tests of transfers with one slow receiver: its effect on the others. A relay to a slow
+//! network is one.
 
-use ethbcast_collectives::session::application::Participant;
-use ethbcast_collectives::session::{Outcome, RootEvent};
+use ethbcast_collectives::session::application::{
+    Collected, MemoryContent, Next, Participant, Sink, Source, Tally,
+};
+use ethbcast_collectives::session::{
+    Blocks, Done, MemberReport, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent,
+    Station, Trailer, Wanted,
+};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, Disk, GROUP, Host, hosts_of, sent, turn};
-use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
-    Cable, Faults, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings,
+    Cable, Faults, HostSettings, Network, NoFaults, Random, Simulation, SwitchSettings, host_mac,
 };
 use ethbcast_transport::wire::group_mac;
+use ethbcast_transport::{Instant, Tuning};
+use std::cell::RefCell;
+use std::collections::VecDeque;
+use std::rc::Rc;
 use std::time::Duration;
 
 /// 25 s on the cables of these sessions.
@@ -343,4 +352,258 @@ impl Scene {
         }
         Story::of(simulation, self.slow.as_slice(), &format!("{self:?}"))
     }
+}
+
+/// Bytes that wait between the two sessions of a relay before it takes no more.
+const RELAYED_BYTES: usize = 64 << 10;
+const RELAYED_FEED_FRAMES: u64 = 64;
+
+/// A relay's two sessions, as its threads join them.
+#[derive(Default)]
+struct Joint {
+    pieces: VecDeque<Vec<u8>>,
+    waiting_bytes: usize,
+    most_bytes: usize,
+    trailer: Option<Trailer>,
+    is_confirmed: bool,
+    behind: Option<Vec<(String, Outcome)>>,
+    /// Whether it changes a byte that it passes on.
+    changes: bool,
+}
+
+#[derive(Default)]
+struct NearEnd {
+    joint: Rc<RefCell<Joint>>,
+    tally: Tally,
+    verdict: Option<Done>,
+    now: Instant,
+    is_over: bool,
+}
+
+impl Sink for NearEnd {
+    fn has_room(&self) -> bool {
+        self.joint.borrow().waiting_bytes < RELAYED_BYTES
+    }
+
+    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+        self.tally.add(bytes);
+        let (mut joint, mut piece) = (self.joint.borrow_mut(), bytes.to_vec());
+        piece[0] ^= u8::from(std::mem::take(&mut joint.changes));
+        joint.waiting_bytes += piece.len();
+        joint.most_bytes = joint.most_bytes.max(joint.waiting_bytes);
+        joint.pieces.push_back(piece);
+    }
+
+    fn finish(&mut self, _now: Instant, trailer: Trailer) {
+        self.joint.borrow_mut().trailer = Some(trailer);
+        self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
+    }
+
+    fn publish(&mut self, _now: Instant) -> bool {
+        self.joint.borrow_mut().is_confirmed = true;
+        false
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.now = now;
+        let joint = self.joint.borrow();
+        let behind = joint.behind.as_ref().filter(|_| !self.is_over);
+        if let (true, Some(behind)) = (joint.is_confirmed, behind) {
+            let is_failed = behind.iter().any(|(_, end)| *end != Outcome::Delivered);
+            let outcome = [Outcome::Delivered, Outcome::WriteFailed][usize::from(is_failed)];
+            (self.is_over, self.verdict) = (true, Some(self.tally.verdict(outcome, "behind it")));
+        }
+        self.verdict.take()
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        (!self.is_over).then(|| self.now + Duration::from_millis(1))
+    }
+}
+
+struct FarEnd {
+    joint: Rc<RefCell<Joint>>,
+    piece: Vec<u8>,
+    taken: usize,
+}
+
+impl Source for FarEnd {
+    fn next(&mut self, now: Instant, _consumed: bool) -> Next<'_> {
+        if self.taken == self.piece.len() {
+            let mut joint = self.joint.borrow_mut();
+            let Some(piece) = joint.pieces.pop_front() else {
+                let end = joint.trailer.filter(|_| joint.is_confirmed);
+                return end.map_or(Next::Until(now + Duration::from_millis(1)), Next::End);
+            };
+            joint.waiting_bytes -= piece.len();
+            (self.piece, self.taken) = (piece, 0);
+        }
+        Next::Bytes(&self.piece[self.taken..])
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.taken += bytes;
+    }
+}
+
+struct AnySource(Box<dyn Source>);
+
+impl Source for AnySource {
+    fn next(&mut self, now: Instant, consumed: bool) -> Next<'_> {
+        self.0.next(now, consumed)
+    }
+
+    fn advance(&mut self, bytes: usize) {
+        self.0.advance(bytes);
+    }
+}
+
+struct AnySink(Box<dyn Sink>);
+
+impl Sink for AnySink {
+    fn has_room(&self) -> bool {
+        self.0.has_room()
+    }
+
+    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
+        self.0.write(now, bytes, message_end);
+    }
+
+    fn finish(&mut self, now: Instant, trailer: Trailer) {
+        self.0.finish(now, trailer);
+    }
+
+    fn publish(&mut self, now: Instant) -> bool {
+        self.0.publish(now)
+    }
+
+    fn verdict(&mut self, now: Instant) -> Option<Done> {
+        self.0.verdict(now)
+    }
+
+    fn verdict_at(&self) -> Option<Instant> {
+        self.0.verdict_at()
+    }
+}
+
+/// Plays a transfer in a fast network with a relay to two hosts in a slow one. Returns what the
+/// sender reports of each host, the most bytes that waited at the relay, and the most frames by
+/// which the sender was ahead of it.
+fn relayed(changes: bool) -> (Vec<MemberReport>, usize, u64) {
+    type Member = Participant<AnySource, AnySink>;
+    let mut network = Network::new();
+    let settings = HostSettings {
+        groups: vec![group_mac(GROUP)],
+        ..HostSettings::default()
+    };
+    for rate in [1_000_000_000, 100_000_000] {
+        let switch = network.add_switch(SwitchSettings::default());
+        let cable = Cable::new(rate, Duration::from_micros(1));
+        for _ in 0..3 {
+            network.add_host(switch, cable, settings.clone());
+        }
+    }
+    let tuning = || Tuning::default().with_feed_frames(RELAYED_FEED_FRAMES);
+    let root = |host: usize, name: &str, source: Box<dyn Source>| {
+        let station = Station::new(GROUP, name, host_mac(host), 1500);
+        let config = RootConfig {
+            wanted: Wanted::exactly(2),
+            probe: false,
+            tuning: tuning(),
+            ..RootConfig::new(station, host as u32 + 1, "a file")
+        };
+        Member::root(Root::new(Instant::START, config), AnySource(source))
+    };
+    let receiver = |host: usize, name: &str, sink: Box<dyn Sink>| {
+        let station = Station::new(GROUP, name, host_mac(host), 1500);
+        let config = ReceiverConfig {
+            tuning: tuning(),
+            ..ReceiverConfig::new(station, host as u64)
+        };
+        Member::receiver(Receiver::new(Instant::START, config), AnySink(sink))
+    };
+    let joint = Rc::new(RefCell::new(Joint {
+        changes,
+        ..Joint::default()
+    }));
+    let near = NearEnd {
+        joint: Rc::clone(&joint),
+        ..NearEnd::default()
+    };
+    let far = FarEnd {
+        joint: Rc::clone(&joint),
+        piece: Vec::new(),
+        taken: 0,
+    };
+    let content = MemoryContent::new(vec![7; 3_000_000]);
+    let hosts = vec![
+        root(0, "n0", Box::new(content)),
+        receiver(1, "n1", Box::new(Collected::default())),
+        receiver(2, "r", Box::new(near)),
+        root(3, "r", Box::new(far)),
+        receiver(4, "n1", Box::new(Collected::default())),
+        receiver(5, "n2", Box::new(Collected::default())),
+    ];
+    let mut simulation = Simulation::new(&network, hosts, NoFaults);
+    let (mut frames, mut lead) = ([0; 2], 0);
+    let end = simulation.run(
+        Instant::START + Duration::from_secs(60),
+        |host, member, now| {
+            if let (2, Participant::Receiver(receiver, _)) = (host, &mut *member)
+                && let Some(behind) = &joint.borrow().behind
+            {
+                receiver.set_behind(behind.len(), behind.clone());
+            }
+            let again_at = member.turn(now);
+            if let Participant::Root(root, _) = member {
+                frames[host / 3] = root.streams().map_or(0, Blocks::frames);
+                lead = lead.max(frames[0].saturating_sub(frames[1]));
+                if host == 3 && root.is_over() {
+                    let reports = root.reports().map(|one| (one.host.clone(), one.outcome));
+                    joint.borrow_mut().behind = Some(reports.collect());
+                }
+            }
+            again_at
+        },
+    );
+    assert!(end.is_quiet(), "{end:?}");
+    let Participant::Root(root, _) = &simulation.machines()[0] else {
+        panic!("it sends")
+    };
+    let most_bytes = joint.borrow().most_bytes;
+    (root.reports().cloned().collect(), most_bytes, lead)
+}
+
+#[test]
+fn a_relay_to_a_slow_network_slows_its_sender_down_and_names_every_host_behind_it() {
+    let (reports, most_bytes, lead) = relayed(false);
+    let delivered = |host: &str| (host.to_owned(), Outcome::Delivered);
+    for report in &reports {
+        assert_eq!(report.outcome, Outcome::Delivered, "{report:?}");
+        let behind = [delivered("n1"), delivered("n2")];
+        let named = &behind[..if report.host == "r" { 2 } else { 0 }];
+        assert_eq!(report.behind.named(), named, "{report:?}");
+    }
+    // What has arrived in order is taken at once.
+    let most_frames = RELAYED_FEED_FRAMES + (RELAYED_BYTES / 1400) as u64;
+    assert!(
+        (RELAYED_BYTES..most_frames as usize * 1500).contains(&most_bytes),
+        "{most_bytes} bytes waited at the relay"
+    );
+    let most_frames = most_frames + 3 * RELAYED_FEED_FRAMES;
+    assert!(lead <= most_frames, "the sender was {lead} frames ahead");
+}
+
+#[test]
+fn hosts_behind_a_relay_that_changes_a_byte_are_named_as_damaged() {
+    let (reports, ..) = relayed(true);
+    let of = |host: &str| reports.iter().find(|report| report.host == host);
+    let relay = of("r").expect("it took part");
+    assert_eq!(relay.outcome, Outcome::WriteFailed);
+    let damaged = ["n1", "n2"].map(|host| (host.to_owned(), Outcome::Damaged));
+    assert_eq!(relay.behind.named(), damaged);
+    assert_eq!(
+        of("n1").map(|report| report.outcome),
+        Some(Outcome::Delivered)
+    );
 }

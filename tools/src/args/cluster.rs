@@ -1,10 +1,11 @@
-//! Command-line arguments of the commands that look for other hosts: `hosts`, `cp`, `ctl`, `probe`
-//! and `perf`.
+//! Command-line arguments of the commands that look for other hosts: `hosts`, `relay`, `cp`, `ctl`,
+//! `probe` and `perf`.
 
 use super::send::rate;
 use super::values::{HOW, MEASURED, PRINTED, WHAT, WHO};
 use super::{
-    KeySourceArgs, ProgressArgs, WireArgs, examples, number, presets, receivers, seconds, whole,
+    KeySourceArgs, PatienceArgs, ProgressArgs, WireArgs, examples, number, presets, receivers,
+    seconds, whole,
 };
 use crate::perf::Op;
 use clap::{Args, Subcommand};
@@ -49,6 +50,38 @@ pub struct HostsArgs {
     pub json: bool,
     #[command(flatten)]
     pub key: KeySourceArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(after_long_help = examples::text("relay"))]
+pub struct RelayArgs {
+    /// Number of receivers behind this host, on --onto. It joins the sender's session, as one
+    /// receiver, as soon as they have joined its own.
+    #[arg(short = 'n', long, value_name = "N", value_parser = receivers, required_unless_present = "to",
+        help_heading = WHO)]
+    pub receivers: Option<u16>,
+    /// Relay to these hosts only, such as n[1-31]; with the carrier unicast, names or IPv4
+    /// addresses. All are waited for, or -n of them. Alias: --hosts.
+    #[arg(long, alias = "hosts", value_name = "NODESET", help_heading = WHO)]
+    pub to: Option<String>,
+    /// Seconds to wait for a sender, and then for the receivers. Default: for ever, and 45.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
+    pub max_wait: Option<f64>,
+    #[command(flatten)]
+    pub key: KeySourceArgs,
+    /// Network interface of the receivers, such as eth1. The sender is heard on -i.
+    #[arg(long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
+    pub onto: String,
+    /// Carrier of the frames on --onto, if another than that of --over.
+    #[arg(long, value_name = "CARRIER", help_heading = HOW)]
+    pub onto_over: Option<Over>,
+    /// Limit of the sending rate on --onto, as for `send --rate`.
+    #[arg(long, value_name = "RATE", value_parser = rate, help_heading = HOW)]
+    pub rate: Option<Rate>,
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    #[command(flatten)]
+    pub wire: WireArgs,
 }
 
 #[derive(Debug, Args)]

@@ -3,7 +3,7 @@
 /// Command line, and a sentence on what it does.
 type Example = (&'static str, &'static str);
 
-const EXAMPLES: [(&str, &[Example]); 6] = [
+const EXAMPLES: [(&str, &[Example]); 7] = [
     (
         "send",
         &[
@@ -40,6 +40,23 @@ const EXAMPLES: [(&str, &[Example]); 6] = [
             (
                 "ethbcast recv --serve --force /srv",
                 "Keep running, and receive all that is sent:",
+            ),
+        ],
+    ),
+    (
+        "relay",
+        &[
+            (
+                "ethbcast relay -i eth0 --onto eth1 -n 7",
+                "Pass on what is sent on eth0 to 7 receivers on eth1, as it comes:",
+            ),
+            (
+                "ethbcast relay -i eth0 --onto eth1 --to 'n[1-7]' --key /root/sender.key",
+                "Pass on to named hosts, with a key that may send:",
+            ),
+            (
+                "ethbcast relay -i eth0 --onto eth1 --onto-over unicast --to 10.2.0.5,10.2.0.6",
+                "Pass on raw frames over UDP, to two hosts behind routers:",
             ),
         ],
     ),
@@ -212,7 +229,7 @@ mod tests {
         let order = [WHO, WHAT, WRITTEN, MEASURED, HOW, TROUBLE, PRINTED];
         let mut program = Cli::command();
         program.build();
-        for name in ["send", "recv", "cp", "probe", "perf"] {
+        for name in ["send", "recv", "relay", "cp", "probe", "perf"] {
             let command = program.find_subcommand(name).expect("a command");
             let mut headings = Vec::new();
             for arg in command

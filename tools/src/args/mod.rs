@@ -15,7 +15,7 @@ mod values;
 use crate::exit;
 use crate::exit::Form;
 use clap::{Args, Parser, Subcommand};
-pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs};
+pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs, RelayArgs};
 use ethbcast_transport::packet::Over;
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
@@ -51,6 +51,8 @@ pub enum Command {
     Send(Box<SendArgs>),
     /// Receive data, verify it and write it to DEST.
     Recv(Box<RecvArgs>),
+    /// Receive in one network and send it on in another, as it comes.
+    Relay(Box<RelayArgs>),
     /// Copy files to named hosts that run `recv --serve`.
     Cp(CpArgs),
     /// Control a send that runs on this host: change its rate limit, or start it.
@@ -130,6 +132,7 @@ impl Command {
             }
             Command::Recv(args) => args.form(),
             Command::Cp(args) => args.progress.form(&args.wire),
+            Command::Relay(args) if args.wire.json => Form::Object,
             Command::Hosts(args) if args.json && !args.watch => Form::Object,
             Command::Plan(args) if args.json => Form::Object,
             Command::Simulate(args) if args.json => Form::Object,

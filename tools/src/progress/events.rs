@@ -227,6 +227,7 @@ fn of_course(course: &TransferCourse, now: Instant) -> Value {
 mod tests {
     use super::*;
     use crate::progress::course::tests::{moved, sending};
+    use ethbcast_collectives::session::Behind;
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
@@ -264,6 +265,7 @@ mod tests {
             text: text.to_owned(),
             took: Duration::from_millis(1500),
             taken: None,
+            behind: Behind::default(),
         };
         let told = |report| of_sender(&RootEvent::Reported(report)).expect("it is told");
         let failed = json!({ "host": "n1", "status": "no-space", "delivered": false, "bytes": 7, "seconds": 1.5,

@@ -146,7 +146,7 @@ mod tests {
     use super::*;
     use crate::progress::course::tests::{moved, sending};
     use ethbcast_collectives::session::live::ProgressPlace;
-    use ethbcast_collectives::session::{MemberReport, Outcome, Progress, RootEvent};
+    use ethbcast_collectives::session::{Behind, MemberReport, Outcome, Progress, RootEvent};
     use ethbcast_transport::wire::Rank;
 
     /// Creates three receivers after one second: one has all bytes, one a quarter, one waits for
@@ -179,6 +179,7 @@ mod tests {
             text: String::new(),
             took: Duration::from_secs(1),
             taken: None,
+            behind: Behind::default(),
         };
         course.record(
             &Progress::Sender(&RootEvent::Reported(report)),

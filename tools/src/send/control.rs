@@ -1,11 +1,13 @@
-//! Control socket of a running sender, to which `ethbcast ctl` connects.
+//! Control socket of a running sender, and `ethbcast ctl`, which connects to it: shows or changes the
+//! rate limit, or starts the transfer.
 //!
 //! The name is abstract, so that a killed process leaves nothing behind, and private to the network
 //! namespace. Any process on the host can connect, and any can take a name first: both ends check
 //! the kernel's credentials of the other. Only root and the process's own user are served.
 
 use super::GIVEN_UP;
-use crate::exit::{Code, WithCode};
+use crate::args::{CtlArgs, CtlCommand};
+use crate::exit::{Code, Failure, WithCode, fail, one_line, report};
 use crate::progress::Bar;
 use crate::signals::Interrupt;
 use crate::{session, signals, units};
@@ -18,27 +20,30 @@ use nix::sys::socket::{
     AddressFamily, MsgFlags, SockFlag, SockType, UnixAddr, connect, getsockopt, recv, socket,
 };
 use nix::unistd::Uid;
+use std::collections::BTreeSet;
+use std::fs;
 use std::io;
 use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::os::linux::net::SocketAddrExt;
+use std::os::unix::fs::MetadataExt;
 use std::os::unix::net::{SocketAddr, UnixListener, UnixStream};
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Prefix of the socket's name, which the process id follows.
-pub const NAME: &str = "ethbcast-send-";
+const NAME: &str = "ethbcast-send-";
 /// Longest time for a whole request, and for a whole reply.
 const PATIENCE: Duration = Duration::from_secs(1);
 const REPLY_LIMIT: Duration = Duration::from_secs(2);
 const MAX_BYTES: usize = 1024;
 /// Reply to a user who may not control this process; `ethbcast ctl` prints it for a process of
 /// another user.
-pub const FOREIGN: &str = "this sender is another user's: ask as that user, or as root";
+const FOREIGN: &str = "this sender is another user's: ask as that user, or as root";
 /// Command that queries the limit. A number in place of a command sets it, in bits per second.
-pub const SHOW: &str = "show";
+const SHOW: &str = "show";
 
-pub const START: &str = "start";
+const START: &str = "start";
 
 fn name(pid: u32) -> String {
     format!("{NAME}{pid}")
@@ -46,7 +51,7 @@ fn name(pid: u32) -> String {
 
 /// Connects to a sender and returns the user of the listening process. Fails at once if it accepts
 /// no connection.
-pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
+fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
     let socket = socket(AddressFamily::Unix, SockType::Stream, flags, None)?;
     connect(
@@ -59,11 +64,11 @@ pub fn call(pid: u32) -> io::Result<(UnixStream, Uid)> {
     Ok((stream, user))
 }
 
-pub fn is_trusted(user: Uid) -> bool {
+fn is_trusted(user: Uid) -> bool {
     user.is_root() || user == Uid::effective()
 }
 
-pub fn request(mut stream: UnixStream, line: &str) -> io::Result<String> {
+fn request(mut stream: UnixStream, line: &str) -> io::Result<String> {
     // A process that refuses does not wait for the line.
     drop(
         stream
@@ -87,7 +92,7 @@ fn read_all(stream: &UnixStream, limit: Duration) -> io::Result<String> {
 }
 
 /// Listens on a separate thread until the process ends. Fails if the socket cannot be created.
-pub fn listen(limit: Limit) -> io::Result<()> {
+fn listen(limit: Limit) -> io::Result<()> {
     let listener =
         UnixListener::bind_addr(&SocketAddr::from_abstract_name(name(std::process::id()))?)?;
     let serve = move || {
@@ -252,9 +257,130 @@ fn changed(rate: Rate, raise: bool) -> Rate {
     Rate::new(bits.min(HIGHEST_RATE_BITS_PER_SECOND)).unwrap_or(Rate::LOWEST)
 }
 
+/// Runs `ethbcast ctl`.
+pub fn run(args: &CtlArgs) -> anyhow::Result<()> {
+    let pid = args.pid.map_or_else(only_one, Ok)?;
+    let line = match args.command {
+        CtlCommand::Show => SHOW.to_owned(),
+        CtlCommand::Start => START.to_owned(),
+        CtlCommand::Rate { rate } => rate.bits_per_second().to_string(),
+    };
+    let (stream, user) = call(pid).map_err(|error| {
+        Failure::new(
+            Code::Nobody,
+            format!("no `ethbcast send` of process {pid} listens here ({error})"),
+        )
+    })?;
+    if !is_trusted(user) && !Uid::effective().is_root() {
+        return fail(Code::Usage, format!("process {pid}: {FOREIGN}"));
+    }
+    // Another program that has taken the name may reply anything.
+    let reply = request(stream, &line).map_err(|error| {
+        Failure::new(
+            Code::System,
+            format!("process {pid} did not answer completely ({error})"),
+        )
+    })?;
+    let reply = one_line(&reply);
+    match reply.split_once(' ') {
+        Some(("ok", text)) => report(&format!("process {pid}: {text}")),
+        Some(("no", why)) => fail(Code::Usage, format!("process {pid}: {why}")),
+        _ => fail(Code::System, format!("process {pid} sent an invalid reply")),
+    }
+}
+
+/// Returns the only sender of this network namespace or, if there are several, the only one of this
+/// user's or of root's: a name that another user has taken does not hide it.
+fn only_one() -> anyhow::Result<u32> {
+    let table = fs::read_to_string("/proc/net/unix").code(Code::System)?;
+    let all = senders(&table);
+    let own: Vec<u32> = all
+        .iter()
+        .copied()
+        .filter(|&pid| call(pid).is_ok_and(|(_, user)| is_trusted(user)))
+        .collect();
+    match (&all[..], &own[..]) {
+        (&[one], _) | (_, &[one]) => Ok(one),
+        ([], _) => fail(
+            Code::Nobody,
+            format!(
+                "no `ethbcast send` runs in this network namespace{}",
+                elsewhere()
+            ),
+        ),
+        _ => fail(
+            Code::Usage,
+            format!("several senders run here: say which with --pid, one of {all:?}"),
+        ),
+    }
+}
+
+fn elsewhere() -> String {
+    let own = fs::read_link("/proc/self/ns/net").ok();
+    let mut seen = BTreeSet::from_iter(own);
+    let mut found = Vec::new();
+    let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
+    for pid in processes.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok()) {
+        // Each namespace is examined once.
+        if !fs::read_link(format!("/proc/{pid}/ns/net"))
+            .is_ok_and(|namespace| seen.insert(namespace))
+        {
+            continue;
+        }
+        let table = fs::read_to_string(format!("/proc/{pid}/net/unix")).unwrap_or_default();
+        let way = || {
+            name_of(pid).map_or_else(
+                || format!("nsenter -n -t {pid}"),
+                |name| format!("ip netns exec {name}"),
+            )
+        };
+        found.extend(
+            senders(&table)
+                .into_iter()
+                .map(|sender| format!("process {sender} (`{} …`)", way())),
+        );
+    }
+    if found.is_empty() {
+        ": start one".to_owned()
+    } else {
+        format!("; in another: {}", found.join(", "))
+    }
+}
+
+fn name_of(pid: u32) -> Option<String> {
+    let own = fs::metadata(format!("/proc/{pid}/ns/net")).ok()?;
+    let is_own = |entry: &fs::DirEntry| {
+        entry
+            .metadata()
+            .is_ok_and(|other| (other.ino(), other.dev()) == (own.ino(), own.dev()))
+    };
+    let entry = fs::read_dir("/run/netns").ok()?.flatten().find(is_own)?;
+    entry.file_name().into_string().ok()
+}
+
+fn senders(table: &str) -> Vec<u32> {
+    let numbers = table
+        .lines()
+        .filter_map(|line| line.rsplit_once(&format!("@{NAME}"))?.1.trim().parse().ok());
+    let mut all: Vec<u32> = numbers.collect();
+    all.sort_unstable();
+    all.dedup();
+    all
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn senders_are_known_by_their_sockets_each_once() {
+        let table = "Num       RefCount Protocol Flags    Type St Inode Path\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 12 @ethbcast-send-4711\n\
+                     0000000000000000: 00000003 00000000 00000000 0001 03 13 @ethbcast-send-4711\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 14 /run/x@y\n\
+                     0000000000000000: 00000002 00000000 00010000 0001 01 15 @ethbcast-send-12\n";
+        assert_eq!(senders(table), [12, 4711]);
+    }
 
     #[test]
     fn a_user_who_is_not_served_is_answered_without_being_waited_for() {

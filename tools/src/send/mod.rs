@@ -21,6 +21,7 @@ use ethbcast_content::source::Opened;
 use nix::sys::signal::Signal;
 use outcome::LeftOut;
 use report::Report;
+pub use report::{receiver_json, receiver_lines};
 use rustix::thread::CapabilitySet;
 use settings::Settings;
 pub use source::HIDDEN;

@@ -204,6 +204,7 @@ fn sentence(all: &[MemberReport], is_reported: bool) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_collectives::session::Behind;
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
@@ -225,6 +226,7 @@ mod tests {
             text: String::new(),
             took: Duration::ZERO,
             taken: None,
+            behind: Behind::default(),
         };
         let named = ["n1", "n2", "n3", "n4", "pc@02:00:00:00:00:07"].map(str::to_owned);
         let turned_away = [
@@ -268,6 +270,7 @@ mod tests {
             text: text.to_owned(),
             took: Duration::ZERO,
             taken: None,
+            behind: Behind::default(),
         }
     }
 

@@ -90,7 +90,7 @@ impl Report<'_> {
             .sent
             .receivers
             .iter()
-            .map(|report| receiver_line(report, part, None))
+            .map(|report| receiver_lines(report, part, None))
             .collect();
         let (verified, all) = (self.sent.verified(), self.sent.receivers.len());
         Some(format!(
@@ -110,7 +110,7 @@ impl Report<'_> {
             .receivers
             .iter()
             .enumerate()
-            .map(|(at, report)| receiver_line(report, self.sent.sent_bytes, limit(at)));
+            .map(|(at, report)| receiver_lines(report, self.sent.sent_bytes, limit(at)));
         let lines: String = lines.collect();
         let limited = limits.as_ref().map_or(String::new(), |limits| {
             format!("\nlimited by: {}", limits.whole)
@@ -339,8 +339,28 @@ fn damage_json(damage: &Damage) -> Value {
     json!({ "at": bytes.start, "bytes": bytes.end - bytes.start, "ledger": is_hash_list, "from": from, "to": to })
 }
 
-/// A receiver, its outcome, and the cause that limited it. If only a `part` of the bytes was sent,
-/// the rate is of that part.
+/// A receiver, its outcome, the cause that limited it, and the hosts behind it if it is a relay. If
+/// only a `part` of the bytes was sent, the rate is of that part.
+pub fn receiver_lines(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
+    let named = report.behind.named();
+    let behind = named.iter().map(|(name, outcome)| {
+        let host = format!("{}/{name}", report.host);
+        format!("{host:<16} {}\n", outcome.word())
+    });
+    let mut lines = receiver_line(report, part, limit);
+    lines.extend(behind);
+    match report.behind.hosts().saturating_sub(named.len()) {
+        0 => {}
+        more => {
+            lines += &format!(
+                "{}/… {more} more, which its report has no room for\n",
+                report.host
+            )
+        }
+    }
+    lines
+}
+
 fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) -> String {
     let MemberReport {
         host,
@@ -372,9 +392,9 @@ fn receiver_line(report: &MemberReport, part: Option<u64>, limit: Option<&str>) 
     format!("{}\n", line.trim_end())
 }
 
-fn receiver_json(report: &MemberReport) -> Value {
+pub fn receiver_json(report: &MemberReport) -> Value {
     let (word, text) = report.outcome.status_and_reason(&report.text);
-    json!({
+    let mut object = json!({
         "host": report.host,
         "rank": report.rank.0,
         "status": word,
@@ -385,7 +405,16 @@ fn receiver_json(report: &MemberReport) -> Value {
         "note": (report.outcome == Outcome::Delivered && !text.is_empty()).then_some(text),
         "frames": report.taken.map(Taken::frames),
         "repaired_frames": report.taken.map(Taken::repaired),
-    })
+    });
+    if report.behind.hosts() > 0 {
+        let of =
+            |(name, outcome): &(String, Outcome)| json!({ "host": name, "status": outcome.word() });
+        object["behind"] = json!({
+            "hosts": report.behind.hosts(),
+            "named": report.behind.named().iter().map(of).collect::<Vec<_>>(),
+        });
+    }
+    object
 }
 
 /// Prints the choice and its alternatives, and the missing bytes out of `size` if receivers have
@@ -484,6 +513,7 @@ fn to_json(choice: &Choice, lacking: Option<Lacking>) -> serde_json::Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_collectives::session::Behind;
     use ethbcast_transport::wire::Rank;
     use std::time::Duration;
 
@@ -515,6 +545,7 @@ mod tests {
             text: text.to_owned(),
             took: Duration::from_millis(5588),
             taken: None,
+            behind: Behind::default(),
         };
         let delivered = report(Outcome::Delivered, "");
         assert_eq!(

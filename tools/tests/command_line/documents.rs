@@ -337,7 +337,7 @@ fn every_command_has_a_page_that_names_each_of_its_options() {
                 "ethbcast-{command}.8 has no section {section}"
             );
         }
-        if ["send", "recv", "cp", "probe", "perf"].contains(&command) {
+        if ["send", "recv", "relay", "cp", "probe", "perf"].contains(&command) {
             let (_, examples) = page
                 .split_once("EXAMPLES")
                 .unwrap_or_else(|| panic!("{command} has no examples"));

@@ -1,9 +1,11 @@
-//! Tests of transfers over UDP on hosts in network namespaces, also by a user without privileges.
+//! Tests of transfers beyond one Ethernet, on hosts in network namespaces: over UDP, also by a user
+//! without privileges, and through relays.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
+use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::within;
 use nix::sys::signal::Signal;
-use serde_json::Value;
+use serde_json::{Value, json};
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -448,4 +450,279 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         .assert_refusal(1, &["nothing can be cast", "--via"]);
     site.run("n0", &["probe", "--over", "unicast"], "-n1")
         .assert_refusal(2, &["--over udp"]);
+}
+
+/// Host of a lab that has a second interface, eth1, in another network.
+const RELAY: &str = "n2";
+const RELAYED_BITS_PER_SECOND: u64 = 100_000_000;
+
+/// Two networks on shaped cables, n0 to n2 and n1 to n3. The cable of the second one's n0 is eth1 of
+/// the first one's [`RELAY`].
+fn joined(story: &str) -> [Site; 2] {
+    let site = |(end, hosts)| {
+        let config = LabConfig {
+            rate_bits_per_second: Some(RELAYED_BITS_PER_SECOND),
+            ..one_switch(hosts)
+        };
+        Site::beside(&format!("{story}_{end}"), config)
+    };
+    let [near, far] = [("near", 3), ("far", 4)].map(site);
+    give_eth1(&near, &far, "n0");
+    [near, far]
+}
+
+/// Makes the cable of `host` that of the relay's second interface, with an address and the shaper
+/// that it loses on the way.
+fn give_eth1(near: &Site, far: &Site, host: &str) {
+    let relay = near.lab().namespace(RELAY).expect("a host of this lab");
+    let ip = |site: &Site, host: &str, words: &str| {
+        site.set_up(host, "ip", &words.split(' ').collect::<Vec<_>>());
+    };
+    ip(far, host, &format!("link set eth0 netns {relay} name eth1"));
+    ip(near, RELAY, "link set eth1 address 02:00:00:00:01:01");
+    ip(near, RELAY, "link set eth1 up");
+    let rate = RELAYED_BITS_PER_SECOND.to_string();
+    let shaper = ["qdisc", "add", "dev", "eth1", "root", "tbf", "rate", &rate];
+    let bucket = ["burst", "16k", "limit", "1m"];
+    near.set_up(RELAY, "tc", &[&shaper[..], &bucket].concat());
+}
+
+fn start_relay(site: &Site, options: &[&str]) -> Run {
+    let arguments = ["relay", "-i", "eth0", "--onto", "eth1", "--max-wait", "20"];
+    let command = site.ethbcast(RELAY, [&arguments[..], options].concat());
+    Run::start(RELAY, command)
+}
+
+/// Starts receivers, which leave nothing when they are killed.
+fn start_receivers(site: &Site, hosts: &[&str]) -> Vec<(Run, PathBuf)> {
+    let receive = |host: &&str| {
+        let dest = site.path(&format!("received-{host}"));
+        let options = ["recv", "--no-resume", "--max-wait", "20"];
+        (site.start(host, &options, &dest), dest)
+    };
+    hosts.iter().map(receive).collect()
+}
+
+/// Returns the bytes that an interface has received and sent.
+fn carried_bytes(site: &Site, host: &str, interface: &str) -> [u64; 2] {
+    let read = || fs::read_to_string("/proc/thread-self/net/dev").expect("its own namespace");
+    let table = site.lab().run_on(host, read).expect("a host of this lab");
+    let row = table
+        .lines()
+        .find_map(|line| line.trim_start().strip_prefix(&format!("{interface}:")))
+        .expect("its interface");
+    let numbers: Vec<&str> = row.split_whitespace().collect();
+    [0, 8].map(|column| numbers[column].parse().expect("a number"))
+}
+
+/// Returns the relay's row of a sender's report.
+fn relay_row(report: &Value) -> &Value {
+    let rows = report["receivers"].as_array().expect("a list");
+    rows.iter()
+        .find(|row| row["host"] == RELAY)
+        .unwrap_or_else(|| panic!("no relay in {report}"))
+}
+
+fn row_behind(host: &str, status: &str) -> Value {
+    json!({ "host": host, "status": status })
+}
+
+#[test]
+fn a_relay_passes_everything_on_once_and_the_sender_names_every_host_behind_it() {
+    let [near, far] = joined("relay");
+    let bytes = content(1, 64 * MEBIBYTE);
+    let source = near.directory("source");
+    fs::write(source.join("file"), &bytes).expect("written");
+    fs::create_dir(source.join("empty")).expect("made");
+    let links = [
+        (&near, "n0", "eth0"),
+        (&near, "n1", "eth0"),
+        (&near, RELAY, "eth0"),
+        (&near, RELAY, "eth1"),
+        (&far, "n1", "eth0"),
+        (&far, "n3", "eth0"),
+    ];
+    let look = || links.map(|(site, host, interface)| carried_bytes(site, host, interface));
+    let before = look();
+    let receivers = [
+        start_receivers(&near, &["n1"]),
+        start_receivers(&far, &["n1", "n3"]),
+    ];
+    let relay = start_relay(&near, &["-n", "2", "--json"]);
+    let options = [
+        "send",
+        "--json",
+        "--no-probe",
+        "-n",
+        "2",
+        "--max-wait",
+        "20",
+    ];
+    let sender = near.run("n0", &options, &source);
+    sender.assert_code(0);
+    let relay = relay.end(LIMIT);
+    relay.assert_code(0);
+    for (run, dest) in receivers.into_iter().flatten() {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(dest.join("file")).expect("received") == bytes);
+        assert!(dest.join("empty").is_dir(), "{}", dest.display());
+    }
+    let report = sender.json();
+    let named = [row_behind("n1", "verified"), row_behind("n3", "verified")];
+    let row = relay_row(&report);
+    assert_eq!(row["status"], "verified", "{report}");
+    assert_eq!(
+        row["behind"],
+        json!({ "hosts": 2, "named": named }),
+        "{report}"
+    );
+    assert_eq!(relay.json()["blake3"], report["blake3"], "the same content");
+    for (link, (after, before)) in links.iter().zip(look().into_iter().zip(before)) {
+        for (after, before) in after.into_iter().zip(before) {
+            let copies = (after - before) as f64 / bytes.len() as f64;
+            assert!(copies <= 1.05, "{copies} at {} {}", link.1, link.2);
+        }
+    }
+}
+
+#[test]
+fn a_receiver_that_dies_behind_a_relay_is_named_by_the_sender_and_the_others_go_on() {
+    let [near, far] = joined("relay_death");
+    let bytes = content(2, 16 * MEBIBYTE);
+    let source = near.file("source", &bytes);
+    let mut behind = start_receivers(&far, &["n1", "n3"]);
+    let own = start_receivers(&near, &["n1"]);
+    let relay = start_relay(&near, &["-n", "2"]);
+    let options = ["send", "--json", "-n", "2", "--max-wait", "20"];
+    let sender = near.start("n0", &options, &source);
+    let (victim, _) = behind.remove(0);
+    kill_amid(&victim, far.scratch());
+    let sender = sender.end(LIMIT);
+    sender.assert_code(1);
+    let report = sender.json();
+    let row = relay_row(&report);
+    assert!(
+        row["reason"]
+            .as_str()
+            .is_some_and(|why| why.contains("n1 (died)")),
+        "{report}"
+    );
+    let named = [row_behind("n1", "died"), row_behind("n3", "verified")];
+    assert_eq!(
+        row["behind"],
+        json!({ "hosts": 2, "named": named }),
+        "{report}"
+    );
+    let relay = relay.end(LIMIT);
+    relay.assert_code(1);
+    assert!(relay.stderr.contains("n1 (died)"), "{}", relay.stderr);
+    victim.end(LIMIT).assert_code(128 + Signal::SIGKILL as i32);
+    for (run, dest) in behind.into_iter().chain(own) {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(&dest).expect("received") == bytes);
+    }
+}
+
+/// Kills a receiver when some of the content has come.
+fn kill_amid(victim: &Run, directory: &Path) {
+    let has_some = || {
+        let bytes = victim.open_bytes(directory)?;
+        (bytes > MEBIBYTE as u64).then_some(())
+    };
+    within(LIMIT, has_some).expect("data comes");
+    victim.signal(Signal::SIGKILL);
+}
+
+#[test]
+fn the_death_of_a_sender_or_of_a_relay_reaches_the_other_network_with_its_reason() {
+    let [near, far] = joined("relay_ends");
+    let source = near.file("source", content(3, 16 * MEBIBYTE));
+    for (killed, said) in [
+        ("n0", "the relay n2 gave up: the sender's process"),
+        (RELAY, "process"),
+    ] {
+        let behind = start_receivers(&far, &["n1"]);
+        let relay = start_relay(&near, &["-n", "1"]);
+        let options = ["send", "--json", "-n", "1", "--max-wait", "20"];
+        let sender = near.start("n0", &options, &source);
+        let (receiver, _) = &behind[0];
+        let has_some = || {
+            let bytes = receiver.open_bytes(far.scratch())?;
+            (bytes > MEBIBYTE as u64).then_some(())
+        };
+        within(LIMIT, has_some).expect("data comes");
+        let victim = if killed == RELAY { &relay } else { &sender };
+        victim.signal(Signal::SIGKILL);
+        for (run, _) in behind {
+            run.end(LIMIT).assert_refusal(1, &[said, "has ended"]);
+        }
+        let (relay, sender) = (relay.end(LIMIT), sender.end(LIMIT));
+        if killed == RELAY {
+            sender.assert_code(1);
+            assert_eq!(relay_row(&sender.json())["status"], "died");
+        } else {
+            relay.assert_refusal(1, &["the sender's process has ended"]);
+        }
+    }
+}
+
+#[test]
+fn a_relay_that_loops_or_has_nobody_behind_it_is_named_at_both_ends() {
+    let near = Site::beside("relay_loop", one_switch(4));
+    give_eth1(&near, &near, "n3");
+    let source = near.file("source", content(4, 1000));
+    let send = [
+        "send",
+        "--json",
+        "-n",
+        "2",
+        "--min-receivers",
+        "1",
+        "--max-wait",
+        "8",
+    ];
+    let meet = |host: &str, wait: &str| {
+        let receivers = start_receivers(&near, &["n1"]);
+        let command = near.ethbcast(
+            RELAY,
+            [
+                "relay",
+                "-i",
+                "eth0",
+                "--onto",
+                host,
+                "-n",
+                "1",
+                "--max-wait",
+                wait,
+            ],
+        );
+        let relay = Run::start(RELAY, command);
+        let sender = near.run("n0", &send, &source);
+        sender.assert_code(0);
+        for (run, dest) in receivers {
+            run.end(LIMIT).assert_code(0);
+            fs::remove_file(dest).expect("it is there");
+        }
+        let report = sender.json();
+        let left_out = report["left_out"].as_array().expect("a list").clone();
+        let of_relay = left_out.into_iter().find(|one| one["host"] == RELAY);
+        let why = of_relay.unwrap_or_else(|| panic!("no relay in {report}"))["reason"].clone();
+        (relay.end(LIMIT), why.as_str().expect("a text").to_owned())
+    };
+    let (relay, told) = meet("eth1", "20");
+    relay.assert_refusal(2, &["loops back to its own network", "eth0", "eth1"]);
+    assert!(told.contains("loops back to its own network"), "{told}");
+    near.set_up(
+        RELAY,
+        "ip",
+        &[
+            "link", "add", "eth2", "type", "veth", "peer", "name", "eth3",
+        ],
+    );
+    near.set_up(RELAY, "ip", &["link", "set", "eth2", "up"]);
+    near.set_up(RELAY, "ip", &["link", "set", "eth3", "up"]);
+    let (relay, told) = meet("eth2", "1");
+    relay.assert_refusal(3, &["0 of 1 receivers joined within 1 s"]);
+    assert!(told.contains("0 of 1 receivers joined"), "{told}");
 }

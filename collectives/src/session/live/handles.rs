@@ -1,12 +1,14 @@
 //! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
 //! admit receivers. A transfer's time limits and its prepared abort notification are here too.
 
+use crate::session::message::Outcome;
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
 use crate::session::throttle::Rate;
+use crate::session::verified::Offered;
 use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{DriveError, Waker};
-use ethbcast_transport::{Deadline, Instant, Machine, Timer};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::fmt::{self, Debug};
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
@@ -24,6 +26,8 @@ pub struct Cancel {
 #[derive(Debug, Default)]
 struct CancelState {
     reason: OnceLock<String>,
+    /// Handle that ends these sessions too.
+    parent: Option<Cancel>,
     loops: Loops,
 }
 
@@ -52,6 +56,17 @@ impl Cancel {
         Cancel::default()
     }
 
+    /// Creates a handle for further sessions, which this one ends too.
+    pub(super) fn child(&self) -> Cancel {
+        let state = CancelState {
+            parent: Some(self.clone()),
+            ..CancelState::default()
+        };
+        Cancel {
+            shared: Arc::new(state),
+        }
+    }
+
     /// Ends the sessions soon.
     pub fn cancel(&self) {
         self.cancel_because("the sender gave up: cancelled by its user");
@@ -69,11 +84,16 @@ impl Cancel {
     }
 
     pub(super) fn reason(&self) -> Option<&str> {
-        self.shared.reason.get().map(String::as_str)
+        let own = self.shared.reason.get().map(String::as_str);
+        own.or_else(|| self.shared.parent.as_ref()?.reason())
     }
 
     pub(super) fn watch(&self, waker: &Arc<Waker>) {
         self.shared.loops.watch(waker);
+        self.shared
+            .parent
+            .iter()
+            .for_each(|parent| parent.watch(waker));
     }
 }
 
@@ -223,6 +243,11 @@ pub trait AdmissionHook: Debug + Send + Sync {
     /// turn of the loop until it is true.
     fn admit(&self) -> bool;
 
+    /// Whether the wait for this hook does not count towards the longest wait for a sender.
+    fn may_take_long(&self) -> bool {
+        false
+    }
+
     /// Returns the free space for any content, in bytes.
     fn free_bytes(&self) -> u64;
 
@@ -237,6 +262,16 @@ pub trait AdmissionHook: Debug + Send + Sync {
 
     /// Called once in each turn of the loop.
     fn came_round(&self) {}
+
+    /// Learns what a root offers, with its address and name, before the hook is asked whether this
+    /// host may join.
+    fn note_offer(&self, _root: MacAddr, _host: &str, _offered: Offered) {}
+
+    /// Returns the number of hosts of another network that have got the content from this one, and
+    /// their names and outcomes, once that is known.
+    fn take_behind(&self) -> Option<(usize, Vec<(String, Outcome)>)> {
+        None
+    }
 }
 
 #[derive(Debug)]
@@ -265,6 +300,9 @@ impl<'a> HookedAdmission<'a> {
         }
         match receiver.admission() {
             Admission::Wanted => {
+                for (root, host, offered) in receiver.offers(now) {
+                    admission_hook.note_offer(root, host, offered);
+                }
                 if admission_hook.admit() {
                     self.is_in = true;
                     receiver.set_free_bytes(admission_hook.most_bytes());
@@ -273,6 +311,13 @@ impl<'a> HookedAdmission<'a> {
             }
             Admission::None => self.leave(),
             Admission::Given => {}
+        }
+    }
+
+    /// Passes on the hosts behind this one, after the verdict is known and before it is sent.
+    pub(super) fn report_behind(&self, receiver: &mut Receiver) {
+        if let Some((hosts, named)) = self.admission_hook.and_then(|hook| hook.take_behind()) {
+            receiver.set_behind(hosts, named);
         }
     }
 

@@ -25,7 +25,6 @@ mod content;
 mod handles;
 #[doc(hidden)]
 mod history;
-mod memory;
 #[doc(hidden)]
 mod notifier;
 mod options;
@@ -35,6 +34,7 @@ mod read_again;
 mod read_ahead;
 #[doc(hidden)]
 mod reader;
+mod relay;
 mod report;
 #[doc(hidden)]
 mod write_behind;
@@ -48,6 +48,7 @@ use super::verified::{Cut, HaveSet};
 use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
+use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
@@ -58,7 +59,6 @@ pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
 use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
-use memory::Version;
 use notifier::Notifier;
 #[doc(hidden)]
 pub use notifier::log_counters;
@@ -72,6 +72,7 @@ pub use read_again::{ReadAt, RestOfFile};
 pub use read_ahead::{ReadAhead, read_ahead};
 #[doc(hidden)]
 pub use reader::Reader;
+pub use relay::{Relay, RelayReport};
 pub use report::{Error, ReceiveReport, SendReport};
 use report::{demoted, of_receivers};
 use std::collections::BTreeMap;
@@ -620,6 +621,7 @@ impl Session {
                 }
                 hooked.turn(receiver, now);
                 receiving.turn(receiver, now);
+                hooked.report_behind(receiver);
                 notifier.receiver_moved(receiver, receiving.coverage(), now);
                 is_outdated = options.admission_hook.is_some()
                     && (other_mtu.load(Ordering::Relaxed)

@@ -212,7 +212,11 @@ impl OfferCheck {
             content: *content,
             chunk: *chunk,
         };
-        self.0(&offered).err()
+        self.check(&offered).err()
+    }
+
+    pub(super) fn check(&self, offered: &Offered) -> Result<(), String> {
+        self.0(offered)
     }
 }
 
@@ -360,6 +364,10 @@ impl RecvOptions {
             once: self.once,
             processors: Some(processors(thread_time)),
             by_leave: self.admission_hook.is_some(),
+            leave_takes_long: self
+                .admission_hook
+                .as_ref()
+                .is_some_and(|hook| hook.may_take_long()),
             had: self.had.clone(),
             expects: match &self.expects {
                 Some(Expected::Name(name)) => Some(name.clone()),

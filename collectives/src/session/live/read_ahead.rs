@@ -6,7 +6,7 @@ use super::reader::{ReadProgress, Reader};
 use super::report::Error;
 use crate::keys::ContentCipher;
 use crate::session::application::Again;
-use crate::session::message::Trailer;
+use crate::session::message::{Digest, Trailer};
 use crate::session::verified::{
     Brought, ChunkSet, ChunkSize, Cut, Form, InputQueue, Manner, Sections, Selected, SelectedInput,
     SelectedSender, SpanBuffer, SpanPlace, SpanSource,
@@ -18,9 +18,11 @@ use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::Waker;
 use std::io::{self, ErrorKind, Read};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread;
 
+const CHANGED: &str = "this host has changed the bytes between two networks: their digest is not the \
+                       sender's; test its memory, or relay by another host";
 /// Number of spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
 
@@ -43,6 +45,8 @@ pub struct OnThreads {
     waker: Arc<Waker>,
     cipher: ContentCipher,
     to_reader: Option<Sender<ContentCipher>>,
+    /// Digest that the content must have, if that is known before its end.
+    digest: Arc<OnceLock<Digest>>,
 }
 
 /// Creates a source and the reader that fills it from `input`. `what` names the input in errors.
@@ -73,6 +77,7 @@ pub fn read_ahead<R: Read>(
         waker: Arc::clone(&waker),
         cipher: ContentCipher::default(),
         to_reader: Some(to_reader),
+        digest: Arc::default(),
     };
     (
         Reader::new(
@@ -122,6 +127,10 @@ impl ReadAhead {
         })
     }
 
+    pub(super) fn of_digest(self, digest: Arc<OnceLock<Digest>>) -> ReadAhead {
+        self.brought_by(|threads| OnThreads { digest, ..threads })
+    }
+
     pub fn take_error(&mut self) -> Option<Error> {
         self.bringer_mut().error.take()
     }
@@ -164,6 +173,11 @@ impl InputQueue for OnThreads {
         }
         match self.progress.try_recv() {
             Ok(ReadProgress::Span(span)) => Brought::Span(span),
+            Ok(ReadProgress::End(trailer))
+                if self.digest.get().is_some_and(|own| *own != trailer.digest) =>
+            {
+                self.fail(Error::GaveUp(CHANGED.to_owned()))
+            }
             Ok(ReadProgress::End(trailer)) => {
                 // Bytes appended later are not re-read.
                 self.size = Some(Form::Verified(self.chunk).content_bytes(trailer.bytes));
@@ -487,6 +501,26 @@ mod tests {
         }
         assert_eq!(decoder.trailer(), trailer, "all has come");
         content
+    }
+
+    #[test]
+    fn bytes_that_were_changed_on_the_way_are_not_passed_on_as_the_senders() {
+        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        for (changed, is_refused) in [(5, false), (6, true)] {
+            let (digest, bytes) = (Arc::new(OnceLock::new()), [changed; 9]);
+            let (reader, source) = read_ahead((&bytes[..], "it", None), ChunkSize::DEFAULT, &waker);
+            let mut source = source.of_digest(Arc::clone(&digest));
+            let sender = *blake3::hash(&[5; 9]).as_bytes();
+            digest.set(sender).expect("it is empty");
+            let (_, ended) = thread::scope(|scope| {
+                scope.spawn(move || reader.run());
+                take_all(&mut source)
+            });
+            match ended {
+                Ok(trailer) => assert!(!is_refused && trailer.digest == sender),
+                Err(error) => assert!(is_refused && error.to_string() == CHANGED),
+            }
+        }
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::history::{History, bytes_of};
 use crate::membership::ControlStats;
 use crate::membership::live::{Forked, StationError};
 use crate::session::application::{Receiving, Sink};
-use crate::session::message::{Done, Outcome, Refusal, Trailer};
+use crate::session::message::{Behind, Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
 use crate::session::root::{
     Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway,
@@ -166,6 +166,7 @@ fn fates(root: &Root, form: Form, now: Instant) -> Vec<MemberReport> {
             text: "the sender gave up before it had everything".to_owned(),
             took: root.since_first_data(now),
             taken: None,
+            behind: Behind::default(),
         });
     }
     fates.into_values().collect()
@@ -350,6 +351,9 @@ pub enum Error {
         "the system has no room for a session's threads ({0}): end other programs, or raise `ulimit -n` and `-u`"
     )]
     Resources(#[source] io::Error),
+    /// The options of a relay's near session have an admission hook.
+    #[error("a relay admits by itself: leave `RecvOptions::admission_hook` out")]
+    OwnHook,
     #[error("this key is a receiver's: send from a host whose key file has a `sign` line")]
     MayNotSend,
     #[error(
@@ -413,6 +417,16 @@ pub enum Error {
     OwnReceivers { group: String, interface: String },
     #[error("no sender was heard; start one of the same group, or wait longer")]
     NobodyThere,
+    /// A relay's two interfaces are in one network.
+    #[error(
+        "a relay that loops back to its own network: {host} is heard on {near} and on {far}; relay onto an interface \
+         of another network"
+    )]
+    Loop {
+        near: String,
+        far: String,
+        host: String,
+    },
     /// A sender ended its session before the start, with this text.
     #[error("{0}; no other sender came")]
     NobodyElse(String),

@@ -171,6 +171,12 @@ impl<S: Storage> Writer<S> {
         self
     }
 
+    /// Counts as syncing until all is settled, for a storage that waits for another network.
+    pub(super) fn syncing(self) -> Writer<S> {
+        self.state.set_syncing(true);
+        self
+    }
+
     pub fn run(mut self) {
         let last = self.work();
         let Writer {

@@ -120,13 +120,71 @@ impl Taken {
         self.repaired
     }
 
-    pub(super) fn write(self, out: &mut BodyWriter) {
+    pub(super) fn write(self, behind: &Behind, out: &mut BodyWriter) {
         out.u64(self.frames).u64(self.repaired);
+        behind.write(out);
     }
 
     /// Reads the counters behind a report; older builds do not send them.
     pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Taken> {
         Taken::new(from.u64()?, from.u64()?)
+    }
+}
+
+/// Hosts behind a member that relays to another network: how many, and of as many as fit a frame
+/// name and outcome.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Behind {
+    hosts: u16,
+    named: Vec<(String, Outcome)>,
+}
+
+impl Behind {
+    /// Creates the list of `hosts` hosts, of which those `named` fill at most `most_bytes`, failures
+    /// first.
+    pub fn new(hosts: usize, mut named: Vec<(String, Outcome)>, most_bytes: usize) -> Behind {
+        named.sort_by_key(|(_, outcome)| *outcome == Outcome::Delivered);
+        let mut bytes = 0;
+        let fitting = named.iter().take_while(|(name, _)| {
+            bytes += 2 + name.len();
+            bytes <= most_bytes
+        });
+        named.truncate(fitting.count());
+        Behind {
+            hosts: u16::try_from(hosts).unwrap_or(u16::MAX),
+            named,
+        }
+    }
+
+    /// Returns the number of hosts behind it.
+    pub fn hosts(&self) -> usize {
+        self.hosts.into()
+    }
+
+    /// Returns names and outcomes of the first of them. Those behind a further relay have the names
+    /// of both, with a slash between them.
+    pub fn named(&self) -> &[(String, Outcome)] {
+        &self.named
+    }
+
+    fn write(&self, out: &mut BodyWriter) {
+        if self.hosts == 0 {
+            return;
+        }
+        out.u16(self.hosts);
+        for (name, outcome) in &self.named {
+            out.u8(*outcome as u8).text(name);
+        }
+    }
+
+    /// Reads the list behind the counters of a report; a malformed list counts as absent.
+    pub(super) fn read(from: &mut BodyReader<'_>) -> Option<Behind> {
+        let (hosts, mut named) = (from.u16()?, Vec::new());
+        while !from.rest().is_empty() && named.len() < usize::from(hosts) {
+            let outcome = Outcome::read(from)?;
+            named.push((from.text()?, outcome));
+        }
+        Some(Behind { hosts, named })
     }
 }
 

@@ -7,8 +7,8 @@ use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 pub use bodies::{
-    Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState, Needs,
-    Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
+    Behind, Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState,
+    Needs, Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
 };
 pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 use ethbcast_transport::stream::LostRange;
@@ -82,7 +82,7 @@ pub enum Message {
     Fetch(Fetch),
     Piece(FetchedPiece),
     Needs(Needs),
-    Done(Done, Option<Taken>),
+    Done(Done, Option<Taken>, Behind),
     Verdict(Verdict),
     Challenge(Challenge),
     /// Response of the root to one or more challenges.
@@ -185,9 +185,10 @@ impl Message {
                     text,
                 },
                 taken,
+                behind,
             ) => {
                 out.u8(*outcome as u8).u64(*bytes).bytes(digest).text(text);
-                taken.iter().for_each(|taken| taken.write(out));
+                taken.iter().for_each(|taken| taken.write(behind, out));
                 (kind::DONE, out)
             }
             Message::Verdict(Verdict {
@@ -327,7 +328,9 @@ impl Message {
                     digest: from.array()?,
                     text: from.text()?,
                 };
-                Message::Done(done, Taken::read(from))
+                let taken = Taken::read(from);
+                let behind = taken.and_then(|_| Behind::read(from)).unwrap_or_default();
+                Message::Done(done, taken, behind)
             }
             kind::VERDICT => {
                 let (over, known) = (from.u8()? != 0, from.u8()? != 0);
@@ -496,19 +499,22 @@ mod tests {
                 any::<u64>(),
                 any::<Digest>(),
                 text(),
-                any::<[u64; 2]>()
+                any::<[u64; 2]>(),
+                prop::collection::vec((text(), prop::sample::select(Outcome::ALL.to_vec())), 0..4)
             )
-                .prop_map(|(outcome, bytes, digest, text, [frames, repaired])| {
-                    Message::Done(
-                        Done {
+                .prop_map(
+                    |(outcome, bytes, digest, text, [frames, repaired], named)| {
+                        let taken = Taken::new(frames, repaired);
+                        let behind = taken.map(|_| Behind::new(named.len(), named, 1000));
+                        let done = Done {
                             outcome,
                             bytes,
                             digest,
                             text,
-                        },
-                        Taken::new(frames, repaired),
-                    )
-                }),
+                        };
+                        Message::Done(done, taken, behind.unwrap_or_default())
+                    }
+                ),
             (
                 any::<bool>(),
                 prop::option::of((any::<u64>(), any::<Digest>())),
@@ -525,6 +531,36 @@ mod tests {
                     })
                 }),
         ]
+    }
+
+    #[test]
+    fn hosts_behind_a_relay_are_named_as_far_as_there_is_room_and_failures_first() {
+        let named = |outcome, name: &str| (name.to_owned(), outcome);
+        let all = vec![
+            named(Outcome::Delivered, "n1"),
+            named(Outcome::Died, "n2"),
+            named(Outcome::Delivered, "n3/n1"),
+        ];
+        let behind = Behind::new(4, all.clone(), 8);
+        assert_eq!(behind.hosts(), 4);
+        assert_eq!(behind.named(), [all[1].clone(), all[0].clone()]);
+        let done = Done {
+            outcome: Outcome::Delivered,
+            bytes: 3,
+            digest: [1; 32],
+            text: String::new(),
+        };
+        let (kind, body) = Message::Done(done.clone(), Taken::new(2, 1), behind.clone()).encode();
+        let own = Message::Done(done, Taken::new(2, 1), Behind::default());
+        let (_, short) = own.encode();
+        assert!(body.starts_with(&short), "older builds read what they know");
+        assert_eq!(body.len(), short.len() + 2 + 2 * 4);
+        // What is cut short names nobody, and fewer than there are is no mistake.
+        assert_eq!(Message::decode(kind, &body[..body.len() - 1]), Some(own));
+        let Some(Message::Done(.., read)) = Message::decode(kind, &body) else {
+            panic!("it is one")
+        };
+        assert_eq!(read, behind);
     }
 
     proptest! {

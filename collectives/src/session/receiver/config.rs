@@ -7,7 +7,7 @@ use crate::measure::Processors;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
 use crate::session::keyring::ReceiverKeys;
-use crate::session::message::{ContentKind, HOLDS, Message, Refusal, Trailer};
+use crate::session::message::{Behind, ContentKind, HOLDS, Message, Refusal, Trailer};
 use crate::session::verified::{ChunkSize, Form};
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
@@ -45,6 +45,8 @@ pub struct ReceiverConfig {
     /// Whether a join request is sent only when the user [admits](super::Receiver::admit) the
     /// session.
     pub by_leave: bool,
+    /// Whether the wait for that does not count towards `patience`.
+    pub leave_takes_long: bool,
     /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
     /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
@@ -54,6 +56,8 @@ pub struct ReceiverConfig {
     pub expects: Option<String>,
     /// Description of this host for census queries; `None` leaves them unanswered.
     pub about: Option<About>,
+    /// Hosts of another network to which this host has passed the content on.
+    pub behind: Behind,
     /// Parameters of the transport; the root's view decides the policy.
     pub tuning: Tuning,
     /// Timers of the session.
@@ -69,8 +73,8 @@ impl ReceiverConfig {
     pub fn new(station: Station, nonce: u64) -> ReceiverConfig {
         let (form, tuning, timing) = (Form::default(), Tuning::default(), Timing::default());
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
-        let (by_leave, sources_unproved, had, expects, about, keys) =
-            (false, false, Vec::new(), None, None, None);
+        let (by_leave, leave_takes_long, sources_unproved, had, expects, about, keys) =
+            (false, false, false, Vec::new(), None, None, None);
         ReceiverConfig {
             station,
             nonce,
@@ -82,10 +86,12 @@ impl ReceiverConfig {
             patience,
             once,
             by_leave,
+            leave_takes_long,
             sources_unproved,
             had,
             expects,
             about,
+            behind: Behind::default(),
             tuning,
             timing,
             keys,

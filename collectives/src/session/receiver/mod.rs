@@ -18,8 +18,8 @@ pub use config::{Admission, Arrival, End, ReceiverConfig, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
 use super::keyring::Keyring;
-use super::message::{Done, Message, Needs, Outcome, Stage, Trailer};
-use super::verified::Form;
+use super::message::{Behind, Done, Message, Needs, Outcome, Stage, Trailer};
+use super::verified::{Form, Offered};
 use super::view::View;
 use crate::census::kind::{HERE, WHO};
 use crate::census::{Busy, CensusReply, CensusResponder};
@@ -43,6 +43,9 @@ enum ReceiverPhase {
     Running(Box<MemberPhase>),
     Ended(Option<Box<MemberPhase>>),
 }
+
+/// Bytes of a final report without the hosts behind its member, and of what a key adds, at most.
+const LONGEST_REPORT_BYTES: usize = 400;
 
 /// State machine of a receiver.
 #[derive(Clone, Debug)]
@@ -151,10 +154,31 @@ impl Receiver {
         }
     }
 
+    /// Returns what is offered where the join request is [wanted](Admission::Wanted), by each root
+    /// that may be asked, with its address and name.
+    pub fn offers(&self, now: Instant) -> impl Iterator<Item = (MacAddr, &str, Offered)> {
+        let waiting = match &self.phase {
+            ReceiverPhase::Waiting(waiting) => Some(waiting),
+            _ => None,
+        };
+        waiting
+            .into_iter()
+            .flat_map(move |waiting| waiting.offers(now, &self.endpoint))
+    }
+
+    /// Sets the hosts of another network, `all` in number, to which this one has passed the content
+    /// on. The root learns their names and outcomes with the final report, as far as that is one
+    /// frame.
+    pub fn set_behind(&mut self, all: usize, named: Vec<(String, Outcome)>) {
+        let payload_bytes = usize::from(self.endpoint.station().payload_bytes());
+        let room = payload_bytes.saturating_sub(LONGEST_REPORT_BYTES);
+        self.endpoint.config_mut().behind = Behind::new(all, named, room);
+    }
+
     /// Permits the join request that is [wanted](Admission::Wanted).
     pub fn admit(&mut self, now: Instant) {
         if let ReceiverPhase::Waiting(waiting) = &mut self.phase {
-            waiting.admit(now);
+            waiting.admit(now, self.endpoint.config());
         }
     }
 

@@ -215,16 +215,24 @@ impl Roots {
         alive_for: Duration,
         asked: Option<(MacAddr, u32)>,
     ) -> Option<AnnouncedRoot> {
-        let open = |root: &&mut AnnouncedRoot| {
-            root.is_open(now) && now.since(root.last_received_at) < alive_for
-        };
         let root = self
             .roots
             .iter_mut()
-            .filter(open)
+            .filter(|root| root.may_be_asked(now, alive_for))
             .min_by_key(|root| (root.requested_at, asked == Some((root.mac, root.session))))?;
         root.requested_at = Some(now);
         Some(root.clone())
+    }
+
+    /// Returns the roots that may be asked, in the order in which they were heard.
+    pub(super) fn open(
+        &self,
+        now: Instant,
+        alive_for: Duration,
+    ) -> impl Iterator<Item = &AnnouncedRoot> {
+        self.roots
+            .iter()
+            .filter(move |root| root.may_be_asked(now, alive_for))
     }
 
     /// Returns the addresses of other roots that may be asked.
@@ -239,10 +247,9 @@ impl Roots {
             .roots
             .iter()
             .filter(move |root| (root.mac, root.session) != than);
-        let alive = move |root: &&AnnouncedRoot| {
-            root.is_open(now) && now.since(root.last_received_at) < alive_for
-        };
-        others.filter(alive).map(|root| root.mac)
+        others
+            .filter(move |root| root.may_be_asked(now, alive_for))
+            .map(|root| root.mac)
     }
 
     pub(super) fn close(&mut self, of: &AnnouncedRoot, until: Instant) {
@@ -257,6 +264,10 @@ impl Roots {
 }
 
 impl AnnouncedRoot {
+    fn may_be_asked(&self, now: Instant, alive_for: Duration) -> bool {
+        self.is_open(now) && now.since(self.last_received_at) < alive_for
+    }
+
     fn is_open(&self, now: Instant) -> bool {
         self.stage != Stage::Started && self.closed_until <= now
     }

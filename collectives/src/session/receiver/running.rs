@@ -416,7 +416,8 @@ impl MemberPhase {
         {
             let stats = self.blocks.stats();
             let taken = Taken::new(stats.data_received, stats.data_repaired);
-            endpoint.send(root, &Message::Done(report.clone(), taken));
+            let behind = endpoint.config().behind.clone();
+            endpoint.send(root, &Message::Done(report.clone(), taken, behind));
             let again = if report.is_success() {
                 timing.verdict
             } else {

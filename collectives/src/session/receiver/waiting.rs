@@ -10,6 +10,7 @@ use crate::membership::timers::jitter;
 use crate::membership::timers::{TimerTable, Wait};
 use crate::session::kind::{ANNOUNCE, KEYS, REFUSE};
 use crate::session::message::{Done, Message, Refusal, ViewPart};
+use crate::session::verified::Offered;
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, HEADER_BYTES, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
@@ -78,9 +79,34 @@ impl Waiting {
         self.admission
     }
 
-    pub(super) fn admit(&mut self, now: Instant) {
+    /// Returns what is offered by the roots that may be asked, each with its address and name.
+    pub(super) fn offers(
+        &self,
+        now: Instant,
+        endpoint: &ReceiverEndpoint,
+    ) -> impl Iterator<Item = (MacAddr, &str, Offered)> {
+        let (config, is_keyed) = (endpoint.config(), endpoint.is_keyed());
+        self.roots
+            .open(now, config.timing.forgotten)
+            .map(move |root| {
+                let form = config.form.with_chunk(root.chunk).signed(is_keyed);
+                let offered = Offered {
+                    source: root.source.clone(),
+                    size: root.size.map(|bytes| form.content_bytes(bytes)),
+                    content: root.content,
+                    chunk: root.chunk,
+                };
+                (root.mac, root.host.as_str(), offered)
+            })
+    }
+
+    pub(super) fn admit(&mut self, now: Instant, config: &ReceiverConfig) {
         if self.admission == Admission::Wanted {
             (self.admission, self.decide_at) = (Admission::Given, Some(now));
+            // The user's patience was with the roots: this host has let one wait.
+            if config.leave_takes_long {
+                self.began = now;
+            }
         }
     }
 
@@ -411,18 +437,21 @@ impl Waiting {
     }
 
     /// Time at which waiting ends: with the user's patience, but not while a live root is about to
-    /// admit this host.
+    /// admit this host, or this host to ask one.
     fn gives_up_at(&self, config: &ReceiverConfig) -> Option<Instant> {
         let Timing {
             forgotten: dead,
-            patience,
+            patience: silence,
             ..
         } = config.timing;
         let answered_until = self
             .joining
             .as_ref()
-            .and_then(|joining| joining.deadline(dead + patience));
-        Some((self.began + config.patience?).max(answered_until.unwrap_or(self.began)))
+            .and_then(|joining| joining.deadline(dead + silence));
+        let patience = config
+            .patience
+            .filter(|_| !config.leave_takes_long || self.admission != Admission::Wanted)?;
+        Some((self.began + patience).max(answered_until.unwrap_or(self.began)))
     }
 
     pub(super) fn leave(&mut self, text: &str, endpoint: &mut ReceiverEndpoint) {

@@ -8,7 +8,9 @@ use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
 use crate::session::keyring::{ANNOUNCE_GROWTH_BYTES, RootKeys};
-use crate::session::message::{ContentKind, Digest, Done, Message, Outcome, Refusal, Stage, Taken};
+use crate::session::message::{
+    Behind, ContentKind, Digest, Done, Message, Outcome, Refusal, Stage, Taken,
+};
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use ethbcast_planning::HostNames;
@@ -539,6 +541,8 @@ pub struct MemberReport {
     pub took: Duration,
     /// Reception counters, if the member sent them: frames lost on the way to it, from any sender.
     pub taken: Option<Taken>,
+    /// Hosts of another network behind it, if it is a relay.
+    pub behind: Behind,
 }
 
 impl MemberReport {
@@ -571,6 +575,7 @@ impl MemberReport {
             text,
             took,
             taken: None,
+            behind: Behind::default(),
         }
     }
 }

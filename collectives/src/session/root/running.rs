@@ -348,10 +348,8 @@ impl SessionPhase {
             {
                 self.delivery.on_gap(now, stream, gap);
             }
-            Message::Done(done, taken) => {
-                taken
-                    .iter()
-                    .for_each(|&taken| self.members.took(rank, taken));
+            Message::Done(done, taken, behind) => {
+                self.members.took(rank, taken, behind);
                 self.on_done(now, rank, done, endpoint);
             }
             Message::Fetch(fetch) if fetch.rank == rank => {
@@ -666,9 +664,10 @@ impl SessionPhase {
 
     fn report(&mut self, now: Instant, rank: Rank, done: Done, endpoint: &mut RootEndpoint) {
         let (form, took) = (endpoint.config().form, self.delivery.since_first_data(now));
-        let taken = self.members.taken(rank);
+        let (taken, behind) = self.members.taken(rank);
         let report = MemberReport {
             taken,
+            behind,
             ..MemberReport::new(self.host(rank), rank, done, form, took)
         };
         if !self.members.set_report(&report) {

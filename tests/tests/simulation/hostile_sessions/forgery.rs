@@ -6,8 +6,8 @@ use ethbcast_collectives::measure::kind::{ECHO, PROBE, REPORT};
 use ethbcast_collectives::session::kind::{ABORT, LEAVE, VERDICT, VIEW};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, LinkShare, MemberRole, MemberState, Message, Outcome, Refusal, Stage,
-    Status, Taken, Trailer, Verdict, View, ViewMember, ViewPart,
+    Behind, ContentKind, Done, LinkShare, MemberRole, MemberState, Message, Outcome, Refusal,
+    Stage, Status, Taken, Trailer, Verdict, View, ViewMember, ViewPart,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::session::first_view;
@@ -466,7 +466,8 @@ fn reports(scene: &Scene) -> Vec<Forged> {
             digest,
             text: "made up".to_owned(),
         };
-        forged(&Message::Done(done, Taken::new(9, 3)), harm)
+        let behind = Behind::new(2, vec![("made up".to_owned(), outcome)], 100);
+        forged(&Message::Done(done, Taken::new(9, 3), behind), harm)
     })
     .collect()
 }

@@ -3,9 +3,9 @@
 use ethbcast_collectives::census::{About, Busy, CensusReply, CensusRequest, LastSession, kind};
 use ethbcast_collectives::session::verified::ChunkSize;
 use ethbcast_collectives::session::{
-    ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberRole, MemberState,
-    Message, Needs, Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict, View,
-    ViewMember,
+    Behind, ContentKind, Done, Fetch, FetchedPiece, FileAttributes, LinkShare, MemberRole,
+    MemberState, Message, Needs, Outcome, Rate, Refusal, Stage, Status, Taken, Trailer, Verdict,
+    View, ViewMember,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::fuzz::make_checksum_fit;
@@ -426,6 +426,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
                 text: text(),
             },
             None,
+            Behind::default(),
         ),
         Message::Done(
             Done {
@@ -435,6 +436,7 @@ fn messages(digest: [u8; 32]) -> Vec<Message> {
                 text: text(),
             },
             Taken::new(1 << 33, 9),
+            Behind::default(),
         ),
         verdict(false),
         verdict(true),

@@ -6,7 +6,7 @@ pub mod progress;
 use super::config::MemberReport;
 use crate::membership::Timing;
 use crate::membership::presence::{Attendance, Change, Presence};
-use crate::session::message::{MemberState, Outcome, Status, Taken, Trailer, Verdict};
+use crate::session::message::{Behind, MemberState, Outcome, Status, Taken, Trailer, Verdict};
 use crate::session::view::{MemberRole, View};
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{Instant, planted};
@@ -40,6 +40,7 @@ pub(super) struct MemberEntry {
     tried_at: Instant,
     told_at: Option<Instant>,
     taken: Option<Taken>,
+    behind: Behind,
     report: Option<MemberReport>,
 }
 
@@ -60,6 +61,7 @@ impl MemberEntry {
             tried_at: now,
             told_at: None,
             taken: None,
+            behind: Behind::default(),
             report: None,
         }
     }
@@ -360,14 +362,18 @@ impl Members {
         true
     }
 
-    pub(super) fn took(&mut self, rank: Rank, taken: Taken) {
+    pub(super) fn took(&mut self, rank: Rank, taken: Option<Taken>, behind: Behind) {
         if let Some(entry) = self.entry_mut(rank).filter(|entry| entry.report.is_none()) {
-            entry.taken = Some(taken);
+            entry.taken = taken.or(entry.taken);
+            entry.behind = behind;
         }
     }
 
-    pub(super) fn taken(&self, rank: Rank) -> Option<Taken> {
-        self.entry(rank)?.taken
+    /// Returns what the last report of a member says of its frames and of the hosts behind it.
+    pub(super) fn taken(&self, rank: Rank) -> (Option<Taken>, Behind) {
+        self.entry(rank)
+            .map(|entry| (entry.taken, entry.behind.clone()))
+            .unwrap_or_default()
     }
 
     pub(super) fn set_report(&mut self, report: &MemberReport) -> bool {
