@@ -2,11 +2,11 @@
 //! network is one.
 
 use ethbcast_collectives::session::application::{
-    Collected, MemoryContent, Next, Participant, Sink, Source, Tally,
+    Collected, MemoryContent, Next, Participant, Sink, SinkState, Source, Tally,
 };
 use ethbcast_collectives::session::{
-    Blocks, Done, MemberReport, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootEvent,
-    Station, Trailer, Wanted,
+    Arrival, Blocks, Done, MemberReport, Outcome, Receiver, ReceiverConfig, Root, RootConfig,
+    RootEvent, Station, Trailer, Wanted,
 };
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
@@ -376,7 +376,6 @@ struct NearEnd {
     joint: Rc<RefCell<Joint>>,
     tally: Tally,
     verdict: Option<Done>,
-    now: Instant,
     is_over: bool,
 }
 
@@ -385,7 +384,15 @@ impl Sink for NearEnd {
         self.joint.borrow().waiting_bytes < RELAYED_BYTES
     }
 
-    fn write(&mut self, _now: Instant, bytes: &[u8], _message_end: bool) {
+    fn take(&mut self, _now: Instant, arrival: Arrival<'_>) {
+        let bytes = match arrival {
+            Arrival::Bytes(bytes) | Arrival::Message(bytes) => bytes,
+            Arrival::End(trailer) => {
+                self.joint.borrow_mut().trailer = Some(trailer);
+                self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
+                return;
+            }
+        };
         self.tally.add(bytes);
         let (mut joint, mut piece) = (self.joint.borrow_mut(), bytes.to_vec());
         piece[0] ^= u8::from(std::mem::take(&mut joint.changes));
@@ -394,18 +401,12 @@ impl Sink for NearEnd {
         joint.pieces.push_back(piece);
     }
 
-    fn finish(&mut self, _now: Instant, trailer: Trailer) {
-        self.joint.borrow_mut().trailer = Some(trailer);
-        self.verdict = Some(self.tally.verdict(Outcome::Verified, ""));
-    }
-
     fn publish(&mut self, _now: Instant) -> bool {
         self.joint.borrow_mut().is_confirmed = true;
         false
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.now = now;
+    fn turn(&mut self, now: Instant) -> SinkState {
         let joint = self.joint.borrow();
         let behind = joint.behind.as_ref().filter(|_| !self.is_over);
         if let (true, Some(behind)) = (joint.is_confirmed, behind) {
@@ -413,11 +414,11 @@ impl Sink for NearEnd {
             let outcome = [Outcome::Delivered, Outcome::WriteFailed][usize::from(is_failed)];
             (self.is_over, self.verdict) = (true, Some(self.tally.verdict(outcome, "behind it")));
         }
-        self.verdict.take()
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        (!self.is_over).then(|| self.now + Duration::from_millis(1))
+        SinkState {
+            is_syncing: false,
+            verdict: self.verdict.take(),
+            again_at: (!self.is_over).then(|| now + Duration::from_millis(1)),
+        }
     }
 }
 
@@ -465,24 +466,16 @@ impl Sink for AnySink {
         self.0.has_room()
     }
 
-    fn write(&mut self, now: Instant, bytes: &[u8], message_end: bool) {
-        self.0.write(now, bytes, message_end);
-    }
-
-    fn finish(&mut self, now: Instant, trailer: Trailer) {
-        self.0.finish(now, trailer);
+    fn take(&mut self, now: Instant, arrival: Arrival<'_>) {
+        self.0.take(now, arrival);
     }
 
     fn publish(&mut self, now: Instant) -> bool {
         self.0.publish(now)
     }
 
-    fn verdict(&mut self, now: Instant) -> Option<Done> {
-        self.0.verdict(now)
-    }
-
-    fn verdict_at(&self) -> Option<Instant> {
-        self.0.verdict_at()
+    fn turn(&mut self, now: Instant) -> SinkState {
+        self.0.turn(now)
     }
 }
 
@@ -538,11 +531,11 @@ fn relayed(changes: bool) -> (Vec<MemberReport>, usize, u64) {
     let content = MemoryContent::new(vec![7; 3_000_000]);
     let hosts = vec![
         root(0, "n0", Box::new(content)),
-        receiver(1, "n1", Box::new(Collected::default())),
+        receiver(1, "n1", Box::<Collected>::default()),
         receiver(2, "r", Box::new(near)),
         root(3, "r", Box::new(far)),
-        receiver(4, "n1", Box::new(Collected::default())),
-        receiver(5, "n2", Box::new(Collected::default())),
+        receiver(4, "n1", Box::<Collected>::default()),
+        receiver(5, "n2", Box::<Collected>::default()),
     ];
     let mut simulation = Simulation::new(&network, hosts, NoFaults);
     let (mut frames, mut lead) = ([0; 2], 0);
