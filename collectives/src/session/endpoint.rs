@@ -593,6 +593,22 @@ impl OtherBuilds {
         })
     }
 
+    /// Returns those of whom too few frames were rejected for one reason to be sure.
+    pub(super) fn doubtful(&self) -> impl Iterator<Item = OtherBuild> {
+        let doubtful = |(_, (.., count)): &(&MacAddr, &(u8, Option<KeyDifference>, u32))| {
+            *count < CREDIBLE_FRAMES
+        };
+        let build = |(&mac, &(version, keys, _)): (&MacAddr, &(u8, Option<KeyDifference>, u32))| {
+            OtherBuild {
+                mac,
+                host: None,
+                version,
+                keys,
+            }
+        };
+        self.refused.iter().filter(doubtful).map(build)
+    }
+
     /// Whether several frames of this address were rejected for one reason.
     pub(super) fn is_credible(&self, source: MacAddr) -> bool {
         let like = self.refused.get(&source);
@@ -666,8 +682,16 @@ mod tests {
         for times in 1..=CREDIBLE_FRAMES {
             let build = builds.on_reject(&frame, why, None);
             assert_eq!(
-                (build.is_some(), builds.is_credible(mac)),
-                (true, times == CREDIBLE_FRAMES),
+                (
+                    build.is_some(),
+                    builds.is_credible(mac),
+                    builds.doubtful().count()
+                ),
+                (
+                    true,
+                    times == CREDIBLE_FRAMES,
+                    usize::from(times < CREDIBLE_FRAMES)
+                ),
                 "{times}"
             );
         }

@@ -370,6 +370,12 @@ impl Receiver {
             None
         });
         self.endpoint.end(now);
+        if end == End::NobodyThere {
+            // The start of a short session is announced too seldom to be credible.
+            for other in self.other_builds.doubtful() {
+                self.endpoint.push_event(ReceiverEvent::OtherVersion(other));
+            }
+        }
         self.endpoint.push_event(ReceiverEvent::Ended(end));
     }
 
