@@ -11,7 +11,7 @@ use crate::rights::{self, Needs};
 use crate::session::{failure, interrupt, may_pass, print_first, watch, wire, with_own_link};
 use crate::signals::{Interrupt, quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{hosts, key, units};
+use crate::{config, hosts, key, units};
 use ethbcast_collectives::census::About;
 use ethbcast_collectives::session::application::Receiving;
 use ethbcast_collectives::session::live::{OfferCheck, WriteBehind, write_behind};
@@ -161,7 +161,9 @@ pub fn dest(args: &RecvArgs) -> anyhow::Result<Dest> {
         ("--any-sectors", args.any_sectors),
     ];
     let is_stream = stdout || args.pipe.is_some();
-    if let Some((option, _)) = of_files.into_iter().find(|(_, is)| is_stream && *is) {
+    // Options of the configuration are meant for all that is received.
+    let is_typed = |(option, is): &(&str, bool)| *is && !config::is_configured(option);
+    if let Some((option, _)) = of_files.into_iter().find(|one| is_stream && is_typed(one)) {
         return fail(
             Code::Usage,
             format!("{option} is about a file or device, and DEST is none: leave it out"),

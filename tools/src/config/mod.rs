@@ -65,6 +65,12 @@ pub fn own_line() -> Vec<OsString> {
     whole(own.clone()).map_or(own, |(arguments, _)| arguments)
 }
 
+/// Whether the environment or the configuration file has given this process an option.
+pub fn is_configured(option: &str) -> bool {
+    let whole = whole(std::env::args_os().collect());
+    whole.is_ok_and(|(_, given)| given.iter().any(|one| one.option() == option))
+}
+
 pub fn receiver_again() -> anyhow::Result<RecvArgs> {
     let (arguments, _) = whole(std::env::args_os().collect())?;
     let matches = Cli::command().try_get_matches_from(arguments);

@@ -1,6 +1,7 @@
 //! Source of `ethbcast send` (SOURCE): a file, a device, stdin, a command's output, or directories.
 
 use crate::args::{Decompress, SendArgs, TreeArgs};
+use crate::config;
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use ethbcast_collectives::membership::is_shown;
 use ethbcast_collectives::session::live::Content;
@@ -47,7 +48,9 @@ pub fn check_options(args: &SendArgs) -> anyhow::Result<()> {
         ("--numeric", is_stream && *numeric),
         ("--xattrs", is_stream && *xattrs),
     ];
-    match useless.into_iter().find(|(_, is_given)| *is_given) {
+    // Options of the configuration are meant for all that is sent.
+    let is_typed = |(option, is_given): &(&str, bool)| *is_given && !config::is_configured(option);
+    match useless.into_iter().find(is_typed) {
         Some((option, _)) => fail(
             Code::Usage,
             format!(

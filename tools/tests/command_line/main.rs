@@ -254,6 +254,22 @@ fn an_option_of_the_environment_is_named_where_it_is_at_fault_and_nowhere_else()
 }
 
 #[test]
+fn an_option_of_the_environment_that_means_nothing_here_hinders_nothing() {
+    let given = [
+        ("ETHBCAST_RECV_FORCE", "true"),
+        ("ETHBCAST_SEND_EXCLUDE", "*.o"),
+    ];
+    for arguments in [&["recv", "-"][..], &["send", "-n", "1", "Cargo.toml"]] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_ethbcast"));
+        command.args(arguments).args(["-i", "nosuch0"]);
+        command.env("ETHBCAST_CONFIG", "").envs(given);
+        let said = command.output().expect("it runs").stderr;
+        let said = String::from_utf8(said).expect("UTF-8");
+        assert!(said.contains("there is no interface nosuch0"), "{said}");
+    }
+}
+
+#[test]
 fn every_launcher_gives_every_rank_the_drop_in() {
     let directory = tempfile::tempdir().expect("a temporary directory");
     let library = directory.path().join("libethbcast_mpi.so");
