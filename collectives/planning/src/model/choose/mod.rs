@@ -17,6 +17,8 @@ const MAX_RANKS_OF_FEW: usize = 64;
 /// Limit of ranks for plans whose computation takes cubic or quadratic time: 10 ms at this number,
 /// seconds at ten times as many.
 const MAX_RANKS_OF_MANY: usize = 1024;
+/// Limit of ranks for such a plan where no other is possible: a few seconds.
+const MAX_RANKS_OF_LAST: usize = 4096;
 
 /// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
 /// is known to arrive.
@@ -305,7 +307,10 @@ pub fn choose_among(
         }
     }
     if let Some(error) = refused.filter(|_| priced.is_empty()) {
-        return Err(error);
+        // This tree uses no such pair; that it takes long to compute is better than nothing.
+        let is_left = ranks > MAX_RANKS_OF_MANY && ranks <= MAX_RANKS_OF_LAST;
+        let last = Some(Via::Latency).filter(|&via| is_left && (any || may_be(via)));
+        priced.push(price(last.ok_or(error)?, situation)?);
     }
     let cost = |Priced { estimate, .. }: &Priced| {
         competing_seconds(estimate.via, estimate.predicted_seconds, calibration)

@@ -90,6 +90,32 @@ fn ways_that_need_a_pair_which_cannot_talk_are_left_out() {
     );
 }
 
+/// Regression: of more than 1024 ranks nothing was left where no tree but that of least latency
+/// avoids the pairs, and an untried cast may not be taken.
+#[test]
+fn many_ranks_with_pairs_that_cannot_talk_still_have_a_way() {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-1029]'}]\n\
+                pair = [{hosts=['n[1-20]', 'n[21-1029]'], talk=false}, {hosts=['n[1-10]', 'n[11-20]'], talk=false}]\n";
+    let partial = Topology::parse(text, "partial").expect("a topology");
+    let members: Vec<usize> = (0..partial.hosts().len()).collect();
+    let situation = Situation {
+        topology: &partial,
+        root_host: 0,
+        members: &members,
+        size_bytes: Some(64 << 10),
+        frame_payload_bytes: 1468,
+        calibration: &fast(),
+    };
+    let choice = choose_among(&situation, |via| via != Via::Cast).expect("the latency tree");
+    assert_eq!(choice.plan.via(), Via::Latency);
+    assert!(
+        choice
+            .plan
+            .edges()
+            .all(|(from, to)| partial.can_talk(members[from], members[to]))
+    );
+}
+
 #[test]
 fn long_streams_go_along_the_chain_where_broadcast_is_policed() {
     let policed = fast().with_cast_max(500).expect("a rate");

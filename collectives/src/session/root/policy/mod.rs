@@ -397,7 +397,8 @@ impl Replanning {
 
     /// Completes a view before it is published: a member that missed the previous view, or got a
     /// forged one, must find it consistent.
-    pub(super) fn prepare(&self, view: &mut View) {
+    pub(super) fn prepare(&mut self, view: &mut View) {
+        self.rearranged |= self.planner.reconnect(view);
         if self.rearranged {
             view.name_parents();
         }

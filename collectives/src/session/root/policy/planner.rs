@@ -188,11 +188,12 @@ impl Planner {
     }
 
     /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
-    /// this order. Where pairs cannot talk and no chain avoids them, it is the tree that does.
+    /// this order. Where pairs cannot talk and no chain avoids them, it is the tree that does, for
+    /// as many as a plan may be made for; of more, [`Planner::reconnect`] mends the chain.
     pub fn chain(&self, ranks: &[Rank]) -> Plan {
         let avoiding = || {
-            let is_partial = !self.topology.is_complete();
-            self.again(Via::Latency, ranks).filter(|_| is_partial)
+            let may_be = ranks.len() <= MAX_RANKS_AGAIN && !self.topology.is_complete();
+            may_be.then(|| self.again(Via::Latency, ranks)).flatten()
         };
         let chain = self.again(Via::Chain, ranks);
         chain.or_else(avoiding).unwrap_or_else(|| {
@@ -200,6 +201,17 @@ impl Planner {
                 (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
             Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
         })
+    }
+
+    /// Makes the root the parent of each receiver whose parent has become one that it cannot talk
+    /// to. Returns whether there was one.
+    pub fn reconnect(&self, view: &mut View) -> bool {
+        let host = |rank: Rank| self.hosts.get(rank.index());
+        let can_talk = |one: Rank, other: Rank| {
+            let hosts = host(one).zip(host(other));
+            hosts.is_none_or(|(&one, &other)| self.topology.can_talk(one, other))
+        };
+        !self.topology.is_complete() && view.reconnect(can_talk)
     }
 
     fn judge(&self, plan: &Plan, hosts: &[usize], may_contend: bool) -> Result<(), NoPlan> {
@@ -460,6 +472,7 @@ pub fn reroute(view: &mut View) {
 mod tests {
     use super::*;
     use crate::membership::Station;
+    use crate::session::view::{self, MemberRole};
     use ethbcast_planning::model::HostCost;
     use ethbcast_transport::MacAddr;
 
@@ -560,6 +573,26 @@ mod tests {
             again.edges().all(|edge| edge != (1, 2) && edge != (2, 1)),
             "{again:?}"
         );
+        // n2 has gone: the chain would lead from n1 to n3.
+        let (_, planner) = plan("hosts = ['n1', 'n3']\ntalk = false", Route::Auto).expect("a tree");
+        let mut view = View {
+            via: Via::Chain,
+            ..view::tests::chain(4)
+        };
+        assert!(!planner.reconnect(&mut view), "n2 is between them");
+        view.members[2].standing = MemberRole::Gone;
+        assert!(planner.reconnect(&mut view));
+        view.name_parents();
+        let place = |rank: usize| (view.members[rank].parent, view.members[rank].order);
+        assert_eq!(
+            [1, 3].map(place),
+            [(Some(Rank::ROOT), 0), (Some(Rank::ROOT), 1)]
+        );
+        let mut cast = View {
+            via: Via::Cast,
+            ..view.clone()
+        };
+        assert!(!planner.reconnect(&mut cast), "it has no tree");
         assert!(plan(pair, Route::Via(Via::ChainUnaware)).is_err());
         assert!(
             plan(pair, Route::Via(Via::Cast)).is_ok(),
