@@ -12,7 +12,7 @@ use crate::session::application::Coverage;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
-use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
+use crate::session::root::{Learnt, OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::{ChunkSize, Form, Offered};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
@@ -116,6 +116,8 @@ with_defaults! {
         pub topology: Option<Topology> = None,
         /// Measured cost of the network.
         pub calibration: Option<Calibration> = None,
+        /// What earlier transfers learnt, for sessions without a calibration.
+        pub learnt: Vec<Learnt> = Vec::new(),
         /// Whether to measure for up to 50 ms before the start, without a calibration.
         pub probe: bool = true,
         /// Protocol of a broadcast.
@@ -294,6 +296,7 @@ impl SendOptions {
             hosts: self.hosts.clone(),
             route: self.route.clone(),
             calibration: self.calibration.clone(),
+            learnt: self.learnt.clone(),
             probe: self.probe,
             // Processor time of the loop's thread alone: others read ahead and compute digests
             // meanwhile.

@@ -232,6 +232,11 @@ impl Choice {
             .then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
     }
 
+    /// Returns the costs with which it was chosen.
+    pub fn calibration(&self) -> &Calibration {
+        &self.pricing.calibration
+    }
+
     /// Whether the prediction is reliable: its inputs were measured, or are known.
     pub fn is_known(&self) -> bool {
         self.pricing.calibration.spread() < MAX_SPREAD
@@ -246,15 +251,17 @@ impl Choice {
             frame_payload_bytes,
         } = &self.pricing;
         let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
-        predict(
-            shape,
-            &Job {
-                size_bytes,
-                segment_bytes,
-                frame_payload_bytes,
-            },
-            calibration,
-        )
+        let times = calibration.times(self.plan.via());
+        times
+            * predict(
+                shape,
+                &Job {
+                    size_bytes,
+                    segment_bytes,
+                    frame_payload_bytes,
+                },
+                calibration,
+            )
     }
 }
 
@@ -509,7 +516,10 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
             ]
         }
     };
-    let even = || predict(&Shape::of(&plan, topology, members), &job, calibration);
+    let times = calibration.times(plan.via());
+    let predicted_seconds = predicted_seconds * times;
+    let range_seconds = range_seconds.map(|seconds| seconds * times);
+    let even = || predict(&Shape::of(&plan, topology, members), &job, calibration) * times;
     let slowed = shape.slow.is_some().then(even);
     let Shape {
         via,
