@@ -15,7 +15,7 @@ use crate::rights::{self, Needs};
 use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{interface, units};
+use crate::{doctor, interface, units};
 use ethbcast_collectives::session::live::{Reader, SentContent};
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
@@ -68,6 +68,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         args.wire.quiet,
     );
     let _watcher = watch(&session, &mut options.run);
+    options.interface_rate = doctor::cable_rate(session.interface());
     let cache = Cache::open(&args, &session, &options);
     options.learnt = cache.as_ref().map(Cache::learnt).unwrap_or_default();
     let cached = cache.as_ref().map(Cache::path);

@@ -142,6 +142,10 @@ pub struct RootConfig {
     /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
+    /// Time for which the calling thread has waited for a processor.
+    pub waited: Option<fn() -> Duration>,
+    /// Rate of this host's interface in bits per second, if its driver reports that of a cable.
+    pub interface_rate: Option<u64>,
     /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
@@ -194,6 +198,8 @@ impl RootConfig {
             learnt: Vec::new(),
             probe: true,
             processors: None,
+            waited: None,
+            interface_rate: None,
             dry_run: false,
             topology: None,
             routed: None,

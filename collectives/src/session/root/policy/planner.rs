@@ -244,6 +244,35 @@ impl Planner {
     }
 }
 
+/// Share of a measurement above which a sender that waited for its processor did not measure the
+/// network.
+const MAX_WAITED: f64 = 0.5;
+/// Factor over the rate of the interface above which a measured rate is wrong.
+const MAX_OVER_INTERFACE: f64 = 1.1;
+/// Spread of costs that contradict what else is known.
+const DOUBT: f64 = 1.0;
+
+/// Returns the measurement as unsure if this host waited for its processor for that `waited` share
+/// of it, or its interface is slower than what was measured.
+pub fn doubted(calibration: Calibration, config: &RootConfig, waited: f64) -> Calibration {
+    let bits = f64::from(config.station.mtu_bytes) * 8.0;
+    let rate = bits * 1e9 / calibration.gap_ns(config.station.payload_bytes().into());
+    let is_too_fast = |most: u64| rate > most as f64 * MAX_OVER_INTERFACE;
+    let why = if config.interface_rate.is_some_and(is_too_fast) {
+        "the interface is slower"
+    } else if waited > MAX_WAITED {
+        "this host waited for a processor"
+    } else {
+        return calibration;
+    };
+    log::warn!("{rate:.0} bit/s measured is not sure: {why}");
+    let spread = calibration.spread().max(DOUBT);
+    calibration
+        .clone()
+        .with_spread(spread)
+        .unwrap_or(calibration)
+}
+
 fn check_silent(topology: &Topology, hosts: &[usize]) -> Result<(), NoPlan> {
     let name = |&host: &usize| &topology.hosts()[host];
     let silent = hosts.iter().skip(1);
@@ -658,6 +687,28 @@ mod tests {
         };
         let nothing = after(vec![nothing], None, None);
         assert!(!nothing.is_known() && !nothing.reason.contains("learnt"));
+    }
+
+    #[test]
+    fn a_measurement_that_contradicts_the_interface_or_its_own_processor_is_unsure() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        for (interface_rate, waited, spread) in [
+            (None, 0.0, 0.1),
+            (Some(1_000_000_000), 0.4, 0.1),
+            (Some(100_000_000), 0.0, 0.1),
+            (Some(10_000_000), 0.0, 1.0),
+            (None, 0.6, 1.0),
+        ] {
+            let config = RootConfig {
+                interface_rate,
+                ..RootConfig::new(station.clone(), 1, "f")
+            };
+            let doubted = doubted(measured(100_000_000, 0.1), &config, waited);
+            assert_eq!(doubted.spread(), spread, "{interface_rate:?} {waited}");
+        }
+        let unsure = measured(100_000_000, 2.0);
+        let config = RootConfig::new(station, 1, "f");
+        assert_eq!(doubted(unsure, &config, 1.0).spread(), 2.0);
     }
 
     #[test]
