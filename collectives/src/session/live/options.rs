@@ -116,7 +116,7 @@ with_defaults! {
         pub topology: Option<Topology> = None,
         /// Measured cost of the network.
         pub calibration: Option<Calibration> = None,
-        /// What earlier transfers learnt, for sessions without a calibration.
+        /// Facts that earlier transfers learnt, for sessions without a calibration.
         pub learnt: Vec<Learnt> = Vec::new(),
         /// Rate of this host's interface in bits per second, if its driver reports that of a cable:
         /// a measurement that finds more is not believed.

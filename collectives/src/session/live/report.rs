@@ -32,7 +32,7 @@ pub struct SendReport {
     pub choice: Option<Choice>,
     /// Algorithm that replaced the chosen one, if one did.
     pub rerouted: Option<Via>,
-    /// What was measured and proved of the network, for the next transfer.
+    /// Facts measured and proved of the network, for the next transfer.
     pub proved: Proved,
     /// Length and digest of the content sent; `None` unless all of it was read.
     pub trailer: Option<Trailer>,

@@ -134,7 +134,7 @@ pub struct RootConfig {
     pub route: Route,
     /// Measured cost of the network; without it, that of assumed links.
     pub calibration: Option<Calibration>,
-    /// What earlier transfers learnt, for sessions without a calibration.
+    /// Facts that earlier transfers learnt, for sessions without a calibration.
     pub learnt: Vec<Learnt>,
     /// Whether to measure for up to 50 ms before the start if there is no calibration, and to probe
     /// broadcast before it is chosen for a long stream, if the calibration does not cover it.
@@ -451,23 +451,23 @@ pub enum RootFailure {
     NoPlan(#[from] NoPlan),
 }
 
-/// What earlier transfers learnt of the network. It corrects the model if the members are the hosts
-/// of those transfers.
+/// Facts that earlier transfers learnt of the network. They correct the model if the members are the
+/// hosts of those transfers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Learnt {
     /// Hosts of those transfers.
     pub hosts: Vec<String>,
     /// Costs that were measured before one of them.
     pub costs: Option<Calibration>,
-    /// What they proved, but for the costs.
+    /// Facts that they proved, without the costs.
     pub proved: Proved,
     /// Factors by which ways took longer than predicted, each for a [class](size_class) of sizes.
     pub ways: Vec<(u32, WayTimes)>,
-    /// When it was learnt, in words for people: `2 days ago`.
+    /// Age of the oldest fact, in words for people: `2 days ago`.
     pub when: String,
 }
 
-/// What a transfer measured and proved of its network, in numbers for the next one.
+/// Facts that a transfer measured and proved of its network, for the next one.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Proved {
     /// Costs measured just before the start.
