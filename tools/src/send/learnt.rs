@@ -23,7 +23,7 @@ use nix::unistd::geteuid;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::{ErrorKind, Read};
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
@@ -611,6 +611,7 @@ fn limit(broadcast: Broadcast) -> Option<What> {
 mod tests {
     use super::*;
     use nix::sys::stat::Mode;
+    use std::fs;
     use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
     use tempfile::TempDir;
 

@@ -810,11 +810,17 @@ fn a_transfer_learns_for_the_next_one_between_the_same_hosts() {
     };
     let (first, _) = send(&cache, &[]);
     assert!(!first.contains("learnt"), "{first}");
-    let text = fs::read_to_string(&kept).expect("it was kept");
-    assert!(
-        text.contains("\"hosts\":\"n[0-2]\"") && text.contains("gap_ns"),
-        "{text}"
-    );
+    // What a busy machine measures is not sure, and not kept.
+    let is_kept = || {
+        let text = fs::read_to_string(&kept).unwrap_or_default();
+        text.contains("\"hosts\":\"n[0-2]\"") && text.contains("gap_ns")
+    };
+    for _ in 0..5 {
+        if !is_kept() {
+            send(&cache, &[]);
+        }
+    }
+    assert!(is_kept(), "{:?}", fs::read_to_string(&kept));
     let (second, _) = send(&cache, &[]);
     assert!(second.contains("; learnt today"), "{second}");
     let (without, _) = send(&cache, &["--no-cache"]);
