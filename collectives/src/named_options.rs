@@ -597,8 +597,8 @@ mod tests {
             "tuning",
             "contention",
         ];
-        // What the program alone has: clear contents, plans without a transfer, daemons; intervals
-        // of the protocol.
+        // What the program alone has: clear contents, plans without a transfer, daemons, the cache,
+        // the interface's rate; intervals of the protocol.
         let program = [
             "auth-only",
             "dry-run",
@@ -607,6 +607,8 @@ mod tests {
             "abort-notice",
             "about",
             "had",
+            "learnt",
+            "interface-rate",
         ];
         let protocol = [
             "admission-hook",

@@ -17,7 +17,7 @@ const FILE_PAGES: [(&str, &str); 2] = [
     ("ethbcast.toml.5", include_str!("../man/ethbcast.toml.5")),
 ];
 
-const ENVIRONMENT: [(&str, &str); 5] = [
+const ENVIRONMENT: [(&str, &str); 6] = [
     (
         "ETHBCAST_INTERFACE",
         "The network interface, where --interface is not given; so each option: ethbcast.toml(5).",
@@ -25,6 +25,11 @@ const ENVIRONMENT: [(&str, &str); 5] = [
     (
         "ETHBCAST_CONFIG",
         "The configuration file, instead of /etc/ethbcast/ethbcast.toml; empty for none.",
+    ),
+    (
+        "ETHBCAST_CACHE",
+        "Folder for what send learns of the network, instead of $XDG_CACHE_HOME/ethbcast or, for root, \
+         /var/cache/ethbcast; empty for none.",
     ),
     (
         "ETHBCAST_HOST",

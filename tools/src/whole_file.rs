@@ -1,14 +1,16 @@
 //! Atomic replacement of files: written under a temporary name, then renamed. Other users of the
 //! directory cannot redirect the write by a symbolic link.
 
+use nix::unistd::geteuid;
 use std::ffi::OsString;
-use std::fs::{File, Permissions};
+use std::fs::{DirBuilder, File, Metadata, Permissions, create_dir_all};
 use std::io::{self, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
-use std::path::Path;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
 const ALL: u32 = 0o666;
+const STICKY: u32 = 0o1000;
 
 pub fn save(path: &Path, text: &str) -> io::Result<()> {
     put(path, ALL, |file| {
@@ -76,6 +78,55 @@ fn put(path: &Path, mode: u32, fill: impl FnOnce(&mut File) -> io::Result<()>) -
     beside.persist(path).map(drop).map_err(|error| error.error)
 }
 
+/// Makes a folder in which only this user, and root, can change a file or put another in its place.
+/// Returns its path without links.
+pub fn private_folder(folder: &Path) -> Result<PathBuf, String> {
+    make_private(folder).map_err(|error| format!("cannot be made: {error}"))?;
+    let unread = |error: io::Error| format!("cannot be read: {error}");
+    let folder = folder.canonicalize().map_err(unread)?;
+    for holder in folder.ancestors() {
+        let about = holder.metadata().map_err(unread)?;
+        let is_sound = if holder == folder {
+            is_own_alone(&about)
+        } else {
+            let is_roots = about.uid() == 0;
+            // In a sticky folder nobody can rename what is another's.
+            (is_own(&about) || is_roots)
+                && (!can_others_write(&about) || about.mode() & STICKY != 0)
+        };
+        if !is_sound {
+            let holder = holder.display();
+            return Err(format!("is in {holder}, which other users can change"));
+        }
+    }
+    Ok(folder)
+}
+
+/// Makes the folder for this user alone, and those above it as usual.
+fn make_private(folder: &Path) -> io::Result<()> {
+    if folder.is_dir() {
+        return Ok(());
+    }
+    folder.parent().map_or(Ok(()), create_dir_all)?;
+    match DirBuilder::new().mode(0o700).create(folder) {
+        Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        made => made,
+    }
+}
+
+/// Whether this user owns the file, and nobody else may write it.
+pub fn is_own_alone(about: &Metadata) -> bool {
+    is_own(about) && !can_others_write(about)
+}
+
+fn is_own(about: &Metadata) -> bool {
+    about.uid() == geteuid().as_raw()
+}
+
+fn can_others_write(about: &Metadata) -> bool {
+    about.mode() & 0o022 != 0
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -137,6 +188,43 @@ mod tests {
                 "{error}"
             );
         }
+    }
+
+    #[test]
+    fn a_private_folder_is_no_folder_that_others_can_change() {
+        let mode = |path: &Path, mode: u32| {
+            fs::set_permissions(path, Permissions::from_mode(mode)).expect("its mode");
+        };
+        let directory = tempfile::tempdir().expect("a directory");
+        let above = directory.path().join("above");
+        let own = above.join("a/own");
+        private_folder(&own).expect("made");
+        assert_eq!(
+            own.metadata().expect("there").permissions().mode() & 0o777,
+            0o700
+        );
+        for shared in [&own, &above] {
+            for bits in [0o777, 0o720, 0o702] {
+                mode(shared, bits);
+                let why = private_folder(&own).expect_err("others may write");
+                assert!(why.contains("which other users can change"), "{why}");
+            }
+            mode(shared, 0o700);
+        }
+        // Others may write beside it where they cannot rename it.
+        mode(&above, 0o1777);
+        let link = directory.path().join("link");
+        symlink(&own, &link).expect("a link");
+        assert_eq!(
+            private_folder(&link),
+            own.canonicalize().map_err(|error| error.to_string())
+        );
+        if geteuid().is_root() {
+            std::os::unix::fs::chown(&own, Some(65_534), None).expect("another's");
+            assert!(private_folder(&own).is_err());
+        }
+        let why = private_folder(Path::new("/dev/null/own")).expect_err("it is no folder");
+        assert!(why.contains("cannot be made"), "{why}");
     }
 
     #[test]

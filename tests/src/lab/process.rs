@@ -212,6 +212,9 @@ pub struct Run {
     started: Instant,
 }
 
+/// No test learns from another.
+const NO_CACHE: (&str, &str) = ("ETHBCAST_CACHE", "");
+
 impl Run {
     pub fn start(name: &str, command: Command) -> Run {
         let mut run = Run::unread(name, command);
@@ -229,6 +232,9 @@ impl Run {
     /// Starts a command whose stdout is a pipe that is not read and soon full.
     pub fn unread(name: &str, mut command: Command) -> Run {
         command.stdout(Stdio::piped()).stderr(Stdio::piped());
+        if !command.get_envs().any(|(name, _)| name == NO_CACHE.0) {
+            command.env(NO_CACHE.0, NO_CACHE.1);
+        }
         let program = command.get_program().to_string_lossy().into_owned();
         let mut child = command.spawn().unwrap_or_else(|error| match error.kind() {
             ErrorKind::NotFound => panic!("{program} is missing: ./test installs it"),

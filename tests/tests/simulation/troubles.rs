@@ -3,7 +3,7 @@
 //!
 //! Every reachable host then has its bytes, the session ends, and the culprit is named.
 
-use ethbcast_collectives::session::{OnSlow, Outcome, Timing, View, kind};
+use ethbcast_collectives::session::{OnSlow, Outcome, RootEvent, Timing, View, kind};
 use ethbcast_planning::plan::{Plan, Via, check};
 use ethbcast_planning::topology::Topology;
 use ethbcast_tests::in_full;
@@ -370,6 +370,53 @@ fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
             played.took < Duration::from_secs(4),
             "{replay}: {:?}",
             played.each_took
+        );
+    }
+}
+
+/// Regression: the relay's own parent took over its child, though the two cannot talk directly.
+#[test]
+fn a_relay_that_dies_leaves_no_receiver_with_a_parent_that_it_cannot_talk_to() {
+    let text = "schema = 1\nswitch = [{name = 's', hosts = 'n[0-7]'}]\n\
+                pair = [{hosts = ['n3', 'n5'], talk = false}, {hosts = ['n1', 'n[3,5]'], talk = false}]\n";
+    for (via, dead) in [
+        (Via::Chain, vec![N4]),
+        (Via::Chain, vec![2, N4]),
+        (Via::Binary, vec![2]),
+    ] {
+        let replay = format!("{via}, {dead:?}");
+        let crashes = dead.iter().map(|&host| (host, Duration::from_millis(100)));
+        let case = Case {
+            crashes: crashes.collect(),
+            topology: Some(Topology::parse(text, "pairs").expect("a topology")),
+            ..case(via)
+        };
+        let pairs = case.topology.clone().expect("given");
+        let silent = |delivery: &Delivery<'_>| match delivery.from {
+            Some(from) if !pairs.can_talk(from, delivery.to) => Fate::Drop,
+            _ => Fate::Deliver,
+        };
+        let played = played(&case, silent, &replay);
+        let is_fine =
+            |(rank, fate): (usize, &Outcome)| dead.contains(&rank) || *fate == Outcome::Delivered;
+        assert!(
+            (1..).zip(&played.fates).all(is_fine),
+            "{replay}: {:?} {:?}",
+            played.fates,
+            played.words
+        );
+        // Two that hear nothing of each other are found out, after some time, and served alone.
+        let is_apart =
+            |(_, event): &(Duration, RootEvent)| matches!(event, RootEvent::Apart { .. });
+        assert!(
+            !played.told.iter().any(is_apart),
+            "{replay}: {:?}",
+            played.told
+        );
+        let demoted = played.demoted();
+        assert!(
+            demoted.iter().all(|host| dead.contains(host)),
+            "{replay}: {demoted:?}"
         );
     }
 }

@@ -80,7 +80,8 @@ impl Program {
     /// Returns a command of the program on a host of a lab, to which arguments can be added.
     pub fn on(&self, lab: &Lab, host: &str, subcommand: &str) -> anyhow::Result<Command> {
         let mut command = lab.command(host, &self.path)?;
-        command.arg(subcommand);
+        // No run learns from another.
+        command.arg(subcommand).env("ETHBCAST_CACHE", "");
         Ok(command)
     }
 

@@ -141,6 +141,10 @@ pub struct SendArgs {
     /// Do not probe before the start. Without --calibration, cables of 1 Gbit/s are assumed.
     #[arg(long, help_heading = HOW)]
     pub no_probe: bool,
+    /// Neither use nor keep what transfers learn of the network: costs of frames, loss, slow hosts
+    /// and ways. It is in the user's cache, by hosts and interface, for 30 days.
+    #[arg(long, help_heading = HOW)]
+    pub no_cache: bool,
     /// Priority of this host's frames, 0 to 7, for queueing disciplines; a VLAN interface writes it
     /// into the tag by its egress map (IEEE 802.1p).
     #[arg(long, value_name = "0-7", value_parser = clap::value_parser!(u8).range(0..=7), help_heading = HOW)]

@@ -196,6 +196,14 @@ pub fn megabits_per_second(interface: &Interface) -> Option<u64> {
         .filter(|&mbit| mbit > 0)
 }
 
+/// Returns the rate of an interface in bits per second, if it is that of a cable: the driver of a
+/// virtual interface reports a number that limits nothing.
+pub fn cable_rate(interface: &Interface) -> Option<u64> {
+    let device = Path::new(SHOWN).join(&interface.name).join("device");
+    let megabits = megabits_per_second(interface).filter(|_| device.exists());
+    megabits.map(|megabits: u64| megabits.saturating_mul(1_000_000))
+}
+
 fn rate(interface: &Interface, findings: &mut Findings) {
     let Interface {
         name,

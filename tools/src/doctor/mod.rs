@@ -13,7 +13,7 @@ mod udp;
 pub use fault::{
     Fault, of_call, of_interface, of_keys, of_open, of_outcome, of_session, of_station,
 };
-pub use machine::{WIFI, is_wifi, megabits_per_second};
+pub use machine::{WIFI, cable_rate, is_wifi, megabits_per_second};
 pub use outside::text_of;
 
 use crate::args::{DoctorArgs, ExplainArgs};

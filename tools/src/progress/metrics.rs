@@ -189,6 +189,12 @@ fn text(labels: &Labels, course: &TransferCourse, now: Instant, ending: Option<E
         help,
         Some(rate.unwrap_or(0.0) / 8.0),
     );
+    let left = course.left(now).filter(|_| ending.is_none());
+    page.gauge(
+        "left_seconds",
+        "Seconds until all bytes have arrived, if the rest is like the last seconds.",
+        left.map(|left| left.as_secs_f64()),
+    );
     let known = (is_root || course.has_started()).then_some(course.receivers);
     page.gauge("receivers", "Receivers that have joined.", known);
     let of_root = |count: usize| is_root.then_some(count);
@@ -317,6 +323,9 @@ ethbcast_transferred_bytes_total{group="a\\\"b\nc",interface="eth0",role="root"}
 # HELP ethbcast_rate_bytes_per_second Bytes per second over the last seconds; after the end, average of the whole run.
 # TYPE ethbcast_rate_bytes_per_second gauge
 ethbcast_rate_bytes_per_second{group="a\\\"b\nc",interface="eth0",role="root"} 8388608
+# HELP ethbcast_left_seconds Seconds until all bytes have arrived, if the rest is like the last seconds.
+# TYPE ethbcast_left_seconds gauge
+ethbcast_left_seconds{group="a\\\"b\nc",interface="eth0",role="root"} 6
 # HELP ethbcast_receivers Receivers that have joined.
 # TYPE ethbcast_receivers gauge
 ethbcast_receivers{group="a\\\"b\nc",interface="eth0",role="root"} 3

@@ -75,6 +75,11 @@ pub fn limits(object: &Value) -> Option<Limits> {
     })
 }
 
+/// Whether nothing at a host took the time.
+pub fn is_of_network(object: &Value) -> bool {
+    Kept::read(object.clone()).is_ok_and(|kept| diagnosis::is_of_network(&kept))
+}
+
 /// Renders the page of a report of `send`, or fails with exit code 4.
 pub fn page_of(object: Value) -> anyhow::Result<String> {
     let kept = Kept::read(object)

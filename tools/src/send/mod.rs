@@ -1,6 +1,7 @@
 //! `ethbcast send`: sends a file, directory or stdin to every receiver of a group.
 
 pub mod control;
+mod learnt;
 mod outcome;
 mod report;
 mod settings;
@@ -14,10 +15,11 @@ use crate::rights::{self, Needs};
 use crate::session::{failure, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
-use crate::{interface, units};
+use crate::{doctor, interface, units};
 use ethbcast_collectives::session::live::{Reader, SentContent};
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
+use learnt::Cache;
 use nix::sys::signal::Signal;
 use outcome::LeftOut;
 use report::Report;
@@ -26,6 +28,7 @@ use rustix::thread::CapabilitySet;
 use settings::Settings;
 pub use source::HIDDEN;
 pub use start_rule::StartRule;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
@@ -65,7 +68,11 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         args.wire.quiet,
     );
     let _watcher = watch(&session, &mut options.run);
-    let Opened { content, tree } = opened(&args, options.wire.keys.is_some())?;
+    options.interface_rate = doctor::cable_rate(session.interface());
+    let cache = Cache::open(&args, &session, &options);
+    options.learnt = cache.as_ref().map(Cache::learnt).unwrap_or_default();
+    let cached = cache.as_ref().map(Cache::path);
+    let Opened { content, tree } = opened(&args, options.wire.keys.is_some(), cached)?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.
     options.run.time_limit = options
         .run
@@ -114,6 +121,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (&session, &options),
         (&sent, given_up.as_ref(), &left_out),
         form,
+        cache.as_ref().filter(|_| given_up.is_none()),
     )?;
     given_up.map_or(Ok(()), Err)?;
     let sent = sent.all_verified().map_err(|error| {
@@ -146,8 +154,8 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
 /// Opens SOURCE and gives up the rights that are not needed any more. With --user a command runs as
 /// that user; this process opens a file, device or pipe with the rights that it was started with,
 /// and lists a directory.
-fn opened(args: &SendArgs, has_key: bool) -> anyhow::Result<Opened> {
-    let needs = needs(args, has_key);
+fn opened(args: &SendArgs, has_key: bool, cached: Option<&Path>) -> anyhow::Result<Opened> {
+    let needs = needs(args, has_key, cached);
     if args.pipe.is_some() {
         rights::confine(&needs)?;
     }
@@ -159,7 +167,7 @@ fn opened(args: &SendArgs, has_key: bool) -> anyhow::Result<Opened> {
     Ok(Opened { content, tree })
 }
 
-fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
+fn needs<'a>(args: &'a SendArgs, has_key: bool, cached: Option<&'a Path>) -> Needs<'a> {
     let mut capabilities = CapabilitySet::empty();
     // Only root sees attributes of the namespace trusted.
     capabilities.set(CapabilitySet::SYS_ADMIN, args.tree.xattrs);
@@ -167,6 +175,7 @@ fn needs(args: &SendArgs, has_key: bool) -> Needs<'_> {
     let files = [
         args.resume.report.as_deref(),
         args.progress.metrics_file.as_deref(),
+        cached,
     ];
     Needs {
         has_key,
@@ -197,6 +206,7 @@ fn print_report(
     (session, options): (&Session, &SendOptions),
     (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
     form: Form,
+    cache: Option<&Cache>,
 ) -> anyhow::Result<()> {
     let (run, verdict) = (
         report::run(sent, session, options, &args.wire.group),
@@ -219,6 +229,9 @@ fn print_report(
         return Ok(());
     }
     report.print(form, args.wire.quiet)?;
+    if let Some(cache) = cache {
+        cache.keep(sent, report.is_of_network());
+    }
     if let Some(text) = report
         .interrupted()
         .filter(|_| form == Form::Lines && !args.wire.quiet)

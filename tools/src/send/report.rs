@@ -3,7 +3,7 @@
 use super::outcome::LeftOut;
 use super::settings;
 use crate::exit::{Code, Failure, Form, report, report_object};
-use crate::report::{Circumstances, is_page, limits, page_of, record};
+use crate::report::{Circumstances, is_of_network, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{
@@ -244,6 +244,11 @@ impl Report<'_> {
         object
     }
 
+    /// Whether nothing at a host took the time.
+    pub fn is_of_network(&self) -> bool {
+        is_of_network(&self.to_json())
+    }
+
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
         let Some(path) = path else { return Ok(()) };
         let text = if is_page(path) {
@@ -432,8 +437,9 @@ pub fn print(
     let lacking = lacking.map_or(String::new(), |lacking| {
         format!("{}\n", words(lacking, size))
     });
+    let without = left_out_of(choice);
     report(&format!(
-        "{lacking}{}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
+        "{lacking}{}\nnot predicted: {without}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
         choice.reason,
         "via",
         "predicted",
@@ -442,6 +448,17 @@ pub fn print(
         "degree",
         lines.join("\n")
     ))
+}
+
+/// Returns the parts of a transfer that its prediction leaves out. How long earlier ones took is
+/// known with their ends.
+fn left_out_of(choice: &Choice) -> &'static str {
+    let ways = choice.calibration().ways();
+    if ways.iter().any(|way| way.via == choice.plan.via()) {
+        "joining"
+    } else {
+        "joining, verifying and syncing"
+    }
 }
 
 fn line(candidate: &Estimate) -> String {

@@ -3,7 +3,7 @@
 
 use crate::harness::{
     Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, ended_here, here, lab_name,
-    names_in, namespaces, one_switch, require_root,
+    names_in, namespaces, one_switch, require_root, scratch,
 };
 use ethbcast_lab::{Lab, LabConfig};
 use ethbcast_planning::model::Calibration;
@@ -14,6 +14,7 @@ use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::fs;
+use std::path::Path;
 use std::time::Duration;
 
 /// Rate at which pauses of a busy machine leave no cable idle: 32 waiting frames take 19 ms.
@@ -780,4 +781,56 @@ fn a_lab_that_cannot_be_is_refused() {
         Topology::parse(&file.stdout_text(), "stdout").ok(),
         Topology::builtin("fig9-4")
     );
+}
+
+#[test]
+fn a_transfer_learns_for_the_next_one_between_the_same_hosts() {
+    require_root();
+    let site = Site::beside("learns", shaped(3));
+    let folder = scratch();
+    let source = folder.path().join("source");
+    fs::write(&source, content(7, 5 * MEBIBYTE)).expect("written");
+    let cache = folder.path().join("cache");
+    let kept = cache.join("learnt.json");
+    let send = |cache: &Path, more: &[&str]| {
+        let receivers = ["n1", "n2"].map(|host| {
+            let dest = folder.path().join(host);
+            site.start(host, &["recv", "-i", "eth0", "--force"], dest)
+        });
+        let arguments = ["send", "-i", "eth0", "-n", "2", "--json"];
+        let mut command = site.ethbcast("n0", arguments.iter().chain(more));
+        command.arg(&source).env("ETHBCAST_CACHE", cache);
+        let ended = Run::start("n0", command).end(LIMIT);
+        ended.assert_code(0);
+        for receiver in receivers {
+            receiver.end(LIMIT).assert_code(0);
+        }
+        let reason = ended.json()["reason"].to_string();
+        (reason, ended.stderr)
+    };
+    let (first, _) = send(&cache, &[]);
+    assert!(!first.contains("learnt"), "{first}");
+    // What a busy machine measures is not sure, and not kept.
+    let is_kept = || {
+        let text = fs::read_to_string(&kept).unwrap_or_default();
+        text.contains("\"hosts\":\"n[0-2]\"") && text.contains("gap_ns")
+    };
+    for _ in 0..5 {
+        if !is_kept() {
+            send(&cache, &[]);
+        }
+    }
+    assert!(is_kept(), "{:?}", fs::read_to_string(&kept));
+    let (second, _) = send(&cache, &[]);
+    assert!(second.contains("; learnt today"), "{second}");
+    let (without, _) = send(&cache, &["--no-cache"]);
+    assert!(!without.contains("learnt"), "{without}");
+    fs::write(&kept, "{\"schema\":9}").expect("written");
+    let (damaged, said) = send(&cache, &[]);
+    assert!(
+        !damaged.contains("learnt") && said.contains("another version"),
+        "{damaged} {said}"
+    );
+    let (nowhere, _) = send(Path::new("/dev/null"), &[]);
+    assert!(!nowhere.contains("learnt"), "{nowhere}");
 }

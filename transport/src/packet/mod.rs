@@ -117,6 +117,15 @@ pub fn thread_time() -> Duration {
         .unwrap_or_default()
 }
 
+/// Returns the time for which the calling thread was ready to run and waited for a processor; zero
+/// if the system does not report it.
+#[doc(hidden)]
+pub fn thread_waited() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let waited = text.split_whitespace().nth(1).map(str::parse);
+    Duration::from_nanos(waited.and_then(Result::ok).unwrap_or(0))
+}
+
 impl TimeSource for Clock {
     fn now(&self) -> Instant {
         Clock::now(self)

@@ -20,7 +20,7 @@ mod shape;
 
 pub use calibration::{Broadcast, Calibration, CalibrationError, CalibrationProblem, Point};
 #[doc(hidden)]
-pub use calibration::{HostCost, Processing};
+pub use calibration::{HostCost, Processing, WayTimes};
 pub use choose::{ASSUMED_SIZE_BYTES, Choice, Quote, Situation, choose};
 #[doc(hidden)]
 pub use choose::{

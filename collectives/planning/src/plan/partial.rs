@@ -141,8 +141,8 @@ impl<'a> Exchange<'a> {
     /// talk; `None` if that comes to an end too early.
     fn found(&self) -> Option<Vec<usize>> {
         let mut ranks: Vec<usize> = (0..self.plan.ranks()).collect();
-        let mut looks = 0;
-        while let Some((from, to)) = self.bad_edge(&ranks) {
+        let (mut looks, mut at) = (0, 0);
+        while let Some((from, to)) = self.bad_edge(&ranks, at) {
             let ends = [to, from];
             let movable = || ends.into_iter().filter(|&end| end != self.plan.root());
             let tries = [true, false]
@@ -152,13 +152,18 @@ impl<'a> Exchange<'a> {
                 tries.map(|(end, near)| (end, self.better(&ranks, end, near, &mut looks)));
             let (one, other) = found.find_map(|(end, other)| Some((end, other?)))?;
             ranks.swap(one, other);
+            // Places before this one were good, but for those that the exchange has changed.
+            let near = [one, other].map(|place| self.neighbours[place].iter().copied());
+            let changed = near.into_iter().flatten().chain([one, other]);
+            at = changed.fold(from, usize::min);
         }
         Some(ranks)
     }
 
-    fn bad_edge(&self, ranks: &[usize]) -> Option<(usize, usize)> {
+    /// Returns the first pair that cannot talk whose first place is not before `from`.
+    fn bad_edge(&self, ranks: &[usize], from: usize) -> Option<(usize, usize)> {
         let bad = |&place: &usize| self.bad_at(ranks, place) > 0;
-        let place = (0..ranks.len()).find(bad)?;
+        let place = (from..ranks.len()).find(bad)?;
         let mut neighbours = self.neighbours[place].iter();
         let other = neighbours.find(|&&other| !self.can_talk(ranks[place], ranks[other]))?;
         Some((place, *other))

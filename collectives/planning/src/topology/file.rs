@@ -170,11 +170,13 @@ fn read_pairs(
     let (mut pairs, mut count) = (Pairs::default(), 0usize);
     let of_switches = |table: &&Spanned<PairTable>| table.get_ref().switches.is_some();
     let (switches, hosts): (Vec<_>, Vec<_>) = tables.iter().partition(of_switches);
+    let names = draft.switches.iter().map(|switch| switch.name.as_str());
+    let by_name: BTreeMap<&str, usize> = names.zip(0..).collect();
     for table in switches.into_iter().chain(hosts) {
         let refuse = |problem| TopologyError::at(lines.line_at(table.span().start), problem);
         let table = table.get_ref();
         let latency_ns = table.latency_ns().map_err(refuse)?;
-        let [ones, others] = table.ends(draft).map_err(refuse)?;
+        let [ones, others] = table.ends(draft, &by_name).map_err(refuse)?;
         count = count.saturating_add(ones.len().saturating_mul(others.len()));
         if count > MAX_PAIRS {
             return Err(refuse(TopologyProblem::TooManyPairs));
@@ -228,7 +230,11 @@ impl PairTable {
     }
 
     /// Returns the ids at both ends.
-    fn ends(&self, draft: &Draft) -> Result<[Vec<usize>; 2], TopologyProblem> {
+    fn ends(
+        &self,
+        draft: &Draft,
+        switches: &BTreeMap<&str, usize>,
+    ) -> Result<[Vec<usize>; 2], TopologyProblem> {
         let (sets, are_switches) = match (&self.hosts, &self.switches) {
             (Some(sets), None) => (sets, false),
             (None, Some(sets)) => (sets, true),
@@ -239,7 +245,7 @@ impl PairTable {
         };
         let find = |name: String| {
             if are_switches {
-                find_switch(draft, name)
+                find_switch(switches, name)
             } else {
                 find_host(draft, name)
             }
@@ -259,18 +265,12 @@ impl PairTable {
     }
 }
 
-fn find_switch(draft: &Draft, name: String) -> Result<usize, TopologyProblem> {
-    let mut switches = draft.switches.iter();
-    switches
-        .position(|switch| switch.name == name)
-        .ok_or_else(|| TopologyProblem::UnknownPairSwitch {
-            known: draft
-                .switches
-                .iter()
-                .map(|switch| switch.name.clone())
-                .collect(),
-            name,
-        })
+fn find_switch(switches: &BTreeMap<&str, usize>, name: String) -> Result<usize, TopologyProblem> {
+    let found = switches.get(name.as_str()).copied();
+    found.ok_or_else(|| TopologyProblem::UnknownPairSwitch {
+        known: switches.keys().map(|&known| known.to_owned()).collect(),
+        name,
+    })
 }
 
 fn find_host(draft: &Draft, name: String) -> Result<usize, TopologyProblem> {

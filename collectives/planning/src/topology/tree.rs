@@ -5,7 +5,7 @@ use super::nodeset;
 use crate::duration;
 use crate::names::HostNames;
 use crate::units::{HIGHEST_RATE_BITS_PER_SECOND, LOWEST_RATE_BITS_PER_SECOND};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A tree of switches with hosts on them. Hosts and switches are numbered from 0 and never
 /// renumbered.
@@ -225,6 +225,29 @@ impl Topology {
             .values()
             .chain(switches.values())
             .any(|&latency_ns| latency_ns == NEVER)
+    }
+
+    /// Returns two of these hosts that cannot talk directly, if there are some.
+    ///
+    /// # Panics
+    /// If one is no host id.
+    pub fn silent_pair(&self, hosts: &[usize]) -> Option<[usize; 2]> {
+        let on_switch = |&host: &usize| (self.switch_of[host], host);
+        let by_switch: BTreeMap<usize, usize> = hosts.iter().rev().map(on_switch).collect();
+        let all: BTreeSet<usize> = hosts.iter().copied().collect();
+        fn never(pairs: &BTreeMap<(usize, usize), u64>) -> impl Iterator<Item = (usize, usize)> {
+            let pairs = pairs.iter().filter(|pair| *pair.1 == NEVER);
+            pairs.map(|(&ends, _)| ends)
+        }
+        let mut of_hosts = never(&self.pairs.hosts);
+        let both = |(one, other): &(usize, usize)| all.contains(one) && all.contains(other);
+        let found = of_hosts.find(both).map(<[usize; 2]>::from);
+        // The pair of switches stands for each pair of their hosts.
+        found.or_else(|| {
+            let mut of_switches = never(&self.pairs.switches);
+            let host = |switch: usize| by_switch.get(&switch).copied();
+            of_switches.find_map(|(one, other)| Some([host(one)?, host(other)?]))
+        })
     }
 
     /// Whether cables or pairs have a latency of their own.

@@ -200,9 +200,7 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
         }
         members.push(member);
     }
-    if !topology.is_complete() {
-        check_pairs(topology, &members)?;
-    }
+    check_pairs(topology, &members)?;
     let (uplinks, places) = topology.places_of(&members);
     let switches = uplinks.len() + 1;
     match nodes.topology(uplinks, &places) {
@@ -215,17 +213,14 @@ fn places(topology: &Topology, hosts: &[&str]) -> Result<Topology, CommunicatorE
 
 /// Refuses members that cannot talk directly: any two ranks may have something for each other.
 fn check_pairs(topology: &Topology, members: &[usize]) -> Result<(), CommunicatorError> {
-    for (at, &one) in members.iter().enumerate() {
-        let mut others = members[at + 1..].iter();
-        if let Some(&other) = others.find(|&&other| !topology.can_talk(one, other)) {
-            let [one, other] = [one, other].map(|host| &topology.hosts()[host]);
-            return refuse(format!(
-                "the topology says that {one} and {other} cannot talk directly, and in a group each rank talks to each \
-                 other: leave one of them out, or correct the topology file"
-            ));
-        }
-    }
-    Ok(())
+    let Some(pair) = topology.silent_pair(members) else {
+        return Ok(());
+    };
+    let [one, other] = pair.map(|host| &topology.hosts()[host]);
+    refuse(format!(
+        "the topology says that {one} and {other} cannot talk directly, and in a group each rank talks to each \
+         other: leave one of them out, or correct the topology file"
+    ))
 }
 
 fn distinct<'a>(hosts: &[&'a str]) -> Vec<&'a str> {

@@ -515,6 +515,7 @@ impl Session {
             session,
             choice: root.choice().cloned(),
             rerouted: root.rerouted(),
+            proved: root.proved(),
             trailer: sending.content(),
             sent_bytes: root.sent_bytes(),
             lacking: root.lacking(),

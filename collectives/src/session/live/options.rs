@@ -12,11 +12,11 @@ use crate::session::application::Coverage;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
-use crate::session::root::{OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
+use crate::session::root::{Learnt, OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
 use crate::session::verified::{ChunkSize, Form, Offered};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
-use ethbcast_transport::packet::{Over, random_secret, thread_time};
+use ethbcast_transport::packet::{Over, random_secret, thread_time, thread_waited};
 use ethbcast_transport::wire::{EtherType, PayloadHash};
 use ethbcast_transport::{Instant, MacAddr, Tuning, with_defaults};
 use std::fmt;
@@ -116,6 +116,11 @@ with_defaults! {
         pub topology: Option<Topology> = None,
         /// Measured cost of the network.
         pub calibration: Option<Calibration> = None,
+        /// Facts that earlier transfers learnt, for sessions without a calibration.
+        pub learnt: Vec<Learnt> = Vec::new(),
+        /// Rate of this host's interface in bits per second, if its driver reports that of a cable:
+        /// a measurement that finds more is not believed.
+        pub interface_rate: Option<u64> = None,
         /// Whether to measure for up to 50 ms before the start, without a calibration.
         pub probe: bool = true,
         /// Protocol of a broadcast.
@@ -294,10 +299,13 @@ impl SendOptions {
             hosts: self.hosts.clone(),
             route: self.route.clone(),
             calibration: self.calibration.clone(),
+            learnt: self.learnt.clone(),
             probe: self.probe,
             // Processor time of the loop's thread alone: others read ahead and compute digests
             // meanwhile.
             processors: Some(processors(thread_time)),
+            waited: Some(thread_waited),
+            interface_rate: self.interface_rate,
             dry_run: self.dry_run,
             topology: self.topology.clone(),
             late: self.late,

@@ -7,7 +7,7 @@ use crate::session::application::{Receiving, Sink};
 use crate::session::message::{Behind, Done, Outcome, Refusal, Trailer};
 use crate::session::receiver::{End, Receiver};
 use crate::session::root::{
-    Damage, Lacking, MemberReport, NamesError, OtherTraffic, Root, RootFailure, TurnedAway,
+    Damage, Lacking, MemberReport, NamesError, OtherTraffic, Proved, Root, RootFailure, TurnedAway,
 };
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
@@ -32,6 +32,8 @@ pub struct SendReport {
     pub choice: Option<Choice>,
     /// Algorithm that replaced the chosen one, if one did.
     pub rerouted: Option<Via>,
+    /// Facts measured and proved of the network, for the next transfer.
+    pub proved: Proved,
     /// Length and digest of the content sent; `None` unless all of it was read.
     pub trailer: Option<Trailer>,
     /// Bytes sent in a selective session, hash lists included, to all and to single receivers.

@@ -14,7 +14,7 @@ use crate::session::message::{
 use crate::session::throttle::Rate;
 use crate::session::verified::Form;
 use ethbcast_planning::HostNames;
-use ethbcast_planning::model::Calibration;
+use ethbcast_planning::model::{Broadcast, Calibration, HostCost, WayTimes};
 use ethbcast_planning::plan::file::SavedPlanError;
 use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{Topology, TopologyError, nodeset};
@@ -134,12 +134,18 @@ pub struct RootConfig {
     pub route: Route,
     /// Measured cost of the network; without it, that of assumed links.
     pub calibration: Option<Calibration>,
+    /// Facts that earlier transfers learnt, for sessions without a calibration.
+    pub learnt: Vec<Learnt>,
     /// Whether to measure for up to 50 ms before the start if there is no calibration, and to probe
     /// broadcast before it is chosen for a long stream, if the calibration does not cover it.
     pub probe: bool,
     /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
+    /// Time for which the calling thread has waited for a processor.
+    pub waited: Option<fn() -> Duration>,
+    /// Rate of this host's interface in bits per second, if its driver reports that of a cable.
+    pub interface_rate: Option<u64>,
     /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
@@ -189,8 +195,11 @@ impl RootConfig {
             named: BTreeMap::new(),
             route: Route::default(),
             calibration: None,
+            learnt: Vec::new(),
             probe: true,
             processors: None,
+            waited: None,
+            interface_rate: None,
             dry_run: false,
             topology: None,
             routed: None,
@@ -440,6 +449,95 @@ pub enum RootFailure {
     },
     #[error(transparent)]
     NoPlan(#[from] NoPlan),
+}
+
+/// Facts that earlier transfers learnt of the network. They correct the model if the members are the
+/// hosts of those transfers.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Learnt {
+    /// Hosts of those transfers.
+    pub hosts: Vec<String>,
+    /// Costs that were measured before one of them.
+    pub costs: Option<Calibration>,
+    /// Facts that they proved, without the costs.
+    pub proved: Proved,
+    /// Factors by which ways took longer than predicted, each for a [class](size_class) of sizes.
+    pub ways: Vec<(u32, WayTimes)>,
+    /// Age of the oldest fact, in words for people: `2 days ago`.
+    pub when: String,
+}
+
+/// Facts that a transfer measured and proved of its network, for the next one.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Proved {
+    /// Costs measured just before the start.
+    pub costs: Option<Calibration>,
+    /// Share of frames that receivers missed.
+    pub loss: Option<f64>,
+    /// Behaviour of broadcast because of which a cast was given up.
+    pub broadcast: Option<Broadcast>,
+    /// Receivers that took frames far more slowly than another, by trains to both, each with the
+    /// time of a full frame.
+    pub slow: Vec<HostCost>,
+}
+
+/// Returns the class of a transfer of this many bytes: what one of another class took says little.
+pub fn size_class(bytes: u64) -> u32 {
+    bytes.max(1).ilog2() / 3
+}
+
+/// Least spread of costs from an earlier time: the network may have changed.
+const MIN_SPREAD_OF_EARLIER: f64 = 0.25;
+
+impl Learnt {
+    pub(super) fn is_of(&self, names: &[&str]) -> bool {
+        let known = HostNames::new(self.hosts.iter().map(String::as_str));
+        names.len() == self.hosts.len() && names.iter().all(|name| known.find(name).is_some())
+    }
+
+    /// Returns what was `measured` now, corrected; `None` if nothing was, now or before.
+    ///
+    /// What was measured now counts, unless it is so unsure that what was measured before may be as
+    /// true. A loss that a short measurement did not see, single hosts that it did not compare, and
+    /// a limit of broadcast that it did not reach are added.
+    pub(super) fn correct(
+        &self,
+        config: &RootConfig,
+        measured: Option<Calibration>,
+    ) -> Option<Calibration> {
+        let frame_bytes = config.station.payload_bytes().into();
+        let earlier = self.costs.clone().and_then(|costs| {
+            let spread = costs.spread().max(MIN_SPREAD_OF_EARLIER);
+            costs.with_spread(spread).ok()
+        });
+        let lost = measured.as_ref().map_or(0.0, Calibration::loss);
+        let mut costs = match (measured, earlier) {
+            (Some(now), Some(earlier)) if now.leaves_room_for(&earlier, frame_bytes) => {
+                earlier.with_tried(now.broadcast())
+            }
+            (now, earlier) => now.or(earlier)?,
+        };
+        let Proved {
+            loss,
+            broadcast,
+            slow,
+            ..
+        } = &self.proved;
+        if let Some(loss) = loss.filter(|_| lost == 0.0) {
+            costs = costs.clone().with_loss(loss).unwrap_or(costs);
+        }
+        if costs.hosts().is_empty() && !slow.is_empty() {
+            let root = &config.station.host;
+            let with_hosts = costs.clone().with_hosts(root, slow.clone());
+            costs = with_hosts.unwrap_or(costs);
+        }
+        if let Some(broadcast) = broadcast {
+            costs = costs.with_proved(*broadcast);
+        }
+        let class = config.size.map(size_class);
+        let ways = self.ways.iter().filter(|(of, _)| Some(*of) == class);
+        Some(costs.with_ways(ways.map(|(_, way)| *way)))
+    }
 }
 
 /// Reason why no plan can be made for the members of a session.

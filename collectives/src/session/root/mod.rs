@@ -29,8 +29,8 @@ use admission::non_members::NonMembers;
 use admission::{Gathering, GatheringStep};
 use config::RootEndpoint;
 pub use config::{
-    MemberReport, NamesError, NoPlan, OnSlow, RootConfig, RootEvent, RootFailure, TurnedAway,
-    Wanted,
+    Learnt, MemberReport, NamesError, NoPlan, OnSlow, Proved, RootConfig, RootEvent, RootFailure,
+    TurnedAway, Wanted, size_class,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
@@ -598,6 +598,13 @@ impl Root {
     pub fn rerouted(&self) -> Option<Via> {
         let via = self.view()?.via;
         (self.choice.as_ref()?.plan.via() != via).then_some(via)
+    }
+
+    /// Returns what the session measured and proved of its network, once there are members.
+    pub fn proved(&self) -> Proved {
+        let full_bytes = self.endpoint.config().station.payload_bytes();
+        let running = self.phase.running();
+        running.map_or_else(Proved::default, |running| running.proved(full_bytes))
     }
 
     /// Returns the rate limit of each host, if there is one.

@@ -1,7 +1,7 @@
 //! A running transfer at its sender: member list, stream, and the receivers' reports.
 
 use super::admission::join_requests::REBOOT_SILENCE;
-use super::config::{MemberReport, OnSlow, RootConfig, RootEndpoint, RootEvent};
+use super::config::{MemberReport, OnSlow, Proved, RootConfig, RootEndpoint, RootEvent};
 use super::delivery::Delivery;
 use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
 use super::members::{MemberEntry, Members};
@@ -21,6 +21,7 @@ use crate::session::message::{Done, Message, Outcome, Status, Trailer};
 use crate::session::throttle::Rate;
 use crate::session::verified::{ChunkSet, Form};
 use crate::session::view::{MemberRole, View, ViewMember};
+use ethbcast_planning::model::{Broadcast, HostCost};
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, SplitFrame, planted};
 use std::time::Duration;
@@ -43,6 +44,7 @@ pub(super) struct SessionPhase {
     stragglers: Stragglers,
     slow_hosts: SlowHosts,
     cast_change: CastChange,
+    broadcast: Option<Broadcast>,
     timers: TimerTable,
 }
 
@@ -74,6 +76,7 @@ impl SessionPhase {
             stragglers: Stragglers::default(),
             slow_hosts: SlowHosts::default(),
             cast_change: CastChange::new(&view, config),
+            broadcast: None,
             timers,
             view,
         };
@@ -97,6 +100,24 @@ impl SessionPhase {
                     text,
                 });
             }
+        }
+    }
+
+    /// Returns what was measured and proved of the network. The loss is counted by the receivers.
+    pub(super) fn proved(&self, full_bytes: u16) -> Proved {
+        let frame_ns = |rate: f64| {
+            let part = f64::from(self.view.payload_bytes) / f64::from(full_bytes);
+            (1e9 / (rate * part).max(1.0)) as u64
+        };
+        let cost = |&(rank, rate): &(Rank, f64)| HostCost {
+            name: self.host(rank).to_owned(),
+            injection_ns: frame_ns(rate).max(1),
+        };
+        Proved {
+            costs: self.replanning.planner().measured().cloned(),
+            loss: None,
+            broadcast: self.broadcast,
+            slow: self.slow_hosts.proved().iter().map(cost).collect(),
         }
     }
 
@@ -560,7 +581,8 @@ impl SessionPhase {
                 self.storm_control
                     .go_on(&mut self.view, &mut self.delivery, &mut self.replanning);
             self.changed = rerouted.is_some();
-            if let Some((event, cast_rate)) = rerouted {
+            if let Some((event, broadcast, cast_rate)) = rerouted {
+                self.broadcast = Some(broadcast);
                 self.cast_change.watch(cast_rate);
                 endpoint.push_event(event);
             }

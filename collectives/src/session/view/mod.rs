@@ -316,6 +316,24 @@ impl View {
         }
     }
 
+    /// Makes the root, to which all can talk, the parent of each member in place that cannot talk to
+    /// its effective one, in a tree. Returns whether there was one.
+    pub(super) fn reconnect(&mut self, can_talk: impl Fn(Rank, Rank) -> bool) -> bool {
+        if !self.is_tree() {
+            return false;
+        }
+        let tree = Tree::new(self);
+        let is_cut_off = |&rank: &Rank| {
+            let parent = tree.parent(rank);
+            parent.is_some_and(|parent| !can_talk(parent, rank))
+        };
+        let cut_off: Vec<Rank> = self.ranks().filter(is_cut_off).collect();
+        for rank in &cut_off {
+            self.members[rank.index()].parent = Some(Rank::ROOT);
+        }
+        !cut_off.is_empty()
+    }
+
     /// Sets the parent of each member in place to its effective one, in a tree.
     pub(super) fn name_parents(&mut self) {
         if !self.is_tree() {

@@ -106,6 +106,14 @@ pub fn of(seen: &Evidence) -> String {
     }
 }
 
+/// Whether no cause at a host holds, so that what took long may be the network, or the way.
+pub fn is_of_network(kept: &Kept) -> bool {
+    let seen = Evidence::of(kept);
+    let at_hosts = strongest([of_the_own_side(&seen), of_hosts(&seen)]);
+    let holds = |share: f64| share >= seen.rest() * MIN_PART_OF_REST;
+    of_the_lost(&seen).is_none() && !at_hosts.is_some_and(|(share, _)| holds(share))
+}
+
 impl Evidence {
     /// Returns the share of the rate between two hosts alone that the busiest cable carried, unless
     /// more came over it than can, or others were there when the rate was measured.

@@ -1,8 +1,9 @@
 //! Measured costs of hosts: time to send a frame, and processor time per frame and byte (Mateescu
 //! and Taylor §3).
 
-use super::{Calibration, CalibrationError, CalibrationProblem, Field};
+use super::{Broadcast, Calibration, CalibrationError, CalibrationProblem, Field};
 use crate::names::HostNames;
+use crate::plan::Via;
 use serde::Deserialize;
 
 /// Time that a host of this short or full name, or its cable, is busy with a full frame.
@@ -11,6 +12,19 @@ pub struct HostCost {
     pub name: String,
     pub injection_ns: u64,
 }
+
+/// Factor by which a way took longer than predicted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct WayTimes {
+    pub via: Via,
+    pub times: f64,
+}
+
+/// Limit of the factor by which a way takes longer than predicted.
+const MAX_TIMES: f64 = 100.0;
+
+/// Limit up to which the slowness of one way counts as that of all.
+const MAX_TIMES_OF_ALL: f64 = 1.5;
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Hosts {
@@ -98,6 +112,64 @@ impl Calibration {
         Self { hosts, ..self }
             .checked()
             .map_err(|(_, problem)| CalibrationError::nowhere(problem))
+    }
+
+    /// Returns the calibration with these factors of ways, each limited to 1 to 100. They are no
+    /// part of a file.
+    #[must_use]
+    pub fn with_ways(self, ways: impl IntoIterator<Item = WayTimes>) -> Self {
+        let limited = |way: WayTimes| WayTimes {
+            times: way.times.clamp(1.0, MAX_TIMES),
+            ..way
+        };
+        let known = ways.into_iter().filter(|way| way.times.is_finite());
+        Self {
+            ways: known.map(limited).collect(),
+            ..self
+        }
+    }
+
+    /// Returns the factors of ways that are known.
+    pub fn ways(&self) -> &[WayTimes] {
+        &self.ways
+    }
+
+    /// Returns the factor by which a way takes longer than the model says; 1 if none is known. A
+    /// way that was never tried takes as much longer as the best that was, within limits: the
+    /// reason may be the network, or the hosts.
+    pub fn times(&self, via: Via) -> f64 {
+        let known = self.ways.iter().find(|known| known.via == via);
+        let least = self.ways.iter().map(|known| known.times).reduce(f64::min);
+        let untried = || least.map_or(1.0, |least| least.min(MAX_TIMES_OF_ALL));
+        known.map_or_else(untried, |known| known.times)
+    }
+
+    /// Whether this measurement leaves room for what an `earlier` one of the same network measured
+    /// for frames of `bytes`: it is less sure, and both may be true.
+    pub fn leaves_room_for(&self, earlier: &Self, bytes: u64) -> bool {
+        let [now, before] = [self, earlier].map(|one| one.gap_ns(bytes));
+        let scatter = 1.0 + self.spread;
+        self.spread > earlier.spread && (now / scatter..=now * scatter).contains(&before)
+    }
+
+    /// Returns the calibration with this behaviour of broadcast, if it was tried.
+    #[must_use]
+    pub fn with_tried(self, broadcast: Broadcast) -> Self {
+        match broadcast {
+            Broadcast::Untried => self,
+            broadcast => Self { broadcast, ..self },
+        }
+    }
+
+    /// Returns the calibration with the behaviour of broadcast that a transfer proved, if this one
+    /// did not find it as bad.
+    #[must_use]
+    pub fn with_proved(self, broadcast: Broadcast) -> Self {
+        match (self.broadcast, broadcast) {
+            (Broadcast::Policed(_) | Broadcast::Slower(_), _) => self,
+            (_, Broadcast::Policed(0) | Broadcast::Slower(0)) => self,
+            _ => Self { broadcast, ..self },
+        }
     }
 
     /// Returns the measurements of single hosts.

@@ -9,7 +9,7 @@
 mod costs;
 
 #[doc(hidden)]
-pub use costs::{HostCost, Processing};
+pub use costs::{HostCost, Processing, WayTimes};
 
 use crate::source::{self, LineStarts, SchemaProblem, SourceError};
 use costs::Hosts;
@@ -57,6 +57,7 @@ pub struct Calibration {
     processing: Option<Processing>,
     burst_ns: u64,
     spread: f64,
+    ways: Vec<WayTimes>,
 }
 
 /// A refused calibration, with position and problem. Displayed as `calibration.toml:4: …`.
@@ -183,6 +184,7 @@ impl Calibration {
             processing: None,
             burst_ns: 0,
             spread: 0.0,
+            ways: Vec::new(),
         }
     }
 
@@ -600,6 +602,7 @@ fn read(text: &str, file_name: &str) -> Result<Calibration, CalibrationError> {
             .processing
             .as_ref()
             .map(|processing| *processing.get_ref()),
+        ways: Vec::new(),
     };
     calibration.checked().map_err(|(field, problem)| {
         let line = file.offset_of(field).map(|offset| starts.line_at(offset));

@@ -17,6 +17,8 @@ const MAX_RANKS_OF_FEW: usize = 64;
 /// Limit of ranks for plans whose computation takes cubic or quadratic time: 10 ms at this number,
 /// seconds at ten times as many.
 const MAX_RANKS_OF_MANY: usize = 1024;
+/// Limit of ranks for such a plan where no other is possible: a few seconds.
+const MAX_RANKS_OF_LAST: usize = 4096;
 
 /// Factor by which untested broadcast must be better to be chosen: it may be policed, while unicast
 /// is known to arrive.
@@ -230,6 +232,11 @@ impl Choice {
             .then(|| frames * calibration.gap_ns(*frame_payload_bytes) / 1e9)
     }
 
+    /// Returns the costs with which it was chosen.
+    pub fn calibration(&self) -> &Calibration {
+        &self.pricing.calibration
+    }
+
     /// Whether the prediction is reliable: its inputs were measured, or are known.
     pub fn is_known(&self) -> bool {
         self.pricing.calibration.spread() < MAX_SPREAD
@@ -244,15 +251,17 @@ impl Choice {
             frame_payload_bytes,
         } = &self.pricing;
         let (segment_bytes, frame_payload_bytes) = (self.segment_bytes, *frame_payload_bytes);
-        predict(
-            shape,
-            &Job {
-                size_bytes,
-                segment_bytes,
-                frame_payload_bytes,
-            },
-            calibration,
-        )
+        let times = calibration.times(self.plan.via());
+        times
+            * predict(
+                shape,
+                &Job {
+                    size_bytes,
+                    segment_bytes,
+                    frame_payload_bytes,
+                },
+                calibration,
+            )
     }
 }
 
@@ -305,7 +314,10 @@ pub fn choose_among(
         }
     }
     if let Some(error) = refused.filter(|_| priced.is_empty()) {
-        return Err(error);
+        // This tree uses no such pair; that it takes long to compute is better than nothing.
+        let is_left = ranks > MAX_RANKS_OF_MANY && ranks <= MAX_RANKS_OF_LAST;
+        let last = Some(Via::Latency).filter(|&via| is_left && (any || may_be(via)));
+        priced.push(price(last.ok_or(error)?, situation)?);
     }
     let cost = |Priced { estimate, .. }: &Priced| {
         competing_seconds(estimate.via, estimate.predicted_seconds, calibration)
@@ -504,7 +516,10 @@ fn priced(plan: Plan, segment_bytes: Option<u64>, situation: &Situation) -> Pric
             ]
         }
     };
-    let even = || predict(&Shape::of(&plan, topology, members), &job, calibration);
+    let times = calibration.times(plan.via());
+    let predicted_seconds = predicted_seconds * times;
+    let range_seconds = range_seconds.map(|seconds| seconds * times);
+    let even = || predict(&Shape::of(&plan, topology, members), &job, calibration) * times;
     let slowed = shape.slow.is_some().then(even);
     let Shape {
         via,

@@ -1,7 +1,7 @@
 //! Tests which broadcast algorithm is chosen for a network and message size, and the reason given.
 
 use super::*;
-use crate::model::{HostCost, Point};
+use crate::model::{HostCost, Point, WayTimes};
 use crate::topology::arbitrary;
 use proptest::prelude::*;
 
@@ -69,6 +69,88 @@ fn a_cast_wins_where_nothing_is_lost_or_policed() {
 }
 
 #[test]
+fn a_way_that_took_longer_than_predicted_costs_more() {
+    let slow = |times: f64| {
+        let via = Via::Cast;
+        fast().with_ways([WayTimes { via, times }])
+    };
+    let hosts = one_switch(8);
+    let [usual, slower] = [1.0, 3.0].map(|times| choice(&hosts, Some(64 << 10), &slow(times)));
+    let seconds = |choice: &Choice| {
+        let mut candidates = choice.candidates.iter();
+        let cast = candidates
+            .find(|one| one.via == Via::Cast)
+            .expect("a candidate");
+        (cast.predicted_seconds, cast.range_seconds)
+    };
+    assert_eq!(
+        (usual.plan.via(), slower.plan.via()),
+        (Via::Cast, Via::TwoTree)
+    );
+    let (predicted, [least, most]) = seconds(&slower);
+    assert_eq!(predicted, seconds(&usual).0 * 3.0);
+    assert!(least <= predicted && predicted <= most);
+    assert_eq!(slower.predicted_for(64 << 10), slower.predicted_seconds);
+    // What nobody tried shares in it, up to a limit.
+    assert_eq!(
+        [1.2, 3.0].map(|times| slow(times).times(Via::Chain)),
+        [1.2, 1.5]
+    );
+    assert_eq!(fast().times(Via::Chain), 1.0);
+    let odd = [0.5, -1.0, f64::NAN, f64::INFINITY, 1e9].map(|times| slow(times).times(Via::Cast));
+    assert_eq!(odd, [1.0, 1.0, 1.0, 1.0, 100.0]);
+}
+
+#[test]
+fn only_an_unsure_measurement_leaves_room_for_an_earlier_one() {
+    let measured = |rate: u64, spread: f64| {
+        let measured = Calibration::assumed(rate, 1468);
+        measured.with_spread(spread).expect("a share")
+    };
+    let earlier = measured(100_000_000, 0.25);
+    for (rate, spread, has_room) in [
+        (90_000_000, 0.1, false),
+        (90_000_000, 0.25, false),
+        (90_000_000, 0.5, true),
+        (30_000_000, 0.5, false),
+        (30_000_000, 9.0, true),
+        (1_000_000_000, 3.0, false),
+    ] {
+        let now = measured(rate, spread);
+        assert_eq!(
+            now.leaves_room_for(&earlier, 1468),
+            has_room,
+            "{rate} {spread}"
+        );
+    }
+}
+
+#[test]
+fn a_limit_of_broadcast_that_a_transfer_reached_is_added_to_a_measurement_without_one() {
+    let [low, high] = [500, 900].map(Broadcast::Policed);
+    for (now, proved, counts) in [
+        (Broadcast::FullRate, low, low),
+        (
+            Broadcast::Untried,
+            Broadcast::Slower(7),
+            Broadcast::Slower(7),
+        ),
+        (high, low, high),
+        (
+            Broadcast::FullRate,
+            Broadcast::Policed(0),
+            Broadcast::FullRate,
+        ),
+    ] {
+        let measured = fast().with_broadcast(now).expect("sound");
+        assert_eq!(measured.with_proved(proved).broadcast(), counts);
+    }
+    let tried = |now: Broadcast| fast().with_proved(low).with_tried(now).broadcast();
+    assert_eq!(tried(Broadcast::FullRate), Broadcast::FullRate);
+    assert_eq!(tried(Broadcast::Untried), low);
+}
+
+#[test]
 fn ways_that_need_a_pair_which_cannot_talk_are_left_out() {
     let text = "schema = 1\nswitch = [{name='a', hosts='n[0-7]'}]\npair = [{hosts=['n0', 'n5'], talk=false}]\n";
     let partial = Topology::parse(text, "partial").expect("a topology");
@@ -87,6 +169,32 @@ fn ways_that_need_a_pair_which_cannot_talk_are_left_out() {
             .plan
             .edges()
             .all(|edge| edge != (0, 5) && edge != (5, 0))
+    );
+}
+
+/// Regression: of more than 1024 ranks nothing was left where no tree but that of least latency
+/// avoids the pairs, and an untried cast may not be taken.
+#[test]
+fn many_ranks_with_pairs_that_cannot_talk_still_have_a_way() {
+    let text = "schema = 1\nswitch = [{name='a', hosts='n[0-1029]'}]\n\
+                pair = [{hosts=['n[1-20]', 'n[21-1029]'], talk=false}, {hosts=['n[1-10]', 'n[11-20]'], talk=false}]\n";
+    let partial = Topology::parse(text, "partial").expect("a topology");
+    let members: Vec<usize> = (0..partial.hosts().len()).collect();
+    let situation = Situation {
+        topology: &partial,
+        root_host: 0,
+        members: &members,
+        size_bytes: Some(64 << 10),
+        frame_payload_bytes: 1468,
+        calibration: &fast(),
+    };
+    let choice = choose_among(&situation, |via| via != Via::Cast).expect("the latency tree");
+    assert_eq!(choice.plan.via(), Via::Latency);
+    assert!(
+        choice
+            .plan
+            .edges()
+            .all(|(from, to)| partial.can_talk(members[from], members[to]))
     );
 }
 

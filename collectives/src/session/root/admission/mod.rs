@@ -7,7 +7,7 @@ pub mod path_check;
 pub mod refusals;
 
 use super::config::{NoPlan, OnSlow, RootConfig, RootEndpoint, RootEvent, RootFailure, TurnedAway};
-use super::policy::planner::Planner;
+use super::policy::planner::{Planner, doubted};
 use crate::Route;
 use crate::measure::{ProbeSettings, Prober, Unicast, broadcast, calibrate, kind};
 use crate::membership::ack_tree::AckTree;
@@ -56,6 +56,8 @@ pub(super) struct Gathering {
     started_by_user: bool,
     prober: Option<Prober>,
     probed: bool,
+    /// Start of the measurement, and the time for which this thread had waited by then.
+    before: (Instant, Duration),
     ramps_left: u8,
     calibration: Option<Calibration>,
     timers: TimerTable,
@@ -88,6 +90,7 @@ impl Gathering {
             started_by_user: false,
             prober: None,
             probed: false,
+            before: (now, Duration::ZERO),
             ramps_left: MAX_RAMPS,
             calibration: config.calibration.clone(),
             timers,
@@ -404,7 +407,7 @@ impl Gathering {
         endpoint: &mut RootEndpoint,
     ) -> GatheringStep {
         if let Some(prober) = self.prober.take_if(|prober| prober.is_done()) {
-            self.take_measured(&prober, endpoint.sees_others(now));
+            self.take_measured(now, &prober, endpoint);
         }
         self.let_in(now, refusals, endpoint);
         if self.competitors.awaited_until(now).is_some() {
@@ -477,6 +480,7 @@ impl Gathering {
             return GatheringStep::Start;
         };
         let identity = config.station.identity(config.session, Rank::NONE);
+        self.before = (now, waited(config));
         self.prober =
             Some(Prober::new(now, identity, targets, settings).with_processors(config.processors));
         GatheringStep::Wait
@@ -523,7 +527,9 @@ impl Gathering {
         })
     }
 
-    fn take_measured(&mut self, prober: &Prober, beside_others: bool) {
+    fn take_measured(&mut self, now: Instant, prober: &Prober, endpoint: &RootEndpoint) {
+        let config = endpoint.config();
+        let beside_others = endpoint.sees_others(now);
         let result = prober.result();
         let Some(calibration) = self.calibration.take() else {
             self.probed = true;
@@ -534,7 +540,10 @@ impl Gathering {
                         calibration.points(),
                         calibration.loss()
                     );
-                    self.calibration = Some(calibration);
+                    let (began, before) = self.before;
+                    let waited = waited(config).saturating_sub(before).as_secs_f64();
+                    let share = waited / now.since(began).as_secs_f64().max(1e-9);
+                    self.calibration = Some(doubted(calibration, config, share));
                 }
                 Err(error) => {
                     log::warn!(
@@ -557,6 +566,10 @@ impl Gathering {
             .ok()
             .or(Some(calibration));
     }
+}
+
+fn waited(config: &RootConfig) -> Duration {
+    config.waited.map_or(Duration::ZERO, |waited| waited())
 }
 
 fn missing<'a>(

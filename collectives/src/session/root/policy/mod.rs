@@ -15,6 +15,7 @@ use crate::measure::RateComparison;
 use crate::membership::Timing;
 use crate::session::message::MemberState;
 use crate::session::view::{MemberRole, View};
+use ethbcast_planning::model::Broadcast;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{Identity, Rank};
@@ -60,7 +61,7 @@ struct StormControlMark {
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum StormControlStage {
     Watching,
-    Fallback(&'static str, f64),
+    Fallback(Broadcast, f64),
     Settled,
 }
 
@@ -167,7 +168,9 @@ impl StormControl {
         if losers.len() * 2 > listeners {
             if is_worth_it(scene, rate, planner.frame_time(), listeners) {
                 log::info!("{MANY_RECEIVERS_TEXT}: {rate:.0} frames a second");
-                self.stage = StormControlStage::Fallback(MANY_RECEIVERS_TEXT, rate);
+                // About every second frame of a policed cast is lost.
+                let policed = Broadcast::Policed((rate * 2.0).max(1.0) as u64);
+                self.stage = StormControlStage::Fallback(policed, rate);
             }
             return Vec::new();
         }
@@ -215,7 +218,8 @@ impl StormControl {
                 .filter(is_worse)
                 .is_some_and(|gap| is_worth_it(scene, rate, gap, listeners.len()))
             {
-                self.stage = StormControlStage::Fallback(SLOW_TEXT, rate);
+                let slower = Broadcast::Slower(rate.max(1.0) as u64);
+                self.stage = StormControlStage::Fallback(slower, rate);
             }
             self.slow_looks = 0;
         }
@@ -273,14 +277,15 @@ impl StormControl {
     }
 
     /// Switches to the chain as soon as all members are at the same frame. Returns the event if it
-    /// did, and the frames of the cast that arrived everywhere in a second.
+    /// did, the behaviour of broadcast that caused it, and the frames of the cast that arrived
+    /// everywhere in a second.
     pub(super) fn go_on(
         &mut self,
         view: &mut View,
         delivery: &mut Delivery,
         replanning: &mut Replanning,
-    ) -> Option<(RootEvent, f64)> {
-        let StormControlStage::Fallback(why, rate) = self.stage else {
+    ) -> Option<(RootEvent, Broadcast, f64)> {
+        let StormControlStage::Fallback(broadcast, rate) = self.stage else {
             return None;
         };
         if !delivery.blocks().is_level() {
@@ -293,13 +298,15 @@ impl StormControl {
         }
         replanning.reroute(view);
         delivery.hold();
-        Some((
-            RootEvent::Rerouted {
-                via: view.via,
-                text: why.to_owned(),
-            },
-            rate,
-        ))
+        let text = match broadcast {
+            Broadcast::Slower(_) => SLOW_TEXT,
+            _ => MANY_RECEIVERS_TEXT,
+        };
+        let event = RootEvent::Rerouted {
+            via: view.via,
+            text: text.to_owned(),
+        };
+        Some((event, broadcast, rate))
     }
 }
 
@@ -397,7 +404,8 @@ impl Replanning {
 
     /// Completes a view before it is published: a member that missed the previous view, or got a
     /// forged one, must find it consistent.
-    pub(super) fn prepare(&self, view: &mut View) {
+    pub(super) fn prepare(&mut self, view: &mut View) {
+        self.rearranged |= self.planner.reconnect(view);
         if self.rearranged {
             view.name_parents();
         }

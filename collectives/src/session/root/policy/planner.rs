@@ -40,6 +40,8 @@ pub struct Planner {
     size_bytes: Option<u64>,
     certain: bool,
     may_cast: bool,
+    learnt: Option<String>,
+    measured: Option<Calibration>,
 }
 
 impl fmt::Debug for Planner {
@@ -65,6 +67,14 @@ impl Planner {
         };
         let (topology, hosts) = locate(config, names, networks)?;
         check_silent(&topology, &hosts)?;
+        let is_given = config.calibration.is_some();
+        let measured = calibration.clone().filter(|_| !is_given);
+        let learnt = config.learnt.iter().find(|learnt| learnt.is_of(names));
+        let (calibration, learnt) = match learnt.filter(|_| !is_given) {
+            Some(learnt) => (learnt.correct(config, calibration), Some(&learnt.when)),
+            None => (calibration, None),
+        };
+        let learnt = learnt.filter(|_| calibration.is_some()).cloned();
         let mut planner = Planner {
             calibration: calibration.unwrap_or_else(assumed),
             frame_payload_bytes,
@@ -72,6 +82,8 @@ impl Planner {
             size_bytes: config.size,
             certain: config.topology.is_some() || !matches!(config.route, Route::Saved(_)),
             may_cast: can_acknowledge(&topology, &hosts, config.tuning.policy),
+            learnt,
+            measured,
             topology,
             hosts,
         };
@@ -95,7 +107,7 @@ impl Planner {
 
     pub fn choose(&self, config: &RootConfig, names: &[&str]) -> Result<Choice, NoPlan> {
         let situation = self.situation(&self.hosts);
-        let choice = match &config.route {
+        let mut choice = match &config.route {
             Route::Auto => cheapest(config, &situation, self.may_cast)?,
             Route::Via(via) => given(price(*via, &situation)?.plan, None, &situation),
             Route::Saved(saved) => given(
@@ -116,7 +128,15 @@ impl Planner {
             &self.hosts,
             matches!(config.route, Route::Saved(_)),
         )?;
+        if let Some(when) = &self.learnt {
+            choice.reason += &format!("; learnt {when}");
+        }
         Ok(choice)
+    }
+
+    /// Returns the costs that were measured just before the start, without those of earlier times.
+    pub fn measured(&self) -> Option<&Calibration> {
+        self.measured.as_ref()
     }
 
     pub fn frame_time(&self) -> Duration {
@@ -188,11 +208,12 @@ impl Planner {
     }
 
     /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
-    /// this order. Where pairs cannot talk and no chain avoids them, it is the tree that does.
+    /// this order. Where pairs cannot talk and no chain avoids them, it is the tree that does, for
+    /// as many as a plan may be made for; of more, [`Planner::reconnect`] mends the chain.
     pub fn chain(&self, ranks: &[Rank]) -> Plan {
         let avoiding = || {
-            let is_partial = !self.topology.is_complete();
-            self.again(Via::Latency, ranks).filter(|_| is_partial)
+            let may_be = ranks.len() <= MAX_RANKS_AGAIN && !self.topology.is_complete();
+            may_be.then(|| self.again(Via::Latency, ranks)).flatten()
         };
         let chain = self.again(Via::Chain, ranks);
         chain.or_else(avoiding).unwrap_or_else(|| {
@@ -200,6 +221,17 @@ impl Planner {
                 (0..ranks.len()).map(|rank| rank.checked_sub(1)).collect();
             Plan::from_parents(Via::Chain, 0, &parents).expect("a line of ranks is a tree")
         })
+    }
+
+    /// Makes the root the parent of each receiver whose parent has become one that it cannot talk
+    /// to. Returns whether there was one.
+    pub fn reconnect(&self, view: &mut View) -> bool {
+        let host = |rank: Rank| self.hosts.get(rank.index());
+        let can_talk = |one: Rank, other: Rank| {
+            let hosts = host(one).zip(host(other));
+            hosts.is_none_or(|(&one, &other)| self.topology.can_talk(one, other))
+        };
+        !self.topology.is_complete() && view.reconnect(can_talk)
     }
 
     fn judge(&self, plan: &Plan, hosts: &[usize], may_contend: bool) -> Result<(), NoPlan> {
@@ -210,6 +242,35 @@ impl Planner {
         }
         Err(NoPlan::Unsound(Box::new(report)))
     }
+}
+
+/// Share of a measurement above which a sender that waited for its processor did not measure the
+/// network.
+const MAX_WAITED: f64 = 0.5;
+/// Factor over the rate of the interface above which a measured rate is wrong.
+const MAX_OVER_INTERFACE: f64 = 1.1;
+/// Spread of costs that contradict what else is known.
+const DOUBT: f64 = 1.0;
+
+/// Returns the measurement as unsure if this host waited for its processor for that `waited` share
+/// of it, or its interface is slower than what was measured.
+pub fn doubted(calibration: Calibration, config: &RootConfig, waited: f64) -> Calibration {
+    let bits = f64::from(config.station.mtu_bytes) * 8.0;
+    let rate = bits * 1e9 / calibration.gap_ns(config.station.payload_bytes().into());
+    let is_too_fast = |most: u64| rate > most as f64 * MAX_OVER_INTERFACE;
+    let why = if config.interface_rate.is_some_and(is_too_fast) {
+        "the interface is slower"
+    } else if waited > MAX_WAITED {
+        "this host waited for a processor"
+    } else {
+        return calibration;
+    };
+    log::warn!("{rate:.0} bit/s measured is not sure: {why}");
+    let spread = calibration.spread().max(DOUBT);
+    calibration
+        .clone()
+        .with_spread(spread)
+        .unwrap_or(calibration)
 }
 
 fn check_silent(topology: &Topology, hosts: &[usize]) -> Result<(), NoPlan> {
@@ -460,7 +521,9 @@ pub fn reroute(view: &mut View) {
 mod tests {
     use super::*;
     use crate::membership::Station;
-    use ethbcast_planning::model::HostCost;
+    use crate::session::root::config::{Learnt, Proved, size_class};
+    use crate::session::view::{self, MemberRole};
+    use ethbcast_planning::model::{HostCost, WayTimes};
     use ethbcast_transport::MacAddr;
 
     #[test]
@@ -523,6 +586,149 @@ mod tests {
         assert!(Planner::new(&config, &odd, None, None).is_ok());
     }
 
+    fn measured(rate: u64, spread: f64) -> Calibration {
+        let measured = Calibration::assumed(rate, 1468).with_broadcast(Broadcast::FullRate);
+        let measured = measured.and_then(|measured| measured.with_spread(spread));
+        measured.expect("it is sound")
+    }
+
+    fn learnt(hosts: &[&str]) -> Learnt {
+        Learnt {
+            hosts: hosts.iter().map(|&host| host.to_owned()).collect(),
+            costs: Some(measured(100_000_000, 0.0)),
+            proved: Proved::default(),
+            ways: Vec::new(),
+            when: "2 days ago".to_owned(),
+        }
+    }
+
+    const NAMES: [&str; 5] = ["n0", "n1", "n2", "n3", "n4"];
+
+    fn after(
+        learnt: Vec<Learnt>,
+        given: Option<Calibration>,
+        calibration: Option<Calibration>,
+    ) -> Choice {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        let config = RootConfig {
+            size: Some(8 << 20),
+            calibration: given,
+            learnt,
+            ..RootConfig::new(station, 1, "f")
+        };
+        let planner = Planner::new(&config, &NAMES, None, calibration).expect("one switch");
+        planner.choose(&config, &NAMES).expect("a plan")
+    }
+
+    #[test]
+    fn what_was_learnt_corrects_the_model_among_the_same_hosts_only() {
+        let slow = HostCost {
+            name: "n1".to_owned(),
+            injection_ns: 600_000,
+        };
+        let policed = |hosts: &[&str]| Learnt {
+            proved: Proved {
+                loss: Some(0.01),
+                broadcast: Some(Broadcast::Policed(100)),
+                slow: vec![slow.clone()],
+                ..Proved::default()
+            },
+            ..learnt(hosts)
+        };
+        let now = || measured(100_000_000, 0.0);
+        let same = after(vec![policed(&NAMES)], None, Some(now()));
+        assert_ne!(same.plan.via(), Via::Cast);
+        assert!(
+            same.reason.ends_with("; learnt 2 days ago"),
+            "{}",
+            same.reason
+        );
+        assert_eq!(same.calibration().loss(), 0.01);
+        assert_eq!(same.plan.children(1), [0; 0], "n1 is slow");
+        let more: Vec<&str> = NAMES.into_iter().chain(["n5"]).collect();
+        for other in [
+            after(vec![policed(&NAMES[..4])], None, Some(now())),
+            after(vec![policed(&more)], None, Some(now())),
+            after(vec![policed(&NAMES)], Some(now()), Some(now())),
+        ] {
+            assert_eq!(other.plan.via(), Via::Cast, "{}", other.reason);
+            assert!(!other.reason.contains("learnt"), "{}", other.reason);
+        }
+        // A measurement of now that saw a loss, and compared hosts, counts.
+        let cost = HostCost {
+            name: "n2".to_owned(),
+            injection_ns: 700_000,
+        };
+        let seen = now()
+            .with_loss(0.2)
+            .and_then(|now| now.with_hosts("n0", vec![cost]));
+        let seen = after(vec![policed(&NAMES)], None, Some(seen.expect("sound")));
+        let costs = seen.calibration();
+        assert_eq!((costs.loss(), costs.hosts()[0].name.as_str()), (0.2, "n2"));
+    }
+
+    #[test]
+    fn costs_of_now_count_unless_they_are_so_unsure_that_earlier_ones_may_be_as_true() {
+        let gap_us = |now: Option<Calibration>| {
+            let choice = after(vec![learnt(&NAMES)], None, now);
+            (choice.calibration().gap_ns(1468) / 1e3).round() as u64
+        };
+        assert_eq!(gap_us(Some(measured(90_000_000, 0.1))), 135);
+        assert_eq!(gap_us(Some(measured(90_000_000, 0.3))), 121);
+        assert_eq!(gap_us(Some(measured(10_000_000, 0.3))), 1211);
+        // Without a measurement, that of then counts, and is less sure.
+        assert_eq!(gap_us(None), 121);
+        let alone = after(vec![learnt(&NAMES)], None, None);
+        assert!(alone.is_known() && alone.calibration().spread() > 0.0);
+        // Without any costs, nothing is known.
+        let nothing = Learnt {
+            costs: None,
+            ..learnt(&NAMES)
+        };
+        let nothing = after(vec![nothing], None, None);
+        assert!(!nothing.is_known() && !nothing.reason.contains("learnt"));
+    }
+
+    #[test]
+    fn a_measurement_that_contradicts_the_interface_or_its_own_processor_is_unsure() {
+        let station = Station::new("g", "n0", MacAddr::new(2, 0, 0, 0, 0, 1), 1500);
+        for (interface_rate, waited, spread) in [
+            (None, 0.0, 0.1),
+            (Some(1_000_000_000), 0.4, 0.1),
+            (Some(100_000_000), 0.0, 0.1),
+            (Some(10_000_000), 0.0, 1.0),
+            (None, 0.6, 1.0),
+        ] {
+            let config = RootConfig {
+                interface_rate,
+                ..RootConfig::new(station.clone(), 1, "f")
+            };
+            let doubted = doubted(measured(100_000_000, 0.1), &config, waited);
+            assert_eq!(doubted.spread(), spread, "{interface_rate:?} {waited}");
+        }
+        let unsure = measured(100_000_000, 2.0);
+        let config = RootConfig::new(station, 1, "f");
+        assert_eq!(doubted(unsure, &config, 1.0).spread(), 2.0);
+    }
+
+    #[test]
+    fn a_way_that_took_longer_costs_more_for_contents_of_such_a_size_only() {
+        let slow = WayTimes {
+            via: Via::Cast,
+            times: 16.0,
+        };
+        let by_class = |bytes: u64| {
+            let learnt = Learnt {
+                ways: vec![(size_class(bytes), slow)],
+                ..learnt(&NAMES)
+            };
+            let choice = after(vec![learnt], None, Some(measured(100_000_000, 0.0)));
+            choice.plan.via() == Via::Cast
+        };
+        assert!(!by_class(8 << 20) && !by_class(15 << 20));
+        assert!(by_class(1 << 20) && by_class(64 << 20) && by_class(0));
+    }
+
     #[test]
     fn receivers_that_cannot_talk_to_the_sender_are_named() {
         let names = ["n0", "n1", "n2", "n3"];
@@ -560,6 +766,26 @@ mod tests {
             again.edges().all(|edge| edge != (1, 2) && edge != (2, 1)),
             "{again:?}"
         );
+        // n2 has gone: the chain would lead from n1 to n3.
+        let (_, planner) = plan("hosts = ['n1', 'n3']\ntalk = false", Route::Auto).expect("a tree");
+        let mut view = View {
+            via: Via::Chain,
+            ..view::tests::chain(4)
+        };
+        assert!(!planner.reconnect(&mut view), "n2 is between them");
+        view.members[2].standing = MemberRole::Gone;
+        assert!(planner.reconnect(&mut view));
+        view.name_parents();
+        let place = |rank: usize| (view.members[rank].parent, view.members[rank].order);
+        assert_eq!(
+            [1, 3].map(place),
+            [(Some(Rank::ROOT), 0), (Some(Rank::ROOT), 1)]
+        );
+        let mut cast = View {
+            via: Via::Cast,
+            ..view.clone()
+        };
+        assert!(!planner.reconnect(&mut cast), "it has no tree");
         assert!(plan(pair, Route::Via(Via::ChainUnaware)).is_err());
         assert!(
             plan(pair, Route::Via(Via::Cast)).is_ok(),

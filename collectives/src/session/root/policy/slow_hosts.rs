@@ -101,6 +101,7 @@ pub struct SlowHosts {
     trial: Option<Trial>,
     trials: u32,
     judged: Vec<Judgement>,
+    proved: Vec<(Rank, f64)>,
     cleared: Option<(Rank, Instant)>,
 }
 
@@ -162,6 +163,10 @@ impl SlowHosts {
         let is_late =
             suspicion.lasted >= patience(scene, (left, rate, share)) && rate <= share * SLOW_RATIO;
         self.suspicion.take_if(|_| is_late)?;
+        // A relay that sends slowly was compared with none.
+        if judgement.is_slow {
+            self.proved.push((culprit, rate));
+        }
         Some(StallVerdict::Demote(
             culprit,
             words(scene.view, (culprit, suspicion.rank), rate, judgement),
@@ -330,6 +335,12 @@ impl SlowHosts {
             from: scene.parent(straggler.from),
             ..straggler
         })
+    }
+
+    /// Returns the hosts that were proved slow by trains, each with the frames per second that it
+    /// took.
+    pub fn proved(&self) -> &[(Rank, f64)] {
+        &self.proved
     }
 
     pub fn is_suspecting(&self) -> bool {
