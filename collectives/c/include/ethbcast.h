@@ -373,7 +373,8 @@ void ethbcast_options_free(ethbcast_options *options);
  (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
  max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
  wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
- false), source (a description of the bytes, for receivers).
+ false), source (a description of the bytes, for receivers), sender (whom a receiver asks over
+ unicast: an address or a name).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,

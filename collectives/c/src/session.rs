@@ -201,7 +201,8 @@ pub extern "C" fn ethbcast_options_free(options: *mut Options) {
 /// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
 /// max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
 /// wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
-/// false), source (a description of the bytes, for receivers).
+/// false), source (a description of the bytes, for receivers), sender (whom a receiver asks over
+/// unicast: an address or a name).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: *mut Options,

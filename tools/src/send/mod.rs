@@ -11,7 +11,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
 use crate::rights::{self, Needs};
-use crate::session::{failure, print_first, watch, with_own_link};
+use crate::session::{failure, print_called, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{interface, units};
@@ -64,6 +64,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         &args.key,
         args.wire.quiet,
     );
+    print_called(&session, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     let Opened { content, tree } = opened(&args, options.wire.keys.is_some())?;
     // SOURCE may have taken long to open: a fifo without a writer, a large directory.

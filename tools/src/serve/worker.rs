@@ -134,6 +134,7 @@ impl Worker {
             let args = self.args();
             let mut options = RecvOptions {
                 wire: wire(&args.wire),
+                sender: args.from.clone(),
                 ..RecvOptions::new()
             };
             options.wire.keys.clone_from(&self.keys);

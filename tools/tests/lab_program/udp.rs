@@ -379,6 +379,44 @@ fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicas
 }
 
 #[test]
+fn by_unicast_receivers_that_name_their_sender_reach_one_that_knows_none_across_a_router() {
+    let site = routed("udp_from");
+    let bytes = content(4, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    let arguments = ["send", "--over", "unicast", "-n", "3"];
+    let mut senders: Vec<_> = ["n0", "n1"]
+        .map(|host| Run::start(host, command(&site, host, false, &arguments, &source)))
+        .into();
+    let receivers: Vec<_> = [2, 3, 4]
+        .map(|host| {
+            let (name, dest) = (format!("n{host}"), site.path(&format!("received-{host}")));
+            let from = ["recv", "--over", "unicast", "--from", &routed_address(0)];
+            (
+                Run::start(&name, command(&site, &name, false, &from, &dest)),
+                dest,
+            )
+        })
+        .into();
+    let other = senders.pop().expect("two were started");
+    for sender in senders {
+        let sender = sender.end(LIMIT);
+        sender.assert_code(0);
+        assert!(
+            sender.stderr.contains("--from 10.254.0.10"),
+            "{}",
+            sender.stderr
+        );
+    }
+    for (run, dest) in receivers {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(&dest).expect("received") == bytes);
+    }
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT).assert_code(128 + Signal::SIGTERM as i32);
+}
+
+#[test]
 fn by_unicast_receivers_of_a_sender_that_is_killed_end_at_once_and_say_why() {
     let site = site("udp_unicast_killed", 3);
     let dests = [1, 2].map(|host| site.path(&format!("received-{host}")));
@@ -419,7 +457,11 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         let arguments = [&["send", "--over", "unicast", "--max-wait", "10"], options].concat();
         site.run("n0", &arguments, &source)
     };
-    send(&["-n", "1"]).assert_refusal(2, &["unicast", "--hosts"]);
+    send(&["-n", "1", "--late"]).assert_refusal(2, &["unicast", "--hosts"]);
+    let dest = site.path("dest");
+    let elsewhere = ["recv", "--over", "udp", "--from", "10.254.0.10"];
+    site.run("n1", &elsewhere, &dest)
+        .assert_refusal(2, &["10.254.0.10", "--over unicast"]);
     send(&["--hosts", "no-such-name.invalid"])
         .assert_refusal(2, &["no-such-name.invalid", "/etc/hosts"]);
     let there = site.start(

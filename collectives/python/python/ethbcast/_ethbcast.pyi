@@ -79,6 +79,8 @@ class _SessionOptions(_Options, total=False):
     """Whether receivers hold an earlier version in memory: only changed chunks are sent."""
 
 class _RecvOptions(_SessionOptions, total=False):
+    sender: str | None
+    """Over unicast the sender to ask, by name or IPv4 address: no other is accepted, and it needs no ``hosts``."""
     once: bool | None
     """Whether to end when the first sender refuses this host, gives up or has started without it."""
 

@@ -93,7 +93,8 @@ with_defaults! {
         /// [`receivers`](SendOptions::receivers).
         pub min_receivers: Option<usize> = None,
         /// The only hosts that are admitted, by name; all of them are waited for, unless fewer are
-        /// required.
+        /// required. Without them, those come over UDP by unicast that name this host in
+        /// [`sender`](RecvOptions::sender).
         pub hosts: Vec<String> = Vec::new(),
         /// Handle that starts the session with the receivers present.
         pub start: Option<Start> = None,
@@ -146,6 +147,9 @@ with_defaults! {
         pub wire: WireOptions = WireOptions::default(),
         /// Limits, cancellation and progress.
         pub run: RunOptions = RunOptions::default(),
+        /// Name or IPv4 address of the only sender that is accepted, over UDP by unicast: this host
+        /// asks it for its contents, so that it need not know its receivers.
+        pub sender: Option<String> = None,
         /// Longest wait for a sender; without it, no limit.
         pub max_wait: Option<Duration> = None,
         /// Longest time of a session from its start; without it, no limit.

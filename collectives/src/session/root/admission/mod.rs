@@ -459,6 +459,7 @@ impl Gathering {
                     refusals.forget(mac);
                     endpoint.push_event(RootEvent::Joined {
                         host,
+                        mac,
                         receivers: self.join_requests.len(),
                     });
                 }
