@@ -768,3 +768,40 @@ fn a_relay_that_loops_or_has_nobody_behind_it_is_named_at_both_ends() {
     relay.assert_refusal(3, &["0 of 1 receivers joined within 1 s"]);
     assert!(told.contains("0 of 1 receivers joined"), "{told}");
 }
+
+#[test]
+fn a_dry_run_or_a_sender_that_gives_up_before_the_start_leaves_a_relay_and_those_behind_waiting() {
+    let [near, far] = joined("relay_waits");
+    let bytes = content(5, MEBIBYTE);
+    let source = near.file("source", &bytes);
+    let behind = start_receivers(&far, &["n1", "n3"]);
+    let relay = start_relay(&near, &["-n", "2"]);
+    let send = |options: &[&str]| {
+        let arguments = [&["send", "--json", "--no-probe"][..], options].concat();
+        near.run("n0", &arguments, &source)
+    };
+    send(&["-n", "1", "--dry-run"]).assert_code(0);
+    relay.wait_for_line("--dry-run");
+    let too_few = send(&["-n", "2", "--max-wait", "3"]);
+    too_few.assert_code(3);
+    assert!(too_few.stdout_text().contains("1 of 2 receivers joined"));
+    let sender = send(&["-n", "1", "--max-wait", "15"]);
+    sender.assert_code(0);
+    let row = relay_row(&sender.json()).clone();
+    assert_eq!(row["behind"]["hosts"], 2, "{row}");
+    relay.end(LIMIT).assert_code(0);
+    for (run, dest) in behind {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(dest).expect("received") == bytes);
+    }
+    let again = start_relay(&near, &["-n", "1"]);
+    let own = near.start(
+        RELAY,
+        &["send", "-i", "eth0", "-n", "1", "--max-wait", "20"],
+        &source,
+    );
+    again
+        .end(LIMIT)
+        .assert_refusal(2, &["runs on this host, behind the same interface eth0"]);
+    own.end(LIMIT).assert_refusal(2, &["run on this host"]);
+}

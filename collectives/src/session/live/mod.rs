@@ -56,7 +56,7 @@ use ethbcast_transport::packet::{
     random_u64,
 };
 use ethbcast_transport::{Instant, MacAddr, Tuning};
-pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -576,14 +576,15 @@ impl Session {
     ///
     /// # Errors
     /// If the socket fails, or the sender runs on the same host. A receiver with
-    /// [`RecvOptions::admission_hook`] waits for other senders.
+    /// [`RecvOptions::admission_hook`] waits for other senders, unless that may take long.
     pub fn run_receiver<K: Sink>(
         &mut self,
         options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
         self.opener.check()?;
-        let waits_for_others = options.admission_hook.is_some();
+        let hook = options.admission_hook.as_ref();
+        let waits_for_others = hook.is_some_and(|hook| !hook.may_take_long());
         let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
         let coverage = receiving.coverage();
         let config = self.receiver_config(options, coverage)?;
@@ -636,6 +637,7 @@ impl Session {
                     watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
                 }
                 hooked.turn(receiver, now);
+                hooked.end_failed(receiving, receiver, now);
                 receiving.turn(receiver, now);
                 hooked.report_behind(receiver);
                 notifier.receiver_moved(receiver, receiving.coverage(), now);

@@ -1,6 +1,6 @@
 //! Options of sending and receiving, and the progress that a transfer reports.
 
-use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use super::report::Error;
 use crate::Preset;
 use crate::census::About;
@@ -137,6 +137,9 @@ with_defaults! {
         pub greedy: bool = false,
         /// Whether to stop after planning; receivers wait on for a sender.
         pub dry_run: bool = false,
+        /// Hold on the start, once enough receivers are there.
+        #[doc(hidden)]
+        pub hold: Option<Arc<dyn StartHold>> = None,
     }
 
     /// Options of receiving. The defaults suit hosts with names of their own and one Ethernet
@@ -302,6 +305,7 @@ impl SendOptions {
             // Processor time of the loop's thread alone: others read ahead and compute digests
             // meanwhile.
             processors: Some(processors(thread_time)),
+            held: self.hold.is_some(),
             dry_run: self.dry_run,
             topology: self.topology.clone(),
             late: self.late,
@@ -324,6 +328,14 @@ impl SendOptions {
             .filter(|start| start.is_now())
             .for_each(|_| root.start_now(now));
         self.rate.iter().for_each(|limit| limit.apply(root, now));
+        if let Some(hold) = &self.hold {
+            if root.is_ready() {
+                hold.note_ready();
+            }
+            if hold.is_released() {
+                root.release(now);
+            }
+        }
     }
 
     pub(super) fn wanted(&self) -> Option<Wanted> {

@@ -8,7 +8,7 @@ use crate::membership::Station;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::kind::ANNOUNCE;
 use crate::session::receiver::config::ReceiverConfig;
-use crate::session::root::{Root, RootConfig, RootEvent};
+use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::{self, ETHERNET_BYTES, Identity, OVERHEAD_BYTES, PayloadHash, Rank};
 use std::sync::Arc;
@@ -481,4 +481,43 @@ fn a_receiver_asks_the_only_root_it_takes_for_its_session_and_gets_no_more_bytes
         (false, false),
         "another host"
     );
+}
+
+#[test]
+fn a_held_session_waits_beyond_its_patience_and_starts_when_it_is_released() {
+    let at = |last: u8| MacAddr::new(2, 0, 0, 0, 0, last);
+    let station = Station::new("g", "n0", at(1), 1500);
+    let mut root = Root::new(
+        Instant::START,
+        RootConfig {
+            held: true,
+            wanted: Wanted::exactly(1),
+            ..RootConfig::new(station.clone(), 7, "file")
+        },
+    );
+    let station = Station {
+        mac: at(2),
+        host: "n1".to_owned(),
+        ..station
+    };
+    let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
+    let mut buffer = [0; 1514];
+    for tick in 0..2000 {
+        let now = Instant::START + Duration::from_millis(50 * tick);
+        if tick == 1900 {
+            assert!(root.is_ready() && root.view().is_none());
+            let due = root.poll_timeout(now).expect("it announces itself");
+            assert!(due.at + Duration::from_millis(50) > now, "{due:?}");
+            root.release(now);
+        }
+        root.handle_timeout(now);
+        while let Some(length) = root.poll_transmit(now, &mut buffer) {
+            receiver.handle_frame(now, &buffer[..length]);
+        }
+        receiver.handle_timeout(now);
+        while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+            root.handle_frame(now, &buffer[..length]);
+        }
+    }
+    assert!(root.view().is_some() && receiver.view().is_some());
 }

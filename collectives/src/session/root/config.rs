@@ -141,6 +141,8 @@ pub struct RootConfig {
     /// Processors of this host. If set, the measurement includes processor time per frame here and
     /// at a receiver.
     pub processors: Option<Processors>,
+    /// Whether the session does not start before [`release`](super::Root::release).
+    pub held: bool,
     /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
@@ -192,6 +194,7 @@ impl RootConfig {
             calibration: None,
             probe: true,
             processors: None,
+            held: false,
             dry_run: false,
             topology: None,
             routed: None,
@@ -515,7 +518,7 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
     if !missing.is_empty() {
         parts.push(format!("not {}", nodeset::fold(missing)));
     }
-    let first = refused.iter().find(|away| away.why == Refusal::Declined);
+    let first = refused.iter().find(|away| away.why.is_by_receiver());
     if !refused.is_empty() {
         let refused: Vec<String> = refused
             .iter()

@@ -119,6 +119,18 @@ impl Root {
         }
     }
 
+    /// Whether enough receivers are there for a session that is [held](RootConfig::held).
+    pub fn is_ready(&self) -> bool {
+        matches!(&self.phase, RootPhase::Gathering(gathering) if gathering.is_ready())
+    }
+
+    /// Lets a session start that was [held](RootConfig::held).
+    pub fn release(&mut self, now: Instant) {
+        if std::mem::take(&mut self.endpoint.config_mut().held) {
+            self.go_on(now);
+        }
+    }
+
     /// Whether the session is over: nothing more will be sent.
     pub fn is_over(&self) -> bool {
         matches!(self.phase, RootPhase::Ended(_)) && self.endpoint.is_quiet()
