@@ -125,6 +125,10 @@ typedef struct {
    */
   uint32_t receivers;
   /*
+   At a sender: number of hosts of other networks that have verified them, behind relays.
+   */
+  uint32_t behind;
+  /*
    Bytes that travelled to all, with hash lists: fewer than `bytes` where receivers had an
    earlier version, with the option delta.
    */

@@ -147,6 +147,9 @@ class Report:
     def receivers(self) -> int:
         """At a sender: number of receivers that have verified the bytes."""
     @property
+    def behind(self) -> int:
+        """At a sender: number of hosts of other networks that have verified them, behind relays."""
+    @property
     def source(self) -> str:
         """At a receiver: the sender's name for the bytes."""
     @property
