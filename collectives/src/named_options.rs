@@ -28,6 +28,7 @@ pub struct NamedOptions {
     wire: WireOptions,
     run: RunOptions,
     send: SendOptions,
+    sender: Option<String>,
     max_wait: Option<Duration>,
     rate: Option<Rate>,
     nice: bool,
@@ -56,7 +57,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 38] = [
+const TABLE: [(&str, For, Setter); 39] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -149,6 +150,10 @@ const TABLE: [(&str, For, Setter); 38] = [
         host_list::read(given.value)
             .map(|hosts| all.send.hosts = hosts)
             .map_err(OptionError::new)
+    }),
+    ("sender", For::Session, |all, given| {
+        all.sender = given.text();
+        Ok(())
     }),
     ("late", For::Session, |all, given| {
         given.parsed().map(|late| all.send.late = late)
@@ -311,6 +316,7 @@ impl NamedOptions {
             wire,
             run,
             max_wait,
+            sender: self.sender.clone(),
             once: self.once,
             ..RecvOptions::new()
         })

@@ -55,6 +55,7 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     let (began, max_wait) = (Instant::now(), args.max_wait.map(Duration::from_secs_f64));
     let mut options = RecvOptions {
         wire: keyed_wire(&args)?,
+        sender: args.from.clone(),
         max_wait,
         once: args.once,
         ..RecvOptions::new()

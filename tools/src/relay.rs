@@ -4,7 +4,9 @@ use crate::args::RelayArgs;
 use crate::exit::{Code, Form, WithCode, print_line, report, report_object};
 use crate::rights::{self, Needs};
 use crate::send::{receiver_json, receiver_lines};
-use crate::session::{failure, print_first, print_interface, watch, wire, with_own_link};
+use crate::session::{
+    failure, print_called, print_first, print_interface, watch, wire, with_own_link,
+};
 use crate::signals::Interrupt;
 use crate::{inputs, interface, key, progress, units};
 use ethbcast_collectives::session::{
@@ -33,6 +35,7 @@ pub fn run(args: &RelayArgs) -> anyhow::Result<()> {
     let quiet = args.wire.quiet;
     print_first(relay.near(), near.wire.keys.as_ref(), &args.key, quiet);
     print_interface(relay.far().interface(), quiet);
+    print_called(relay.far(), quiet);
     print_events(&mut near.run, &relay.near().interface().name, quiet);
     print_events(&mut far.run, &relay.far().interface().name, quiet);
     let _watchers = [
@@ -76,6 +79,7 @@ fn options(args: &RelayArgs) -> anyhow::Result<(RecvOptions, SendOptions)> {
             keys: keys.clone(),
             ..wire(&args.wire)
         },
+        sender: args.from.clone(),
         max_wait,
         ..RecvOptions::new()
     };

@@ -18,7 +18,7 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{
-    Interface, InterfaceError, OpenError, Port, PortConfig, group_address,
+    Interface, InterfaceError, OpenError, Port, PortConfig, address_of, group_address,
 };
 use std::sync::Arc;
 
@@ -120,6 +120,17 @@ pub fn print_interface(interface: &Interface, quiet: bool) {
 pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySourceArgs, quiet: bool) {
     print_interface(session.interface(), quiet);
     key::print_missing(keys, args, quiet);
+}
+
+/// Says how receivers reach a sender that does not know them, where no multicast goes.
+pub fn print_called(session: &Session, quiet: bool) {
+    let is_called = session.over().is_unicast() && session.peers().next().is_none();
+    if let (Some(own), false) = (address_of(session.station().mac), quiet || !is_called) {
+        let own = own.ip();
+        print_line(format_args!(
+            "ethbcast: receivers reach this host by: ethbcast recv --over unicast --from {own} DEST"
+        ));
+    }
 }
 
 /// Adds a note to a failure if the interface has no link, or what UDP needs may be missing.

@@ -657,6 +657,10 @@ fn over_udp_rules_in_front_of_the_port_a_taken_one_a_wrong_way_and_little_room_a
         "ethbcast doctor --over udp -i other"
     );
     must(&site, "n0", "ip link del other");
+    must(&site, "n0", "ethtool -K eth0 tx-udp-segmentation off");
+    let fix = fix_of(&udp("udp"), "E-OFFLOAD");
+    assert_eq!(fix, "ethtool -K eth0 tx-udp-segmentation on");
+    must(&site, "n0", &fix);
     // Only an administrator exceeds the system's limit.
     let nobody = "cp $(command -v ethbcast) {0} && chmod 755 {0} && setpriv --reuid=65534 --regid=65534 \
                   --clear-groups --inh-caps=-all --bounding-set=-all {0} doctor -i eth0 --json --over udp";

@@ -69,7 +69,7 @@ end
 
 -- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
 local NUMBERS = {
-    "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "below", "blamed",
+    "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "behind", "below", "blamed",
     "bytes", "came_bytes", "child", "chunk_bytes", "computer", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
     "frames", "free_bytes", "from", "held_us", "ip_kbit", "joined", "last_ns", "late_ns", "limit", "link_sent", "megabits", "members", "message", "message_bytes",
     "moved", "mtu", "mute", "number", "of_stream", "offset", "others_kbit", "over", "own_kbit", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
@@ -78,7 +78,7 @@ local NUMBERS = {
     "to", "told", "unfit", "waits_for", "worked_ns", "yields",
 }
 local TEXTS = {
-    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "last", "list", "lost", "mode", "modified", "network",
+    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "hosts", "last", "list", "lost", "mode", "modified", "network",
     "nonce", "outcome", "receiver", "refusal", "sender", "source", "stage", "state", "task", "text", "tree", "via", "word",
 }
 local body, all = {}, {}
@@ -973,6 +973,29 @@ function bodies.STATUS(from)
     end
 end
 
+-- The hosts behind a relay; a malformed list counts as absent.
+local function behind(from)
+    if from.left < 2 then
+        return
+    end
+    local begin, count, named = from.at, from.tvb(from.at, 2), {}
+    local at, stop = begin + 2, begin + from.left
+    while at < stop and #named < count:uint() do
+        local outcome = OUTCOMES[from.tvb(at, 1):uint()]
+        local length = at + 2 <= stop and from.tvb(at + 1, 1):uint() or stop
+        if not outcome or at + 2 + length > stop then
+            return
+        end
+        local name = length > 0 and from.tvb(at + 2, length):string(ENC_UTF_8) or ""
+        named[#named + 1] = name .. " " .. outcome
+        at = at + 2 + length
+    end
+    if count:uint() > 0 then
+        from:say("behind", count, UInt64(count:uint()))
+        from:say("hosts", at > begin + 2 and from.tvb(begin + 2, at - begin - 2) or nil, table.concat(named, ", "))
+    end
+end
+
 function bodies.DONE(from)
     from:word("outcome", OUTCOMES)
     from:number("bytes", 8)
@@ -982,6 +1005,7 @@ function bodies.DONE(from)
     if from.left >= 16 and from.tvb(from.at + 8, 8):uint64() <= from.tvb(from.at, 8):uint64() then
         from:number("frames", 8)
         from:number("repaired", 8)
+        behind(from)
     end
 end
 

@@ -125,6 +125,10 @@ typedef struct {
    */
   uint32_t receivers;
   /*
+   At a sender: number of hosts of other networks that have verified them, behind relays.
+   */
+  uint32_t behind;
+  /*
    Bytes that travelled to all, with hash lists: fewer than `bytes` where receivers had an
    earlier version, with the option delta.
    */
@@ -373,7 +377,8 @@ void ethbcast_options_free(ethbcast_options *options);
  (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
  max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
  wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
- false), source (a description of the bytes, for receivers).
+ false), source (a description of the bytes, for receivers), sender (whom a receiver asks over
+ unicast: an address or a name).
  */
 ethbcast_status ethbcast_options_set(ethbcast_options *options,
                                      const char *name,

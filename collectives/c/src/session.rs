@@ -23,6 +23,8 @@ pub struct Report {
     pub blake3: [u8; 32],
     /// At a sender: number of receivers that have verified the bytes.
     pub receivers: u32,
+    /// At a sender: number of hosts of other networks that have verified them, behind relays.
+    pub behind: u32,
     /// Bytes that travelled to all, with hash lists: fewer than `bytes` where receivers had an
     /// earlier version, with the option delta.
     pub travelled: u64,
@@ -136,6 +138,7 @@ fn sent(from: SendReport, report: Option<&mut Report>) -> Result<(), Failure> {
             seconds,
             blake3,
             receivers,
+            behind: from.behind() as u32,
             travelled,
         };
     }
@@ -154,6 +157,7 @@ fn received(from: &ReceiveReport, report: Option<&mut Report>) -> Result<(), Fai
             seconds: from.took.as_secs_f64(),
             blake3,
             receivers: 0,
+            behind: 0,
             travelled,
         };
     }
@@ -201,7 +205,8 @@ pub extern "C" fn ethbcast_options_free(options: *mut Options) {
 /// (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
 /// max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
 /// wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
-/// false), source (a description of the bytes, for receivers).
+/// false), source (a description of the bytes, for receivers), sender (whom a receiver asks over
+/// unicast: an address or a name).
 #[unsafe(no_mangle)]
 pub extern "C" fn ethbcast_options_set(
     options: *mut Options,

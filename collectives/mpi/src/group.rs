@@ -12,7 +12,7 @@ use ethbcast_collectives::membership::live::host;
 use ethbcast_collectives::spell_options;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::lock::Mutex;
-use ethbcast_transport::packet::{Interface, Port, PortConfig, random_u64};
+use ethbcast_transport::packet::{Interface, Over, Port, PortConfig, random_u64};
 use std::ffi::{c_int, c_void};
 use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
 use std::sync::{Arc, Once, OnceLock};
@@ -388,7 +388,7 @@ fn joining(
 }
 
 fn own_descriptor(settings: &Settings) -> NodeDescriptor {
-    let place = place(settings.interface.as_deref());
+    let place = place(settings.interface.as_deref(), settings.agreed.over);
     let crowded = ON_THE_WIRE.load(Ordering::Relaxed) >= settings.agreed.most_groups;
     let trouble = match place.as_ref().and(settings.agreed.key.as_ref()) {
         Err(text) => text.clone(),
@@ -434,17 +434,18 @@ fn has_device_memory() -> bool {
 fn variable(option: &str) -> String {
     match option {
         "interface" => "ETHBCAST_MPI_INTERFACE".to_owned(),
+        "over" => "ETHBCAST_MPI_OVER".to_owned(),
         _ => option.to_owned(),
     }
 }
 
-fn place(interface: Option<&str>) -> &'static Result<MacAddr, String> {
+fn place(interface: Option<&str>, over: Over) -> &'static Result<MacAddr, String> {
     static PLACE: OnceLock<Result<MacAddr, String>> = OnceLock::new();
     PLACE.get_or_init(|| {
         spell_options(variable);
-        let found = Interface::find(interface).map_err(|error| error.to_string())?;
+        let found = Interface::find_over(interface, over).map_err(|error| error.to_string())?;
         let mut config = PortConfig::default();
-        config.hears = false;
+        (config.hears, config.over) = (false, over);
         drop(Port::open(&found, config).map_err(|error| error.to_string())?);
         Ok(found.mac)
     })

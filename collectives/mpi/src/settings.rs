@@ -3,6 +3,7 @@
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::membership::live::key_of_host;
 use ethbcast_transport::lock::Mutex;
+use ethbcast_transport::packet::Over;
 use std::collections::BTreeMap;
 use std::env;
 use std::fmt::Write;
@@ -78,6 +79,7 @@ pub struct Agreed {
     pub most_groups: usize,
     /// Whether lengths at which the MPI is faster are found by trials.
     pub tries: bool,
+    pub over: Over,
     pub key: Result<Option<Key>, String>,
 }
 
@@ -138,6 +140,7 @@ impl Settings {
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
             most_groups: number("ETHBCAST_MPI_COMMUNICATORS", MAX_GROUPS as u64)? as usize,
             tries: !is_off("ETHBCAST_MPI_TRIAL"),
+            over: given("ETHBCAST_MPI_OVER").map_or(Ok(Over::Ethernet), |name| over(&name))?,
             key: Ok(None),
         };
         Ok(Settings {
@@ -163,6 +166,7 @@ impl Agreed {
             least_hosts,
             most_groups,
             tries,
+            over,
             key,
         } = self;
         let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
@@ -172,10 +176,29 @@ impl Agreed {
             .flatten()
             .map(|Key(keys)| format!(" {}", keys.name()))
             .collect::<String>();
+        let over = match over {
+            Over::Ethernet => String::new(),
+            over => format!(" {over}"),
+        };
         format!(
-            "{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {tries}{key}",
+            "{} {least_bytes} {most_bytes} {least_hosts} {most_groups} {tries}{over}{key}",
             taken.join(",")
         )
+    }
+}
+
+/// Reads the carrier, which all ranks share: none of a single host, and no port, which only one
+/// process of a host could have.
+fn over(name: &str) -> Result<Over, String> {
+    match name.parse() {
+        Ok(
+            over @ (Over::Ethernet
+            | Over::Udp {
+                port: None,
+                unicast: false,
+            }),
+        ) => Ok(over),
+        _ => Err(format!("ETHBCAST_MPI_OVER={name}: write ethernet or udp")),
     }
 }
 
@@ -352,6 +375,16 @@ mod tests {
             error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier")
         );
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));
+        for name in ["tcp", "unicast", "udp:50000"] {
+            assert!(error("ETHBCAST_MPI_OVER", name).contains("write ethernet or udp"));
+        }
+        let over = |name| {
+            read(&[("ETHBCAST_MPI_OVER", name)])
+                .expect("good")
+                .agreed
+                .fingerprint()
+        };
+        assert!(over("udp").ends_with(" udp") && !over("ethernet").contains("ethernet"));
         let settings = read(&[("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
         assert!(settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
         let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "reduce")])

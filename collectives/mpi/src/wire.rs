@@ -527,6 +527,7 @@ fn options(settings: &Settings, name: &str, wire: &Wire) -> Result<Options, Stri
         .transpose();
     Ok(Options {
         interface: settings.interface.clone(),
+        over: settings.agreed.over,
         host: Some(name.to_owned()),
         topology: topology.map(|imported| imported.topology),
         calibration: calibration.map_err(|error| error.to_string())?,

@@ -35,6 +35,9 @@ pub struct Report {
     /// At a sender: number of receivers that have verified the bytes.
     #[pyo3(get)]
     receivers: usize,
+    /// At a sender: number of hosts of other networks that have verified them, behind relays.
+    #[pyo3(get)]
+    behind: usize,
     /// At a receiver: the sender's name of the bytes.
     #[pyo3(get)]
     source: String,
@@ -79,6 +82,7 @@ impl Report {
             digest: from.trailer.map(|trailer| trailer.digest),
             travelled: from.sent_bytes,
             receivers: from.verified(),
+            behind: from.behind(),
             source: String::new(),
             via: from.via().map(|via| via.to_string()),
             path: None,
@@ -93,6 +97,7 @@ impl Report {
             digest: from.verdict.map(|verdict| verdict.digest),
             travelled: from.came_bytes,
             receivers: 0,
+            behind: 0,
             source: from.source,
             via: from.via.map(|via| via.to_string()),
             path: None,

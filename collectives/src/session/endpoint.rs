@@ -5,6 +5,8 @@ use super::kind;
 use super::link_share::{LinkShare, LinkWatch};
 use super::message::{Message, Trailer};
 use super::throttle::Throttle;
+use crate::census::CensusRequest;
+use crate::census::kind::WHO;
 use crate::keys::{ContentCipher, SealedMessage, name_of};
 use crate::membership::codec::BodyReader;
 use crate::membership::station::{ControlQueue, control_header};
@@ -20,6 +22,8 @@ use std::time::Duration;
 
 /// Maximum number of waiting control messages: the parts of the longest view, a few times.
 const MAX_WAITING: usize = 8192;
+/// Length of a question for an announcement, which no announcement exceeds.
+const SEEK_BYTES: usize = 900;
 /// Maximum number of waiting replies to non-members, which repeat their requests.
 const MAX_ANSWERS: usize = 64;
 /// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
@@ -27,6 +31,12 @@ const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
 /// Time for the final messages to leave when the session is over; later ones are dropped, so that
 /// no slow link delays the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
+
+/// Returns the IPv4 address that a MAC address stands for over UDP.
+pub(super) fn ipv4_in(mac: MacAddr) -> u32 {
+    let [.., a, b, c, d] = mac.octets();
+    u32::from_be_bytes([a, b, c, d])
+}
 
 /// One end of a session: its configuration, identity, waiting control messages, and events for the
 /// user. Messages are sent under the epoch of the view, 0 before there is one. Replies to
@@ -351,6 +361,24 @@ impl<C, E> Endpoint<C, E> {
             ..control_header(&self.identity, kind, self.epoch)
         };
         self.control.put(to, header, body);
+    }
+
+    /// Asks a root that knows nothing of this host for an announcement.
+    pub(super) fn seek(&mut self, nonce: u64) {
+        let group = self.station.group.clone();
+        let question = CensusRequest {
+            nonce,
+            spread: Duration::ZERO,
+            group,
+        };
+        let mut body = question.encode();
+        // Bytes after the last field are ignored.
+        body.resize(SEEK_BYTES.min(self.control_bytes()), 0);
+        let header = Header {
+            session: 0,
+            ..control_header(&self.identity, WHO, 0)
+        };
+        self.control.put_newest(MacAddr::BROADCAST, header, body);
     }
 
     pub(super) fn reply(&mut self, to: MacAddr, message: &Message) {

@@ -64,6 +64,9 @@ pub struct RelayArgs {
     /// addresses. All are waited for, or -n of them. Alias: --hosts.
     #[arg(long, alias = "hosts", value_name = "NODESET", help_heading = WHO)]
     pub to: Option<String>,
+    /// Sender to ask, by name or IPv4 address, as for `recv --from`. Alias: --sender.
+    #[arg(long, alias = "sender", value_name = "HOST", help_heading = WHO)]
+    pub from: Option<String>,
     /// Seconds to wait for a sender, and then for the receivers. Default: for ever, and 45.
     #[arg(long, value_name = "SECONDS", value_parser = seconds, help_heading = WHO)]
     pub max_wait: Option<f64>,

@@ -38,6 +38,10 @@ const EXAMPLES: [(&str, &[Example]); 7] = [
                 "Update a directory to what the sender has:",
             ),
             (
+                "ethbcast recv --over unicast --from 10.1.0.5 image.raw",
+                "Ask a sender behind routers, which then knows its receivers:",
+            ),
+            (
                 "ethbcast recv --serve --force /srv",
                 "Keep running, and receive all that is sent:",
             ),

@@ -10,6 +10,7 @@ use crate::rights::user;
 use clap::{Arg, Args, ValueEnum};
 use ethbcast_collectives::session::Expected;
 use ethbcast_content::disk::Accept;
+use ethbcast_transport::packet::Over;
 use nix::unistd::User;
 use std::ffi::OsString;
 use std::path::PathBuf;
@@ -35,6 +36,11 @@ fn refused_receivers() -> Arg {
 pub struct RecvArgs {
     #[command(flatten)]
     pub serve: ServeArgs,
+    /// Sender to ask, by name or IPv4 address, with the carrier unicast: it needs only the number of
+    /// its receivers (-n), and no other is accepted. Alias:
+    /// --sender.
+    #[arg(long, alias = "sender", value_name = "HOST", help_heading = WHO)]
+    pub from: Option<String>,
     /// Seconds to wait for a sender. Default: for ever.
     ///
     /// With it, an interface that is down or missing and a device DEST that is missing are waited
@@ -192,6 +198,10 @@ pub struct ServeArgs {
     /// May be repeated.
     #[arg(long, value_name = "GROUPS", requires = "serve")]
     pub allow_group: Vec<String>,
+    /// With --serve, second carrier on which the same groups are received at the same time, such as
+    /// udp beside raw frames.
+    #[arg(long, value_name = "CARRIER", requires = "serve")]
+    pub also_over: Option<Over>,
     /// With --serve, largest number of sessions at the same time. Senders of further groups wait.
     #[arg(long, value_name = "N", requires = "serve", default_value_t = 64,
         value_parser = number(1..=1024_u16))]

@@ -247,9 +247,9 @@ const EXPLAINED: [(Fault, &str, &str); 45] = [
     ),
     (
         Fault::Offload,
-        "frames that were damaged or never sent cost time until their checksums expose them; what cards do with TCP \
-         and UDP does not affect these frames",
-        "ethtool -k IFACE lists the features that are on; ethtool -K IFACE FEATURE off",
+        "frames that were damaged or never sent cost time until their checksums expose them; over UDP the processor \
+         does what the card is not let do",
+        "ethtool -k IFACE lists the features that are on; ethtool -K IFACE FEATURE off, or on",
     ),
     (
         Fault::Wifi,
@@ -544,6 +544,7 @@ fn of_refusal(why: Refusal) -> Fault {
         Refusal::Path => Fault::Path,
         Refusal::NotWanted => Fault::Unwanted,
         Refusal::Declined => Fault::Dest,
+        Refusal::Behind => Fault::Nobody,
     }
 }
 

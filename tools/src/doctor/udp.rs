@@ -3,8 +3,8 @@
 
 use super::filter::input_chains;
 use super::interface::instead;
-use super::outside::json_of;
-use super::{Fault, Findings, Fix, of_interface, of_open};
+use super::outside::{json_of, text_of};
+use super::{Fault, Findings, Fix, of_interface, of_open, quoted};
 use crate::args::WireArgs;
 use crate::interface::chosen;
 use ethbcast_collectives::membership::live::RingRoom;
@@ -36,6 +36,7 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
         }
     };
     check_way(&interface, findings);
+    check_card(&interface.name, findings);
     match open(&interface, args) {
         Ok([mut speaker, mut listener]) => {
             check_room(&listener, findings);
@@ -79,6 +80,29 @@ fn open(interface: &Interface, args: &WireArgs) -> Result<[Port; 2], OpenError> 
 
 fn wanted(interface: &Interface) -> RingRoom {
     RingRoom::for_session(Tuning::default().feed_frames_for(interface.mtu_bytes - HEADER_BYTES))
+}
+
+/// Checks whether the card cuts joined datagrams, which else the processor does.
+fn check_card(name: &str, findings: &mut Findings) {
+    const FEATURE: &str = "tx-udp-segmentation";
+    let text = match text_of("ethtool", &["-k", name]) {
+        Ok(text) => text,
+        Err(why) => return findings.skip(format!("the card: {why}")),
+    };
+    let state = text
+        .lines()
+        .find_map(|line| line.trim().strip_prefix(FEATURE)?.strip_prefix(':'));
+    match state.map(str::trim) {
+        Some("off") => {
+            let what = format!("{name} leaves it to the processor to cut datagrams");
+            let fix = format!("ethtool -K {} {FEATURE} on", quoted(name));
+            findings.add(Fault::Offload, what, Fix::Command(fix));
+        }
+        Some(state) if state.starts_with("off") => findings.skip(format!(
+            "speed: the card of {name} cannot cut datagrams ({FEATURE} is {state}), so the processor does"
+        )),
+        _ => {}
+    }
 }
 
 /// Checks that the system gives a receiver room for all that a session may have under way.

@@ -117,9 +117,9 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
     };
     let one = std::slice::from_ref;
     Some(match event {
-        RootEvent::Joined { host, receivers } => {
-            ("joined", json!({ "host": host, "receivers": receivers }))
-        }
+        RootEvent::Joined {
+            host, receivers, ..
+        } => ("joined", json!({ "host": host, "receivers": receivers })),
         RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
         RootEvent::Refused { host, mac, text } => (
             "refused",

@@ -146,9 +146,9 @@ impl Bar {
             {
                 *self.misfit.lock() = Some(other.clone());
             }
-            Progress::Sender(RootEvent::Joined { host, receivers }) => {
-                self.put(Show::Joined(host.clone(), *receivers))
-            }
+            Progress::Sender(RootEvent::Joined {
+                host, receivers, ..
+            }) => self.put(Show::Joined(host.clone(), *receivers)),
             Progress::Receiver(ReceiverEvent::LeftOut { .. }) => {
                 self.put(Show::Waiting("the next session".to_owned()));
             }

@@ -12,7 +12,7 @@ use crate::args::SendArgs;
 use crate::exit::{Code, Failure, Form, WithCode, fail};
 use crate::progress::{Bar, ProgressRole};
 use crate::rights::{self, Needs};
-use crate::session::{failure, print_first, watch, with_own_link};
+use crate::session::{failure, print_called, print_first, watch, with_own_link};
 use crate::signals::{Interrupt, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{doctor, interface, units};
@@ -67,6 +67,7 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         &args.key,
         args.wire.quiet,
     );
+    print_called(&session, args.wire.quiet);
     let _watcher = watch(&session, &mut options.run);
     options.interface_rate = doctor::cable_rate(session.interface());
     let cache = Cache::open(&args, &session, &options);

@@ -15,7 +15,7 @@ use crate::udpcast::print_ignored;
 use crate::{config, key, recv, rights, signals};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_content::dest::lacking_device;
-use ethbcast_transport::packet::keep_little_memory;
+use ethbcast_transport::packet::{Over, keep_little_memory};
 use nix::sys::signal::Signal;
 use nix::time::{ClockId, clock_gettime};
 use registry::Registry;
@@ -32,10 +32,18 @@ use worker::Worker;
 const END_LIMIT: Duration = Duration::from_secs(20);
 const IDLE_WAIT: Duration = Duration::from_secs(3600);
 
+/// A group on one carrier, with the name under which messages show it.
+#[derive(Clone, Debug)]
+struct Served {
+    name: String,
+    group: String,
+    over: Over,
+}
+
 struct Server {
     args: Arc<RecvArgs>,
     keys: Option<Arc<Keys>>,
-    groups: Vec<String>,
+    served: Vec<Served>,
     registry: Arc<Registry>,
     workers: BTreeMap<String, Arc<Worker>>,
     serve_log: ServeLog,
@@ -55,7 +63,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         .given()
         .into_iter()
         .for_each(|names| print_ignored(&names));
-    let groups = check(&args)?;
+    let served = check(&args)?;
     let keys = key::serving(&args.key)?;
     rights::confine(&recv::needs(&args, keys.is_some(), None))?;
     keep_little_memory();
@@ -73,7 +81,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
         registry: Arc::new(Registry::new(args.serve.max_sessions.into())),
         args: Arc::new(args),
         keys,
-        groups,
+        served,
         workers: BTreeMap::new(),
         serve_log,
         heard,
@@ -89,7 +97,7 @@ pub fn run(args: RecvArgs) -> anyhow::Result<()> {
     server.work()
 }
 
-fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
+fn check(args: &RecvArgs) -> anyhow::Result<Vec<Served>> {
     let groups = registry::served(&args.wire.group, &args.serve.allow_group)?;
     if args.expect.is_some() {
         let text = "--expect accepts one content, --serve one after the other: leave out --serve, and recv refuses all \
@@ -122,23 +130,43 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<String>> {
         );
         return fail(Code::Usage, text);
     }
-    if args.wire.over.is_unicast() && groups.len() > 1 {
+    let also = args.serve.also_over;
+    if also.is_some_and(|also| also.is_udp() == args.wire.over.is_udp()) {
+        let text =
+            "--also-over is another carrier than that of --over: one of raw frames, one of UDP";
+        return fail(Code::Usage, text);
+    }
+    let is_unicast = args.wire.over.is_unicast() || also.is_some_and(Over::is_unicast);
+    if is_unicast && groups.len() > 1 {
         let text = "by unicast a host has one receiver, which serves one group: name one, or serve --over udp";
         return fail(Code::Usage, text);
     }
-    Ok(groups)
+    let own = groups.iter().map(|group| Served {
+        name: group.clone(),
+        group: group.clone(),
+        over: args.wire.over,
+    });
+    let others = also.into_iter().flat_map(|over| {
+        groups.iter().map(move |group| Served {
+            name: format!("{group} over {over}"),
+            group: group.clone(),
+            over,
+        })
+    });
+    Ok(own.chain(others).collect())
 }
 
 impl Server {
     fn start_workers(&mut self) -> anyhow::Result<()> {
-        for (number, group) in self.groups.iter().enumerate() {
+        for (number, served) in self.served.iter().enumerate() {
+            let group = &served.name;
             if self.workers.contains_key(group) {
                 continue;
             }
             let port_fd = self.args.port_fd.get(number).copied();
             let (registry, args) = (Arc::clone(&self.registry), Arc::clone(&self.args));
             let worker = Arc::new(Worker::new(
-                group,
+                served.clone(),
                 registry,
                 args,
                 self.keys.clone(),
@@ -204,7 +232,7 @@ impl Server {
             ServeEvent::Ended(group, _) => {
                 self.workers.remove(&group);
                 self.unopened.remove(&group);
-                if !self.groups.contains(&group) {
+                if !self.is_served(&group) {
                     self.log(&format!("group {group} is not served any more"));
                 } else if let Err(error) = self.start_workers() {
                     // The group was stopping and is wanted again.
@@ -222,6 +250,10 @@ impl Server {
         } else {
             self.supervisor.notify(&format!("STATUS={}", self.status()));
         }
+    }
+
+    fn is_served(&self, name: &str) -> bool {
+        self.served.iter().any(|served| served.name == name)
     }
 
     fn log(&self, text: &str) {
@@ -296,6 +328,7 @@ impl Server {
                 args.wire.host.clone(),
                 args.wire.ether_type,
                 args.wire.over,
+                args.serve.also_over,
             )
         };
         if !args.serve.serve || wire(&args) != wire(&self.args) || args.port_fd != self.args.port_fd
@@ -312,9 +345,10 @@ impl Server {
                         restart";
             return fail(Code::Usage, text);
         }
-        let groups = check(&args)?;
-        let is_bound = !args.port_fd.is_empty() || args.wire.over.is_unicast();
-        if is_bound && groups.iter().any(|group| !self.workers.contains_key(group)) {
+        let served = check(&args)?;
+        let is_unicast = served.iter().any(|served| served.over.is_unicast());
+        let is_new = |served: &Served| !self.workers.contains_key(&served.name);
+        if (!args.port_fd.is_empty() || is_unicast) && served.iter().any(is_new) {
             return fail(
                 Code::Usage,
                 "other groups take a restart with --port-fd and by unicast",
@@ -325,12 +359,12 @@ impl Server {
         self.workers
             .values()
             .for_each(|worker| worker.set_args(Arc::clone(&self.args)));
+        self.served = served;
         let gone = self
             .workers
             .iter()
-            .filter(|(group, _)| !groups.contains(group));
+            .filter(|(group, _)| !self.is_served(group));
         gone.for_each(|(_, worker)| worker.end_after_session());
-        self.groups = groups;
         self.start_workers()
     }
 

@@ -1,13 +1,14 @@
 //! Thread of the daemon that takes the transfers of one group, one after the other.
 
+use super::Served;
 use super::registry::Registry;
 use super::supervisor::{ServeEvent, ServeLog, Severity};
-use crate::args::RecvArgs;
+use crate::args::{RecvArgs, WireArgs};
 use crate::exit::{Code, Failure, report};
 use crate::recv::{Received, Reception};
-use crate::session::{failure, may_pass, print_interface, watch, wire};
+use crate::session::{failure, may_pass, print_interface, watch};
 use crate::signals::run_after;
-use crate::{hosts, interface, progress, recv};
+use crate::{hosts, interface, progress, recv, session};
 use ethbcast_collectives::census::{About, LastSession};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::session::live::AdmissionHook;
@@ -32,7 +33,7 @@ const MAX_HAD: usize = 8;
 
 #[derive(Debug)]
 pub struct Worker {
-    group: String,
+    served: Served,
     keys: Option<Arc<Keys>>,
     registry: Arc<Registry>,
     args: Mutex<Arc<RecvArgs>>,
@@ -50,7 +51,7 @@ pub struct Worker {
 
 impl Worker {
     pub fn new(
-        group: &str,
+        served: Served,
         registry: Arc<Registry>,
         args: Arc<RecvArgs>,
         keys: Option<Arc<Keys>>,
@@ -58,7 +59,7 @@ impl Worker {
         serve_log: ServeLog,
     ) -> Worker {
         Worker {
-            group: group.to_owned(),
+            served,
             keys,
             registry,
             args: Mutex::new(args),
@@ -85,7 +86,7 @@ impl Worker {
     /// Ends the worker after the running session, or at once if there is none.
     pub fn end_after_session(&self) {
         self.is_last.store(true, Ordering::SeqCst);
-        if !self.registry.is_in(&self.group) {
+        if !self.registry.is_in(&self.served.name) {
             self.end();
         }
     }
@@ -104,14 +105,15 @@ impl Worker {
                 break;
             };
             self.registry
-                .set_waker(&self.group, Some(Arc::clone(session.waker())));
+                .set_waker(&self.served.name, Some(Arc::clone(session.waker())));
             let _watcher = watch(&session, &mut options.run);
             let is_quiet = self.args.lock().wire.quiet;
-            let _receiving = interface::mark_receiver(&session, &self.group);
+            let _receiving = interface::mark_receiver(&session, &self.served.group);
             print_interface(session.interface(), is_quiet);
-            self.serve_log.send(ServeEvent::Open(self.group.clone()));
+            self.serve_log
+                .send(ServeEvent::Open(self.served.name.clone()));
             let served = self.serve(&mut session, &options, &mut had);
-            self.registry.set_waker(&self.group, None);
+            self.registry.set_waker(&self.served.name, None);
             let Err(error) = served else { continue };
             let text = format!("{error:#}");
             // A lasting error is logged once.
@@ -132,8 +134,13 @@ impl Worker {
         let mut said = String::new();
         while !self.is_ending() {
             let args = self.args();
+            let wire = WireArgs {
+                over: self.served.over,
+                ..args.wire.clone()
+            };
             let mut options = RecvOptions {
-                wire: wire(&args.wire),
+                wire: session::wire(&wire),
+                sender: args.from.clone(),
                 ..RecvOptions::new()
             };
             options.wire.keys.clone_from(&self.keys);
@@ -149,14 +156,15 @@ impl Worker {
             options
                 .run
                 .on_progress(move |progress| worker.note_progress(&progress));
-            match Session::open_receiver(&self.group, &options) {
+            match Session::open_receiver(&self.served.group, &options) {
                 Ok(session) => return Ok(Some((session, options))),
                 Err(error) if !may_pass(&error) => return Err(failure(error).into()),
                 Err(error) => {
                     let text = error.to_string();
                     if text != said {
                         self.log(Severity::Warning, &format!("{text}; it is waited for"));
-                        self.serve_log.send(ServeEvent::Waits(self.group.clone()));
+                        self.serve_log
+                            .send(ServeEvent::Waits(self.served.name.clone()));
                         said = text;
                     }
                 }
@@ -219,13 +227,13 @@ impl Worker {
         let why = checked.as_ref().err().map(|error| format!("{error:#}"));
         let said = if args.wire.json {
             let mut object = recv::to_json(&received.report, &received.landed);
-            object["group"] = json!(self.group);
+            object["group"] = json!(self.served.group);
             object["error"] = json!(why);
             report(&object.to_string())
         } else if received.report.is_delivered() {
             report(&format!(
                 "{}: {}",
-                self.group,
+                self.served.group,
                 recv::line(&received.report, &received.landed)
             ))
         } else {
@@ -256,7 +264,7 @@ impl Worker {
             self.is_ending()
                 .then(|| Failure::new(Code::Terminated, text))
         };
-        let environment = received.environment(&self.group);
+        let environment = received.environment(&self.served.group);
         let ran = command.map_or(Ok(()), |command| run_after(command, environment, must_end));
         if let Err(error) = ran {
             self.log(Severity::Error, &format!("{error:#}"));
@@ -268,14 +276,14 @@ impl Worker {
             Progress::Receiver(ReceiverEvent::Invited {
                 host, source, size, ..
             }) => {
-                self.registry.note(&self.group, |running| {
+                self.registry.note(&self.served.name, |running| {
                     (running.host, running.source, running.size) =
                         (host.clone(), source.clone(), *size);
                 });
             }
             Progress::Moved { bytes, .. } => self
                 .registry
-                .note(&self.group, |running| running.bytes = *bytes),
+                .note(&self.served.name, |running| running.bytes = *bytes),
             _ => {}
         }
         if let Some(text) = progress::line(progress) {
@@ -286,7 +294,7 @@ impl Worker {
     fn log(&self, how: Severity, text: &str) {
         let is_quiet = self.args.lock().wire.quiet && how == Severity::Info;
         if !is_quiet {
-            how.print(&format!("group {}: {text}", self.group));
+            how.print(&format!("group {}: {text}", self.served.name));
         }
     }
 
@@ -316,7 +324,7 @@ impl AdmissionHook for Worker {
         if self.is_last.load(Ordering::SeqCst) {
             return false;
         }
-        match self.registry.enter(&self.group) {
+        match self.registry.enter(&self.served.name) {
             Ok(()) => {
                 self.has_said_full.store(false, Ordering::Relaxed);
                 true
@@ -348,7 +356,7 @@ impl AdmissionHook for Worker {
     }
 
     fn dismiss(&self) {
-        self.registry.leave(&self.group);
+        self.registry.leave(&self.served.name);
     }
 
     fn came_round(&self) {

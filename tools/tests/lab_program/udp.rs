@@ -379,6 +379,44 @@ fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicas
 }
 
 #[test]
+fn by_unicast_receivers_that_name_their_sender_reach_one_that_knows_none_across_a_router() {
+    let site = routed("udp_from");
+    let bytes = content(4, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    let arguments = ["send", "--over", "unicast", "-n", "3"];
+    let mut senders: Vec<_> = ["n0", "n1"]
+        .map(|host| Run::start(host, command(&site, host, false, &arguments, &source)))
+        .into();
+    let receivers: Vec<_> = [2, 3, 4]
+        .map(|host| {
+            let (name, dest) = (format!("n{host}"), site.path(&format!("received-{host}")));
+            let from = ["recv", "--over", "unicast", "--from", &routed_address(0)];
+            (
+                Run::start(&name, command(&site, &name, false, &from, &dest)),
+                dest,
+            )
+        })
+        .into();
+    let other = senders.pop().expect("two were started");
+    for sender in senders {
+        let sender = sender.end(LIMIT);
+        sender.assert_code(0);
+        assert!(
+            sender.stderr.contains("--from 10.254.0.10"),
+            "{}",
+            sender.stderr
+        );
+    }
+    for (run, dest) in receivers {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(&dest).expect("received") == bytes);
+    }
+    other.signal(Signal::SIGTERM);
+    other.end(LIMIT).assert_code(128 + Signal::SIGTERM as i32);
+}
+
+#[test]
 fn by_unicast_receivers_of_a_sender_that_is_killed_end_at_once_and_say_why() {
     let site = site("udp_unicast_killed", 3);
     let dests = [1, 2].map(|host| site.path(&format!("received-{host}")));
@@ -419,7 +457,11 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         let arguments = [&["send", "--over", "unicast", "--max-wait", "10"], options].concat();
         site.run("n0", &arguments, &source)
     };
-    send(&["-n", "1"]).assert_refusal(2, &["unicast", "--hosts"]);
+    send(&["-n", "1", "--late"]).assert_refusal(2, &["unicast", "--hosts"]);
+    let dest = site.path("dest");
+    let elsewhere = ["recv", "--over", "udp", "--from", "10.254.0.10"];
+    site.run("n1", &elsewhere, &dest)
+        .assert_refusal(2, &["10.254.0.10", "--over unicast"]);
     send(&["--hosts", "no-such-name.invalid"])
         .assert_refusal(2, &["no-such-name.invalid", "/etc/hosts"]);
     let there = site.start(
@@ -725,4 +767,41 @@ fn a_relay_that_loops_or_has_nobody_behind_it_is_named_at_both_ends() {
     let (relay, told) = meet("eth2", "1");
     relay.assert_refusal(3, &["0 of 1 receivers joined within 1 s"]);
     assert!(told.contains("0 of 1 receivers joined"), "{told}");
+}
+
+#[test]
+fn a_dry_run_or_a_sender_that_gives_up_before_the_start_leaves_a_relay_and_those_behind_waiting() {
+    let [near, far] = joined("relay_waits");
+    let bytes = content(5, MEBIBYTE);
+    let source = near.file("source", &bytes);
+    let behind = start_receivers(&far, &["n1", "n3"]);
+    let relay = start_relay(&near, &["-n", "2"]);
+    let send = |options: &[&str]| {
+        let arguments = [&["send", "--json", "--no-probe"][..], options].concat();
+        near.run("n0", &arguments, &source)
+    };
+    send(&["-n", "1", "--dry-run"]).assert_code(0);
+    relay.wait_for_line("--dry-run");
+    let too_few = send(&["-n", "2", "--max-wait", "3"]);
+    too_few.assert_code(3);
+    assert!(too_few.stdout_text().contains("1 of 2 receivers joined"));
+    let sender = send(&["-n", "1", "--max-wait", "15"]);
+    sender.assert_code(0);
+    let row = relay_row(&sender.json()).clone();
+    assert_eq!(row["behind"]["hosts"], 2, "{row}");
+    relay.end(LIMIT).assert_code(0);
+    for (run, dest) in behind {
+        run.end(LIMIT).assert_code(0);
+        assert!(fs::read(dest).expect("received") == bytes);
+    }
+    let again = start_relay(&near, &["-n", "1"]);
+    let own = near.start(
+        RELAY,
+        &["send", "-i", "eth0", "-n", "1", "--max-wait", "20"],
+        &source,
+    );
+    again
+        .end(LIMIT)
+        .assert_refusal(2, &["runs on this host, behind the same interface eth0"]);
+    own.end(LIMIT).assert_refusal(2, &["run on this host"]);
 }

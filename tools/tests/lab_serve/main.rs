@@ -89,6 +89,32 @@ fn hear(ear: &UnixDatagram) -> String {
 }
 
 #[test]
+fn a_server_takes_raw_frames_and_datagrams_at_the_same_time() {
+    let site = Site::beside("both", one_switch(2));
+    for (host, address) in [("n0", "10.254.0.10/24"), ("n1", "10.254.0.11/24")] {
+        site.set_up(host, "ip", &["address", "add", address, "dev", "eth0"]);
+    }
+    let dir = site.directory("dest");
+    let server = serve(&site, "n1", &["--also-over", "udp"], &dir);
+    let bytes = content(1, 300_000);
+    for (name, options) in [("raw", &[][..]), ("datagrams", &["--over", "udp"])] {
+        let source = site.file(name, &bytes);
+        send(&site, "ethbcast", "1", options, source)
+            .end(LIMIT)
+            .assert_code(0);
+        wait_for_file(&dir.join(name), &bytes);
+    }
+    server.signal(Signal::SIGTERM);
+    let ended = server.end(LIMIT);
+    ended.assert_code(0);
+    assert!(
+        ended.stderr.contains("ethbcast over udp"),
+        "{}",
+        ended.stderr
+    );
+}
+
+#[test]
 fn a_supervisor_is_notified_of_start_liveness_reload_and_end() {
     let site = Site::beside("notify", one_switch(2));
     let (dir, path) = (site.directory("dest"), site.path("notify"));
@@ -470,6 +496,11 @@ fn invalid_options_of_a_server_are_refused_at_once() {
             &["--serve", "--over", "unicast", "--allow-group", "a,b", path],
             2,
             &["by unicast", "--over udp"],
+        ),
+        (
+            &["--serve", "--over", "udp", "--also-over", "unicast", path],
+            2,
+            &["--also-over is another carrier"],
         ),
         (
             &["-i", "eth0", "--port-fd", "0", path],

@@ -56,7 +56,7 @@ pub use interface::{Interface, InterfaceError};
 pub use meter::LinkReadings;
 #[doc(hidden)]
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
-pub use port::Port;
+pub use port::{Port, Recipients};
 #[doc(hidden)]
 pub use sender::FrameSender;
 #[doc(hidden)]

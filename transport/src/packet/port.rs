@@ -12,6 +12,7 @@ use super::syscall::InterfaceState;
 use super::udp::{DatagramReceiver, DatagramSender, IP_UDP_BYTES, clear_errors};
 use super::{Counters, Interface, Over, interface, served, syscall};
 use crate::link::{Blocked, Link, Transmitted};
+use crate::lock::Mutex;
 use crate::machine::{Kept, SplitFrame};
 use crate::wire::ETHERNET_BYTES;
 use crate::{Instant, MacAddr, Machine};
@@ -44,7 +45,11 @@ pub struct Port {
     has_other_mtu: Arc<AtomicBool>,
     largest_arrival_bytes: usize,
     meter: Option<Meter>,
+    recipients: Recipients,
 }
+
+/// Hosts that are to get what is for all from now on, until a port takes them.
+pub type Recipients = Arc<Mutex<Option<Vec<Ipv4Addr>>>>;
 
 enum Arrivals {
     Frames(Ring),
@@ -132,6 +137,7 @@ impl Port {
             has_other_mtu: Arc::default(),
             largest_arrival_bytes: 0,
             meter: None,
+            recipients: Recipients::default(),
         }
     }
 
@@ -304,6 +310,11 @@ impl Port {
         now: Instant,
         payload: impl Fn(Kept) -> &'a [u8],
     ) -> Result<usize, DriveError> {
+        if self.config.over.is_unicast()
+            && let Some(recipients) = self.recipients.lock().take()
+        {
+            self.sender.name_peers(&recipients);
+        }
         let (socket, interface) = (self.socket.as_fd(), &self.interface.name);
         let flushed = self
             .sender
@@ -570,6 +581,12 @@ impl Port {
 
     pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.has_other_mtu)
+    }
+
+    /// Returns the handle by which what is for all goes to other hosts over UDP by unicast, while
+    /// the port is in use; all are heard.
+    pub fn recipients(&self) -> Recipients {
+        Arc::clone(&self.recipients)
     }
 
     pub fn first_hop_flag(&self) -> Arc<AtomicUsize> {

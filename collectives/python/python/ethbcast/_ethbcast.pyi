@@ -79,6 +79,8 @@ class _SessionOptions(_Options, total=False):
     """Whether receivers hold an earlier version in memory: only changed chunks are sent."""
 
 class _RecvOptions(_SessionOptions, total=False):
+    sender: str | None
+    """Over unicast the sender to ask, by name or IPv4 address: no other is accepted, and it needs no ``hosts``."""
     once: bool | None
     """Whether to end when the first sender refuses this host, gives up or has started without it."""
 
@@ -144,6 +146,9 @@ class Report:
     @property
     def receivers(self) -> int:
         """At a sender: number of receivers that have verified the bytes."""
+    @property
+    def behind(self) -> int:
+        """At a sender: number of hosts of other networks that have verified them, behind relays."""
     @property
     def source(self) -> str:
         """At a receiver: the sender's name for the bytes."""

@@ -80,6 +80,18 @@ pub enum StationError {
     )]
     NoPeers,
     #[error(
+        "a sender that is waited for over unicast ({host}) is named only there: leave out {}, or add {} unicast",
+        OptionName("sender"),
+        OptionName("over")
+    )]
+    SenderElsewhere { host: String },
+    #[error(
+        "over unicast a sender that takes receivers {} has to know them: name each by {}",
+        OptionName("late"),
+        OptionName("hosts")
+    )]
+    LateCallers,
+    #[error(
         "over unicast there is send, cp and recv alone, where {} names who receives: take {} udp",
         OptionName("hosts"),
         OptionName("over")

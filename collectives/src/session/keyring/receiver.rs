@@ -57,6 +57,8 @@ pub struct ReceiverRing {
     asked: Vec<RequestedSession>,
     bound: Option<(MacAddr, u32)>,
     asked_by: usize,
+    /// Index of the secret under which a root was last sought.
+    sought: usize,
 }
 
 impl ReceiverRing {
@@ -71,6 +73,7 @@ impl ReceiverRing {
             asked,
             bound,
             asked_by: 0,
+            sought: 0,
         }
     }
 
@@ -164,6 +167,11 @@ impl ReceiverRing {
     ) -> Option<SealedMessage> {
         match (secrecy(&header, to), header.kind) {
             (Secrecy::Cluster, JOIN) => self.seal_request(to, header, body),
+            (Secrecy::Cluster, WHO) => {
+                // The root may have any of this host's keys.
+                self.sought = (self.sought + 1) % self.clusters.secrets.count();
+                self.seal_reply(self.sought, header, body)
+            }
             (Secrecy::Pair, _) => {
                 // Not only the bound session: a host that asks another root also says goodbye to
                 // the first.

@@ -3,6 +3,7 @@
 use super::{
     Clusters, KnownSessions, SUITES, Secrecy, Slot, end_of, is_numbered, numbered, secrecy, signed,
 };
+use crate::census::kind::WHO;
 use crate::keys::{
     ContentCipher, ExchangePair, Keys, Protection, SealedMessage, Secret, SessionFacts, SessionName,
 };
@@ -327,6 +328,10 @@ impl RootRing {
                 heard.record(keys, header.sequence, None).then_some(body)
             }
             (Slot::Cluster(cluster_index), JOIN) => self.admit_request(cluster_index, frame),
+            // A repeated one gets a repeated announcement, which is no longer.
+            (Slot::Cluster(cluster_index), WHO) => {
+                self.clusters.secrets.lift(cluster_index, &header, payload)
+            }
             (Slot::Cluster(cluster_index), REFUSE) => {
                 let plain = self
                     .clusters

@@ -1,6 +1,7 @@
 //! Handles by which other threads control a running transfer: cancel, start now, limit the rate,
 //! admit receivers. A transfer's time limits and its prepared abort notification are here too.
 
+use crate::session::application::{Receiving, Sink};
 use crate::session::message::Outcome;
 use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::Root;
@@ -267,11 +268,26 @@ pub trait AdmissionHook: Debug + Send + Sync {
     /// host may join.
     fn note_offer(&self, _root: MacAddr, _host: &str, _offered: Offered) {}
 
+    /// Returns the reason why this host can no longer take part, once there is one.
+    fn failure(&self) -> Option<(Outcome, String)> {
+        None
+    }
+
     /// Returns the number of hosts of another network that have got the content from this one, and
     /// their names and outcomes, once that is known.
     fn take_behind(&self) -> Option<(usize, Vec<(String, Outcome)>)> {
         None
     }
+}
+
+/// Hold on the start of a session. The session's thread calls it, so it must not block. When it is
+/// released, the session's loop must be woken.
+pub trait StartHold: Debug + Send + Sync {
+    /// Learns that enough receivers are there; called in each turn of the loop until the start.
+    fn note_ready(&self);
+
+    /// Whether the session may start.
+    fn is_released(&self) -> bool;
 }
 
 #[derive(Debug)]
@@ -311,6 +327,23 @@ impl<'a> HookedAdmission<'a> {
             }
             Admission::None => self.leave(),
             Admission::Given => {}
+        }
+    }
+
+    /// Ends a session that has started and for which the hook knows a failure.
+    pub(super) fn end_failed<K: Sink>(
+        &self,
+        receiving: &mut Receiving<K>,
+        receiver: &Receiver,
+        now: Instant,
+    ) {
+        let is_open = receiver.view().is_some() && receiving.verdict().is_none();
+        let failure = self
+            .admission_hook
+            .filter(|_| is_open)
+            .and_then(|hook| hook.failure());
+        if let Some((outcome, text)) = failure {
+            receiving.decline(now, outcome, text);
         }
     }
 

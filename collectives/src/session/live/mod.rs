@@ -42,20 +42,21 @@ mod write_behind;
 use super::application::{Coverage, Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
-use super::root::{Root, RootConfig};
+use super::root::{Root, RootConfig, RootEvent};
 pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
 use crate::census;
 use crate::membership::Station;
-use crate::membership::live::{Opener, Opening, RingRoom, addresses_of};
+use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
+    Clock, Interface, Over, Port, PortConfig, Recipients, Waker, address_of, drive, random_u32,
+    random_u64,
 };
 use ethbcast_transport::{Instant, MacAddr, Tuning};
-pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -75,7 +76,7 @@ pub use reader::Reader;
 pub use relay::{Relay, RelayReport};
 pub use report::{Error, ReceiveReport, SendReport};
 use report::{demoted, of_receivers};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -117,7 +118,8 @@ pub struct Session {
     waker: Arc<Waker>,
     clock: Clock,
     opener: Opener,
-    /// Hosts to which it sends what is for all, each with its name, where no multicast goes.
+    /// Hosts to which it sends what is for all, each with its name, where no multicast goes; a
+    /// sender without any sends it to those that have joined.
     peers: BTreeMap<Ipv4Addr, String>,
 }
 
@@ -318,13 +320,15 @@ impl Session {
     /// If the group's name or the MTU is invalid, there is no such interface, permission is denied,
     /// or too few of the named hosts are others than this one.
     pub fn open_sender(group: &str, options: &SendOptions) -> Result<Session, Error> {
-        let peers = options
-            .wire
-            .over
-            .is_unicast()
+        let is_unicast = options.wire.over.is_unicast();
+        let is_called = is_unicast && options.hosts.is_empty();
+        if is_called && options.late {
+            return Err(StationError::LateCallers.into());
+        }
+        let peers = (is_unicast && !is_called)
             .then(|| addresses_of(&options.hosts))
             .transpose()?;
-        let mut session = Session::open(group, &options.wire, &options.run, (None, false))?;
+        let mut session = Session::open(group, &options.wire, &options.run, (None, is_called))?;
         if !session.over().is_udp() {
             let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
             check_named(
@@ -358,7 +362,17 @@ impl Session {
     /// The errors of [`open_sender`](Session::open_sender).
     pub fn open_receiver(group: &str, options: &RecvOptions) -> Result<Session, Error> {
         let also = options.about.as_ref().map(|_| census::address());
+        let is_unicast = options.wire.over.is_unicast();
+        if let Some(host) = options.sender.as_ref().filter(|_| !is_unicast) {
+            return Err(StationError::SenderElsewhere { host: host.clone() }.into());
+        }
+        let from: Vec<String> = options.sender.iter().cloned().collect();
+        let senders = options.sender.as_ref().map(|_| addresses_of(&from));
         let mut session = Session::open(group, &options.wire, &options.run, (also, true))?;
+        if let Some(senders) = senders.transpose()? {
+            *session.port.recipients().lock() = Some(senders.clone());
+            session.peers = senders.into_iter().zip(from).collect();
+        }
         if let Some(frames) = session.port.room_frames() {
             // No credit for more frames than the ring has room for.
             session.tuning.feed.frames = session
@@ -471,6 +485,7 @@ impl Session {
         watcher.update(|| root.final_frame(ROOT_ENDED));
         let (mut stopped, mut given_up, hop, link) =
             (false, None, self.port.first_hop_flag(), self.port.meter());
+        let mut callers = Callers::of(self);
         let driven = drive(
             &mut self.port,
             &mut root,
@@ -493,6 +508,7 @@ impl Session {
                     .for_each(|reading| root.note_link(now, reading));
                 options.steer(root, now);
                 while let Some(event) = root.poll_event() {
+                    callers.root_event(&event);
                     notifier.root_event(now, &event);
                     sending.handle_event(root, now, &event);
                     watcher.update(|| root.final_frame(ROOT_ENDED));
@@ -561,14 +577,15 @@ impl Session {
     ///
     /// # Errors
     /// If the socket fails, or the sender runs on the same host. A receiver with
-    /// [`RecvOptions::admission_hook`] waits for other senders.
+    /// [`RecvOptions::admission_hook`] waits for other senders, unless that may take long.
     pub fn run_receiver<K: Sink>(
         &mut self,
         options: &RecvOptions,
         receiving: &mut Receiving<K>,
     ) -> Result<Receiver, Error> {
         self.opener.check()?;
-        let waits_for_others = options.admission_hook.is_some();
+        let hook = options.admission_hook.as_ref();
+        let waits_for_others = hook.is_some_and(|hook| !hook.may_take_long());
         let mut own_host = OwnHost::of(self.interface(), &self.station, self.over());
         let coverage = receiving.coverage();
         let config = self.receiver_config(options, coverage)?;
@@ -621,6 +638,7 @@ impl Session {
                     watcher.update(|| receiver.final_frame(RECEIVER_ENDED));
                 }
                 hooked.turn(receiver, now);
+                hooked.end_failed(receiving, receiver, now);
                 receiving.turn(receiver, now);
                 hooked.report_behind(receiver);
                 notifier.receiver_moved(receiver, receiving.coverage(), now);
@@ -658,6 +676,7 @@ impl Session {
         let config = options.receiver_config(&self.station, numbers, coverage, &self.tuning)?;
         Ok(ReceiverConfig {
             sources_unproved: self.over().is_udp(),
+            sought: self.peers.keys().next().map(|ip| ip.to_bits()),
             ..config
         })
     }
@@ -747,6 +766,24 @@ impl Session {
     /// Returns the session's clock.
     pub fn clock(&self) -> Clock {
         self.clock
+    }
+}
+
+/// Receivers that have asked for a session, whose sender did not know them: they get what is for
+/// all from then on.
+struct Callers(Option<(Recipients, BTreeSet<Ipv4Addr>)>);
+
+impl Callers {
+    fn of(session: &Session) -> Callers {
+        let are_unknown = session.over().is_unicast() && session.peers.is_empty();
+        Callers(are_unknown.then(|| (session.port.recipients(), BTreeSet::new())))
+    }
+
+    fn root_event(&mut self, event: &RootEvent) {
+        if let (Some((recipients, callers)), RootEvent::Joined { mac, .. }) = (&mut self.0, event) {
+            callers.extend(address_of(*mac).map(|address| *address.ip()));
+            *recipients.lock() = Some(callers.iter().copied().collect());
+        }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Options of sending and receiving, and the progress that a transfer reports.
 
-use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start};
+use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use super::report::Error;
 use crate::Preset;
 use crate::census::About;
@@ -93,7 +93,8 @@ with_defaults! {
         /// [`receivers`](SendOptions::receivers).
         pub min_receivers: Option<usize> = None,
         /// The only hosts that are admitted, by name; all of them are waited for, unless fewer are
-        /// required.
+        /// required. Without them, those come over UDP by unicast that name this host in
+        /// [`sender`](RecvOptions::sender).
         pub hosts: Vec<String> = Vec::new(),
         /// Handle that starts the session with the receivers present.
         pub start: Option<Start> = None,
@@ -141,6 +142,9 @@ with_defaults! {
         pub greedy: bool = false,
         /// Whether to stop after planning; receivers wait on for a sender.
         pub dry_run: bool = false,
+        /// Hold on the start, once enough receivers are there.
+        #[doc(hidden)]
+        pub hold: Option<Arc<dyn StartHold>> = None,
     }
 
     /// Options of receiving. The defaults suit hosts with names of their own and one Ethernet
@@ -151,6 +155,9 @@ with_defaults! {
         pub wire: WireOptions = WireOptions::default(),
         /// Limits, cancellation and progress.
         pub run: RunOptions = RunOptions::default(),
+        /// Name or IPv4 address of the only sender that is accepted, over UDP by unicast: this host
+        /// asks it for its contents, so that it need not know its receivers.
+        pub sender: Option<String> = None,
         /// Longest wait for a sender; without it, no limit.
         pub max_wait: Option<Duration> = None,
         /// Longest time of a session from its start; without it, no limit.
@@ -306,6 +313,7 @@ impl SendOptions {
             processors: Some(processors(thread_time)),
             waited: Some(thread_waited),
             interface_rate: self.interface_rate,
+            held: self.hold.is_some(),
             dry_run: self.dry_run,
             topology: self.topology.clone(),
             late: self.late,
@@ -328,6 +336,14 @@ impl SendOptions {
             .filter(|start| start.is_now())
             .for_each(|_| root.start_now(now));
         self.rate.iter().for_each(|limit| limit.apply(root, now));
+        if let Some(hold) = &self.hold {
+            if root.is_ready() {
+                hold.note_ready();
+            }
+            if hold.is_released() {
+                root.release(now);
+            }
+        }
     }
 
     pub(super) fn wanted(&self) -> Option<Wanted> {

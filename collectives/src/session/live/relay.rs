@@ -1,15 +1,15 @@
 //! A relay between two networks: receives a content on one, and sends it on the other as it comes.
 
 use super::content::{Content, Storage, StorageError};
-use super::handles::{AdmissionHook, Cancel};
+use super::handles::{AdmissionHook, Cancel, StartHold};
 use super::options::{OfferCheck, Progress, RecvOptions, SendOptions};
 use super::report::{Error, ReceiveReport, SendReport};
 use super::write_behind::write_behind;
 use super::{SentContent, Session, start};
 use crate::session::application::Receiving;
-use crate::session::message::{Digest, Outcome, Trailer};
+use crate::session::message::{BEHIND, Digest, Outcome, Trailer};
 use crate::session::receiver::ReceiverEvent;
-use crate::session::root::{RootEvent, RootFailure};
+use crate::session::root::RootFailure;
 use crate::session::verified::{Cut, Offered};
 use crossbeam_channel::{Receiver, Sender, bounded, select};
 use ethbcast_planning::topology::nodeset;
@@ -28,8 +28,8 @@ const PIECES_WAITING: usize = 2;
 /// A host with a port in each of two networks: it receives on the near one what it sends on the far
 /// one.
 ///
-/// To the sender it is one receiver, which joins when those behind it have joined, and reports
-/// their outcomes. Their files and directories appear only after the sender has confirmed the
+/// To the sender it is one receiver, which joins when those behind it are there, and reports their
+/// outcomes; their session starts when the sender's has started. Their files and directories appear only after the sender has confirmed the
 /// digest; pipes, devices and contents in place get each chunk as it comes.
 #[derive(Debug)]
 pub struct Relay {
@@ -116,12 +116,34 @@ impl Relay {
         }
     }
 
-    /// Relays one content. Once the sender has confirmed it, only the far session can be cancelled:
-    /// the near one reports the outcomes.
+    /// Relays one content. A session that the sender ends before its start is followed by the next,
+    /// as at the receivers behind. Once the sender has confirmed the content, only the far session
+    /// can be cancelled: the near one reports the outcomes.
     ///
     /// # Panics
     /// If one of its threads does.
     pub fn run(&mut self, near: &RecvOptions, far: &SendOptions) -> RelayReport {
+        let (began, mut own) = (self.near.now(), near.clone());
+        loop {
+            let (report, did_start) = self.run_once(&own, far);
+            let is_given_up = near.run.cancel.is_cancelled() || far.run.cancel.is_cancelled();
+            let text = match (&report.received, &report.failed) {
+                (Err(Error::Aborted(text)), None | Some(Error::Cancelled { .. })) => text.clone(),
+                _ => return report,
+            };
+            own.max_wait = near
+                .max_wait
+                .map(|limit| limit.saturating_sub(self.near.now().since(began)));
+            if did_start || is_given_up || own.max_wait.is_some_and(|left| left.is_zero()) {
+                return report;
+            }
+            let host = "the sender".to_owned();
+            near.run
+                .notify(Progress::Receiver(&ReceiverEvent::LeftOut { host, text }));
+        }
+    }
+
+    fn run_once(&mut self, near: &RecvOptions, far: &SendOptions) -> (RelayReport, bool) {
         let ((offers, offer), (to_far, pieces)) = (bounded(1), bounded(PIECES_WAITING));
         let (alive, ended) = bounded(0);
         let passage = Arc::new(Passage::new(
@@ -129,7 +151,7 @@ impl Relay {
             offers,
             [Cancel::new(), far.run.cancel.child()],
             near.run.cancel.clone(),
-            Arc::clone(self.near.waker()),
+            [&self.near, &self.far].map(|session| Arc::clone(session.waker())),
         ));
         let (near_waker, far_waker) = (self.near.waker(), self.far.waker());
         near.run.cancel.watch(near_waker);
@@ -161,11 +183,13 @@ impl Relay {
             Some(Err(error)) => (None, Some(error)),
             None => (None, None),
         };
-        RelayReport {
+        let report = RelayReport {
             received,
             sent,
             failed,
-        }
+        };
+        let did_start = passage.state.lock().has_started;
+        (report, did_start)
     }
 }
 
@@ -195,15 +219,18 @@ struct Passage {
     cancels: [Cancel; 2],
     /// The caller's handle of the near session.
     cancel: Cancel,
-    waker: Arc<Waker>,
+    /// Wakers of the two sessions' loops.
+    wakers: [Arc<Waker>; 2],
 }
 
 #[derive(Debug, Default)]
 struct PassageState {
     offers: Option<Sender<Offered>>,
     offered: Option<(MacAddr, Offered)>,
-    /// Whether the far session has begun: the near one may be joined.
+    /// Whether those behind are there: the near session may be joined.
     is_ready: bool,
+    /// Whether the near session has started: the far one may.
+    has_started: bool,
     /// Whether the sender has confirmed the digest: the near session ends the far one no more.
     is_confirmed: bool,
     has_near_ended: bool,
@@ -229,7 +256,7 @@ impl Passage {
         offers: Sender<Offered>,
         cancels: [Cancel; 2],
         cancel: Cancel,
-        waker: Arc<Waker>,
+        wakers: [Arc<Waker>; 2],
     ) -> Passage {
         Passage {
             names,
@@ -241,7 +268,7 @@ impl Passage {
             }),
             cancels,
             cancel,
-            waker,
+            wakers,
         }
     }
 
@@ -269,8 +296,15 @@ impl Passage {
         }));
         let (passage, outer) = (Arc::clone(self), options.run.clone());
         own.run.on_progress(move |progress| {
-            if matches!(progress, Progress::Receiver(ReceiverEvent::Ended(_))) {
-                passage.state.lock().has_near_ended = true;
+            match progress {
+                Progress::Receiver(ReceiverEvent::Started { .. }) => {
+                    passage.state.lock().has_started = true;
+                    passage.wakers[1].wake();
+                }
+                Progress::Receiver(ReceiverEvent::Ended(_)) => {
+                    passage.state.lock().has_near_ended = true;
+                }
+                _ => {}
             }
             outer.notify(progress);
         });
@@ -308,14 +342,7 @@ impl Passage {
     ) -> Sent {
         let mut own = options.clone();
         own.run.cancel = self.cancels[1].clone();
-        let (passage, outer) = (Arc::clone(self), options.run.clone());
-        own.run.on_progress(move |progress| {
-            if matches!(progress, Progress::Sender(RootEvent::Started { .. })) {
-                passage.state.lock().is_ready = true;
-                passage.waker.wake();
-            }
-            outer.notify(progress);
-        });
+        own.hold = Some(Arc::clone(self) as Arc<dyn StartHold>);
         let (open, closed) = bounded(0);
         let pieces = Pieces {
             pieces,
@@ -383,13 +410,13 @@ impl Passage {
             Ok((report, failed)) => (Some(report), failed.as_ref()),
         };
         let failure = failure
-            .map(|error| (Outcome::WriteFailed, format!("behind it, {error}")))
+            .map(|error| (Outcome::WriteFailed, format!("{BEHIND}{error}")))
             .or_else(|| behind.and_then(failure_behind));
         let mut state = self.state.lock();
         (state.behind, state.far_failure) = (behind.map(hosts_behind), failure);
         state.has_concluded = true;
         drop(state);
-        self.waker.wake();
+        self.wakers[0].wake();
     }
 
     /// Ends the far session because of the near one, unless the sender has confirmed all bytes.
@@ -433,7 +460,7 @@ impl Drop for Verdict<'_> {
             let failure = || (Outcome::WriteFailed, NO_RESULT.to_owned());
             state.far_failure.get_or_insert_with(failure);
             drop(state);
-            self.0.waker.wake();
+            self.0.wakers[0].wake();
         }
     }
 }
@@ -503,8 +530,24 @@ impl AdmissionHook for Passage {
         }
     }
 
+    fn failure(&self) -> Option<(Outcome, String)> {
+        self.state.lock().far_failure.clone()
+    }
+
     fn take_behind(&self) -> Option<(usize, Vec<(String, Outcome)>)> {
         self.state.lock().behind.take()
+    }
+}
+
+impl StartHold for Passage {
+    fn note_ready(&self) {
+        if !std::mem::replace(&mut self.state.lock().is_ready, true) {
+            self.wakers[0].wake();
+        }
+    }
+
+    fn is_released(&self) -> bool {
+        self.state.lock().has_started
     }
 }
 
@@ -527,7 +570,7 @@ fn failure_behind(sent: &SendReport) -> Option<(Outcome, String)> {
         outcome @ (Outcome::NoSpace | Outcome::Damaged | Outcome::Interrupted) => outcome,
         _ => Outcome::WriteFailed,
     };
-    Some((outcome, format!("behind it, {}", sent.failures())))
+    Some((outcome, format!("{BEHIND}{}", sent.failures())))
 }
 
 /// Storage of the near session, which hands what it gets to the far one.
@@ -626,10 +669,10 @@ mod tests {
             near: "eth0".to_owned(),
             far: "eth1".to_owned(),
         };
-        let waker = Arc::new(Waker::new().expect("a descriptor"));
+        let wakers = [(); 2].map(|()| Arc::new(Waker::new().expect("a descriptor")));
         let cancels = [Cancel::new(), Cancel::new()];
         (
-            Passage::new((names, FAR), offers, cancels, Cancel::new(), waker),
+            Passage::new((names, FAR), offers, cancels, Cancel::new(), wakers),
             offer,
         )
     }
@@ -658,7 +701,8 @@ mod tests {
         }
         assert_eq!(offer.try_iter().collect::<Vec<_>>(), [offered("first")]);
         assert!(!passage.admit(), "nobody is behind it yet");
-        passage.state.lock().is_ready = true;
+        passage.note_ready();
+        assert!(!passage.is_released(), "the sender has not started");
         assert!(passage.admit() && passage.check(&offered("first")).is_ok());
         let other = passage.check(&offered("second")).expect_err("another");
         assert!(other.contains("another content"), "{other}");
@@ -668,8 +712,10 @@ mod tests {
     fn a_far_session_that_fails_is_the_reason_to_decline() {
         let (passage, _offer) = passage();
         passage.note_offer(SENDER, "n0", offered("f"));
+        assert_eq!(passage.failure(), None);
         passage.conclude(&Err(taken(MacAddr::new(2, 0, 0, 0, 1, 7))));
         assert!(passage.admit(), "the sender is to hear of it");
+        assert!(passage.failure().is_some(), "also after the start, at once");
         let why = passage.check(&offered("f")).expect_err("it has failed");
         assert!(
             why.starts_with("behind it, n0 (02:00:00:00:01:07)"),

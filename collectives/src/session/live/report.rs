@@ -104,6 +104,13 @@ impl SendReport {
             .count()
     }
 
+    /// Returns the number of hosts of other networks that have verified the bytes, behind relays.
+    pub fn behind(&self) -> usize {
+        let verified = |member: &&MemberReport| member.outcome == Outcome::Delivered;
+        let relays = self.receivers.iter().filter(verified);
+        relays.map(|member| member.behind.hosts()).sum()
+    }
+
     /// Returns the reports of the receivers that have not verified the bytes.
     pub fn failed(&self) -> impl Iterator<Item = &MemberReport> + '_ {
         self.receivers

@@ -556,10 +556,29 @@ wire_enum! {
         NotWanted = 6,
         /// Refusal by itself, as its DEST cannot hold what is sent. Never sent.
         Declined = 7,
+        /// Refusal by a relay, whose own receivers did not come. Never sent.
+        Behind = 8,
     }
 }
 
+/// First words of what a relay says of its own receivers.
+pub const BEHIND: &str = "behind it, ";
+
 impl Refusal {
+    /// Returns the refusal of a receiver that says why.
+    pub fn by_receiver(text: &str) -> Refusal {
+        if text.starts_with(BEHIND) {
+            Refusal::Behind
+        } else {
+            Refusal::Declined
+        }
+    }
+
+    /// Whether the receiver itself refuses.
+    pub fn is_by_receiver(self) -> bool {
+        matches!(self, Refusal::Declined | Refusal::Behind)
+    }
+
     /// Returns the reason in two or three words.
     pub fn words(self) -> &'static str {
         match self {
@@ -571,6 +590,7 @@ impl Refusal {
             Refusal::Path => "smaller MTU on the way",
             Refusal::NotWanted => "not asked for",
             Refusal::Declined => "cannot hold it",
+            Refusal::Behind => "nobody behind it",
         }
     }
 }

@@ -6,11 +6,11 @@ use super::kind;
 use super::link_share::LinkShare;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
+pub(super) use bodies::{BEHIND, MAX_ATTEMPTS, MAX_FETCH_BYTES};
 pub use bodies::{
     Behind, Challenge, ContentKind, Digest, Done, Fetch, FetchedPiece, FileAttributes, MemberState,
     Needs, Outcome, Packing, Refusal, Stage, Status, Taken, Trailer, Verdict,
 };
-pub(super) use bodies::{MAX_ATTEMPTS, MAX_FETCH_BYTES};
 use ethbcast_transport::stream::LostRange;
 use ethbcast_transport::wire::{Kind, Rank, StreamId};
 

@@ -50,6 +50,9 @@ pub struct ReceiverConfig {
     /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
     /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
+    /// IPv4 address of the only host whose announcements count; it is asked for them, by frames that
+    /// are longer.
+    pub sought: Option<u32>,
     /// Pairs of root and session to ignore, because this host has taken part in them.
     pub had: Vec<(MacAddr, u32)>,
     /// The only content name that this host accepts; `None` accepts any.
@@ -75,6 +78,7 @@ impl ReceiverConfig {
         let (free_bytes, holds, processors, patience, once) = (u64::MAX, false, None, None, false);
         let (by_leave, leave_takes_long, sources_unproved, had, expects, about, keys) =
             (false, false, false, Vec::new(), None, None, None);
+        let sought = None;
         ReceiverConfig {
             station,
             nonce,
@@ -88,6 +92,7 @@ impl ReceiverConfig {
             by_leave,
             leave_takes_long,
             sources_unproved,
+            sought,
             had,
             expects,
             about,

@@ -2,13 +2,15 @@
 
 use super::*;
 use crate::census::{About, CensusQuery, CensusRequest, LastSession, address};
-use crate::keys::{ClusterSecrets, Keys, Secret, Signer};
+use crate::keys::{ClusterSecrets, ExchangePair, Keys, Secret, Signer};
+use crate::measure::kind::ECHO;
 use crate::membership::Station;
+use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::kind::ANNOUNCE;
 use crate::session::receiver::config::ReceiverConfig;
-use crate::session::root::{Root, RootConfig, RootEvent};
+use crate::session::root::{Root, RootConfig, RootEvent, Wanted};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{self, ETHERNET_BYTES, Identity, OVERHEAD_BYTES, Rank};
+use ethbcast_transport::wire::{self, ETHERNET_BYTES, Identity, OVERHEAD_BYTES, PayloadHash, Rank};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -387,4 +389,135 @@ fn a_receiver_with_another_name_than_the_user_s_is_the_host_at_the_address_that_
         Some(Err("node7.lan".to_owned())),
         "another address"
     );
+}
+
+/// Lets a receiver ask the host at 10.0.0.`sought` for its session, where nothing that is for all
+/// arrives. Returns whether it joins, and whether the root has ever sent more than it got before
+/// the receiver's first echo.
+fn asked_for(sought: u8, source: &str, mtu_bytes: u16, is_keyed: bool) -> (bool, bool) {
+    let at = |last: u8| MacAddr::new(2, 0, 10, 0, 0, last);
+    let secret = |byte| Secret::new([byte; 32]);
+    let keys = Keys::new(secret(1), Signer::new(&secret(2)), "n0").expect("a name");
+    let keys = Arc::new(keys);
+    let station = Station {
+        group_mac: MacAddr::BROADCAST,
+        ..Station::new("g", "n0", at(1), mtu_bytes)
+    };
+    let of_root = is_keyed.then(|| RootKeys {
+        keys: Arc::clone(&keys),
+        random: [3; 32],
+        exchange: ExchangePair::new(secret(4)),
+        group: secret(5),
+        hash: PayloadHash::Polyval,
+        encrypts: true,
+    });
+    let mut root = Root::new(
+        Instant::START,
+        RootConfig {
+            address_secret: Some(7),
+            keys: of_root,
+            ..RootConfig::new(station.clone(), 7, source)
+        },
+    );
+    let config = ReceiverConfig {
+        sources_unproved: true,
+        sought: Some(u32::from_be_bytes([10, 0, 0, sought])),
+        keys: is_keyed.then(|| ReceiverKeys {
+            keys,
+            exchange: ExchangePair::new(secret(6)),
+        }),
+        ..ReceiverConfig::new(
+            Station {
+                mac: at(2),
+                host: "n1".to_owned(),
+                ..station
+            },
+            1,
+        )
+    };
+    let mut receiver = Receiver::new(Instant::START, config);
+    let (mut buffer, mut got, mut sent) = ([0; 9014], 0, 0);
+    let (mut is_proved, mut is_amplified) = (false, false);
+    for tick in 0..500 {
+        let now = Instant::START + Duration::from_millis(10 * tick);
+        root.handle_timeout(now);
+        while let Some(length) = root.poll_transmit(now, &mut buffer) {
+            if buffer[0] & 1 == 1 {
+                continue;
+            }
+            sent += length;
+            is_amplified |= sent > got && !is_proved;
+            receiver.handle_frame(now, &buffer[..length]);
+        }
+        receiver.handle_timeout(now);
+        while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+            let headers = wire::parse_headers(&buffer[..length])
+                .expect("an own frame")
+                .0;
+            is_proved |= headers.header.kind == ECHO;
+            got += length;
+            root.handle_frame(now, &buffer[..length]);
+        }
+        if std::iter::from_fn(|| root.poll_event())
+            .any(|event| matches!(event, RootEvent::Joined { mac, .. } if mac == at(2)))
+        {
+            return (true, is_amplified);
+        }
+    }
+    (false, is_amplified)
+}
+
+#[test]
+fn a_receiver_asks_the_only_root_it_takes_for_its_session_and_gets_no_more_bytes_than_it_sent() {
+    let longest = "s".repeat(255);
+    for (source, mtu_bytes) in [("file", 1500), (&longest[..], 1500), ("file", 600)] {
+        for is_keyed in [false, true] {
+            let asked = asked_for(1, source, mtu_bytes, is_keyed);
+            assert_eq!(asked, (true, false), "{mtu_bytes} {is_keyed}");
+        }
+    }
+    assert_eq!(
+        asked_for(3, "file", 1500, false),
+        (false, false),
+        "another host"
+    );
+}
+
+#[test]
+fn a_held_session_waits_beyond_its_patience_and_starts_when_it_is_released() {
+    let at = |last: u8| MacAddr::new(2, 0, 0, 0, 0, last);
+    let station = Station::new("g", "n0", at(1), 1500);
+    let mut root = Root::new(
+        Instant::START,
+        RootConfig {
+            held: true,
+            wanted: Wanted::exactly(1),
+            ..RootConfig::new(station.clone(), 7, "file")
+        },
+    );
+    let station = Station {
+        mac: at(2),
+        host: "n1".to_owned(),
+        ..station
+    };
+    let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
+    let mut buffer = [0; 1514];
+    for tick in 0..2000 {
+        let now = Instant::START + Duration::from_millis(50 * tick);
+        if tick == 1900 {
+            assert!(root.is_ready() && root.view().is_none());
+            let due = root.poll_timeout(now).expect("it announces itself");
+            assert!(due.at + Duration::from_millis(50) > now, "{due:?}");
+            root.release(now);
+        }
+        root.handle_timeout(now);
+        while let Some(length) = root.poll_transmit(now, &mut buffer) {
+            receiver.handle_frame(now, &buffer[..length]);
+        }
+        receiver.handle_timeout(now);
+        while let Some(length) = receiver.poll_transmit(now, &mut buffer) {
+            root.handle_frame(now, &buffer[..length]);
+        }
+    }
+    assert!(root.view().is_some() && receiver.view().is_some());
 }

@@ -8,6 +8,7 @@ use crate::measure::{FIRST_PING, Responder, carries};
 use crate::membership::Timing;
 use crate::membership::timers::jitter;
 use crate::membership::timers::{TimerTable, Wait};
+use crate::session::endpoint::ipv4_in;
 use crate::session::kind::{ANNOUNCE, KEYS, REFUSE};
 use crate::session::message::{Done, Message, Refusal, ViewPart};
 use crate::session::verified::Offered;
@@ -20,6 +21,8 @@ const RETRY_AFTER: Duration = Duration::from_secs(1);
 /// Time before a root is asked again that refused for a lasting reason, because the refusal may be
 /// forged.
 const JOIN_RETRY_AFTER: Duration = Duration::from_secs(5);
+/// Less than the time after which a root that is not heard is forgotten.
+const SEEK_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Wait for a session. Once there is a root that may be asked, further announcements are waited for
 /// until `decide_at`. A refusal of the offered content is sent [`DECLINES`] times, as nothing
@@ -29,6 +32,7 @@ pub(super) struct Waiting {
     began: Instant,
     roots: Roots,
     decide_at: Option<Instant>,
+    seek_at: Instant,
     joining: Option<Box<Joining>>,
     admission: Admission,
     asked: Option<(MacAddr, u32)>,
@@ -53,6 +57,7 @@ impl Waiting {
             began: now,
             roots: Roots::new(is_keyed),
             decide_at: None,
+            seek_at: now,
             joining: None,
             admission: Admission::None,
             asked: None,
@@ -205,7 +210,12 @@ impl Waiting {
             return None;
         };
         let had = (frame.source, frame.header.session);
-        if *group != endpoint.station().group || endpoint.config().had.contains(&had) {
+        let config = endpoint.config();
+        let is_other = |sought: u32| ipv4_in(frame.source) != sought;
+        if *group != endpoint.station().group
+            || config.had.contains(&had)
+            || config.sought.is_some_and(is_other)
+        {
             return None;
         }
         if let Some((host, text)) = endpoint.config().unexpected(&message) {
@@ -365,6 +375,10 @@ impl Waiting {
         known: &mut Option<KnownRoot>,
         endpoint: &mut ReceiverEndpoint,
     ) -> Option<End> {
+        if endpoint.config().sought.is_some() && self.seek_at <= now {
+            self.seek_at = now + SEEK_INTERVAL;
+            endpoint.seek(endpoint.config().nonce);
+        }
         let Timing {
             forgotten: dead,
             patience,
@@ -471,7 +485,8 @@ impl Waiting {
             Some(joining) => joining.poll_timeout(),
             None => self.decide_at.map(|at| Wait::Join.at(at)),
         };
-        own.into_iter().chain(patience).min()
+        let seek = config.sought.map(|_| Wait::Announce.at(self.seek_at));
+        own.into_iter().chain(patience).chain(seek).min()
     }
 }
 

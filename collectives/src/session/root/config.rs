@@ -7,6 +7,7 @@ use crate::measure::Processors;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::membership::{OtherBuild, Station, Timing};
 use crate::session::endpoint::Endpoint;
+use crate::session::endpoint::ipv4_in;
 use crate::session::keyring::{ANNOUNCE_GROWTH_BYTES, RootKeys};
 use crate::session::message::{
     Behind, ContentKind, Digest, Done, Message, Outcome, Refusal, Stage, Taken,
@@ -146,6 +147,8 @@ pub struct RootConfig {
     pub waited: Option<fn() -> Duration>,
     /// Rate of this host's interface in bits per second, if its driver reports that of a cable.
     pub interface_rate: Option<u64>,
+    /// Whether the session does not start before [`release`](super::Root::release).
+    pub held: bool,
     /// Whether to stop after planning. Receivers are notified, and wait on for a sender.
     pub dry_run: bool,
     /// Topology of the cluster; without one all hosts are taken to be on one switch.
@@ -200,6 +203,7 @@ impl RootConfig {
             processors: None,
             waited: None,
             interface_rate: None,
+            held: false,
             dry_run: false,
             topology: None,
             routed: None,
@@ -229,15 +233,10 @@ impl RootConfig {
         if let Some(name) = names.into_iter().find(|name| name.len() > MAX_NAME_BYTES) {
             return Err(NamesError::Long { name: name.clone() });
         }
-        let (_, body) = self.invitation(Stage::Gathering, Duration::ZERO).encode();
+        let announced_bytes =
+            self.announced_bytes(&self.invitation(Stage::Gathering, Duration::ZERO));
         let bytes = names.into_iter().map(String::len).sum();
-        let growth_bytes = if self.station.guard.is_keyed() {
-            ANNOUNCE_GROWTH_BYTES
-        } else {
-            0
-        };
-        let room_bytes =
-            usize::from(self.station.payload_bytes()) - growth_bytes - (body.len() - bytes);
+        let room_bytes = usize::from(self.station.payload_bytes()) - (announced_bytes - bytes);
         if bytes <= room_bytes {
             return Ok(());
         }
@@ -246,6 +245,16 @@ impl RootConfig {
             room_bytes,
             mtu_bytes: *mtu_bytes,
         })
+    }
+
+    /// Returns the bytes of an announcement behind the header.
+    pub(super) fn announced_bytes(&self, invitation: &Message) -> usize {
+        let growth_bytes = if self.station.guard.is_keyed() {
+            ANNOUNCE_GROWTH_BYTES
+        } else {
+            0
+        };
+        invitation.encode().1.len() + growth_bytes
     }
 
     pub(super) fn stream_size(&self) -> Option<u64> {
@@ -349,7 +358,11 @@ pub(super) type RootEndpoint = Endpoint<RootConfig, RootEvent>;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RootEvent {
     /// A receiver joined.
-    Joined { host: String, receivers: usize },
+    Joined {
+        host: String,
+        mac: MacAddr,
+        receivers: usize,
+    },
     /// A receiver was turned away.
     Refused {
         host: String,
@@ -603,7 +616,7 @@ fn listed(joined: &[String], missing: &[String], refused: &[TurnedAway]) -> Stri
     if !missing.is_empty() {
         parts.push(format!("not {}", nodeset::fold(missing)));
     }
-    let first = refused.iter().find(|away| away.why == Refusal::Declined);
+    let first = refused.iter().find(|away| away.why.is_by_receiver());
     if !refused.is_empty() {
         let refused: Vec<String> = refused
             .iter()
@@ -676,9 +689,4 @@ impl MemberReport {
             behind: Behind::default(),
         }
     }
-}
-
-fn ipv4_in(mac: MacAddr) -> u32 {
-    let [.., a, b, c, d] = mac.octets();
-    u32::from_be_bytes([a, b, c, d])
 }

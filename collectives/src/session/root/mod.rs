@@ -17,11 +17,13 @@ use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint};
 use super::keyring::Keyring;
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use super::message::{Message, ROOT_ASKS, Status, Trailer};
+use super::message::{Message, ROOT_ASKS, Stage, Status, Trailer};
 use super::throttle::Rate;
 use super::verified::ChunkSet;
 use super::view::View;
 pub use crate::Route;
+use crate::census::CensusRequest;
+use crate::census::kind::WHO;
 use crate::keys::ContentCipher;
 use crate::membership::ControlStats;
 use admission::join_requests::JoinRequest;
@@ -113,6 +115,18 @@ impl Root {
     pub fn start_now(&mut self, now: Instant) {
         if let RootPhase::Gathering(gathering) = &mut self.phase {
             gathering.start_now();
+            self.go_on(now);
+        }
+    }
+
+    /// Whether enough receivers are there for a session that is [held](RootConfig::held).
+    pub fn is_ready(&self) -> bool {
+        matches!(&self.phase, RootPhase::Gathering(gathering) if gathering.is_ready())
+    }
+
+    /// Lets a session start that was [held](RootConfig::held).
+    pub fn release(&mut self, now: Instant) {
+        if std::mem::take(&mut self.endpoint.config_mut().held) {
             self.go_on(now);
         }
     }
@@ -449,6 +463,27 @@ impl Root {
         }
     }
 
+    /// Announces the session to a host that has asked for it, whose address may be forged: by no
+    /// more bytes than came.
+    fn on_seek(&mut self, now: Instant, frame: &Frame<'_>) {
+        let (stage, age) = match &self.phase {
+            RootPhase::Gathering(gathering) => (Stage::Gathering, gathering.age(now)),
+            RootPhase::Running(_) => (self.endpoint.config().stage(), Duration::MAX),
+            RootPhase::Closing(..) | RootPhase::Ended(_) => return,
+        };
+        let config = self.endpoint.config();
+        let is_meant = |question: CensusRequest| question.group == config.station.group;
+        let invitation = config.invitation(stage, age);
+        let bytes = config.announced_bytes(&invitation);
+        if bytes <= frame.payload.len()
+            && CensusRequest::decode(frame.payload).is_some_and(is_meant)
+        {
+            self.endpoint.reply(frame.source, &invitation);
+        } else {
+            self.endpoint.count_non_member();
+        }
+    }
+
     fn on_answer(&mut self, now: Instant, frame: &Frame<'_>) {
         let RootPhase::Gathering(gathering) = &self.phase else {
             self.endpoint.count_non_member();
@@ -678,6 +713,7 @@ impl Machine for Root {
                         .on_announce(now, &frame, &mut self.phase, &mut self.endpoint)
                 }
                 REFUSE => self.on_answer(now, &frame),
+                WHO => self.on_seek(now, &frame),
                 _ => self.endpoint.count_non_member(),
             }
         } else if kind == JOIN {

@@ -54,6 +54,8 @@ pub(super) struct Gathering {
     names: Names,
     competitors: CompetingRoots,
     started_by_user: bool,
+    /// Whether the session would have started if it were not held.
+    is_ready: bool,
     prober: Option<Prober>,
     probed: bool,
     /// Start of the measurement, and the time for which this thread had waited by then.
@@ -88,6 +90,7 @@ impl Gathering {
             names: Names::new(config),
             competitors: CompetingRoots::default(),
             started_by_user: false,
+            is_ready: false,
             prober: None,
             probed: false,
             before: (now, Duration::ZERO),
@@ -124,6 +127,10 @@ impl Gathering {
 
     pub(super) fn is_empty(&self) -> bool {
         self.join_requests.len() == 0
+    }
+
+    pub(super) fn is_ready(&self) -> bool {
+        self.is_ready
     }
 
     pub(super) fn age(&self, now: Instant) -> Duration {
@@ -206,7 +213,7 @@ impl Gathering {
                 TurnedAway {
                     host,
                     mac: from,
-                    why: Refusal::Declined,
+                    why: Refusal::by_receiver(reason),
                     text,
                 },
                 endpoint,
@@ -376,6 +383,7 @@ impl Gathering {
     pub(super) fn poll_timeout(&self, now: Instant, config: &RootConfig) -> Option<Deadline> {
         let other = match &self.prober {
             Some(prober) => prober.poll_timeout(now),
+            None if self.is_ready => None,
             None => {
                 // Patience may end while the reply of another root is still awaited.
                 let answered = self
@@ -420,9 +428,15 @@ impl Gathering {
             || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
         if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
-            return self.probe_or_start(now, endpoint);
+            let step = self.probe_or_start(now, endpoint);
+            self.is_ready = endpoint.config().held && matches!(step, GatheringStep::Start);
+            return if self.is_ready {
+                GatheringStep::Wait
+            } else {
+                step
+            };
         }
-        self.prober = None;
+        (self.prober, self.is_ready) = (None, false);
         if !is_over {
             return GatheringStep::Wait;
         }
@@ -439,7 +453,7 @@ impl Gathering {
     fn all_have_said(&self, refusals: &Refusals, config: &RootConfig) -> bool {
         let mut declined = refusals
             .all()
-            .filter(|away| away.why == Refusal::Declined)
+            .filter(|away| away.why.is_by_receiver())
             .peekable();
         let is_known = !config.hosts.is_empty() && declined.peek().is_some();
         is_known && missing(&self.join_requests.names(), declined, config).is_empty()
@@ -462,6 +476,7 @@ impl Gathering {
                     refusals.forget(mac);
                     endpoint.push_event(RootEvent::Joined {
                         host,
+                        mac,
                         receivers: self.join_requests.len(),
                     });
                 }

@@ -96,6 +96,7 @@ impl NonMembers {
         if room {
             endpoint.push_event(RootEvent::Joined {
                 host: named,
+                mac: from,
                 receivers: running.view().hosts() - 1,
             });
         }

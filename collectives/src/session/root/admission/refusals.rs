@@ -267,7 +267,7 @@ impl Refusals {
         endpoint: &mut RootEndpoint,
     ) {
         let known = self.entries.get(&to);
-        if known.is_some_and(|entry| entry.last.why == Refusal::Declined && entry.nonce == nonce) {
+        if known.is_some_and(|entry| entry.last.why.is_by_receiver() && entry.nonce == nonce) {
             return;
         }
         if known.is_some_and(|entry| {
