@@ -56,7 +56,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 38] = [
+const TABLE: [(&str, For, Setter); 39] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -152,6 +152,9 @@ const TABLE: [(&str, For, Setter); 38] = [
     }),
     ("late", For::Session, |all, given| {
         given.parsed().map(|late| all.send.late = late)
+    }),
+    ("carousel", For::Session, |all, given| {
+        given.seconds().map(|time| all.send.carousel = Some(time))
     }),
     ("max-wait", For::Session, |all, given| {
         given.seconds().map(|time| all.max_wait = Some(time))

@@ -108,8 +108,8 @@ pub use message::{
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root, RootConfig,
-    RootEvent, RootFailure, Route, TurnedAway, Wanted,
+    Carousel, Damage, Lacking, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Root,
+    RootConfig, RootEvent, RootFailure, Route, TurnedAway, Wanted,
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;
