@@ -47,6 +47,17 @@ pub struct SendArgs {
     /// others.
     #[arg(long, help_heading = WHO)]
     pub late: bool,
+    /// Send in rounds, to receivers that come over minutes.
+    ///
+    /// The first round begins with one receiver (or --min-receivers); who comes during a round takes
+    /// part in the next. A round begins when -n receivers in all have come, or nobody has for
+    /// --linger; then, or when nobody came at all, send ends.
+    #[arg(long, conflicts_with_all = ["late", "dry_run"], help_heading = WHO)]
+    pub carousel: bool,
+    /// With --carousel, seconds without a newcomer after which a round begins, or the carousel ends.
+    /// Default: 60.
+    #[arg(long, value_name = "SECONDS", requires = "carousel", value_parser = seconds, help_heading = WHO)]
+    pub linger: Option<f64>,
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// With a key, leave contents in the clear, with them the names in a directory; reports are
