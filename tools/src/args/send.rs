@@ -50,11 +50,11 @@ pub struct SendArgs {
     /// Send in rounds, to receivers that come over minutes.
     ///
     /// The first round begins with one receiver (or --min-receivers); who comes during a round takes
-    /// part in the next. A round begins when -n receivers in all have come, or nobody has for
-    /// --linger; then, or when nobody came at all, send ends.
-    #[arg(long, conflicts_with_all = ["late", "dry_run"], help_heading = WHO)]
+    /// part in the next. That one begins when -n receivers in all have come, or nobody has for
+    /// --linger. The carousel ends when -n have everything, or nobody is left to begin with.
+    #[arg(long, conflicts_with_all = ["late", "dry_run", "plan"], help_heading = WHO)]
     pub carousel: bool,
-    /// With --carousel, seconds without a newcomer after which a round begins, or the carousel ends.
+    /// With --carousel, seconds without a newcomer after which the next round begins, or all ends.
     /// Default: 60.
     #[arg(long, value_name = "SECONDS", requires = "carousel", value_parser = seconds, help_heading = WHO)]
     pub linger: Option<f64>,

@@ -592,6 +592,7 @@ impl Session {
         let failed = self.why_failed((given_up, stopped), &root, sending);
         let report = SendReport {
             session,
+            rounds: 1,
             choice: root.choice().cloned(),
             rerouted: root.rerouted(),
             trailer: sending.content(),
@@ -846,12 +847,18 @@ fn too_few_served(report: &SendReport, options: &SendOptions, linger: Duration) 
         .collect();
     let names = HostNames::new(joined.iter().map(String::as_str));
     let is_missing = |host: &&String| names.find(host).is_none();
+    // Most were turned away from a round and took part in the next.
+    let turned_away = report.turned_away.iter();
+    let refused = turned_away.filter(|away| {
+        let node = format!("{}@{}", away.host, away.mac);
+        names.find(&node).is_none()
+    });
     let needed = options.needed_in_rounds();
     let wanted = needed.filter(|&needed| joined.len() < needed)?;
     Some(Error::NotStarted(RootFailure::TooFew {
         missing: options.hosts.iter().filter(is_missing).cloned().collect(),
+        refused: refused.cloned().collect(),
         joined,
-        refused: report.turned_away.clone(),
         wanted,
         patience: linger,
     }))

@@ -28,6 +28,8 @@ use std::time::Duration;
 pub struct SendReport {
     /// Session number.
     pub session: u32,
+    /// Number of sessions that this reports: more than one are rounds of a carousel.
+    pub rounds: u32,
     /// Plan, the reason for it, and its predicted time.
     pub choice: Option<Choice>,
     /// Algorithm that replaced the chosen one, if one did.
@@ -143,6 +145,7 @@ impl SendReport {
         let passed = |report: &SendReport| report.sent_bytes.unwrap_or_else(|| report.bytes());
         self.sent_bytes = Some(passed(&self) + passed(&earlier));
         self.lacking = None;
+        self.rounds += earlier.rounds;
         for report in earlier.receivers {
             let mac = earlier.addresses[report.rank.index()];
             let address = |one: &MemberReport| self.addresses[one.rank.index()];
