@@ -31,7 +31,7 @@ const RATES: [LinkRate; 2] = [
     LinkRate {
         bits_per_second: 1_000_000_000,
         feed_frames: 4096,
-        max_received_per_second: 16_000.0,
+        max_received_per_second: 12_000.0,
     },
     // The usual feed holds 5 ms of full frames at this rate.
     LinkRate {

@@ -63,6 +63,7 @@ impl SessionError {
             | SessionError::ForWhom
             | SessionError::MayNotSend
             | SessionError::OwnHook
+            | SessionError::OnlyOnce { .. }
             | SessionError::Forked(_)
             | SessionError::OwnHost { .. }
             | SessionError::Loop { .. }

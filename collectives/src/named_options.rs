@@ -158,6 +158,9 @@ const TABLE: [(&str, For, Setter); 39] = [
     ("late", For::Session, |all, given| {
         given.parsed().map(|late| all.send.late = late)
     }),
+    ("carousel", For::Session, |all, given| {
+        given.seconds().map(|time| all.send.carousel = Some(time))
+    }),
     ("max-wait", For::Session, |all, given| {
         given.seconds().map(|time| all.max_wait = Some(time))
     }),

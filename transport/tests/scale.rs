@@ -53,8 +53,9 @@ fn slow_percent(found: &Found) -> f64 {
 #[test]
 fn a_thousand_receivers_that_lose_one_frame_in_ten_thousand_neither_drown_the_root_nor_slow_it_down()
  {
+    // A session's members add 8000 signs of life a second: 12 000 frames at 1 Gbit/s.
     for (rate, frames, max_received_per_second) in
-        [(GIGABIT, 4000, 16_000.0), (10 * GIGABIT, 8000, 30_000.0)]
+        [(GIGABIT, 4000, 4_000.0), (10 * GIGABIT, 8000, 30_000.0)]
     {
         let found = crowd(1000, frames, rate).run(RandomFaults::new(3).loss(1e-4));
         let slow = slow_percent(&found);

@@ -10,6 +10,7 @@ use ethbcast_transport::wire::{HEADER_BYTES, Rank};
 /// Loss below this share is an accident, not a property of the network.
 const MIN_LOSS: f64 = 1e-5;
 const MAX_LOSS: f64 = 0.99;
+const MAX_BURST_NS: u64 = 1_000_000_000;
 const MAX_SPREAD: f64 = 9.0;
 
 /// Derives the calibration from a measurement.
@@ -17,7 +18,9 @@ const MAX_SPREAD: f64 = 9.0;
 /// # Errors
 /// [`CalibrationError`] if fewer than two sizes were measured.
 pub fn calibrate(result: &ProbeResult) -> Result<Calibration, CalibrationError> {
-    let calibration = Calibration::from_points(result.points.iter().map(point).collect())?;
+    let points: Vec<Point> = result.points.iter().map(point).collect();
+    let burst_ns = burst_ns(&points);
+    let calibration = Calibration::from_points(points)?.with_burst_ns(burst_ns)?;
     let loss = if result.loss < MIN_LOSS {
         0.0
     } else {
@@ -118,9 +121,19 @@ fn point(point: &measure::Point) -> Point {
     }
 }
 
+/// Returns the time by which a message arrives sooner than its gap. On a wire it arrives later; a
+/// token bucket lets that much of it pass at once.
+fn burst_ns(points: &[Point]) -> u64 {
+    let sooner = points.iter().map(|point| -point.latency_ns.min(0));
+    sooner.max().unwrap_or(0).unsigned_abs().min(MAX_BURST_NS)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+    use ethbcast_planning::model::{Situation, choose_among};
+    use ethbcast_planning::plan::Via;
+    use ethbcast_planning::topology::Topology;
 
     fn result(sizes: usize, cast: CastFinding) -> ProbeResult {
         let point = |size: usize| measure::Point {
@@ -201,6 +214,58 @@ mod tests {
                 .processing(),
             None
         );
+    }
+
+    #[test]
+    fn where_buckets_let_a_message_pass_sooner_two_trees_are_taken_before_the_chain() {
+        // 100 Mbit/s through two buckets of a frame: 20 µs to the next host.
+        let point = |bytes, gap_nanos: u64, round_trip_nanos| measure::Point {
+            bytes,
+            gap_nanos,
+            round_trip_nanos,
+            latency_nanos: 0,
+        };
+        let shaped = ProbeResult {
+            points: vec![
+                point(64, 9_000, 30_000),
+                point(1468, 121_000, 40_000),
+                point(8 * 1468, 968_000, 1_492_000),
+            ],
+            loss: 0.0,
+            ..result(0, CastFinding::FullRate)
+        };
+        let calibration = calibrate(&shaped).expect("enough");
+        assert_eq!(calibration.burst_ns(), 222_000);
+        let topology = Topology::builtin("fig9-4").expect("a test bed");
+        let members: Vec<usize> = (0..topology.hosts().len()).collect();
+        let taken = |kibibytes: u64| {
+            let situation = Situation {
+                topology: &topology,
+                root_host: 0,
+                members: &members,
+                size_bytes: Some(kibibytes << 10),
+                frame_payload_bytes: 1468,
+                calibration: &calibration,
+            };
+            let choice = choose_among(&situation, |via| via != Via::Cast);
+            choice.expect("a plan").plan.via()
+        };
+        // At 512 KiB both are about equal.
+        assert_eq!(
+            [32, 64, 128, 256, 1 << 20].map(taken),
+            [
+                Via::TwoTree,
+                Via::TwoTree,
+                Via::TwoTree,
+                Via::TwoTree,
+                Via::Chain
+            ]
+        );
+        let wire = calibrate(&ProbeResult {
+            points: vec![point(64, 9_000, 30_000), point(1468, 121_000, 300_000)],
+            ..result(0, CastFinding::FullRate)
+        });
+        assert_eq!(wire.expect("enough").burst_ns(), 0);
     }
 
     #[test]

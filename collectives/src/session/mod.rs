@@ -108,8 +108,8 @@ pub use message::{
 };
 pub use receiver::{Admission, Arrival, End, Receiver, ReceiverConfig, ReceiverEvent};
 pub use root::{
-    Damage, Lacking, Learnt, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic, Proved, Root,
-    RootConfig, RootEvent, RootFailure, Route, TurnedAway, Wanted, size_class,
+    Carousel, Damage, Lacking, Learnt, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic,
+    Proved, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway, Wanted, size_class,
 };
 pub(crate) use spell::Describer;
 pub use throttle::Rate;

@@ -3,14 +3,18 @@
 
 use ethbcast_collectives::session::application::Participant;
 use ethbcast_collectives::session::{
-    End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, Station, Timing,
+    Carousel, End, Outcome, Receiver, ReceiverConfig, Root, RootConfig, RootFailure, Station,
+    Timing, Wanted,
 };
+use ethbcast_planning::model::{Broadcast, Calibration};
 use ethbcast_planning::plan::Via;
 use ethbcast_tests::in_full;
-use ethbcast_tests::session::{Case, GROUP, Played, hosts, play, star, turn};
+use ethbcast_tests::session::{
+    Case, Disk, GROUP, Host, Played, Sent, data, hosts, nonce, play, star, turn,
+};
 use ethbcast_transport::sim::{
     Cable, Delivery, Fate, HostSettings, Network, NoFaults, QueueLimit, Random, RandomFaults,
-    Simulation, SwitchSettings, script,
+    Simulation, SwitchSettings, host_mac, script,
 };
 use ethbcast_transport::wire::{Kind, group_mac, parse};
 use ethbcast_transport::{Instant, MacAddr, Tuning};
@@ -481,4 +485,203 @@ fn when_the_first_two_relays_die_who_lacks_what_they_had_is_lost_and_the_session
             .count();
     }
     assert!(lost > 5, "{lost} were lost: the case is hardly met");
+}
+
+/// Receivers of a carousel, and the moment when each comes.
+struct Room {
+    case: Case,
+    comes: Vec<Duration>,
+    /// A host whose process is started again at a moment, with nothing of what it had.
+    restarts: Option<(usize, Duration)>,
+}
+
+struct RoundsPlayed {
+    /// Hosts that got everything in each round.
+    rounds: Vec<Vec<String>>,
+    failure: Option<RootFailure>,
+    /// Copies of the content that left the root, all frames counted.
+    copies: f64,
+}
+
+impl Room {
+    /// 30 hosts at 100 Mbit/s, of which `first` are there at once; the last comes after three times
+    /// the duration of a transfer.
+    fn new(first: usize) -> Room {
+        let case = Case {
+            mtu_bytes: 1500,
+            ..Case::new(Via::Cast, 30, 6_000_000).with_feed(1024)
+        };
+        let transfer = Duration::from_secs_f64(case.bytes as f64 * 8.0 / 1e8);
+        let late = case.receivers - first;
+        let after = |at: usize| transfer * 3 * at as u32 / late as u32;
+        let comes = vec![Duration::ZERO; first].into_iter();
+        Room {
+            comes: comes.chain((1..=late).map(after)).collect(),
+            case,
+            restarts: None,
+        }
+    }
+
+    fn root(&self, now: Instant, carousel: &Carousel, round: usize) -> Host {
+        // Probes would be a tenth of so short a content.
+        let calibration = Calibration::assumed(100_000_000, 1468);
+        let config = RootConfig {
+            calibration: calibration.with_broadcast(Broadcast::FullRate).ok(),
+            size: Some(self.case.bytes as u64),
+            tuning: self.case.tuning.clone(),
+            timing: self.case.timing,
+            ..RootConfig::new(station_of(0), 1000 + round as u32, "room")
+        };
+        let root = Root::new(now, config.in_round(carousel));
+        Participant::root(root, Sent::new(data(self.case.bytes, 1), false))
+    }
+
+    fn receiver(&self, now: Instant, host: usize, run: u64) -> Host {
+        let config = ReceiverConfig {
+            tuning: self.case.tuning.clone(),
+            timing: self.case.timing,
+            patience: Some(Duration::from_secs(60)),
+            ..ReceiverConfig::new(station_of(host), nonce(run, host))
+        };
+        Participant::receiver(Receiver::new(now, config), Disk::default())
+    }
+
+    fn play(&self, mut carousel: Carousel, replay: &str) -> RoundsPlayed {
+        let network = star(&self.case, 100_000_000);
+        let start = Instant::START;
+        let receivers = (1..=self.case.receivers).map(|host| self.receiver(start, host, 1 << 32));
+        let hosts = std::iter::once(self.root(start, &carousel, 0)).chain(receivers);
+        let mut simulation = Simulation::new(&network, hosts.collect(), NoFaults);
+        simulation.set_event_limit(20_000_000);
+        for (host, &comes) in (1..).zip(&self.comes) {
+            simulation.pause(host, start);
+            simulation.resume(host, start + comes);
+        }
+        for &(host, at) in &self.case.crashes {
+            simulation.crash(host, start + at);
+        }
+        let (mut rounds, mut failure, mut restarts) = (Vec::new(), None, self.restarts);
+        let quiet = simulation.run(start + Duration::from_secs(120), |number, host, now| {
+            if restarts
+                .take_if(|&mut (who, at)| who == number && now >= start + at)
+                .is_some()
+            {
+                *host = self.receiver(now, number, 2 << 32);
+            }
+            let again = turn(host, now);
+            if let Participant::Root(root, _) = host
+                && root.is_over()
+                && failure.is_none()
+            {
+                failure = root.failure().cloned();
+                let delivered: Vec<(MacAddr, String)> = root
+                    .delivered()
+                    .map(|(mac, host)| (mac, host.to_owned()))
+                    .collect();
+                if failure.is_none() {
+                    rounds.push(delivered.iter().map(|(_, host)| host.clone()).collect());
+                }
+                if failure.is_none() && carousel.take(delivered) {
+                    *host = self.root(now, &carousel, rounds.len());
+                    return turn(host, now);
+                }
+            }
+            again
+        });
+        assert!(quiet.is_quiet(), "{replay}: {quiet:?}");
+        let sent = data(self.case.bytes, 1);
+        for (number, host) in simulation.machines().iter().enumerate().skip(1) {
+            let receiving = host.receiving().expect("all but the root receive");
+            let has_all = receiving.sink().is_published() && receiving.sink().bytes() == sent;
+            let dies = self.case.crashes.iter().any(|&(dies, _)| dies == number);
+            assert!(
+                has_all || dies,
+                "{replay}: n{number}: {:?}",
+                receiving.end()
+            );
+        }
+        let cable = simulation.stats().cables[network.cable_of(0).index()];
+        RoundsPlayed {
+            rounds,
+            failure,
+            copies: cable.forward.bytes as f64 / self.case.bytes as f64,
+        }
+    }
+}
+
+fn station_of(host: usize) -> Station {
+    Station::new(GROUP, &format!("n{host}"), host_mac(host), 1500)
+}
+
+fn first_of(receivers: usize, expected: Option<usize>) -> Wanted {
+    Wanted {
+        at_least: receivers,
+        enough: expected,
+        patience: Duration::from_secs(20),
+    }
+}
+
+#[test]
+fn thirty_hosts_that_come_over_three_transfers_cost_the_root_two_copies() {
+    let linger = Duration::from_millis(1500);
+    for expected in [Some(30), None] {
+        let replay = format!("expected {expected:?}");
+        let carousel = Carousel::new(first_of(1, expected), linger);
+        let played = Room::new(1).play(carousel, &replay);
+        let counts: Vec<usize> = played.rounds.iter().map(Vec::len).collect();
+        let [first, second] = counts[..] else {
+            panic!("{replay}: {counts:?}")
+        };
+        assert!(first < 10 && first + second == 30, "{replay}: {counts:?}");
+        assert!(
+            (2.0..=2.2).contains(&played.copies),
+            "{replay}: {} copies",
+            played.copies
+        );
+        // Without a number it ends because nobody comes any more.
+        assert_eq!(played.failure.is_some(), expected.is_none(), "{replay}");
+    }
+}
+
+#[test]
+fn a_host_that_leaves_a_carousel_and_comes_back_takes_part_in_the_next_round() {
+    let room = Room {
+        restarts: Some((2, Duration::from_millis(400))),
+        ..Room::new(3)
+    };
+    let carousel = Carousel::new(first_of(3, Some(30)), Duration::from_secs(5));
+    let played = room.play(carousel, "n2 is started again");
+    let in_round = |round: usize| played.rounds[round].iter().any(|host| host == "n2");
+    assert_eq!(played.rounds.len(), 2, "{:?}", played.rounds);
+    assert!(!in_round(0) && in_round(1), "{:?}", played.rounds);
+    assert!(played.copies <= 2.2, "{} copies", played.copies);
+}
+
+#[test]
+fn a_carousel_ends_without_a_host_that_died_and_when_nobody_comes_at_all() {
+    let timing = Timing {
+        patience: Duration::from_secs(1),
+        ..Timing::default()
+    };
+    let mut room = Room::new(3);
+    (room.case.timing, room.case.crashes) = (timing, vec![(2, Duration::from_millis(400))]);
+    let carousel = Carousel::new(first_of(3, Some(30)), Duration::from_secs(2));
+    let played = room.play(carousel, "n2 dies");
+    let served: Vec<&String> = played.rounds.iter().flatten().collect();
+    assert_eq!((played.rounds.len(), served.len()), (2, 29), "{served:?}");
+    assert!(served.iter().all(|host| *host != "n2"), "{served:?}");
+    let Some(RootFailure::TooFew { joined, .. }) = played.failure else {
+        panic!("it waits for n2 in vain: {:?}", played.failure)
+    };
+    assert_eq!(joined, [""; 0]);
+    // Nobody comes.
+    let mut room = Room::new(1);
+    (room.case.receivers, room.comes) = (0, Vec::new());
+    let carousel = Carousel::new(first_of(1, Some(30)), Duration::from_secs(2));
+    let played = room.play(carousel, "nobody");
+    assert_eq!(played.rounds, [[""; 0]; 0]);
+    assert!(matches!(
+        played.failure,
+        Some(RootFailure::TooFew { wanted: 30, .. })
+    ));
 }

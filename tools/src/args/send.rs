@@ -47,6 +47,17 @@ pub struct SendArgs {
     /// others.
     #[arg(long, help_heading = WHO)]
     pub late: bool,
+    /// Send in rounds, to receivers that come over minutes.
+    ///
+    /// The first round begins with one receiver (or --min-receivers); who comes during a round takes
+    /// part in the next. That one begins when -n receivers in all have come, or nobody has for
+    /// --linger. The carousel ends when -n have everything, or nobody is left to begin with.
+    #[arg(long, conflicts_with_all = ["late", "dry_run", "plan"], help_heading = WHO)]
+    pub carousel: bool,
+    /// With --carousel, seconds without a newcomer after which the next round begins, or all ends.
+    /// Default: 60.
+    #[arg(long, value_name = "SECONDS", requires = "carousel", value_parser = seconds, help_heading = WHO)]
+    pub linger: Option<f64>,
     #[command(flatten)]
     pub key: KeySourceArgs,
     /// With a key, leave contents in the clear, with them the names in a directory; reports are

@@ -116,6 +116,7 @@ impl TransferCourse {
         now: Instant,
     ) {
         (self.receivers, self.via, self.began) = (receivers, Some(via), Some(now));
+        self.delivered = 0; // Those of an earlier round are not among these receivers.
         (self.size, self.is_selective) = (size, selective);
         self.meter.note(now, 0);
         self.came.note(now, 0);

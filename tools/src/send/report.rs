@@ -3,7 +3,7 @@
 use super::outcome::LeftOut;
 use super::settings;
 use crate::exit::{Code, Failure, Form, report, report_object};
-use crate::report::{Circumstances, is_of_network, is_page, limits, page_of, record};
+use crate::report::{Circumstances, Limits, is_of_network, is_page, limits, page_of, record};
 use crate::units;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{
@@ -99,7 +99,7 @@ impl Report<'_> {
     }
 
     fn to_lines(&self) -> String {
-        let limits = limits(&self.to_json());
+        let limits = self.limits(&self.to_json());
         let limit = |at: usize| {
             limits
                 .as_ref()
@@ -235,7 +235,7 @@ impl Report<'_> {
                 .as_object_mut()
                 .expect("it is an object")
                 .extend(fields);
-        } else if let Some(limits) = limits(&object) {
+        } else if let Some(limits) = self.limits(&object) {
             object["limited_by"] = json!(limits.whole);
             for (at, limit) in limits.receivers.into_iter().enumerate() {
                 object["receivers"][at]["limited_by"] = json!(limit);
@@ -244,9 +244,14 @@ impl Report<'_> {
         object
     }
 
-    /// Whether nothing at a host took the time.
+    /// Whether nothing at a host took the time, as far as the times of one round show it.
     pub fn is_of_network(&self) -> bool {
-        is_of_network(&self.to_json())
+        self.sent.rounds == 1 && is_of_network(&self.to_json())
+    }
+
+    /// Returns what limited the receivers. The times of several rounds show nothing of a cable.
+    fn limits(&self, object: &Value) -> Option<Limits> {
+        (self.sent.rounds == 1).then(|| limits(object)).flatten()
     }
 
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {

@@ -21,6 +21,9 @@ use std::path::Path;
 use std::time::Duration;
 use std::{fs, io};
 
+/// Time without a newcomer after which a round of a carousel begins.
+const LINGER: Duration = Duration::from_secs(60);
+
 #[derive(Debug)]
 pub struct Settings {
     pub options: SendOptions,
@@ -41,6 +44,8 @@ impl Settings {
         args.patience.apply(&mut options.run);
         args.stall.apply(&mut options);
         options.late = args.late;
+        let linger = args.linger.map_or(LINGER, Duration::from_secs_f64);
+        options.carousel = args.carousel.then_some(linger);
         let (topology, topology_name) = read_switches(args)?.unzip();
         options.topology = topology;
         let mut verdict = None;
@@ -199,6 +204,7 @@ fn read_audience(
         || options.min_receivers.is_some()
         || args.hosts.is_some()
         || last_run.is_some()
+        || args.carousel
     {
         return Ok(());
     }

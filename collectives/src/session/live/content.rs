@@ -2,9 +2,10 @@
 //! received bytes. Memory is both, also for delta transfers against an older version of the bytes.
 
 use super::options::SendOptions;
-use super::read_again::{ReadAt, RestOfFile};
-use super::read_ahead::{ReadAhead, read_ahead};
+use super::read_again::{FromStart, Positions, ReadAt, RestOfFile};
+use super::read_ahead::{DigestBefore, ReadAhead, read_ahead};
 use super::reader::Reader;
+use super::report::Error;
 use crate::session::message::{ContentKind, Digest, FileAttributes, Outcome, Trailer};
 use crate::session::verified::{
     ChunkSet, ChunkSize, HaveSet, HeldContent, Offered, Origin, StretchHashes, StretchPlace,
@@ -33,7 +34,7 @@ pub struct Content<'a> {
     size: Option<u64>,
     kind: ContentKind,
     chunk: ChunkSize,
-    digest: Arc<OnceLock<Digest>>,
+    digest: DigestBefore,
 }
 
 impl<'a> Content<'a> {
@@ -47,7 +48,7 @@ impl<'a> Content<'a> {
             size: None,
             kind: ContentKind::Stream,
             chunk: ChunkSize::DEFAULT,
-            digest: Arc::default(),
+            digest: DigestBefore::default(),
         }
     }
 
@@ -112,9 +113,36 @@ impl<'a> Content<'a> {
     }
 
     /// Sets the digest that the content must have, once it is known: before the reader's end.
-    pub(super) fn of_digest(self, digest: &Arc<OnceLock<Digest>>) -> Content<'a> {
-        let digest = Arc::clone(digest);
+    pub(super) fn of_digest(self, digest: DigestBefore) -> Content<'a> {
         Content { digest, ..self }
+    }
+
+    /// Splits off what later rounds of a carousel read. Fails if it can be read only once.
+    pub(super) fn with_rounds(self) -> Result<(Content<'a>, Rounds), Error> {
+        let what = self.called().to_owned();
+        let positions = match self.again {
+            Ok(positions) => Positions::new(positions),
+            Err(_) => return Err(Error::OnlyOnce { what }),
+        };
+        let rounds = Rounds {
+            positions: positions.clone(),
+            what,
+            name: self.name.clone(),
+            size: self.size,
+            kind: self.kind,
+            chunk: self.chunk,
+            digest: Arc::default(),
+        };
+        let again: io::Result<Box<dyn ReadAt>> = Ok(Box::new(positions));
+        Ok((Content { again, ..self }, rounds))
+    }
+
+    fn called(&self) -> &str {
+        match (&*self.what, &*self.name) {
+            ("", "") => "the bytes to send",
+            ("", name) => name,
+            (what, _) => what,
+        }
     }
 
     /// Returns the name.
@@ -151,12 +179,8 @@ impl<'a> Content<'a> {
         size: Option<u64>,
         waker: &Arc<Waker>,
     ) -> (Reader<Box<dyn Read + Send + 'a>>, ReadAhead) {
-        let what = match (&*self.what, &*self.name) {
-            ("", "") => "the bytes to send",
-            ("", name) => name,
-            (what, _) => what,
-        };
-        let (reader, source) = read_ahead((self.reader, what, size), self.chunk, waker);
+        let what = self.called().to_owned();
+        let (reader, source) = read_ahead((self.reader, &what, size), self.chunk, waker);
         let source = source.of_digest(self.digest);
         // A plain reader does not say whether it can be re-read, so it is not called a pipe.
         let is_unsaid = self
@@ -171,6 +195,37 @@ impl<'a> Content<'a> {
                 source.reading_again_from(self.again)
             },
         )
+    }
+}
+
+const CHANGED: &str =
+    "the content has changed between two rounds of the carousel: send it again to those without it";
+
+/// Content of the later rounds of a carousel.
+pub(super) struct Rounds {
+    positions: Positions,
+    what: String,
+    name: String,
+    size: Option<u64>,
+    kind: ContentKind,
+    chunk: ChunkSize,
+    digest: Arc<OnceLock<Digest>>,
+}
+
+impl Rounds {
+    /// Returns the content for a round after one that sent `before`.
+    pub(super) fn next(&self, before: Option<Trailer>) -> Content<'static> {
+        if let Some(before) = before {
+            self.digest.get_or_init(|| before.digest);
+        }
+        let again: io::Result<Box<dyn ReadAt>> = Ok(Box::new(self.positions.clone()));
+        Content::of(FromStart::new(self.positions.clone()))
+            .again_from(again)
+            .named(&self.name, &self.what)
+            .sized(self.size)
+            .kind(self.kind)
+            .chunked(self.chunk)
+            .of_digest(DigestBefore::new(&self.digest, CHANGED))
     }
 }
 

@@ -42,7 +42,7 @@ mod write_behind;
 use super::application::{Coverage, Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
-use super::root::{Root, RootConfig, RootEvent};
+use super::root::{Carousel, Root, RootConfig, RootEvent, RootFailure};
 pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
 use crate::census;
@@ -50,6 +50,7 @@ use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
+use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
     Clock, Interface, Over, Port, PortConfig, Recipients, Waker, address_of, drive, random_u32,
@@ -196,10 +197,75 @@ impl Session {
             .chunk
             .into_iter()
             .fold(content.or_named(&options.source), Content::chunked);
+        match options.carousel {
+            Some(linger) => self.send_in_rounds(content, options, linger, cut, begin),
+            None => self.send_once(content, (options, None), cut, begin),
+        }
+    }
+
+    /// Sends the content in rounds: hosts that come during one take part in the next.
+    fn send_in_rounds<'a>(
+        &mut self,
+        content: Content<'a>,
+        options: &SendOptions,
+        linger: Duration,
+        cut: Cut,
+        begin: impl FnOnce(Reader<Box<dyn Read + Send + 'a>>) -> Result<(), Error>,
+    ) -> Result<SentContent, Error> {
+        let wanted = options.wanted().ok_or(Error::ForWhom)?;
+        let (began, mut carousel) = (self.clock.now(), Carousel::new(wanted, linger));
+        let (content, rounds) = content.with_rounds()?;
+        let mut sent = self.send_once(content, (options, Some(&carousel)), cut, begin)?;
+        // The user has started the first round only.
+        let mut options = SendOptions {
+            start: None,
+            ..options.clone()
+        };
+        let time_limit = options.run.time_limit;
+        while !sent.has_failed() && carousel.take(sent.report.delivered()) {
+            let passed = self.clock.now().since(began);
+            options.run.time_limit = time_limit.map(|limit| limit.saturating_sub(passed));
+            let content = rounds.next(sent.report.trailer);
+            let next = self.send_once(content, (&options, Some(&carousel)), cut, |reader| {
+                let thread = thread::Builder::new().name("reader".to_owned());
+                let started = thread.spawn(move || reader.run());
+                started.map(drop).map_err(Error::Resources)
+            });
+            match next {
+                Ok(next) if next.report.receivers.is_empty() => {
+                    sent.report.turn_away(next.report.turned_away);
+                    sent.failed = match next.failed {
+                        Some(Error::NotStarted(RootFailure::TooFew { .. })) => {
+                            too_few_served(&sent.report, &options, linger)
+                        }
+                        failed => failed,
+                    };
+                    break;
+                }
+                Ok(next) => {
+                    sent = SentContent {
+                        report: next.report.after(sent.report),
+                        ..next
+                    }
+                }
+                Err(error) => sent.failed = Some(error),
+            }
+        }
+        sent.report.total = self.clock.now().since(began);
+        Ok(sent)
+    }
+
+    fn send_once<'a>(
+        &mut self,
+        content: Content<'a>,
+        (options, carousel): (&SendOptions, Option<&Carousel>),
+        cut: Cut,
+        begin: impl FnOnce(Reader<Box<dyn Read + Send + 'a>>) -> Result<(), Error>,
+    ) -> Result<SentContent, Error> {
         let (reader, source) = content.read_ahead(options.size, &self.waker);
         begin(reader)?;
         let mut sending = Sending::new(source.naming(cut).with_requests_only(options.dry_run));
-        let (report, failed) = self.try_root(options, &mut sending)?;
+        let (report, failed) = self.try_round(options, carousel, &mut sending)?;
         let has_requested = sending.source().has_requested();
         Ok(SentContent {
             report,
@@ -457,6 +523,15 @@ impl Session {
         options: &SendOptions,
         sending: &mut Sending<S>,
     ) -> Result<(SendReport, Option<Error>), Error> {
+        self.try_round(options, None, sending)
+    }
+
+    fn try_round<S: Source>(
+        &mut self,
+        options: &SendOptions,
+        carousel: Option<&Carousel>,
+        sending: &mut Sending<S>,
+    ) -> Result<(SendReport, Option<Error>), Error> {
         self.opener.check()?;
         let (session, began, form) = (
             random_u32().map_err(Error::Random)?,
@@ -472,6 +547,10 @@ impl Session {
             form.signed(config.keys.is_some()),
             self.with_addresses(config)?,
         );
+        let config = match carousel {
+            Some(carousel) => config.in_round(carousel),
+            None => config,
+        };
         self.port.begin_anew();
         let mut shown = ShownSender::new(
             self.interface(),
@@ -529,6 +608,7 @@ impl Session {
         let failed = self.why_failed((given_up, stopped), &root, sending);
         let report = SendReport {
             session,
+            rounds: 1,
             choice: root.choice().cloned(),
             rerouted: root.rerouted(),
             proved: root.proved(),
@@ -548,6 +628,9 @@ impl Session {
             rate: root.rate(),
             other_traffic: root.other_traffic(),
             cut_off: self.port.cut_off(self.clock.now()),
+            addresses: root.view().map_or_else(Vec::new, |view| {
+                view.members.iter().map(|member| member.mac).collect()
+            }),
         };
         Ok((report, failed))
     }
@@ -785,6 +868,38 @@ impl Callers {
             *recipients.lock() = Some(callers.iter().copied().collect());
         }
     }
+}
+
+impl SentContent {
+    fn has_failed(&self) -> bool {
+        self.failed.is_some() || self.cause.is_some()
+    }
+}
+
+/// Returns the failure of a carousel to which fewer came than its user needs.
+fn too_few_served(report: &SendReport, options: &SendOptions, linger: Duration) -> Option<Error> {
+    let joined: Vec<String> = report
+        .receivers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    let names = HostNames::new(joined.iter().map(String::as_str));
+    let is_missing = |host: &&String| names.find(host).is_none();
+    // Most were turned away from a round and took part in the next.
+    let turned_away = report.turned_away.iter();
+    let refused = turned_away.filter(|away| {
+        let node = format!("{}@{}", away.host, away.mac);
+        names.find(&node).is_none()
+    });
+    let needed = options.needed_in_rounds();
+    let wanted = needed.filter(|&needed| joined.len() < needed)?;
+    Some(Error::NotStarted(RootFailure::TooFew {
+        missing: options.hosts.iter().filter(is_missing).cloned().collect(),
+        refused: refused.cloned().collect(),
+        joined,
+        wanted,
+        patience: linger,
+    }))
 }
 
 /// Ends a session whose time is over, or whose receivers all run on the sender's own host.

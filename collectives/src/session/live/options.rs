@@ -102,6 +102,10 @@ with_defaults! {
         pub max_wait: Option<Duration> = None,
         /// Whether receivers that come after the start are admitted; they finish after the others.
         pub late: bool = false,
+        /// Time without a newcomer after which a carousel ends, whose rounds serve all that come
+        /// meanwhile; it ends earlier once [`receivers`](SendOptions::receivers) have the content.
+        /// The first round begins with [`min_receivers`](SendOptions::min_receivers), or one.
+        pub carousel: Option<Duration> = None,
         /// Description of the bytes for receivers, such as a file name.
         pub source: String = String::new(),
         /// Kind of the content.
@@ -346,14 +350,22 @@ impl SendOptions {
         }
     }
 
+    /// Returns the number of receivers without which a carousel has failed, if there is one.
+    pub(super) fn needed_in_rounds(&self) -> Option<usize> {
+        let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
+        self.min_receivers.or(self.receivers).or(named)
+    }
+
     pub(super) fn wanted(&self) -> Option<Wanted> {
         let named = Some(self.hosts.len()).filter(|&hosts| hosts > 0);
         // The named hosts are all there can be.
         let at_most = |count: usize| named.map_or(count, |hosts| count.min(hosts));
         let enough = self.receivers.map(at_most).or(named);
         let on_demand = self.start.as_ref().map(|_| 1);
-        let at_least = self.min_receivers.map(at_most).or(enough).or(on_demand)?;
-        let by_user = enough.is_none() && self.min_receivers.is_none();
+        let first = self.min_receivers.map(at_most);
+        let first = first.or(self.carousel.map(|_| 1));
+        let at_least = first.or(enough).or(on_demand)?;
+        let by_user = enough.is_none() && first.is_none();
         let wait = if by_user {
             Wanted::FOREVER
         } else {

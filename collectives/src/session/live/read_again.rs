@@ -7,7 +7,7 @@ use crossbeam_channel::{Receiver, Sender, bounded};
 use ethbcast_transport::packet::Waker;
 use std::collections::VecDeque;
 use std::fs::File;
-use std::io::{self, ErrorKind, Seek};
+use std::io::{self, ErrorKind, Read, Seek};
 use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::sync::Arc;
@@ -57,6 +57,25 @@ impl std::fmt::Debug for Positions {
 impl ReadAt for Positions {
     fn read_at(&self, buffer: &mut [u8], offset: u64) -> io::Result<usize> {
         self.0.read_at(buffer, offset)
+    }
+}
+
+pub(super) struct FromStart {
+    positions: Positions,
+    at: u64,
+}
+
+impl FromStart {
+    pub(super) fn new(positions: Positions) -> FromStart {
+        FromStart { positions, at: 0 }
+    }
+}
+
+impl Read for FromStart {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let count = self.positions.read_at(buffer, self.at)?;
+        self.at += count as u64;
+        Ok(count)
     }
 }
 

@@ -21,10 +21,26 @@ use std::ops::Range;
 use std::sync::{Arc, OnceLock};
 use std::thread;
 
-const CHANGED: &str = "this host has changed the bytes between two networks: their digest is not the \
-                       sender's; test its memory, or relay by another host";
 /// Number of spans read ahead: 3 MiB.
 const SPANS_AHEAD: usize = 3;
+
+/// Digest that the bytes must have, once it is known, and the error if they have another.
+#[derive(Clone, Debug, Default)]
+pub(super) struct DigestBefore {
+    digest: Arc<OnceLock<Digest>>,
+    text: &'static str,
+}
+
+impl DigestBefore {
+    pub(super) fn new(digest: &Arc<OnceLock<Digest>>, text: &'static str) -> DigestBefore {
+        let digest = Arc::clone(digest);
+        DigestBefore { digest, text }
+    }
+
+    fn differs_from(&self, other: &Digest) -> bool {
+        self.digest.get().is_some_and(|before| before != other)
+    }
+}
 
 /// Source of a session whose bytes a [`Reader`] reads.
 pub type ReadAhead = SpanSource<OnThreads>;
@@ -46,7 +62,7 @@ pub struct OnThreads {
     cipher: ContentCipher,
     to_reader: Option<Sender<ContentCipher>>,
     /// Digest that the content must have, if that is known before its end.
-    digest: Arc<OnceLock<Digest>>,
+    digest: DigestBefore,
 }
 
 /// Creates a source and the reader that fills it from `input`. `what` names the input in errors.
@@ -77,7 +93,7 @@ pub fn read_ahead<R: Read>(
         waker: Arc::clone(&waker),
         cipher: ContentCipher::default(),
         to_reader: Some(to_reader),
-        digest: Arc::default(),
+        digest: DigestBefore::default(),
     };
     (
         Reader::new(
@@ -127,7 +143,7 @@ impl ReadAhead {
         })
     }
 
-    pub(super) fn of_digest(self, digest: Arc<OnceLock<Digest>>) -> ReadAhead {
+    pub(super) fn of_digest(self, digest: DigestBefore) -> ReadAhead {
         self.brought_by(|threads| OnThreads { digest, ..threads })
     }
 
@@ -173,10 +189,8 @@ impl InputQueue for OnThreads {
         }
         match self.progress.try_recv() {
             Ok(ReadProgress::Span(span)) => Brought::Span(span),
-            Ok(ReadProgress::End(trailer))
-                if self.digest.get().is_some_and(|own| *own != trailer.digest) =>
-            {
-                self.fail(Error::GaveUp(CHANGED.to_owned()))
+            Ok(ReadProgress::End(trailer)) if self.digest.differs_from(&trailer.digest) => {
+                self.fail(Error::GaveUp(self.digest.text.to_owned()))
             }
             Ok(ReadProgress::End(trailer)) => {
                 // Bytes appended later are not re-read.
@@ -509,7 +523,7 @@ mod tests {
         for (changed, is_refused) in [(5, false), (6, true)] {
             let (digest, bytes) = (Arc::new(OnceLock::new()), [changed; 9]);
             let (reader, source) = read_ahead((&bytes[..], "it", None), ChunkSize::DEFAULT, &waker);
-            let mut source = source.of_digest(Arc::clone(&digest));
+            let mut source = source.of_digest(DigestBefore::new(&digest, "changed"));
             let sender = *blake3::hash(&[5; 9]).as_bytes();
             digest.set(sender).expect("it is empty");
             let (_, ended) = thread::scope(|scope| {
@@ -518,7 +532,7 @@ mod tests {
             });
             match ended {
                 Ok(trailer) => assert!(!is_refused && trailer.digest == sender),
-                Err(error) => assert!(is_refused && error.to_string() == CHANGED),
+                Err(error) => assert!(is_refused && error.to_string() == "changed"),
             }
         }
     }

@@ -3,6 +3,7 @@
 use super::content::{Content, Storage, StorageError};
 use super::handles::{AdmissionHook, Cancel, StartHold};
 use super::options::{OfferCheck, Progress, RecvOptions, SendOptions};
+use super::read_ahead::DigestBefore;
 use super::report::{Error, ReceiveReport, SendReport};
 use super::write_behind::write_behind;
 use super::{SentContent, Session, start};
@@ -20,6 +21,9 @@ use std::io::{self, Read};
 use std::sync::{Arc, OnceLock};
 use std::thread;
 use std::time::Duration;
+
+const CHANGED: &str = "this host has changed the bytes between two networks: their digest is not the \
+                       sender's; test its memory, or relay by another host";
 
 /// Pieces of 1 MiB at most that wait between the networks. Later ones stay in the near network's
 /// buffer, which slows its sender down.
@@ -356,7 +360,7 @@ impl Passage {
             .sized(offered.size)
             .kind(offered.content)
             .chunked(offered.chunk)
-            .of_digest(&self.digest);
+            .of_digest(DigestBefore::new(&self.digest, CHANGED));
         content.describe(&mut own);
         let sent = thread::scope(|scope| {
             let sent = far.send_content(content, &own, Cut::None, |reader| {

@@ -28,6 +28,8 @@ use std::time::Duration;
 pub struct SendReport {
     /// Session number.
     pub session: u32,
+    /// Number of sessions that this reports: more than one are rounds of a carousel.
+    pub rounds: u32,
     /// Plan, the reason for it, and its predicted time.
     pub choice: Option<Choice>,
     /// Algorithm that replaced the chosen one, if one did.
@@ -66,6 +68,7 @@ pub struct SendReport {
     pub other_traffic: Option<OtherTraffic>,
     /// Time for which this host's own interface was away or had no link.
     pub cut_off: Duration,
+    pub(super) addresses: Vec<MacAddr>,
 }
 
 impl SendReport {
@@ -128,6 +131,63 @@ impl SendReport {
         } else {
             Err(Error::Undelivered(Box::new(self)))
         }
+    }
+
+    pub(super) fn delivered(&self) -> impl Iterator<Item = (MacAddr, &str)> + '_ {
+        let has_it = |report: &&MemberReport| report.outcome == Outcome::Delivered;
+        let receivers = self.receivers.iter().filter(has_it);
+        receivers.map(|report| (self.addresses[report.rank.index()], report.host.as_str()))
+    }
+
+    pub(super) fn turn_away(&mut self, others: Vec<TurnedAway>) {
+        for away in others {
+            if self.turned_away.iter().all(|one| one.mac != away.mac) {
+                self.turned_away.push(away);
+            }
+        }
+    }
+
+    /// Returns the report of all rounds of a carousel, of which this is the newest. Each host has
+    /// its newest report; the plan and its course are those of this round, and hosts of earlier
+    /// ones have the ranks after those of this one.
+    pub(super) fn after(mut self, earlier: SendReport) -> SendReport {
+        let passed = |report: &SendReport| report.sent_bytes.unwrap_or_else(|| report.bytes());
+        self.sent_bytes = Some(passed(&self) + passed(&earlier));
+        self.lacking = None;
+        self.rounds += earlier.rounds;
+        for report in earlier.receivers {
+            let mac = earlier.addresses[report.rank.index()];
+            let address = |one: &MemberReport| self.addresses[one.rank.index()];
+            if self.receivers.iter().any(|one| address(one) == mac) {
+                continue; // It came again.
+            }
+            let is_shared = self.receivers.iter().any(|one| one.host == report.host);
+            let host = match is_shared {
+                true => format!("{}@{mac}", report.host),
+                false => report.host,
+            };
+            let rank = Rank(u16::try_from(self.addresses.len()).unwrap_or(u16::MAX));
+            self.addresses.push(mac);
+            self.receivers.push(MemberReport {
+                host,
+                rank,
+                ..report
+            });
+        }
+        self.turn_away(earlier.turned_away);
+        self.trailer = self.trailer.or(earlier.trailer);
+        (self.took, self.total) = (self.took + earlier.took, self.total + earlier.total);
+        self.stream = self.stream + earlier.stream;
+        self.control.sent += earlier.control.sent;
+        self.control.received += earlier.control.received;
+        self.control.non_members += earlier.control.non_members;
+        self.control.malformed += earlier.control.malformed;
+        self.damages.extend(earlier.damages);
+        self.demoted.extend(earlier.demoted);
+        self.held_up_by = self.held_up_by.or(earlier.held_up_by);
+        self.other_traffic = self.other_traffic.or(earlier.other_traffic);
+        self.cut_off += earlier.cut_off;
+        self
     }
 
     pub(super) fn failures(&self) -> String {
@@ -398,6 +458,12 @@ pub enum Error {
         announced: u64,
         read: u64,
     },
+    /// Rounds of a carousel need it once for each.
+    #[error(
+        "{what} can be read only once, and a carousel sends it several times: send a file or a directory that does not \
+         change"
+    )]
+    OnlyOnce { what: String },
     /// An application's own source has given up, with this text.
     #[error("{0}")]
     GaveUp(String),

@@ -21,7 +21,7 @@ use ethbcast_planning::plan::{CheckReport, PlanError, Via};
 use ethbcast_planning::topology::{Topology, TopologyError, nodeset};
 use ethbcast_transport::packet::OptionName;
 use ethbcast_transport::wire::Rank;
-use ethbcast_transport::{MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Tuning};
 use std::collections::{BTreeMap, BTreeSet};
 use std::str::FromStr;
 use std::time::Duration;
@@ -52,6 +52,87 @@ impl Wanted {
 
     pub(in crate::session) fn needed(&self) -> usize {
         self.enough.unwrap_or(self.at_least)
+    }
+}
+
+/// Rounds for receivers that come over minutes: sessions of one root with the same content, one
+/// after the other. A host that comes during a round takes part in the next one, which begins when
+/// all that are expected have come, or nobody has come for a while.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Carousel {
+    first: Wanted,
+    linger: Duration,
+    rounds: u32,
+    served: BTreeMap<MacAddr, String>,
+}
+
+impl Carousel {
+    /// Creates a carousel whose first round begins with `first.at_least` receivers. It ends when
+    /// `first.enough` have the content, or nobody has come for `linger`.
+    pub fn new(first: Wanted, linger: Duration) -> Carousel {
+        Carousel {
+            first,
+            linger,
+            rounds: 0,
+            served: BTreeMap::new(),
+        }
+    }
+
+    /// Returns the receivers for which the next round waits.
+    pub fn wanted(&self) -> Wanted {
+        if self.rounds == 0 {
+            return self.first;
+        }
+        let left = |enough: usize| enough.saturating_sub(self.served.len()).max(1);
+        Wanted {
+            at_least: 1,
+            enough: self.first.enough.map(left),
+            patience: self.linger,
+        }
+    }
+
+    /// Returns the moment at which a round of `joined` receivers stops waiting. The first begins as
+    /// soon as enough are there; in a later one patience counts from the last that joined.
+    pub(super) fn waits_until(
+        &self,
+        began: Instant,
+        last_joined: Instant,
+        joined: usize,
+    ) -> Instant {
+        match self.rounds {
+            0 if joined >= self.first.at_least => began,
+            0 => began + self.first.patience,
+            _ => last_joined + self.linger,
+        }
+    }
+
+    /// Takes the hosts that have the content after a round. Returns whether another round follows.
+    pub fn take<H: Into<String>>(
+        &mut self,
+        delivered: impl IntoIterator<Item = (MacAddr, H)>,
+    ) -> bool {
+        self.rounds += 1;
+        let hosts = delivered.into_iter().map(|(mac, host)| (mac, host.into()));
+        self.served.extend(hosts);
+        self.first
+            .enough
+            .is_none_or(|enough| self.served.len() < enough)
+    }
+
+    /// Returns the number of hosts that have the content.
+    pub fn served(&self) -> usize {
+        self.served.len()
+    }
+
+    pub(super) fn has_served(&self, mac: MacAddr) -> bool {
+        self.served.contains_key(&mac)
+    }
+
+    fn has_served_named(&self, host: &str) -> bool {
+        let named = HostNames::new([host]);
+        self.served
+            .values()
+            .any(|served| named.find(served).is_some())
     }
 }
 
@@ -126,6 +207,8 @@ pub struct RootConfig {
     pub selects: bool,
     /// Number of receivers to wait for, and the longest wait.
     pub wanted: Wanted,
+    /// Rounds of which this session is one; it then serves nobody who has the content already.
+    pub carousel: Option<Carousel>,
     /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
     /// Names that the user has given to hosts, by their IPv4 addresses: a host that calls itself
@@ -194,6 +277,7 @@ impl RootConfig {
                 enough: None,
                 patience: Duration::from_secs(30),
             },
+            carousel: None,
             hosts: Vec::new(),
             named: BTreeMap::new(),
             route: Route::default(),
@@ -298,10 +382,12 @@ impl RootConfig {
         if !self.hosts.is_empty() {
             // A host named twice is missing only once.
             let mut named = BTreeSet::new();
+            let carousel = self.carousel.as_ref();
             return self
                 .hosts
                 .iter()
                 .filter(|host| named.insert(*host))
+                .filter(|host| !carousel.is_some_and(|carousel| carousel.has_served_named(host)))
                 .cloned()
                 .collect();
         }
@@ -319,6 +405,15 @@ impl RootConfig {
             all
         } else {
             Vec::new()
+        }
+    }
+
+    /// Makes this session the next round of `carousel`.
+    pub fn in_round(self, carousel: &Carousel) -> RootConfig {
+        RootConfig {
+            wanted: carousel.wanted(),
+            carousel: Some(carousel.clone()),
+            ..self
         }
     }
 

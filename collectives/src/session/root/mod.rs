@@ -17,7 +17,7 @@ use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint};
 use super::keyring::Keyring;
 use super::kind::{ANNOUNCE, JOIN, LEAVE, REFUSE};
-use super::message::{Message, ROOT_ASKS, Stage, Status, Trailer};
+use super::message::{Message, Outcome, ROOT_ASKS, Stage, Status, Trailer};
 use super::throttle::Rate;
 use super::verified::ChunkSet;
 use super::view::View;
@@ -31,14 +31,16 @@ use admission::non_members::NonMembers;
 use admission::{Gathering, GatheringStep};
 use config::RootEndpoint;
 pub use config::{
-    Learnt, MemberReport, NamesError, NoPlan, OnSlow, Proved, RootConfig, RootEvent, RootFailure,
-    TurnedAway, Wanted, size_class,
+    Carousel, Learnt, MemberReport, NamesError, NoPlan, OnSlow, Proved, RootConfig, RootEvent,
+    RootFailure, TurnedAway, Wanted, size_class,
 };
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
 use ethbcast_transport::wire::{Frame, Rank};
-use ethbcast_transport::{Deadline, Instant, Kept, LinkReading, Machine, Part, SplitFrame};
+use ethbcast_transport::{
+    Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame,
+};
 use phase::{Closing, RootPhase};
 pub use policy::neighbours::OtherTraffic;
 pub use repair::wants::{Damage, Lacking};
@@ -201,6 +203,16 @@ impl Root {
             .running()
             .into_iter()
             .flat_map(|running| running.members().reports())
+    }
+
+    /// Returns the hosts that have the content, each with its address.
+    pub fn delivered(&self) -> impl Iterator<Item = (MacAddr, &str)> + '_ {
+        let members = self.view().map_or(&[][..], |view| &view.members);
+        let has_it = |report: &&MemberReport| report.outcome == Outcome::Delivered;
+        self.reports().filter(has_it).map(|report| {
+            let mac = members[report.rank.index()].mac;
+            (mac, report.host.as_str())
+        })
     }
 
     /// Returns the last status report of each member that is not gone, by rank.

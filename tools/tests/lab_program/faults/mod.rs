@@ -234,6 +234,65 @@ fn a_receiver_that_is_started_again_under_late_is_one_host_that_has_everything()
     assert_eq!(report["left_out"], serde_json::json!([]), "{report}");
 }
 
+#[test]
+fn a_carousel_serves_in_two_copies_who_comes_during_a_round_and_who_comes_back() {
+    let site = Site::beside("round", slow(5));
+    let bytes = content(13, 8 * MEBIBYTE);
+    let source = site.file("source.bin", &bytes);
+    let receive = |host: &str| site.start(host, &["recv", "-i", "eth0"], site.path(host));
+    let arguments = ["send", "-i", "eth0", "--json", "--carousel", "-n", "4"];
+    let more = ["--min-receivers", "2", "--max-wait", "20", "--linger", "20"];
+    let root = site.start("n0", &[&arguments[..], &more[..]].concat(), &source);
+    let (first, leaves) = (receive("n1"), receive("n2"));
+    root.wait_for_line("to 2 receivers");
+    // A round of 1.4 s has begun.
+    leaves.signal(Signal::SIGKILL);
+    let late = ["n3", "n4"].map(receive);
+    let back = receive("n2");
+    late[0].wait_for_line("is running without this host; waiting for the next session");
+    let root = root.end(LIMIT);
+    root.assert_code(0);
+    first.end(LIMIT).assert_code(0);
+    leaves.end(LIMIT).assert_code(137);
+    back.end(LIMIT).assert_code(0);
+    late.into_iter()
+        .for_each(|receiver| receiver.end(LIMIT).assert_code(0));
+    let report = root.json();
+    let mut rows: Vec<(&str, &str)> = report["receivers"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .filter_map(|row| Some((row["host"].as_str()?, row["status"].as_str()?)))
+        .collect();
+    rows.sort_unstable();
+    let hosts = ["n1", "n2", "n3", "n4"];
+    assert_eq!(rows, hosts.map(|host| (host, "verified")), "{report}");
+    assert_eq!(report["left_out"], serde_json::json!([]), "{report}");
+    for host in hosts {
+        let file = fs::read(site.path(host));
+        assert!(file.is_ok_and(|file| file == bytes), "{host}");
+    }
+    let frames = report["frames"]["data_sent"].as_u64().expect("a number")
+        + report["frames"]["data_resent"].as_u64().expect("a number");
+    let copy = (8 * MEBIBYTE as u64).div_ceil(1468);
+    assert!(
+        frames <= copy * 22 / 10,
+        "{frames} frames of {copy}: {report}"
+    );
+}
+
+#[test]
+fn a_carousel_that_nobody_joins_and_one_of_a_pipe_end_with_the_reason() {
+    let site = Site::beside("empty", one_switch(2));
+    let arguments = ["send", "-i", "eth0", "--carousel", "--max-wait", "1"];
+    let source = site.file("source.bin", &content(3, MEBIBYTE));
+    site.run("n0", &arguments, &source)
+        .assert_refusal(3, &["0 of 1 receivers joined within 1 s"]);
+    let piped = [&arguments[..], &["--pipe"]].concat();
+    site.run("n0", &piped, "echo some")
+        .assert_refusal(2, &["can be read only once", "send a file"]);
+}
+
 /// Words by which the root may report the host.
 const WORDS: [&str; 10] = [
     "silent",

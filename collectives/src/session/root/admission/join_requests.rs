@@ -449,6 +449,7 @@ mod tests {
         form: Form::Plain,
         wanted_hosts: None,
         known_hosts: None,
+        carousel: None,
         most: 9,
     };
     const GREET: Duration = Duration::from_secs(1);

@@ -48,6 +48,7 @@ const SIMULTANEOUS: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
+    last_joined_at: Instant,
     join_requests: JoinRequests,
     checks: PathChecks,
     reached: VecDeque<MacAddr>,
@@ -83,6 +84,7 @@ impl Gathering {
         let identity = config.station.identity(config.session, Rank::ROOT);
         Gathering {
             began: now,
+            last_joined_at: now,
             join_requests: JoinRequests::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes()))
                 .proving(config.address_secret),
@@ -390,7 +392,7 @@ impl Gathering {
                     .competitors
                     .awaited_until(now)
                     .unwrap_or(Instant::START);
-                Some(Wait::Join.at(answered.max(self.began + config.wanted.patience)))
+                Some(Wait::Join.at(answered.max(self.gives_up_at(config))))
             }
         };
         let open = (!self.reached.is_empty())
@@ -400,6 +402,14 @@ impl Gathering {
             .into_iter()
             .flatten()
             .min()
+    }
+
+    fn gives_up_at(&self, config: &RootConfig) -> Instant {
+        let joined = self.join_requests.len();
+        match &config.carousel {
+            Some(carousel) => carousel.waits_until(self.began, self.last_joined_at, joined),
+            None => self.began + config.wanted.patience,
+        }
     }
 
     /// Earliest time of an admission: the announcement of an older root of the group would have
@@ -423,7 +433,7 @@ impl Gathering {
         }
         let wanted = endpoint.config().wanted;
         let there = self.join_requests.len();
-        let is_over = self.age(now) >= wanted.patience;
+        let is_over = now >= self.gives_up_at(endpoint.config());
         let is_over = is_over
             || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
@@ -473,6 +483,7 @@ impl Gathering {
             {
                 Some(Ok(host)) => {
                     log::info!("{host} ({mac}) joined");
+                    self.last_joined_at = now;
                     refusals.forget(mac);
                     endpoint.push_event(RootEvent::Joined {
                         host,

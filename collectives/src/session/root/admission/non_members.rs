@@ -144,7 +144,13 @@ impl NonMembers {
                 receivers.iter().map(|one| (&*one.host, one.mac)),
             )
         };
-        let (why, text) = offer.unwanted(host, to).or_else(twin).unwrap_or_else(|| {
+        let next_round = || {
+            offer.carousel?;
+            let text = format!("a round of the carousel is running: {host} takes part in the next");
+            Some((Refusal::Late, text))
+        };
+        let refused = offer.unwanted(host, to).or_else(twin).or_else(next_round);
+        let (why, text) = refused.unwrap_or_else(|| {
             let wanted = endpoint
                 .config()
                 .wanted

@@ -4,7 +4,7 @@ use crate::membership::Station;
 use crate::membership::codec::MAX_NAME_BYTES;
 use crate::session::keyring::CONTROL_GROWTH_BYTES;
 use crate::session::message::{Message, Refusal};
-use crate::session::root::config::{RootConfig, RootEndpoint, RootEvent, TurnedAway};
+use crate::session::root::config::{Carousel, RootConfig, RootEndpoint, RootEvent, TurnedAway};
 use crate::session::verified::{Form, sizes};
 use crate::session::view::MAX_MEMBERS;
 use ethbcast_planning::HostNames;
@@ -37,6 +37,7 @@ impl Names {
             form: config.form,
             wanted_hosts: self.wanted.as_ref(),
             known_hosts: self.known.as_ref(),
+            carousel: config.carousel.as_ref(),
             most: most_receivers(&config.station),
         }
     }
@@ -50,6 +51,7 @@ pub struct SessionParameters<'a> {
     pub form: Form,
     pub wanted_hosts: Option<&'a HostNames>,
     pub known_hosts: Option<&'a HostNames>,
+    pub carousel: Option<&'a Carousel>,
     pub most: usize,
 }
 
@@ -124,8 +126,16 @@ impl SessionParameters<'_> {
     // Texts of refusals are read at other hosts, whatever front end those have: they name the
     // program's options.
 
-    /// Returns the refusal of a host that is not among those that the user has named.
+    /// Returns the refusal of a host that is not among those that the user has named, or that has
+    /// the content from an earlier round.
     pub fn unwanted(&self, host: &str, mac: MacAddr) -> Option<(Refusal, String)> {
+        if self
+            .carousel
+            .is_some_and(|carousel| carousel.has_served(mac))
+        {
+            let text = format!("{host} has had everything in an earlier round of the carousel");
+            return Some((Refusal::Late, text));
+        }
         let is_wanted = self
             .wanted_hosts
             .is_none_or(|wanted| wanted.find(&node_name(host, mac)).is_some());
