@@ -26,72 +26,28 @@ struct Package {
     has_files: bool,
 }
 
+const fn package(folder: &'static str, depth: usize, has_files: bool) -> Package {
+    Package {
+        folder,
+        depth,
+        has_files,
+    }
+}
+
 const PACKAGES: [Package; 13] = [
-    Package {
-        folder: "transport/",
-        depth: 2,
-        has_files: true,
-    },
-    Package {
-        folder: "collectives/planning/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "collectives/",
-        depth: 2,
-        has_files: true,
-    },
-    Package {
-        folder: "collectives/c/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "collectives/mpi/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "collectives/python/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "content/",
-        depth: 1,
-        has_files: true,
-    },
-    Package {
-        folder: "tools/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "tools/bench/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "tools/lab/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "tests/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "tests/gate/",
-        depth: 1,
-        has_files: false,
-    },
-    Package {
-        folder: "benches/",
-        depth: 0,
-        has_files: false,
-    },
+    package("transport/", 2, true),
+    package("collectives/planning/", 1, false),
+    package("collectives/", 2, true),
+    package("collectives/c/", 1, false),
+    package("collectives/mpi/", 1, false),
+    package("collectives/python/", 1, false),
+    package("content/", 1, true),
+    package("tools/", 1, false),
+    package("tools/bench/", 1, false),
+    package("tools/lab/", 1, false),
+    package("tests/", 1, false),
+    package("tests/gate/", 1, false),
+    package("benches/", 0, false),
 ];
 /// Folders of test programs, each of which is a file or a folder with `main.rs`.
 const TESTS: [(&str, &str); 2] = [
