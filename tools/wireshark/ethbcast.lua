@@ -158,7 +158,8 @@ for name, fields in pairs(LISTS) do
             end
         elseif form ~= "Skip" then
             local make = ProtoField["uint" .. (words[3] > 4 and 64 or 8 * words[3])]
-            header[own] = make("ethbcast." .. own, (own:gsub("_", " "):gsub("^%l", string.upper)), form == "Hex" and base.HEX or base.DEC,
+            local label = own:gsub("_", " "):gsub("^%l", string.upper)
+            header[own] = make("ethbcast." .. own, label, form == "Hex" and base.HEX or base.DEC,
                 own == "kind" and KINDS or form == "Known" and { [NONE] = "none yet" } or nil)
         end
     end
