@@ -5,11 +5,10 @@ use crate::args::DumpArgs;
 use crate::doctor::{Fault, of_interface, of_open};
 use crate::exit::{Code, Failure, WithCode, print_line};
 use crate::signals::Interrupt;
-use ethbcast_collectives::inspect::{Inspected, Inspector};
+use ethbcast_collectives::inspect::{FieldValue, Fields, Inspected, Inspector};
 use ethbcast_transport::packet::{Capture, Interface};
 use ethbcast_transport::wire::{
-    ETHERNET_BYTES, EtherType, FieldValue, Fields, Header, MacAddr, Rank, Reject, StreamId,
-    VERSION, group_mac,
+    ETHERNET_BYTES, EtherType, Header, MacAddr, Rank, Reject, StreamId, VERSION, group_mac,
 };
 use pcap_parser::pcapng::Block;
 use pcap_parser::{Linktype, PcapBlockOwned, PcapError, create_reader};
@@ -428,7 +427,7 @@ impl fmt::Display for Line<'_> {
             wire_bytes.saturating_sub(ETHERNET_BYTES)
         )?;
         let mut before = ": ";
-        for (name, value) in self.fields().into_iter().flat_map(Fields::iter) {
+        for (name, value) in self.fields().into_iter().flatten() {
             match value {
                 FieldValue::Number(number) => write!(out, "{before}{name} {number}")?,
                 // Untrusted text, whose control characters were removed at parsing.

@@ -12,81 +12,161 @@
 local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet")
 
 local MAGIC, VERSION, KEYED_VERSION, HEADER_BYTES, KEYED_BYTES, NONE = 0x4542, 6, 7, 32, 40, 65535
-local FLAGS = { { 1, "LAST" }, { 2, "ACK_NOW" }, { 4, "RESENT" }, { 8, "FLUSH" }, { 16, "REPORT" } }
-local KINDS = {
-    [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW",
-    [20] = "READY", [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
-    [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE", [32] = "PUSH", [33] = "PULL",
-    [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS",
-    [51] = "CHALLENGE", [52] = "RESPONSE", [53] = "KEYS",
-    [49] = "WHO", [50] = "HERE",
-}
-local STAGES = { [0] = "gathering", "started", "late-welcome" }
-local SHRINK_STAGES = { "proposed", "agreed", "done" }
-local CONTENTS = { [0] = "stream", "file", "directory", "sparse file", "gzip", "xz", "zstd" }
-local REFUSALS = {
-    [0] = "MTU too small", "no space", "too late", "name or interface taken", "not in the topology",
-    "smaller MTU on the way", "not asked for",
-}
-local STATES =
-    { [0] = "alive", "blocked", "starved", "verifying", "waits-for-child", "syncing", "settled", "done" }
-local OUTCOMES = {
-    [0] = "verified", "no-space", "write-failed", "damaged", "interrupted", "silent", "lost", "unconfirmed", "stalled",
-    "died",
-}
-local VIAS = {
-    "chain", "cast", "binary", "kary", "flat", "binomial", "scatter-allgather", "recursive-doubling", "chain-unaware",
-    "binary-unaware", "latency", "binary-best", "two-tree",
-}
-local BUSY = { [0] = "waiting", "joining", "receiving" }
-local STANDINGS = { [0] = " (gone)", "", " (demoted)" }
-local TASKS = { [0] = "invite", "ping", "train", "ask", "flow" }
-local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
 local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }
-local FAILURES = { "mismatch", "gone", "left", "abandoned", "garbled", "cut", "deaf" }
 
-local header = {
-    magic = ProtoField.uint16("ethbcast.magic", "Magic", base.HEX),
-    version = ProtoField.uint8("ethbcast.version", "Version"),
-    kind = ProtoField.uint8("ethbcast.kind", "Kind", base.DEC, KINDS),
-    session = ProtoField.uint32("ethbcast.session", "Session", base.HEX),
-    stream = ProtoField.uint16("ethbcast.stream", "Stream"),
-    rank = ProtoField.uint16("ethbcast.rank", "Rank of the sender", base.DEC, { [NONE] = "none yet" }),
-    epoch = ProtoField.uint8("ethbcast.epoch", "Epoch, low bits"),
-    flags = ProtoField.uint8("ethbcast.flags", "Flags", base.HEX),
-    payload_bytes = ProtoField.uint16("ethbcast.payload_bytes", "Payload, bytes"),
-    seat_to = ProtoField.uint8("ethbcast.seat_to", "Seat of the receiver"),
-    seat_from = ProtoField.uint8("ethbcast.seat_from", "Seat of the sender"),
-    sequence = ProtoField.uint64("ethbcast.sequence", "Sequence"),
-    stamp = ProtoField.uint32("ethbcast.stamp", "Stamp"),
-    checksum = ProtoField.uint32("ethbcast.checksum", "Checksum", base.HEX),
-    tag = ProtoField.bytes("ethbcast.tag", "Tag"),
-    bytes = ProtoField.bytes("ethbcast.bytes", "Bytes"),
+-- Fields: made from collectives/src/inspect/table.rs.
+local KINDS = { [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE",
+       [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW", [20] = "READY", [21] = "STATUS",
+       [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
+       [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE",
+       [32] = "PUSH", [33] = "PULL", [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL",
+       [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS", [49] = "WHO", [50] = "HERE",
+       [51] = "CHALLENGE", [52] = "RESPONSE", [53] = "KEYS", }
+local FLAGS = { "LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT", }
+local WORDS = {
+    STAGES = { [0] = "gathering", "started", "late-welcome", },
+    SHRINK_STAGES = { "proposed", "agreed", "done", },
+    CONTENTS = { [0] = "stream", "file", "directory", "sparse file", "gzip", "xz", "zstd", },
+    REFUSALS = { [0] = "MTU too small", "no space", "too late", "name or interface taken",
+       "not in the topology", "smaller MTU on the way", "not asked for", "cannot hold it", },
+    STATES = { [0] = "alive", "blocked", "starved", "verifying", "waits-for-child", "syncing",
+       "settled", "done", },
+    OUTCOMES = { [0] = "verified", "no-space", "write-failed", "damaged", "interrupted", "silent",
+       "lost", "unconfirmed", "stalled", "died", },
+    VIAS = { "chain", "cast", "binary", "kary", "flat", "binomial", "scatter-allgather",
+       "recursive-doubling", "chain-unaware", "binary-unaware", "latency", "binary-best",
+       "two-tree", },
+    BUSY = { [0] = "waiting", "joining", "receiving", },
+    STANDINGS = { [0] = " (gone)", "", " (demoted)", },
+    TASKS = { [0] = "invite", "ping", "train", "ask", "flow", "bulk", },
+    CODES = { [0] = "room", "grant", "refuse", "withdraw", },
+    FAILURES = { "mismatch", "gone", "left", "abandoned", "garbled", "cut", "deaf", },
+    LAST = { "failed", "delivered", },
 }
-for _, flag in ipairs(FLAGS) do
-    header[flag[2]] = ProtoField.bool("ethbcast.flags." .. flag[2]:lower(), flag[2], 8, nil, flag[1])
+local LISTS = {
+    HEADER = { "destination Skip 6", "source Skip 6", "ether_type Skip 2", "magic Hex 2",
+       "version Number 1", "kind Number 1", "rank Known 2", "port_to Number 1",
+       "port_from Number 1", "stamp Number 4", "epoch Number 1", "flags Hex 1", "checksum Hex 4",
+       "session Hex 4", "stream Number 2", "payload_bytes Number 2", "sequence Number 6", },
+    CONTENT = { "content Content", "chunk_bytes Part 0 Number", "mode Part 2 Text",
+       "modified Part 8 Text", "nanoseconds Part 4 No", },
+    MEMBER = { "mac Part 6 No", "nonce Part 8 No", "parent Part 2 No", "order Part 2 No",
+       "standing Part 1 No", "host Text", },
+    VIEWED = { "epoch Skip 4", "via Via VIAS", "children Skip 1", "segment Number 4",
+       "strict Skip 1", "payload Number 2", "size Known 8", "content Include CONTENT",
+       "selective Number 1", "members Number 2", "tree Members MEMBER STANDINGS", "_ Optional 8",
+       "rate Rate", "yields Part 0 Number", },
+    ACKNOWLEDGED = { "limit Ahead", "below Behind", "consumed Behind", "held_us Number 4",
+       "bitmap_bytes Length", "reserved Skip 2", "arrived_beyond Ones", },
+    NOTIFIED = { "repeats Number 1", "reserved Skip 1", "waits_for Known 2", "moved Number 2",
+       "reserved Skip 2", "call Calls", "failure If 104 1 255 Word FAILURES",
+       "blame If 104 1 255 Skip 1", "about If 104 1 255 Number 2", "other If 104 1 255 Skip 2",
+       "third If 104 1 255 Skip 2", "from If 104 1 255 Number 8", "signature Part 24 No",
+       "signature Part 24 No", },
+    TASK = { "task Word TASKS", "reserved Skip 1", "payload Number 2", "number Number 4",
+       "sender If 0 3 3 MaybeHost", "receiver If 0 4 4 Host", "sender If 0 4 4 Host", },
+    DATA = { "_ Trailer", "bytes Number 8", "digest Hex 32", },
+    ACK = { "_ Include ACKNOWLEDGED", },
+    HEARTBEAT = { "_ Optional 2", "designated Number 2", },
+    PARITY = { "from Block", "to Part 0 Number", "parity Part 0 Number", },
+    ANNOUNCE = { "size Known 8", "mtu Number 2", "stage Word STAGES", "age_ms Number 4",
+       "content Include CONTENT", "group Text", "host Text", "source Text", },
+    JOIN = { "nonce Hex 8", "free_bytes Number 8", "mtu Number 2", "features Number 4",
+       "group Text", "host Text", },
+    REFUSE = { "nonce Hex 8", "refusal Word REFUSALS", "text Text", },
+    VIEW = { "epoch Number 4", "digest Hex 32", "part Number 2", "parts Number 2", "bytes Rest", },
+    READY = { "epoch Number 4", "digest Hex 32", "arrived Number 8", },
+    STATUS = { "state Word STATES", "waits_for Known 2", "arrived Number 8", "consumed Number 8",
+       "_ Optional 1", "mute If 19 1 255 Truth", "_ If 19 0 0 Skip 1", "_ Optional 13",
+       "link_sent Truth", "own_kbit Number 4", "others_kbit Number 4", "ip_kbit Number 4", },
+    DONE = { "outcome Word OUTCOMES", "bytes Number 8", "digest Hex 32", "text Text",
+       "_ OptionalPair", "frames Number 8", "repaired Number 8", "behind Part 2 Number",
+       "hosts Hosts OUTCOMES", },
+    VERDICT = { "over Truth", "known Skip 1", "bytes If 1 1 255 Number 8",
+       "digest If 1 1 255 Hex 32", "_ If 1 0 0 Skip 40", "bitmap_bytes Length", "heard Ranks",
+       "accepted Ranks", },
+    ABORT = { "text Text", },
+    ORPHAN = { "of_stream Number 2", "child Number 2", "from Number 8", "to Number 8", },
+    PROBE = { "_ Include TASK", "group If 0 0 0 Text", },
+    ECHO = { "_ Include TASK", "host If 0 0 0 Text", },
+    REPORT = { "arrived Number 8", "arrived_late Number 8", "first_ns Number 8", "late_ns Number 8",
+       "last_ns Number 8", "worked_ns Number 8", "_ Optional 8", "computer Number 8", },
+    LEAVE = { "nonce Hex 8", "text Text", },
+    FETCH = { "for_rank Number 2", "blamed Known 2", "attempt Number 1", "reserved Skip 3",
+       "from Number 8", "to Number 8", },
+    PIECE = { "from Number 8", "to Number 8", "bytes Rest", },
+    PUSH = { "message Number 8", "offset Number 4", "pushed_bytes Number 4",
+       "message_bytes Number 8", "tag Number 4", "reserved Skip 4", },
+    PULL = { "message Number 8", "offset Number 8", },
+    NOTE = { "word Word CODES", "reserved Skip 3", "echo Skip 4", "message Skip 8",
+       "pushed_bytes Skip 8", "message If 0 1 3 At 8 Number 8",
+       "pushed_bytes If 0 3 3 At 16 Number 8", "room_messages Number 8", "room_bytes Number 8",
+       "cursor Cursor", "echo At 4 Number 4", "_ Include ACKNOWLEDGED", },
+    RECEIPT = { "_ Include ACKNOWLEDGED", },
+    ASK = { },
+    CALL = { "nonce Hex 8", "ranks Number 2", "mtu Number 2", "preset Number 1", "joined Truth",
+       "digest Hex 32", "group Text", "host Text", "flags Flags told unfit", "told Part 0 Number",
+       "unfit Part 0 Number", "list Hex 8", "network Hex 8", "part Piece", "parts Part 2 Number", },
+    ALIVE = { "_ Include NOTIFIED", },
+    BYE = { "_ Include NOTIFIED", },
+    SHRINK = { "stage Word SHRINK_STAGES", "reserved Skip 3", "lost Ranks", },
+    NEEDS = { "stretch Number 8", "set_bytes Rest", },
+    WHO = { "nonce Hex 8", "spread_ms Most 2 2000", "reserved Skip 2", "group Text", },
+    HERE = { "nonce Hex 8", "busy Word BUSY", "last Skip 1", "mtu Number 2", "megabits Nonzero 4",
+       "seconds_ago Skip 4", "free_bytes Known 8", "came_bytes Number 8", "size Known 8",
+       "group Text", "host Text", "build Text", "last If 9 1 255 At 9 Word LAST",
+       "seconds_ago If 9 1 255 At 16 Number 4", "source If 9 1 255 Text", },
+    CHALLENGE = { "word Hex 8", "unanswered Number 1", },
+    RESPONSE = { "words HexWords", },
+    KEYS = { },
+}
+-- End of the fields.
+
+local function words_in(text)
+    local words = {}
+    for word in text:gmatch("%S+") do
+        words[#words + 1] = tonumber(word) or word
+    end
+    return words
 end
 
--- What frames carry: numbers, and texts (words, names, digests in hexadecimal digits).
-local NUMBERS = {
-    "about", "age_ms", "arrived", "arrived_beyond", "arrived_late", "attempt", "behind", "below", "blamed",
-    "bytes", "came_bytes", "child", "chunk_bytes", "computer", "consumed", "cursor", "designated", "echo", "epoch", "features", "first_ns", "for_rank",
-    "frames", "free_bytes", "from", "held_us", "ip_kbit", "joined", "last_ns", "late_ns", "limit", "link_sent", "megabits", "members", "message", "message_bytes",
-    "moved", "mtu", "mute", "number", "of_stream", "offset", "others_kbit", "over", "own_kbit", "parity", "part", "parts", "payload", "preset", "pushed_bytes",
-    "ranks", "rate", "repaired", "repeats", "room_bytes", "room_messages", "seconds_ago",
-    "segment", "selective", "set_bytes", "size", "spread_ms", "stretch", "tag",
-    "to", "told", "unfit", "waits_for", "worked_ns", "yields",
-}
-local TEXTS = {
-    "accepted", "build", "busy", "call", "content", "digest", "failure", "group", "heard", "host", "hosts", "last", "list", "lost", "mode", "modified", "network",
-    "nonce", "outcome", "receiver", "refusal", "sender", "source", "stage", "state", "task", "text", "tree", "via", "word",
-}
-local body, all = {}, {}
-for _, name in ipairs(NUMBERS) do
-    body[name] = ProtoField.uint64("ethbcast.body." .. name, name)
+local function set_of(text)
+    local set = {}
+    for _, word in ipairs(words_in(text)) do
+        set[word] = true
+    end
+    return set
 end
-for _, name in ipairs(TEXTS) do
-    body[name] = ProtoField.string("ethbcast.body." .. name, name)
+
+-- Forms that are shown as text, and those under whose name nothing is shown; all others are shown as numbers.
+local TEXTS = set_of("Calls Content Hex HexWords Host Hosts MaybeHost Members Ranks Text Via Word")
+local UNSHOWN = set_of("Flags Include Length No Optional OptionalPair Skip Trailer")
+
+local header, body, all = { bytes = ProtoField.bytes("ethbcast.bytes", "Bytes") }, {}, {}
+for name, fields in pairs(LISTS) do
+    for at, field in ipairs(fields) do
+        local words = words_in(field)
+        fields[at] = words
+        local own, form = words[1], words[2]
+        if name ~= "HEADER" then
+            for _, word in ipairs(words) do
+                form = (TEXTS[word] or UNSHOWN[word] or word == "Number") and word or form
+            end
+            if not UNSHOWN[form] then
+                local make = TEXTS[form] and ProtoField.string or ProtoField.uint64
+                body[own] = body[own] or make("ethbcast.body." .. own, own)
+            end
+        elseif form ~= "Skip" then
+            local make = ProtoField["uint" .. (words[3] > 4 and 64 or 8 * words[3])]
+            local label = own:gsub("_", " "):gsub("^%l", string.upper)
+            header[own] = make("ethbcast." .. own, label, form == "Hex" and base.HEX or base.DEC,
+                own == "kind" and KINDS or form == "Known" and { [NONE] = "none yet" } or nil)
+        end
+    end
+end
+header.tag = ProtoField.bytes("ethbcast.tag", "Tag")
+for bit, name in ipairs(FLAGS) do
+    header[name] = ProtoField.bool("ethbcast.flags." .. name:lower(), name, 8, nil, 2 ^ (bit - 1))
 end
 for _, fields in ipairs({ header, body }) do
     for _, field in pairs(fields) do
@@ -595,8 +675,10 @@ end
 local Reader = {}
 Reader.__index = Reader
 
-local function reader(tvb, tree)
-    return setmetatable({ tvb = tvb, tree = tree, at = 0, said = {}, left = tvb:len() }, Reader)
+local function reader(tvb, tree, frame)
+    return setmetatable({
+        tvb = tvb, tree = tree, frame = frame, at = 0, left = tvb:len(), said = {}, known = {}, cursor = frame.sequence,
+    }, Reader)
 end
 
 function Reader:take(count)
@@ -615,6 +697,7 @@ function Reader:say(name, range, value)
     else
         self.tree:add(body[name], value)
     end
+    self.known[name] = value
     self.said[#self.said + 1] = name .. " " .. tostring(value)
 end
 
@@ -628,46 +711,9 @@ function Reader:peek(count)
     return self:take(count):uint()
 end
 
--- A number of `count` bytes, as a field.
-function Reader:number(name, count)
-    local range = self:take(count)
-    local value = range:uint64()
-    self:say(name, range, value)
-    return value
-end
-
--- One that is not there if it is `none`.
-function Reader:perhaps(name, count, none)
-    local range = self:take(count)
-    if range:uint() ~= none then
-        self:say(name, range, range:uint64())
-    end
-end
-
--- A byte that stands for a word.
-function Reader:word(name, words)
-    local range = self:take(1)
-    local word = words[range:uint()]
-    fail(word)
-    self:say(name, range, word)
-    return range:uint()
-end
-
-function Reader:hex(name, count)
-    local range = self:take(count)
-    self:say(name, range, tostring(range:bytes()):lower())
-end
-
--- A text behind its length.
-function Reader:text(name)
-    local length = self:peek(1)
-    local range = self:take(length)
-    self:say(name, range, range and range:string(ENC_UTF_8) or "")
-end
-
-function Reader:rest(name)
-    self:say(name, self.left > 0 and self.tvb(self.at, self.left) or nil, UInt64(self.left))
-    self:take(self.left)
+-- Bytes up to the end of the body or, behind a length, as many as that says.
+function Reader:bitmap()
+    return self:take(self.bitmap_bytes or self.left)
 end
 
 local function popcount(range)
@@ -700,81 +746,6 @@ local function ranks(range)
     return table.concat(runs, ",")
 end
 
--- An acknowledgement of all below `cursor` (§7.3).
-local function ack(from, cursor)
-    local above, behind, consumed = from:take(4), from:take(4), from:take(4)
-    fail(behind:uint64() <= cursor and consumed:uint64() <= cursor)
-    from:say("limit", above, cursor + above:uint64())
-    from:say("below", behind, cursor - behind:uint64())
-    from:say("consumed", consumed, cursor - consumed:uint64())
-    from:number("held_us", 4)
-    local bitmap_bytes = from:peek(2)
-    from:take(2)
-    fail(bitmap_bytes <= 1024)
-    local bitmap = from:take(bitmap_bytes)
-    from:say("arrived_beyond", bitmap, UInt64(bitmap and popcount(bitmap) or 0))
-end
-
--- What the bytes of a session are (§5).
-local function content(from)
-    local kind, mode, seconds, nanos = from:take(1), from:take(2), from:take(8), from:take(4)
-    -- Its upper half: how often 64 KiB are doubled.
-    local number, doublings = kind:uint() % 16, (math.floor(kind:uint() / 16) + 8) % 16 - 8
-    fail(CONTENTS[number] and mode:uint() < 4096 and nanos:uint() < 1000000000)
-    fail(doublings >= -2 and doublings <= 1)
-    from:say("content", kind, CONTENTS[number])
-    if number ~= 0 and number ~= 2 then
-        from:say("mode", mode, string.format("%04o", mode:uint()))
-        from:say("modified", seconds, tostring(seconds:int64()))
-    end
-    from:say("chunk_bytes", kind, UInt64(65536 * 2 ^ doublings))
-end
-
--- A number of 8 bytes; of all ones it is not known.
-local function known(from, name)
-    local range = from:take(8)
-    if tostring(range:bytes()):lower() ~= "ffffffffffffffff" then
-        from:say(name, range, range:uint64())
-    end
-end
-
--- A view, once all parts of it are there (§6).
-local function view(from)
-    from:take(4)
-    local via, children = from:take(1), from:peek(1)
-    fail(VIAS[via:uint()])
-    from:say("via", via, VIAS[via:uint()] .. (via:uint() == 4 and ("=" .. children) or ""))
-    from:number("segment", 4)
-    from:take(1)
-    from:number("payload", 2)
-    known(from, "size")
-    content(from)
-    from:number("selective", 1)
-    local begin = from.at
-    local members, list = from:number("members", 2):tonumber(), {}
-    for rank = 0, members - 1 do
-        from:take(14)
-        local parent = from:peek(2)
-        from:take(2)
-        local standing, host = STANDINGS[from:peek(1)], from:take(from:peek(1))
-        fail(standing)
-        list[#list + 1] = rank .. ":" .. (host and host:string(ENC_UTF_8) or "")
-            .. (parent ~= NONE and ("<" .. parent) or "") .. standing
-    end
-    from:say("tree", from.tvb(begin), table.concat(list, ", "))
-    if from.left > 0 then
-        local range = from:take(8)
-        local high, low = range(0, 4):uint(), range(4, 4):uint()
-        local limit = high % 0x80000000
-        if limit ~= 0x7fffffff or low ~= 0xffffffff then
-            from:say("rate", range, UInt64.new(low, limit))
-        end
-        if high ~= limit then
-            from:say("yields", range, UInt64.new(1))
-        end
-    end
-end
-
 -- Parts of views that came in frames before this one, by digest; and what they were together, by frame.
 local parts, views
 
@@ -802,13 +773,11 @@ local function whole_view(digest, part, count, bytes, pinfo)
     return views[pinfo.number]
 end
 
--- What a collective is told apart by (§16.2), in words.
+-- What a collective is identified by (§16.2), in words.
 local function signature(range)
     local number, operation, root = range(0, 8):uint64(), range(8, 1):uint(), range(10, 2):uint()
     local bytes, word = range(16, 8):uint64(), OPERATIONS[operation]
-    if not word then
-        return nil
-    end
+    fail(word)
     local text = word .. " #" .. tostring(number)
     if operation == 2 then
         return text
@@ -820,398 +789,330 @@ local function signature(range)
     return text .. (operation == 4 and " to rank " or " from rank ") .. root
 end
 
-local function is_zero(range)
-    return not tostring(range:bytes()):find("[^0]")
+local function is_filled_with(range, digit)
+    return not tostring(range:bytes()):lower():find("[^" .. digit .. "]")
 end
 
--- ALIVE and BYE (§16.3).
-local function notice(from)
-    from:number("repeats", 1)
-    from:take(1)
-    from:perhaps("waits_for", 2, NONE)
-    from:number("moved", 2)
-    from:take(2)
-    local calls = from:take(96)
-    for at = 0, 72, 24 do
-        fail(is_zero(calls(at, 24)) or signature(calls(at, 24)))
-    end
-    if not is_zero(calls(0, 24)) then
-        from:say("call", calls(0, 24), signature(calls(0, 24)))
-    end
-    local code = from:take(1)
-    from:take(1)
-    local about = from:take(2)
-    from:take(4)
-    local first = from:take(8)
-    from:take(48)
-    if code:uint() ~= 0 then
-        fail(FAILURES[code:uint()])
-        from:say("failure", code, FAILURES[code:uint()])
-        from:say("about", about, about:uint64())
-        from:say("from", first, first:uint64())
-    end
+-- Readers of the forms in the lists: name of the field, then the form's arguments.
+local forms = {}
+
+local function read_field(from, name, words, at)
+    return forms[words[at]](from, name, words, at + 1)
 end
 
-local function probe(named)
-    return function(from)
-        local task = from:word("task", TASKS)
-        from:take(1)
-        from:number("payload", 2)
-        from:number("number", 4)
-        if task == 0 then
-            from:text(named)
-        elseif task >= 3 and from.left >= 6 then
-            local host = from:take(6)
-            -- Not `ether`, which gives names to addresses.
-                local address = host:bytes():tohex(true, ":")
-            if address ~= "00:00:00:00:00:00" then
-                from:say(task == 3 and "sender" or "receiver", host, address)
-            end
-            if task == 4 then
-                local sender = from:take(6)
-                from:say("sender", sender, sender:bytes():tohex(true, ":"))
-            end
+-- Reads fields; an optional one that is not there ends the list.
+local function read_list(from, list)
+    for _, words in ipairs(list) do
+        if read_field(from, words[1], words, 2) == false then
+            return
         end
     end
 end
 
-local bodies = {}
+function forms.Number(from, name, words, at)
+    local range = from:take(words[at])
+    from:say(name, range, range:uint64())
+end
 
-function bodies.DATA(from, frame)
-    if frame.flags % 2 == 1 and from.left >= 40 then
-        from:number("bytes", 8)
-        from:hex("digest", 32)
+function forms.Known(from, name, words, at)
+    local range = from:take(words[at])
+    if not is_filled_with(range, "f") then
+        from:say(name, range, range:uint64())
     end
 end
 
-function bodies.ACK(from, frame)
-    ack(from, frame.sequence)
+function forms.Nonzero(from, name, words, at)
+    local range = from:take(words[at])
+    if not is_filled_with(range, "0") then
+        from:say(name, range, range:uint64())
+    end
 end
-bodies.RECEIPT = bodies.ACK
+
+function forms.Most(from, name, words, at)
+    local range = from:take(words[at])
+    from:say(name, range, UInt64(math.min(range:uint(), words[at + 1])))
+end
+
+function forms.Truth(from, name)
+    local range = from:take(1)
+    from:say(name, range, UInt64(range:uint() ~= 0 and 1 or 0))
+end
+
+function forms.Flags(from, _, words, at)
+    local range = from:take(1)
+    for bit = at, #words do
+        from:say(words[bit], range, UInt64(math.floor(range:uint() / 2 ^ (bit - at)) % 2))
+    end
+end
+
+function forms.Hex(from, name, words, at)
+    local range = from:take(words[at])
+    from:say(name, range, tostring(range:bytes()):lower())
+end
+
+function forms.HexWords(from, name)
+    fail(from.left >= 8)
+    local range, digits = from:take(from.left - from.left % 8), {}
+    for at = 0, range:len() - 1, 8 do
+        digits[#digits + 1] = tostring(range:range(at, 8):bytes()):lower()
+    end
+    from:say(name, range, table.concat(digits, " "))
+end
+
+function forms.Word(from, name, words, at)
+    local range = from:take(1)
+    local word = WORDS[words[at]][range:uint()]
+    fail(word)
+    from:say(name, range, word)
+end
+
+-- A text behind its length.
+function forms.Text(from, name)
+    local length = from:peek(1)
+    local range = from:take(length)
+    from:say(name, range, range and range:string(ENC_UTF_8) or "")
+end
+
+function forms.Rest(from, name)
+    from:say(name, from.left > 0 and from.tvb(from.at, from.left) or nil, UInt64(from.left))
+    from:take(from.left)
+end
+
+function forms.Skip(from, _, words, at)
+    from:take(words[at])
+end
+
+function forms.Part() end
+
+function forms.At(from, name, words, at)
+    local here, left = from.at, from.left
+    from.at, from.left = words[at], from.tvb:len() - words[at]
+    read_field(from, name, words, at + 1)
+    from.at, from.left = here, left
+end
+
+function forms.If(from, name, words, at)
+    fail(words[at] < from.tvb:len())
+    local byte = from.tvb(words[at], 1):uint()
+    if byte >= words[at + 1] and byte <= words[at + 2] then
+        read_field(from, name, words, at + 3)
+    end
+end
+
+function forms.Include(from, _, words, at)
+    read_list(from, LISTS[words[at]])
+end
+
+function forms.Optional(from, _, words, at)
+    return from.left >= words[at]
+end
+
+function forms.OptionalPair(from)
+    return from.left >= 16 and from.tvb(from.at + 8, 8):uint64() <= from.tvb(from.at, 8):uint64()
+end
+
+function forms.Trailer(from)
+    return from.frame.flags % 2 == 1 and from.left >= 40
+end
+
+function forms.Length(from)
+    from.bitmap_bytes = from:peek(2)
+end
+
+function forms.Ones(from, name)
+    fail(from.bitmap_bytes <= 1024)
+    local range = from:bitmap()
+    from:say(name, range, UInt64(range and popcount(range) or 0))
+end
+
+function forms.Ranks(from, name)
+    local range = from:bitmap()
+    from:say(name, range, ranks(range))
+end
+
+function forms.Ahead(from, name)
+    local range = from:take(4)
+    from:say(name, range, from.cursor + range:uint64())
+end
+
+function forms.Behind(from, name)
+    local range = from:take(4)
+    fail(range:uint64() <= from.cursor)
+    from:say(name, range, from.cursor - range:uint64())
+end
+
+function forms.Cursor(from, name)
+    local range = from:take(8)
+    from.cursor = range:uint64()
+    from:say(name, range, from.cursor)
+end
+
+function forms.Host(from, name)
+    local range = from:take(6)
+    fail(not is_filled_with(range, "0"))
+    -- Not `ether`, which gives names to addresses.
+    from:say(name, range, range:bytes():tohex(true, ":"))
+end
+
+function forms.MaybeHost(from, name)
+    if from.left >= 6 and not is_filled_with(from.tvb(from.at, 6), "0") then
+        forms.Host(from, name)
+    end
+end
 
 -- Block and number stand in the header: the binary logarithm of the block's length above the flags.
-function bodies.PARITY(from, frame)
-    local frames = 2 ^ math.floor(frame.flags / 32)
+function forms.Block(from)
+    local frames = 2 ^ math.floor(from.frame.flags / 32)
     fail(frames > 1)
-    local index = frame.sequence % UInt64(frames)
-    local first = frame.sequence - index
+    local index = from.frame.sequence % UInt64(frames)
+    local first = from.frame.sequence - index
     from:say("from", nil, first)
     from:say("to", nil, first + UInt64(frames))
     from:say("parity", nil, index)
 end
 
-function bodies.HEARTBEAT(from)
-    if from.left >= 2 then
-        from:number("designated", 2)
+-- What the bytes of a session are (§5).
+function forms.Content(from, name)
+    local kind, mode, seconds, nanos = from:take(1), from:take(2), from:take(8), from:take(4)
+    -- Its upper half: how often 64 KiB are doubled.
+    local number, doublings = kind:uint() % 16, (math.floor(kind:uint() / 16) + 8) % 16 - 8
+    fail(WORDS.CONTENTS[number] and mode:uint() < 4096 and nanos:uint() < 1000000000)
+    fail(doublings >= -2 and doublings <= 1)
+    from:say(name, kind, WORDS.CONTENTS[number])
+    if number ~= 0 and number ~= 2 then
+        from:say("mode", mode, string.format("%04o", mode:uint()))
+        from:say("modified", seconds, tostring(seconds:int64()))
+    end
+    from:say("chunk_bytes", kind, UInt64(65536 * 2 ^ doublings))
+end
+
+function forms.Via(from, name, words, at)
+    local range = from:take(1)
+    local via = WORDS[words[at]][range:uint()]
+    fail(via and from.left > 0)
+    from:say(name, range, via .. (range:uint() == 4 and ("=" .. from.tvb(from.at, 1):uint()) or ""))
+end
+
+-- A rate of eight bytes may follow the members; a member is longer.
+function forms.Members(from, name, words, at)
+    local begin, list = from.at, {}
+    while from.left > 8 do
+        from:take(14)
+        local parent = from:peek(2)
+        from:take(2)
+        local standing, host = WORDS[words[at + 1]][from:peek(1)], from:take(from:peek(1))
+        fail(standing)
+        list[#list + 1] = #list .. ":" .. (host and host:string(ENC_UTF_8) or "")
+            .. (parent ~= NONE and ("<" .. parent) or "") .. standing
+    end
+    from:say(name, from.tvb(begin), table.concat(list, ", "))
+end
+
+function forms.Rate(from, name)
+    local range = from:take(8)
+    local high, low = range(0, 4):uint(), range(4, 4):uint()
+    local limit = high % 0x80000000
+    if limit ~= 0x7fffffff or low ~= 0xffffffff then
+        from:say(name, range, UInt64.new(low, limit))
+    end
+    if high ~= limit then
+        from:say("yields", range, UInt64.new(1))
     end
 end
 
-function bodies.ANNOUNCE(from)
-    known(from, "size")
-    from:number("mtu", 2)
-    from:word("stage", STAGES)
-    from:number("age_ms", 4)
-    content(from)
-    from:text("group")
-    from:text("host")
-    from:text("source")
-end
-
-function bodies.JOIN(from)
-    from:hex("nonce", 8)
-    from:number("free_bytes", 8)
-    from:number("mtu", 2)
-    from:number("features", 4)
-    from:text("group")
-    from:text("host")
-end
-
-function bodies.REFUSE(from)
-    from:hex("nonce", 8)
-    from:word("refusal", REFUSALS)
-    from:text("text")
-end
-
-function bodies.VIEW(from, frame)
-    from:number("epoch", 4)
-    local digest = from:take(32)
-    from:say("digest", digest, tostring(digest:bytes()):lower())
-    local part, count = from:number("part", 2):tonumber(), from:number("parts", 2):tonumber()
-    local bytes = from.left > 0 and from.tvb(from.at, from.left):bytes() or ByteArray.new()
-    from:rest("bytes")
-    if part < count then
-        local whole = whole_view(tostring(digest:bytes()), part, count, bytes, frame.pinfo)
-        if whole then
-            local inner = reader(whole:tvb("View"), from.tree)
-            inner.said = from.said
-            view(inner)
+function forms.Calls(from, name)
+    local range = from:take(96)
+    for at = 0, 72, 24 do
+        if not is_filled_with(range(at, 24), "0") then
+            local call = signature(range(at, 24))
+            if at == 0 then
+                from:say(name, range(0, 24), call)
+            end
         end
     end
 end
 
-function bodies.READY(from)
-    from:number("epoch", 4)
-    from:hex("digest", 32)
-    from:number("arrived", 8)
-end
-
-function bodies.STATUS(from)
-    from:word("state", STATES)
-    from:perhaps("waits_for", 2, NONE)
-    from:number("arrived", 8)
-    from:number("consumed", 8)
-    -- Builds before do not say it.
-    if from.left > 0 then
-        from:perhaps("mute", 1, 0)
-    end
-    if from.left >= 13 then
-        local way = from:take(1)
-        from:say("link_sent", way, UInt64(way:uint() == 0 and 0 or 1))
-        from:number("own_kbit", 4)
-        from:number("others_kbit", 4)
-        from:number("ip_kbit", 4)
-    end
-end
-
--- The hosts behind a relay; a malformed list counts as absent.
-local function behind(from)
-    if from.left < 2 then
-        return
-    end
-    local begin, count, named = from.at, from.tvb(from.at, 2), {}
-    local at, stop = begin + 2, begin + from.left
-    while at < stop and #named < count:uint() do
-        local outcome = OUTCOMES[from.tvb(at, 1):uint()]
-        local length = at + 2 <= stop and from.tvb(at + 1, 1):uint() or stop
-        if not outcome or at + 2 + length > stop then
-            return
-        end
-        local name = length > 0 and from.tvb(at + 2, length):string(ENC_UTF_8) or ""
-        named[#named + 1] = name .. " " .. outcome
-        at = at + 2 + length
-    end
-    if count:uint() > 0 then
-        from:say("behind", count, UInt64(count:uint()))
-        from:say("hosts", at > begin + 2 and from.tvb(begin + 2, at - begin - 2) or nil, table.concat(named, ", "))
-    end
-end
-
-function bodies.DONE(from)
-    from:word("outcome", OUTCOMES)
-    from:number("bytes", 8)
-    from:hex("digest", 32)
-    from:text("text")
-    -- Builds before say no more than that, and who repairs more than it has says nothing.
-    if from.left >= 16 and from.tvb(from.at + 8, 8):uint64() <= from.tvb(from.at, 8):uint64() then
-        from:number("frames", 8)
-        from:number("repaired", 8)
-        behind(from)
-    end
-end
-
-function bodies.VERDICT(from)
-    local over = from:take(1)
-    from:say("over", over, UInt64(over:uint() ~= 0 and 1 or 0))
-    if from:peek(1) ~= 0 then
-        from:number("bytes", 8)
-        from:hex("digest", 32)
-    else
-        from:take(40)
-    end
-    local length = from:peek(2)
-    local heard, accepted = from:take(length), from:take(length)
-    from:say("heard", heard, ranks(heard))
-    from:say("accepted", accepted, ranks(accepted))
-end
-
-function bodies.ABORT(from)
-    from:text("text")
-end
-
-function bodies.ORPHAN(from)
-    from:number("of_stream", 2)
-    from:number("child", 2)
-    from:number("from", 8)
-    from:number("to", 8)
-end
-
-function bodies.LEAVE(from)
-    from:hex("nonce", 8)
-    from:text("text")
-end
-
-function bodies.FETCH(from)
-    from:number("for_rank", 2)
-    from:perhaps("blamed", 2, NONE)
-    from:number("attempt", 1)
-    from:take(3)
-    from:number("from", 8)
-    from:number("to", 8)
-end
-
-function bodies.PIECE(from)
-    from:number("from", 8)
-    from:number("to", 8)
-    from:rest("bytes")
-end
-
-function bodies.NEEDS(from)
-    from:number("stretch", 8)
-    fail(from.left <= 129)
-    from:rest("set_bytes")
-end
-
-function bodies.CHALLENGE(from)
-    from:hex("word", 8)
-    from:number("unanswered", 1)
-end
-
-function bodies.RESPONSE(from)
-    fail(from.left >= 8)
-    local words, said = from:take(from.left - from.left % 8), {}
-    for at = 0, words:len() - 1, 8 do
-        said[#said + 1] = tostring(words:range(at, 8):bytes()):lower()
-    end
-    from:say("words", words, table.concat(said, " "))
-end
-
-function bodies.WHO(from)
-    from:hex("nonce", 8)
-    local spread = from:take(2)
-    from:say("spread_ms", spread, UInt64(math.min(spread:uint(), 2000)))
-    from:take(2)
-    from:text("group")
-end
-
-function bodies.HERE(from)
-    from:hex("nonce", 8)
-    from:word("busy", BUSY)
-    local last = from:take(1):uint()
-    fail(last <= 2)
-    from:number("mtu", 2)
-    local megabits, ago = from:take(4), from:take(4)
-    if megabits:uint() > 0 then
-        from:say("megabits", megabits, UInt64(megabits:uint()))
-    end
-    known(from, "free_bytes")
-    from:number("came_bytes", 8)
-    known(from, "size")
-    from:text("group")
-    from:text("host")
-    from:text("build")
-    if last > 0 then
-        from:say("last", ago, last == 2 and "delivered" or "failed")
-        from:say("seconds_ago", ago, UInt64(ago:uint()))
-        from:text("source")
-    end
-end
-
-bodies.PROBE = probe("group")
-bodies.ECHO = probe("host")
-
-function bodies.REPORT(from)
-    local arrived, late = from:number("arrived", 8), from:number("arrived_late", 8)
-    local first = from:number("first_ns", 8)
-    from:number("late_ns", 8)
-    local last = from:number("last_ns", 8)
-    from:number("worked_ns", 8)
-    if from.left >= 8 then from:number("computer", 8) end
-    fail(late <= arrived and first <= last)
-end
-
-function bodies.PUSH(from)
-    from:number("message", 8)
-    local offset, pushed = from:number("offset", 4), from:number("pushed_bytes", 4)
-    local whole = from:number("message_bytes", 8)
-    from:number("tag", 4)
-    from:take(4)
-    fail(offset + UInt64(from.left) <= pushed and pushed <= whole)
-end
-
-function bodies.PULL(from)
-    from:number("message", 8)
-    from:number("offset", 8)
-end
-
-function bodies.NOTE(from)
-    local word = from:word("word", WORDS)
-    from:take(3)
-    local echo, message, pushed = from:take(4), from:take(8), from:take(8)
-    if word > 0 then
-        from:say("message", message, message:uint64())
-    end
-    if word == 3 then
-        from:say("pushed_bytes", pushed, pushed:uint64())
-    end
-    from:number("room_messages", 8)
-    from:number("room_bytes", 8)
-    local cursor = from:number("cursor", 8)
-    from:say("echo", echo, echo:uint64())
-    ack(from, cursor)
-end
-
-function bodies.ASK() end
-
--- Its secrets are not shown.
-function bodies.KEYS() end
-
-function bodies.CALL(from)
-    from:hex("nonce", 8)
-    from:number("ranks", 2)
-    from:number("mtu", 2)
-    from:number("preset", 1)
-    local joined = from:take(1)
-    from:say("joined", joined, UInt64(joined:uint() ~= 0 and 1 or 0))
-    from:hex("digest", 32)
-    from:text("group")
-    from:text("host")
-    local flags = from:take(1)
-    from:say("told", flags, UInt64(flags:uint() % 2))
-    from:say("unfit", flags, UInt64(math.floor(flags:uint() / 2) % 2))
-    from:hex("list", 8)
-    from:hex("network", 8)
+function forms.Piece(from, name)
     local at, count = from:take(2), from:take(2)
     if at:uint() < count:uint() then
-        from:say("part", at, at:uint64())
+        from:say(name, at, at:uint64())
         from:say("parts", count, count:uint64())
     end
 end
 
-bodies.ALIVE = notice
-bodies.BYE = notice
+-- A list that is cut short names nobody.
+function forms.Hosts(from, name, words, at)
+    local begin, named, hosts = from.at, {}, nil
+    local is_whole = pcall(function()
+        hosts = from:take(2)
+        while from.left > 0 and #named < hosts:uint() do
+            local outcome = WORDS[words[at]][from:peek(1)]
+            fail(outcome)
+            local host = from:take(from:peek(1))
+            named[#named + 1] = (host and host:string(ENC_UTF_8) or "") .. " " .. outcome
+        end
+    end)
+    if is_whole and hosts:uint() > 0 then
+        from:say("behind", hosts, hosts:uint64())
+        from:say(name, from.tvb(begin, from.at - begin), table.concat(named, ", "))
+    end
+end
 
-function bodies.SHRINK(from)
-    from:word("stage", SHRINK_STAGES)
-    from:take(3)
-    local lost = from.left > 0 and from:take(from.left) or nil
-    from:say("lost", lost, ranks(lost))
+-- What else makes a body malformed, by kind.
+local checks = {}
+
+function checks.PUSH(from)
+    local known = from.known
+    fail(known.offset + UInt64(from.left) <= known.pushed_bytes and known.pushed_bytes <= known.message_bytes)
+end
+
+function checks.REPORT(from)
+    fail(from.known.arrived_late <= from.known.arrived and from.known.first_ns <= from.known.last_ns)
+end
+
+function checks.NEEDS(from)
+    fail(from.known.set_bytes <= UInt64(129))
+end
+
+-- A view, once all parts of it are there (§6).
+function checks.VIEW(from)
+    local known, head = from.known, 40
+    local part, count = known.part:tonumber(), known.parts:tonumber()
+    local bytes = from.tvb:len() > head and from.tvb(head):bytes() or ByteArray.new()
+    local whole = part < count and whole_view(known.digest, part, count, bytes, from.frame.pinfo)
+    if whole then
+        local inner = reader(whole:tvb("View"), from.tree, from.frame)
+        inner.said = from.said
+        read_list(inner, LISTS.VIEWED)
+    end
 end
 
 -- The 32 bytes behind the Ethernet header (§3), or the 40 with a key (§3.1); what of them the body needs.
 local function read_header(tvb, tree, bytes)
-    local at = bytes - 14
-    for _, field in ipairs({
-        { "magic", 0, 2 }, { "version", 2, 1 }, { "kind", 3, 1 }, { "rank", 4, 2 }, { "seat_to", 6, 1 },
-        { "seat_from", 7, 1 }, { "stamp", 8, 4 }, { "epoch", 12, 1 }, { "flags", 13, 1 },
-        { bytes == KEYED_BYTES and "tag" or "checksum", 14, at - 14 },
-        { "session", at, 4 }, { "stream", at + 4, 2 }, { "payload_bytes", at + 6, 2 }, { "sequence", at + 8, 6 },
-    }) do
-        local item = tree:add(header[field[1]], tvb(field[2], field[3]))
-        if field[1] == "flags" then
-            for _, flag in ipairs(FLAGS) do
-                item:add(header[flag[2]], tvb(13, 1))
+    local at = 0
+    for _, words in ipairs(LISTS.HEADER) do
+        local name, length = words[1], words[3]
+        if name == "checksum" and bytes == KEYED_BYTES then
+            name, length = "tag", 12
+        end
+        if words[2] ~= "Skip" then
+            local item = tree:add(header[name], tvb(at, length))
+            for _, flag in ipairs(name == "flags" and FLAGS or {}) do
+                item:add(header[flag], tvb(at, 1))
             end
+            at = at + length
         end
     end
+    at = bytes - 14
     return { kind = tvb(3, 1):uint(), flags = tvb(13, 1):uint(), session = tvb(at, 4):uint(),
         payload_bytes = tvb(at + 6, 2):uint(), sequence = tvb(at + 8, 6):uint64(), header_bytes = bytes }
 end
 
 local function flag_names(flags)
     local names = {}
-    for _, flag in ipairs(FLAGS) do
-        if math.floor(flags / flag[1]) % 2 == 1 then
-            names[#names + 1] = flag[2]
+    for bit, flag in ipairs(FLAGS) do
+        if math.floor(flags / 2 ^ (bit - 1)) % 2 == 1 then
+            names[#names + 1] = flag
         end
     end
     return #names > 0 and " [" .. table.concat(names, " ") .. "]" or ""
@@ -1226,9 +1127,14 @@ local function read_body(tvb, pinfo, tree, frame)
     end
     local payload = frame.plain and ByteArray.new(frame.plain, true):tvb("Without the key")
         or frame.payload_bytes > 0 and tvb(HEADER_BYTES, frame.payload_bytes):tvb() or ByteArray.new():tvb()
-    local from = reader(payload, tree)
     frame.pinfo = pinfo
-    local fine, problem = pcall(bodies[name], from, frame)
+    local from = reader(payload, tree, frame)
+    local fine, problem = pcall(function()
+        read_list(from, LISTS[name])
+        if checks[name] then
+            checks[name](from)
+        end
+    end)
     if not fine then
         if type(problem) ~= "table" then
             error(problem)

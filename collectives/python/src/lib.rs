@@ -2,14 +2,13 @@
 //!
 //! The package is a thin layer over [`ethbcast_collectives`]: a call releases the interpreter, runs
 //! the library's call of that name, and raises its failure. `python/ethbcast` has the parts written
-//! in Python, and the stubs. Unsafe operations are in `buffers` and `tensor`.
+//! in Python, and the stubs. Unsafe operations are in `buffers`.
 
 mod buffers;
 mod communicator;
 mod failure;
 mod options;
 mod session;
-mod tensor;
 mod waiting;
 
 /// Sessions and communicators over raw Ethernet frames; `ethbcast` is its public name.

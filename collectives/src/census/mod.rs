@@ -11,7 +11,7 @@ mod query;
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::wire::group_mac;
 
-pub(crate) use query::spell;
+pub(crate) use query::is_well_formed;
 pub use query::{
     About, Busy, CensusQuery, CensusReply, CensusRequest, CensusResponder, LastSession, Present,
 };

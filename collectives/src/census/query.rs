@@ -7,7 +7,7 @@ use crate::keys::{ClusterSecrets, Keys};
 use crate::membership::Station;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::membership::timers::{Wait, jitter};
-use ethbcast_transport::wire::{self, Fields, Frame, HEADER_BYTES, Identity, Spelled};
+use ethbcast_transport::wire::{self, Frame, HEADER_BYTES, Identity, Kind};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine};
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -332,13 +332,10 @@ pub enum Busy {
 
 impl Busy {
     const ALL: [Busy; 3] = [Busy::Waiting, Busy::Joining, Busy::Receiving];
+    pub(crate) const WORDS: [&str; 3] = ["waiting", "joining", "receiving"];
 
     pub fn name(self) -> &'static str {
-        match self {
-            Busy::Waiting => "waiting",
-            Busy::Joining => "joining",
-            Busy::Receiving => "receiving",
-        }
+        Busy::WORDS[self as usize]
     }
 }
 
@@ -483,65 +480,10 @@ fn within(text: &str, bytes: usize) -> &str {
     &text[..end]
 }
 
-pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
-    let (kind, fields) = match frame.header.kind {
-        WHO => ("WHO", CensusRequest::decode(frame.payload).map(question)),
-        HERE => ("HERE", CensusReply::decode(frame.payload).map(reply)),
-        _ => return None,
-    };
-    Some(Spelled { kind, fields })
-}
-
-fn question(question: CensusRequest) -> Fields {
-    let CensusRequest {
-        nonce,
-        spread,
-        group,
-    } = question;
-    Fields::default()
-        .text("nonce", format!("{nonce:016x}"))
-        .number("spread_ms", spread.as_millis() as u64)
-        .text("group", group)
-}
-
-fn reply(answer: CensusReply) -> Fields {
-    let CensusReply {
-        nonce,
-        group,
-        host,
-        mtu_bytes,
-        free_bytes,
-        busy,
-        bytes,
-        size,
-        about,
-    } = answer;
-    let fields = Fields::default()
-        .text("nonce", format!("{nonce:016x}"))
-        .text("busy", busy.name());
-    let fields = fields
-        .number("mtu", mtu_bytes)
-        .perhaps("megabits", about.megabits_per_second);
-    let fields = fields
-        .perhaps("free_bytes", free_bytes)
-        .number("came_bytes", bytes)
-        .perhaps("size", size);
-    let fields = fields
-        .text("group", group)
-        .text("host", host)
-        .text("build", about.version);
-    match about.last {
-        None => fields,
-        Some(last) => {
-            let word = if last.is_delivered {
-                "delivered"
-            } else {
-                "failed"
-            };
-            fields
-                .text("last", word)
-                .number("seconds_ago", last.seconds_ago)
-                .text("source", last.source)
-        }
+pub(crate) fn is_well_formed(kind: Kind, body: &[u8]) -> bool {
+    match kind {
+        WHO => CensusRequest::decode(body).is_some(),
+        HERE => CensusReply::decode(body).is_some(),
+        _ => false,
     }
 }

@@ -41,7 +41,7 @@ mod signature;
 
 pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station};
 pub use crate::preset::Preset;
-pub(crate) use body::spell;
+pub(crate) use body::is_well_formed;
 pub use collective::{
     Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink,
 };

@@ -90,7 +90,7 @@ impl Signature {
         })
     }
 
-    pub(super) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
+    pub(crate) fn split(wire: &[u8]) -> Option<(Signature, &[u8])> {
         let mut from = BodyReader::new(wire);
         Some((Signature::read(&mut from)?, from.rest()))
     }

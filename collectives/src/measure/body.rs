@@ -4,7 +4,7 @@
 use super::kind;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use ethbcast_transport::MacAddr;
-use ethbcast_transport::wire::{Fields, Frame, Spelled};
+use ethbcast_transport::wire::Kind;
 
 /// Task of a PROBE's receiver. Ping: sends an equal number of bytes back, once the last frame has
 /// arrived. Train: counts frames, and reports when a frame requests it. Ask: reports the count of
@@ -150,76 +150,12 @@ pub(super) fn address(from: &mut BodyReader<'_>) -> Option<MacAddr> {
         .filter(|&host| host != MacAddr::default())
 }
 
-pub(crate) fn spell(frame: &Frame<'_>) -> Option<Spelled> {
-    let (kind, fields) = match frame.header.kind {
-        kind::PROBE => ("PROBE", probe(frame.payload, "group")),
-        kind::ECHO => ("ECHO", probe(frame.payload, "host")),
-        kind::REPORT => ("REPORT", report(frame.payload)),
-        _ => return None,
-    };
-    Some(Spelled { kind, fields })
-}
-
-/// Decodes a PROBE or ECHO. An invitation names a group, its reply a host.
-fn probe(payload: &[u8], named: &'static str) -> Option<Fields> {
-    let (
-        ProbeBody {
-            task,
-            payload_bytes,
-            number,
-        },
-        mut rest,
-    ) = ProbeBody::read(payload)?;
-    let word = match task {
-        Task::Invite => "invite",
-        Task::Ping => "ping",
-        Task::Train => "train",
-        Task::Ask => "ask",
-        Task::Flow => "flow",
-        Task::Bulk => "bulk",
-    };
-    let fields = Fields::default()
-        .text("task", word)
-        .number("payload", payload_bytes)
-        .number("number", number);
-    Some(match task {
-        Task::Invite => fields.text(named, rest.text()?),
-        Task::Flow => {
-            let [receiver, sender] = [address(&mut rest)?, address(&mut rest)?];
-            fields
-                .text("receiver", receiver.to_string())
-                .text("sender", sender.to_string())
-        }
-        Task::Ask => match address(&mut rest) {
-            Some(of) => fields.text("sender", of.to_string()),
-            None => fields,
-        },
-        Task::Ping | Task::Train | Task::Bulk => fields,
-    })
-}
-
-fn report(payload: &[u8]) -> Option<Fields> {
-    let ReportBody {
-        arrived,
-        arrived_late,
-        first_nanos,
-        late_nanos,
-        last_nanos,
-        worked_nanos,
-        computer,
-    } = ReportBody::decode(payload)?;
-    let fields = Fields::default()
-        .number("arrived", arrived)
-        .number("arrived_late", arrived_late);
-    let fields = fields
-        .number("first_ns", first_nanos)
-        .number("late_ns", late_nanos)
-        .number("last_ns", last_nanos);
-    let fields = fields.number("worked_ns", worked_nanos);
-    Some(match computer {
-        Some(computer) => fields.number("computer", computer),
-        None => fields,
-    })
+pub(crate) fn is_well_formed(kind: Kind, body: &[u8]) -> bool {
+    match kind {
+        kind::PROBE | kind::ECHO => ProbeBody::read(body).is_some(),
+        kind::REPORT => ReportBody::decode(body).is_some(),
+        _ => false,
+    }
 }
 
 #[cfg(test)]

@@ -34,7 +34,7 @@ mod survey;
 #[cfg(test)]
 mod tests;
 
-pub(crate) use body::spell;
+pub(crate) use body::is_well_formed;
 pub(crate) use calibrate::broadcast;
 pub use calibrate::{calibrate, host_costs};
 pub use finder::{Finder, ProbeHost, Search};

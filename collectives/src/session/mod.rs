@@ -79,7 +79,6 @@ pub mod live;
 mod message;
 mod receiver;
 mod root;
-mod spell;
 mod throttle;
 #[doc(hidden)]
 pub mod verified;
@@ -111,9 +110,9 @@ pub use root::{
     Carousel, Damage, Lacking, Learnt, MemberReport, NamesError, NoPlan, OnSlow, OtherTraffic,
     Proved, Root, RootConfig, RootEvent, RootFailure, Route, TurnedAway, Wanted, size_class,
 };
-pub(crate) use spell::Describer;
 pub use throttle::Rate;
 pub use verified::{ChunkSize, Cut, Form};
+pub(crate) use view::Assembler as ViewAssembler;
 #[doc(hidden)]
 pub use view::{MAX_MEMBERS, MemberRole, View, ViewMember};
 

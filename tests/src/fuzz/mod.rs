@@ -31,84 +31,34 @@ impl Target {
     }
 }
 
+macro_rules! targets {
+    ($($module:ident::$name:ident, $is_text:literal;)*) => {
+        [$(Target {
+            name: stringify!($name),
+            run: $module::$name,
+            is_text: $is_text,
+        }),*]
+    };
+}
+
 /// All targets: decoders, and whole machines.
-pub const TARGETS: [Target; 15] = [
-    Target {
-        name: "frame",
-        run: decoders::frame,
-        is_text: false,
-    },
-    Target {
-        name: "control",
-        run: decoders::control,
-        is_text: false,
-    },
-    Target {
-        name: "view",
-        run: decoders::view,
-        is_text: false,
-    },
-    Target {
-        name: "topology",
-        run: decoders::topology,
-        is_text: true,
-    },
-    Target {
-        name: "network",
-        run: decoders::network,
-        is_text: true,
-    },
-    Target {
-        name: "plan",
-        run: decoders::plan,
-        is_text: true,
-    },
-    Target {
-        name: "calibration",
-        run: decoders::calibration,
-        is_text: true,
-    },
-    Target {
-        name: "manifest",
-        run: decoders::manifest,
-        is_text: false,
-    },
-    Target {
-        name: "map",
-        run: decoders::map,
-        is_text: false,
-    },
-    Target {
-        name: "journal",
-        run: decoders::journal,
-        is_text: false,
-    },
-    Target {
-        name: "sections",
-        run: decoders::sections,
-        is_text: false,
-    },
-    Target {
-        name: "qcow2",
-        run: decoders::qcow2,
-        is_text: false,
-    },
-    Target {
-        name: "packed",
-        run: decoders::packed,
-        is_text: false,
-    },
-    Target {
-        name: "session",
-        run: machines::session,
-        is_text: false,
-    },
-    Target {
-        name: "group",
-        run: machines::group,
-        is_text: false,
-    },
-];
+pub const TARGETS: [Target; 15] = targets! {
+    decoders::frame, false;
+    decoders::control, false;
+    decoders::view, false;
+    decoders::topology, true;
+    decoders::network, true;
+    decoders::plan, true;
+    decoders::calibration, true;
+    decoders::manifest, false;
+    decoders::map, false;
+    decoders::journal, false;
+    decoders::sections, false;
+    decoders::qcow2, false;
+    decoders::packed, false;
+    machines::session, false;
+    machines::group, false;
+};
 
 pub fn run(name: &str, bytes: &[u8]) {
     let target = TARGETS.iter().find(|target| target.name == name);

@@ -68,234 +68,76 @@ pub struct Bug {
     pub what: &'static str,
 }
 
-const fn bug(name: &'static str, what: &'static str) -> Bug {
-    Bug { name, what }
+macro_rules! bugs {
+    ($($name:literal: $what:literal,)*) => {
+        &[$(Bug { name: $name, what: $what }),*]
+    };
 }
 
-pub const BUGS: &[Bug] = &[
-    bug(
-        "timer-not-rearmed",
-        "a question that was asked once is not asked again",
-    ),
-    bug(
-        "answer-not-awaited",
-        "after an acknowledgement the next answer is not waited for",
-    ),
-    bug(
-        "no-backoff",
-        "whoever does not answer is asked as often as ever",
-    ),
-    bug(
-        "holes-off-by-one",
-        "an acknowledgement names frames one beyond those that have arrived",
-    ),
-    bug(
-        "hole-never-reported",
-        "an acknowledgement says that all beyond the cursor has arrived",
-    ),
-    bug(
-        "ack-ignored-for-ever",
-        "an acknowledgement behind what is known is never believed",
-    ),
-    bug(
-        "cursor-believed",
-        "an acknowledgement of frames that were never sent is believed",
-    ),
-    bug(
-        "echo-believed",
-        "an echo of a stamp that was never drawn is believed",
-    ),
-    bug(
-        "stamps-compared-the-wrong-way",
-        "a frame is lost when one sent before it has arrived",
-    ),
-    bug(
-        "newest-message-first",
-        "of the messages of one tag not the oldest is received",
-    ),
-    bug(
-        "credit-never-returned",
-        "room in the buffer of pushed messages is not given back",
-    ),
-    bug(
-        "part-sent-one-short",
-        "a part of a message moves the sender on by a byte too few",
-    ),
-    bug("checksum-not-compared", "a frame that was damaged is taken"),
-    bug(
-        "one-slot-too-many",
-        "a feed grants one frame more than it has room for",
-    ),
-    bug(
-        "forged-last-believed",
-        "a last frame in the middle of a stream of known length is believed",
-    ),
-    bug(
-        "length-of-slot-kept",
-        "a slot of the feed keeps the length of the frame before",
-    ),
-    bug(
-        "late-below",
-        "an older word on what all behind a receiver have takes a newer one back",
-    ),
-    bug(
-        "credit-of-the-fastest",
-        "a cast is bounded by the largest credit, not by the smallest",
-    ),
-    bug(
-        "repair-dropped",
-        "a repair for one receiver of a cast is never sent",
-    ),
-    bug(
-        "repair-children-not-counted",
+pub const BUGS: &[Bug] = bugs! {
+    "timer-not-rearmed": "a question that was asked once is not asked again",
+    "answer-not-awaited": "after an acknowledgement the next answer is not waited for",
+    "no-backoff": "whoever does not answer is asked as often as ever",
+    "holes-off-by-one": "an acknowledgement names frames one beyond those that have arrived",
+    "hole-never-reported": "an acknowledgement says that all beyond the cursor has arrived",
+    "ack-ignored-for-ever": "an acknowledgement behind what is known is never believed",
+    "cursor-believed": "an acknowledgement of frames that were never sent is believed",
+    "echo-believed": "an echo of a stamp that was never drawn is believed",
+    "stamps-compared-the-wrong-way": "a frame is lost when one sent before it has arrived",
+    "newest-message-first": "of the messages of one tag not the oldest is received",
+    "credit-never-returned": "room in the buffer of pushed messages is not given back",
+    "part-sent-one-short": "a part of a message moves the sender on by a byte too few",
+    "checksum-not-compared": "a frame that was damaged is taken",
+    "one-slot-too-many": "a feed grants one frame more than it has room for",
+    "forged-last-believed": "a last frame in the middle of a stream of known length is believed",
+    "length-of-slot-kept": "a slot of the feed keeps the length of the frame before",
+    "late-below": "an older word on what all behind a receiver have takes a newer one back",
+    "credit-of-the-fastest": "a cast is bounded by the largest credit, not by the smallest",
+    "repair-dropped": "a repair for one receiver of a cast is never sent",
+    "repair-children-not-counted":
         "a receiver answers for itself alone, not for those that acknowledge to it",
-    ),
-    bug(
-        "segment-too-early",
-        "a segment is sent on before it is there",
-    ),
-    bug(
-        "reply-to-the-wrong-address",
-        "acknowledgements go to the one that writes them",
-    ),
-    bug(
-        "orphan-not-told",
-        "that a child lacks what is gone is not noted",
-    ),
-    bug(
-        "flags-lost-when-sent-again",
-        "a frame that is sent again does not say that it is the last",
-    ),
-    bug(
-        "dead-childs-cursor-kept",
-        "the reader of a child that was taken away stays in the feed",
-    ),
-    bug(
-        "bridge-keeps-nothing",
-        "for a grandchild that is taken over nothing is kept",
-    ),
-    bug(
-        "freed-slot-sent-again",
-        "what has been acknowledged stays queued to be sent again",
-    ),
-    bug(
-        "rewind-one-short",
-        "strict go-back-n goes back to the frame after the lost one",
-    ),
-    bug(
-        "credit-off-by-one",
-        "one frame more than the credit is sent",
-    ),
-    bug(
-        "ack-frees-for-grandchildren",
+    "segment-too-early": "a segment is sent on before it is there",
+    "reply-to-the-wrong-address": "acknowledgements go to the one that writes them",
+    "orphan-not-told": "that a child lacks what is gone is not noted",
+    "flags-lost-when-sent-again": "a frame that is sent again does not say that it is the last",
+    "dead-childs-cursor-kept": "the reader of a child that was taken away stays in the feed",
+    "bridge-keeps-nothing": "for a grandchild that is taken over nothing is kept",
+    "freed-slot-sent-again": "what has been acknowledged stays queued to be sent again",
+    "rewind-one-short": "strict go-back-n goes back to the frame after the lost one",
+    "credit-off-by-one": "one frame more than the credit is sent",
+    "ack-frees-for-grandchildren":
         "a child's acknowledgement frees what its own children still need",
-    ),
-    bug("old-parent-kept", "a new view changes nobody's parent"),
-    bug("silence-never-noticed", "nobody who is silent is put aside"),
-    bug(
-        "block-from-the-wrong-side",
-        "in a ring the blocks are counted from the other side",
-    ),
-    bug(
-        "quadratic-views",
-        "a view goes to every member alone, as often as it is told",
-    ),
-    bug(
-        "ready-of-an-old-view",
-        "the confirmation of any view counts for the present one",
-    ),
-    bug(
-        "over-after-one-report",
-        "the session is over with the first report",
-    ),
-    bug(
-        "side-begins-one-late",
-        "who is served alone is served from the frame after the one it needs",
-    ),
-    bug(
-        "digest-not-compared",
-        "the root takes any digest for that of its bytes",
-    ),
-    bug(
-        "refill-skips-frames",
-        "of what is read again every second frame is sent",
-    ),
-    bug(
-        "visible-before-the-verdict",
+    "old-parent-kept": "a new view changes nobody's parent",
+    "silence-never-noticed": "nobody who is silent is put aside",
+    "block-from-the-wrong-side": "in a ring the blocks are counted from the other side",
+    "quadratic-views": "a view goes to every member alone, as often as it is told",
+    "ready-of-an-old-view": "the confirmation of any view counts for the present one",
+    "over-after-one-report": "the session is over with the first report",
+    "side-begins-one-late": "who is served alone is served from the frame after the one it needs",
+    "digest-not-compared": "the root takes any digest for that of its bytes",
+    "refill-skips-frames": "of what is read again every second frame is sent",
+    "visible-before-the-verdict":
         "a receiver makes its bytes visible before the root has confirmed them",
-    ),
-    bug(
-        "view-confirmed-once",
-        "a view is confirmed once, whether the root hears it or not",
-    ),
-    bug(
-        "report-said-once",
-        "a report is sent once, whether the root hears it or not",
-    ),
-    bug(
-        "block-never-ends",
-        "a reader takes all frames from the first stream of blocks",
-    ),
-    bug(
-        "view-digest-not-compared",
-        "a view is taken whatever its digest is",
-    ),
-    bug(
-        "view-with-fewer-members",
-        "a view in which members are lacking is followed",
-    ),
-    bug(
-        "supply-waits-behind-spans",
-        "what was sent again waits behind the spans that wait for it",
-    ),
-    bug(
-        "asked-for-once",
-        "what comes damaged twice is not asked for again",
-    ),
-    bug(
-        "part-shown-twice",
+    "view-confirmed-once": "a view is confirmed once, whether the root hears it or not",
+    "report-said-once": "a report is sent once, whether the root hears it or not",
+    "block-never-ends": "a reader takes all frames from the first stream of blocks",
+    "view-digest-not-compared": "a view is taken whatever its digest is",
+    "view-with-fewer-members": "a view in which members are lacking is followed",
+    "supply-waits-behind-spans": "what was sent again waits behind the spans that wait for it",
+    "asked-for-once": "what comes damaged twice is not asked for again",
+    "part-shown-twice":
         "a part of a selected content is sent once more where nothing is ready behind it",
-    ),
-    bug(
-        "bridge-forgotten",
-        "nobody serves the children of a relay that has gone",
-    ),
-    bug(
-        "ledger-signature-not-compared",
+    "bridge-forgotten": "nobody serves the children of a relay that has gone",
+    "ledger-signature-not-compared":
         "a hash list of a member that relays is taken for the sender's",
-    ),
-    bug(
-        "half-of-a-payload-in-its-tag",
-        "with a key the second half of a payload may be altered",
-    ),
-    bug(
-        "addresses-not-in-the-tag",
-        "with a key a frame is taken from any address, and sent to any",
-    ),
-    bug(
-        "window-does-not-move",
-        "of numbered frames none is remembered, and all are taken again",
-    ),
-    bug(
-        "last-words-heard-twice",
-        "the last number of a host is taken again",
-    ),
-    bug(
-        "one-key-for-all-chunks",
-        "equal chunks at two places are encrypted by one key",
-    ),
-    bug(
-        "hash-list-without-its-place",
-        "a hash list that the sender has signed is taken at any place",
-    ),
-    bug(
-        "signatures-without-the-session",
-        "what a sender has signed is taken in each of its sessions",
-    ),
-    bug("signatures-not-compared", "any signature is the sender's"),
-    bug(
-        "pair-secret-of-the-cluster-alone",
-        "who has the cluster's secret has that of each pair",
-    ),
-    bug("sent-to-the-dead", "a child that has gone is served on"),
-];
+    "half-of-a-payload-in-its-tag": "with a key the second half of a payload may be altered",
+    "addresses-not-in-the-tag": "with a key a frame is taken from any address, and sent to any",
+    "window-does-not-move": "of numbered frames none is remembered, and all are taken again",
+    "last-words-heard-twice": "the last number of a host is taken again",
+    "one-key-for-all-chunks": "equal chunks at two places are encrypted by one key",
+    "hash-list-without-its-place": "a hash list that the sender has signed is taken at any place",
+    "signatures-without-the-session": "what a sender has signed is taken in each of its sessions",
+    "signatures-not-compared": "any signature is the sender's",
+    "pair-secret-of-the-cluster-alone": "who has the cluster's secret has that of each pair",
+    "sent-to-the-dead": "a child that has gone is served on",
+};

@@ -3,7 +3,7 @@
 
 #[path = "../../../transport/tests/common/accepted.rs"]
 mod accepted;
-mod map;
+mod generated;
 mod source;
 mod words;
 

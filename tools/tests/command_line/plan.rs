@@ -81,6 +81,13 @@ fn plan(more: &[&str]) -> ethbcast_tests::lab::Ended {
     )
 }
 
+/// Calls the closure with what is replaced, by what, and what the refusal has to name.
+macro_rules! each_refused {
+    ($refused:ident: $($from:literal => $to:literal: $($part:literal),+;)*) => {
+        $($refused($from, $to, &[$($part),+]);)*
+    };
+}
+
 #[test]
 fn an_unknown_way_is_answered_with_all_ways() {
     for name in ["pigeon", "Chain", "", "chain=2", "kary3"] {
@@ -133,106 +140,36 @@ fn a_plan_file_that_is_no_plan_is_refused_with_file_and_line() {
         assert_ne!(text, CHAIN, "{from} is in it");
         place.send_is_refused("--plan", &place.file("plan.toml", text), 2, parts);
     };
-    refused(
-        "schema = 1\n",
-        "",
-        &["plan.toml:1:", "expected `schema = 1`"],
-    );
-    refused(
-        "schema = 1",
-        "schema = 2",
-        &["plan.toml:1:", "expected `schema = 1`, found `schema = 2`"],
-    );
-    refused(
-        "\"chain\"",
-        "\"pigeon\"",
-        &[
-            "plan.toml:2:",
-            "`pigeon` is no way to send",
-            "chain",
-            "latency",
-        ],
-    );
-    refused(
-        "\"chain\"",
-        "\"auto\"",
-        &["plan.toml:2:", "`auto` is no way to send"],
-    );
-    refused(
-        "root = \"n0\"",
-        "root = \"n9\"",
-        &["plan.toml:3:", "the root `n9` is not a member"],
-    );
-    refused(
-        "epoch = 1",
-        "epoch = \"one\"",
-        &["plan.toml:4:", "string \"one\"", "expected"],
-    );
-    refused("epoch = 1\n", "", &["plan.toml", "epoch"]);
-    refused(
-        "segment_bytes = 1468",
-        "segment_bytes = 0",
-        &["plan.toml:5:", "expected segment_bytes of 64 or more"],
-    );
-    refused(
-        "segment_bytes = 1468",
-        "segment_bytes = -1",
-        &["plan.toml:5:", "-1"],
-    );
-    refused(
-        "n[0-2]",
-        "n[0-1]",
-        &["plan.toml:13:", "`n2`, which is not a member"],
-    );
-    refused(
-        "n[0-2]",
-        "n[0-2,1]",
-        &["plan.toml:6:", "`n1` is a member twice"],
-    );
-    refused(
-        "n[0-2]",
-        "n[0-9999999]",
-        &["plan.toml:6:", "more than 1048576 hosts"],
-    );
-    refused("n[0-2]", "n[0-", &["plan.toml:6:", "character", "expected"]);
-    refused(
-        "\"n[0-2]\"",
-        "7",
-        &["plan.toml:6:", "expected members as a node set", "integer"],
-    );
-    refused(
-        "order = 0",
-        "order = 1",
-        &["plan.toml:10:", "`n0` sends to `n1` at place 1", "0 to 0"],
-    );
-    refused("order = 0", "", &["plan.toml:7:", "order"]);
-    refused(
-        "order = 0",
-        "order = 0\nweight = 2",
-        &["plan.toml:11:", "weight"],
-    );
-    refused("[[edge]]", "[[edge]", &["plan.toml:7:"]);
-    // Only all edges together show the defect.
-    refused(
-        "from = \"n1\"\nto = \"n2\"",
-        "from = \"n1\"\nto = \"n0\"",
-        &["plan.toml", "no plan", "root"],
-    );
-    refused(
-        "from = \"n1\"\nto = \"n2\"\norder = 0",
-        "from = \"n0\"\nto = \"n2\"\norder = 1",
-        &["plan.toml", "no plan", "chain"],
-    );
-    refused(
-        "[[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n",
-        "",
-        &["plan.toml", "no plan", "no parent"],
-    );
-    refused(
-        "members = \"n[0-2]\"",
-        "members = \"n[0-3]\"",
-        &["plan.toml", "no plan", "no parent"],
-    );
+    each_refused! { refused:
+        "schema = 1\n" => "": "plan.toml:1:", "expected `schema = 1`";
+        "schema = 1" => "schema = 2": "plan.toml:1:", "expected `schema = 1`, found `schema = 2`";
+        "\"chain\"" => "\"pigeon\"":
+            "plan.toml:2:", "`pigeon` is no way to send", "chain", "latency";
+        "\"chain\"" => "\"auto\"": "plan.toml:2:", "`auto` is no way to send";
+        "root = \"n0\"" => "root = \"n9\"": "plan.toml:3:", "the root `n9` is not a member";
+        "epoch = 1" => "epoch = \"one\"": "plan.toml:4:", "string \"one\"", "expected";
+        "epoch = 1\n" => "": "plan.toml", "epoch";
+        "segment_bytes = 1468" => "segment_bytes = 0":
+            "plan.toml:5:", "expected segment_bytes of 64 or more";
+        "segment_bytes = 1468" => "segment_bytes = -1": "plan.toml:5:", "-1";
+        "n[0-2]" => "n[0-1]": "plan.toml:13:", "`n2`, which is not a member";
+        "n[0-2]" => "n[0-2,1]": "plan.toml:6:", "`n1` is a member twice";
+        "n[0-2]" => "n[0-9999999]": "plan.toml:6:", "more than 1048576 hosts";
+        "n[0-2]" => "n[0-": "plan.toml:6:", "character", "expected";
+        "\"n[0-2]\"" => "7": "plan.toml:6:", "expected members as a node set", "integer";
+        "order = 0" => "order = 1": "plan.toml:10:", "`n0` sends to `n1` at place 1", "0 to 0";
+        "order = 0" => "": "plan.toml:7:", "order";
+        "order = 0" => "order = 0\nweight = 2": "plan.toml:11:", "weight";
+        "[[edge]]" => "[[edge]": "plan.toml:7:";
+        // Only all edges together show the defect.
+        "from = \"n1\"\nto = \"n2\"" => "from = \"n1\"\nto = \"n0\"":
+            "plan.toml", "no plan", "root";
+        "from = \"n1\"\nto = \"n2\"\norder = 0" => "from = \"n0\"\nto = \"n2\"\norder = 1":
+            "plan.toml", "no plan", "chain";
+        "[[edge]]\nfrom = \"n1\"\nto = \"n2\"\norder = 0\n" => "":
+            "plan.toml", "no plan", "no parent";
+        "members = \"n[0-2]\"" => "members = \"n[0-3]\"": "plan.toml", "no plan", "no parent";
+    }
 }
 
 /// Two blocks of a row, with a plan that crosses between them four times.

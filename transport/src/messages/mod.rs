@@ -28,7 +28,7 @@ mod outbox;
 mod settings;
 
 #[doc(hidden)]
-pub use body::spell;
+pub use body::is_well_formed;
 pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use settings::{

@@ -4,10 +4,9 @@
 //! wire that leaves it, so the ingress port of a frame is the other wire of its cable.
 
 use super::event::{Event, EventQueue};
-use super::frame::{FramePool, SharedFrame};
 use super::network::{CableId, Network, Node, PauseFrames, StormControl, SwitchId, SwitchSettings};
 use super::stats::CableStats;
-use super::wire::{Offered, Wire};
+use super::wire::{FramePool, Offered, SharedFrame, Wire};
 use crate::{Instant, MacAddr};
 use std::collections::{HashMap, VecDeque};
 use std::hash::{BuildHasherDefault, Hasher};

@@ -4,9 +4,9 @@
 use super::event::Event;
 use super::fabric::Fabric;
 use super::faults::{Delivery, Departure, Fate, Faults, Sending};
-use super::frame::{SharedFrame, unshared};
 use super::network::{Network, PauseFrames};
 use super::stats::{HostStats, Outcome};
+use super::wire::{SharedFrame, unshared};
 use crate::{Deadline, Instant, MacAddr, Machine, Timer, wire};
 use std::collections::VecDeque;
 use std::rc::Rc;

@@ -61,7 +61,6 @@
 mod event;
 mod fabric;
 mod faults;
-mod frame;
 mod host;
 mod network;
 mod run;

@@ -1,10 +1,12 @@
 //! Description of a simulated network: switches, hosts, and the cables between them (a tree).
 
-use super::frame::MINIMUM_BYTES;
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
 use std::time::Duration;
 use thiserror::Error;
+
+/// Shortest frame of Ethernet, without its check sequence.
+pub(super) const MINIMUM_BYTES: usize = 60;
 
 /// Identifies a switch of a [`Network`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]

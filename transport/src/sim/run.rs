@@ -3,10 +3,10 @@
 use super::event::{Control, Event};
 use super::fabric::Fabric;
 use super::faults::Faults;
-use super::frame::unshared;
 use super::host::{Application, Call, Host, LastHop};
 use super::network::{CableId, Network, StormControl, SwitchId};
 use super::stats::{Outcome, Stats};
+use super::wire::unshared;
 use crate::{Deadline, Instant, MacAddr, Machine};
 use std::fmt;
 

@@ -1,7 +1,6 @@
 //! Wire format of an acknowledgement: credit, cumulative acknowledgement of a subtree, and missing
 //! frames as a bitmap.
 
-use super::Fields;
 use zerocopy::byteorder::big_endian::{U16, U32};
 use zerocopy::{FromBytes, Immutable, IntoBytes, KnownLayout, Unaligned};
 
@@ -97,22 +96,6 @@ impl<'a> Ack<'a> {
             bitmap,
             end: u64::MAX,
         })
-    }
-
-    pub fn fields(&self) -> Fields {
-        let AckBody {
-            limit,
-            below,
-            consumed,
-            held_us,
-        } = self.body;
-        let fields = Fields::default()
-            .number("limit", limit)
-            .number("below", below)
-            .number("consumed", consumed);
-        fields
-            .number("held_us", held_us)
-            .number("arrived_beyond", self.arrived_beyond())
     }
 
     pub fn covered(&self) -> u64 {

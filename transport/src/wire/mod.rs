@@ -31,7 +31,6 @@ mod ack;
 mod counter;
 mod ether_type;
 #[doc(hidden)]
-mod fields;
 mod guard;
 mod header;
 mod mac;
@@ -44,7 +43,6 @@ pub use ack::{Ack, AckBody, MAX_BITMAP_BYTES};
 pub use counter::{Counter, CounterWindow, FINAL_NUMBER};
 pub use ether_type::{EtherType, ParseEtherTypeError};
 #[doc(hidden)]
-pub use fields::{FieldValue, Fields, Spelled};
 pub use guard::{ContentChecksum, Guard, PayloadHash, Secret};
 pub(crate) use header::damage;
 #[doc(hidden)]

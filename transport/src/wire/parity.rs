@@ -1,7 +1,7 @@
 //! Wire format of a parity (FEC) frame: its block and number stand in the header. The payload thus
 //! has the length of a data frame's.
 
-use super::{Fields, Flags, Header};
+use super::{Flags, Header};
 use std::ops::Range;
 
 const LENGTH_BIT: u32 = 5;
@@ -54,14 +54,6 @@ impl Parity {
 
     pub fn flags(&self) -> Flags {
         Flags((self.block_frames.trailing_zeros() as u8) << LENGTH_BIT)
-    }
-
-    pub fn fields(&self) -> Fields {
-        let Range { start, end } = self.frames();
-        Fields::default()
-            .number("from", start)
-            .number("to", end)
-            .number("parity", self.index())
     }
 }
 

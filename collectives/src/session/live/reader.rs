@@ -195,6 +195,9 @@ pub(super) fn hashers() -> Arc<dyn HashPool> {
     }
 }
 
+/// Hashing threads. 1 MiB takes four of rayon-core 189 µs on two processors, four of
+/// `thread::scope` 513 µs, and a pool of `std`'s threads 204 µs, which cannot borrow the bytes
+/// without unsafe code.
 #[derive(Debug)]
 pub(super) struct Hashers(ThreadPool);
 

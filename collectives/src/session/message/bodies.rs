@@ -504,6 +504,19 @@ wire_enum! {
 }
 
 impl Outcome {
+    pub(crate) const WORDS: [&str; 10] = [
+        "verified",
+        "no-space",
+        "write-failed",
+        "damaged",
+        "interrupted",
+        "silent",
+        "lost",
+        "unconfirmed",
+        "stalled",
+        "died",
+    ];
+
     /// Name of the outcome of a receiver that took no data, because its DEST does not permit it.
     pub const REFUSED: &'static str = "refused";
 
@@ -521,18 +534,7 @@ impl Outcome {
 
     /// Returns the name used in reports.
     pub fn word(self) -> &'static str {
-        match self {
-            Outcome::Delivered => "verified",
-            Outcome::NoSpace => "no-space",
-            Outcome::WriteFailed => "write-failed",
-            Outcome::Damaged => "damaged",
-            Outcome::Interrupted => "interrupted",
-            Outcome::Silent => "silent",
-            Outcome::Lost => "lost",
-            Outcome::Verified => "unconfirmed",
-            Outcome::Stalled => "stalled",
-            Outcome::Died => "died",
-        }
+        Outcome::WORDS[self as usize]
     }
 }
 
@@ -565,6 +567,18 @@ wire_enum! {
 pub const BEHIND: &str = "behind it, ";
 
 impl Refusal {
+    pub(crate) const WORDS: [&str; 9] = [
+        "MTU too small",
+        "no space",
+        "too late",
+        "name or interface taken",
+        "not in the topology",
+        "smaller MTU on the way",
+        "not asked for",
+        "cannot hold it",
+        "nobody behind it",
+    ];
+
     /// Returns the refusal of a receiver that says why.
     pub fn by_receiver(text: &str) -> Refusal {
         if text.starts_with(BEHIND) {
@@ -581,17 +595,7 @@ impl Refusal {
 
     /// Returns the reason in two or three words.
     pub fn words(self) -> &'static str {
-        match self {
-            Refusal::SmallMtu => "MTU too small",
-            Refusal::NoSpace => "no space",
-            Refusal::Late => "too late",
-            Refusal::Twin => "name or interface taken",
-            Refusal::NotInTopology => "not in the topology",
-            Refusal::Path => "smaller MTU on the way",
-            Refusal::NotWanted => "not asked for",
-            Refusal::Declined => "cannot hold it",
-            Refusal::Behind => "nobody behind it",
-        }
+        Refusal::WORDS[self as usize]
     }
 }
 

@@ -469,7 +469,7 @@ const VIEWS: usize = 4;
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
 #[derive(Clone, Debug, Default)]
-pub(in crate::session) struct Assembler {
+pub(crate) struct Assembler {
     views: VecDeque<Parts>,
 }
 
@@ -489,7 +489,7 @@ impl Assembler {
             .sum()
     }
 
-    pub(in crate::session) fn take(&mut self, part: &ViewPart) -> Option<View> {
+    pub(crate) fn take(&mut self, part: &ViewPart) -> Option<View> {
         if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
             return None;
         }

@@ -251,398 +251,181 @@ const LINKS: &str =
 /// A planted cause, the report of such a run, and how the diagnosis has to begin.
 type Planted = (&'static str, Kept, &'static str);
 
+macro_rules! planted_causes {
+    ($($what:literal: $kept:expr, $begins:expr;)*) => {
+        vec![$(($what, $kept, $begins)),*]
+    };
+}
+
 fn of_links_and_readers() -> Vec<Planted> {
-    vec![
-        ("full links", run(0.95), LINKS),
-        (
-            "full links of a cast",
-            run(0.95).cast(),
-            "the links themselves: each carries every frame once, at 95 %",
-        ),
-        (
-            "full links, and a host that polls",
-            run(0.95).processor(11.0),
-            LINKS,
-        ),
-        (
-            "full links, and some loss",
-            run(0.95).losing([0, 1500, 0, 0]),
-            LINKS,
-        ),
-        (
-            "full links, and a reader that paused",
-            run(0.95).states(2, BLOCKED).held_up_by("n2"),
-            LINKS,
-        ),
-        (
-            "full links, and little other traffic",
-            run(0.95).others("n2", 9.0, 0.05, &[]),
-            LINKS,
-        ),
-        ("full links, and --nice", run(0.95).nice(), LINKS),
-        (
-            "full links, and a dead host",
-            run(0.95).incident(5.0, "failed", "n4", "it died"),
-            LINKS,
-        ),
-        (
-            "full links to those that stayed",
-            run(0.495).star().died("n3", 0.0).died("n4", 0.0),
-            "the links themselves: the busiest, the cable of n0, carries the bytes 2 times, at 99 %",
-        ),
-        (
-            "full links to those that stayed, and one that left late",
-            run(0.28).star().died("n4", 0.5),
-            "the links themselves: the busiest, the cable of n0, carries the bytes 4 times, at 98 %",
-        ),
-        (
-            "full links to a host that left, whose child stayed",
-            run(0.95).died("n3", 0.0),
-            LINKS,
-        ),
-        (
-            "rates that were only predicted",
-            run(0.3).unmeasured().predicted(9.8),
-            "the links themselves, as predicted",
-        ),
-        (
-            "several switches untold",
-            run(0.3),
-            "not known: the cable of n0 carried 30 % of what two hosts alone reach; are there several switches?",
-        ),
-        (
-            "nothing measured",
-            run(0.3).unmeasured(),
-            "not known: no rates were known before the start",
-        ),
-        (
-            "a measurement of a busy moment",
-            run(3.0),
-            "not known: the cables carried more than was measured",
-        ),
-        (
-            "a slow disk",
-            run(0.3).states(2, BLOCKED).held_up_by("n2"),
-            "n2: its disk, or the reader of its output (86 %",
-        ),
-        (
-            "a slow reader in a chain",
-            run(0.3)
-                .states(3, BLOCKED)
-                .states(2, &[('c', 21)])
-                .states(1, &[('c', 21)])
+    planted_causes! {
+        "full links": run(0.95), LINKS;
+        "full links of a cast": run(0.95).cast(),
+            "the links themselves: each carries every frame once, at 95 %";
+        "full links, and a host that polls": run(0.95).processor(11.0), LINKS;
+        "full links, and some loss": run(0.95).losing([0, 1500, 0, 0]), LINKS;
+        "full links, and a reader that paused": run(0.95).states(2, BLOCKED).held_up_by("n2"),
+            LINKS;
+        "full links, and little other traffic": run(0.95).others("n2", 9.0, 0.05, &[]), LINKS;
+        "full links, and --nice": run(0.95).nice(), LINKS;
+        "full links, and a dead host": run(0.95).incident(5.0, "failed", "n4", "it died"), LINKS;
+        "full links to those that stayed": run(0.495).star().died("n3", 0.0).died("n4", 0.0),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 2 times, at 99 %";
+        "full links to those that stayed, and one that left late": run(0.28).star().died("n4", 0.5),
+            "the links themselves: the busiest, the cable of n0, carries the bytes 4 times, at 98 %";
+        "full links to a host that left, whose child stayed": run(0.95).died("n3", 0.0), LINKS;
+        "rates that were only predicted": run(0.3).unmeasured().predicted(9.8),
+            "the links themselves, as predicted";
+        "several switches untold": run(0.3),
+            "not known: the cable of n0 carried 30 % of what two hosts alone reach; are there several switches?";
+        "nothing measured": run(0.3).unmeasured(),
+            "not known: no rates were known before the start";
+        "a measurement of a busy moment": run(3.0),
+            "not known: the cables carried more than was measured";
+        "a slow disk": run(0.3).states(2, BLOCKED).held_up_by("n2"),
+            "n2: its disk, or the reader of its output (86 %";
+        "a slow reader in a chain":
+            run(0.3).states(3, BLOCKED).states(2, &[('c', 21)]).states(1, &[('c', 21)])
                 .held_up_by("n3"),
-            "n3: its disk, or the reader of its output (86 %",
-        ),
-        (
-            "a slow reader, unmeasured",
-            run(0.3).unmeasured().states(2, BLOCKED).held_up_by("n2"),
-            "n2: its disk, or",
-        ),
-        (
-            "a slow reader, and --nice",
-            run(0.3).nice().states(2, BLOCKED).held_up_by("n2"),
-            "n2: its disk, or",
-        ),
-        (
-            "a reader that paused once, on a slow network",
-            run(0.3).states(2, &[('a', 20), ('b', 1)]).held_up_by("n2"),
-            UNKNOWN,
-        ),
-        (
-            "a disk that syncs slowly",
-            run(0.4).states(2, SYNCED),
-            "n2: verifying and syncing (62 % of the time)",
-        ),
-        (
-            "disks that sync slowly",
-            run(0.4).states(2, SYNCED).states(3, SYNCED),
-            "n3: verifying and syncing (62 %",
-        ),
-    ]
+            "n3: its disk, or the reader of its output (86 %";
+        "a slow reader, unmeasured": run(0.3).unmeasured().states(2, BLOCKED).held_up_by("n2"),
+            "n2: its disk, or";
+        "a slow reader, and --nice": run(0.3).nice().states(2, BLOCKED).held_up_by("n2"),
+            "n2: its disk, or";
+        "a reader that paused once, on a slow network":
+            run(0.3).states(2, &[('a', 20), ('b', 1)]).held_up_by("n2"), UNKNOWN;
+        "a disk that syncs slowly": run(0.4).states(2, SYNCED),
+            "n2: verifying and syncing (62 % of the time)";
+        "disks that sync slowly": run(0.4).states(2, SYNCED).states(3, SYNCED),
+            "n3: verifying and syncing (62 %";
+    }
 }
 
 fn of_losses() -> Vec<Planted> {
-    vec![
-        (
-            "loss on one cable",
-            run(0.3).losing([0, 3000, 3000, 0]),
-            "the cable of n2 (loss 4.3 %)",
-        ),
-        (
-            "loss from one host to the next",
-            run(0.3).losing([0, 3000, 0, 0]),
-            "the cable of n1 or n2 (loss 4.3 %)",
-        ),
-        (
-            "loss on one cable of a cast",
-            run(0.3).cast().losing([0, 3000, 0, 0]),
-            "the cable of n2 (loss 4.3 %)",
-        ),
-        (
-            "loss on one cable, told",
-            run(0.3).topology().losing([0, 3000, 0, 0]),
-            "cable n1–s0 or n2–s1 or s1–s0 (loss",
-        ),
-        (
-            "loss on the root's cable",
-            run(0.3).cast().losing([3000; 4]),
-            "the cable of n0, or every cable alike (loss",
-        ),
-        (
-            "loss on all cables",
-            run(0.3).losing([2900, 3000, 3100, 3000]),
-            "every cable alike (loss 4.3 %)",
-        ),
-        (
-            "loss that receivers do not count",
-            run(0.3)
-                .losing([3000; 4])
-                .with(|kept, _| kept.receivers.iter_mut().for_each(|one| one.frames = None)),
-            "loss: n0 sent 16.8 % of its frames again",
-        ),
-        (
-            "loss, and --nice",
-            run(0.3).nice().losing([2900, 3000, 3100, 3000]),
-            "every cable alike (loss",
-        ),
-        (
-            "loss elsewhere than on the cable of two senders",
-            run(0.3)
-                .cast()
-                .topology()
-                .contended()
-                .losing([0, 0, 0, 3000]),
-            "cable n4–s1 (loss 4.3 %)",
-        ),
-        (
-            "two senders on a cable",
-            run(0.3).topology().contended(),
-            "the cable s1–s0, over which the plan has 2 hosts",
-        ),
-        (
-            "two senders on a cable that loses",
-            run(0.3)
-                .cast()
-                .topology()
-                .contended()
-                .losing([0, 3000, 3000, 3000]),
-            "the cable s1–s0, over which the plan has 2 hosts",
-        ),
-    ]
+    planted_causes! {
+        "loss on one cable": run(0.3).losing([0, 3000, 3000, 0]), "the cable of n2 (loss 4.3 %)";
+        "loss from one host to the next": run(0.3).losing([0, 3000, 0, 0]),
+            "the cable of n1 or n2 (loss 4.3 %)";
+        "loss on one cable of a cast": run(0.3).cast().losing([0, 3000, 0, 0]),
+            "the cable of n2 (loss 4.3 %)";
+        "loss on one cable, told": run(0.3).topology().losing([0, 3000, 0, 0]),
+            "cable n1–s0 or n2–s1 or s1–s0 (loss";
+        "loss on the root's cable": run(0.3).cast().losing([3000; 4]),
+            "the cable of n0, or every cable alike (loss";
+        "loss on all cables": run(0.3).losing([2900, 3000, 3100, 3000]),
+            "every cable alike (loss 4.3 %)";
+        "loss that receivers do not count":
+            run(0.3).losing([3000; 4]).with(|kept, _| kept.receivers.iter_mut()
+                .for_each(|one| one.frames = None)),
+            "loss: n0 sent 16.8 % of its frames again";
+        "loss, and --nice": run(0.3).nice().losing([2900, 3000, 3100, 3000]),
+            "every cable alike (loss";
+        "loss elsewhere than on the cable of two senders":
+            run(0.3).cast().topology().contended().losing([0, 0, 0, 3000]),
+            "cable n4–s1 (loss 4.3 %)";
+        "two senders on a cable": run(0.3).topology().contended(),
+            "the cable s1–s0, over which the plan has 2 hosts";
+        "two senders on a cable that loses":
+            run(0.3).cast().topology().contended().losing([0, 3000, 3000, 3000]),
+            "the cable s1–s0, over which the plan has 2 hosts";
+    }
 }
 
 fn of_the_own_side_and_others() -> Vec<Planted> {
-    vec![
-        (
-            "a busy sender",
-            run(0.3).processor(10.5),
-            "the processor of n0, busy for 95 %",
-        ),
-        (
-            "a busy sender with several threads",
-            run(0.3).processor(25.0),
-            "the processor of n0, busy for 100 %",
-        ),
-        (
-            "a busy sender, unmeasured",
-            run(0.3).unmeasured().processor(10.5),
-            "not known: no rates were known before the start; seen was the processor of n0, busy for 95 %",
-        ),
-        (
-            "a limit",
-            run(0.3).limit(90_000_000),
-            "the configured limit of 90.0 Mbit/s",
-        ),
-        (
-            "a limit, and a host that polls",
-            run(0.3).limit(90_000_000).processor(11.0),
-            "the configured limit of",
-        ),
-        (
-            "a limit of two copies",
-            run(0.3)
-                .limit(180_000_000)
-                .with(|kept, _| kept.frames.data_sent = 143_000),
-            "the configured limit of 180.0 Mbit/s",
-        ),
-        (
-            "a limit far above, and a slow network",
-            run(0.3).limit(900_000_000),
-            UNKNOWN,
-        ),
-        (
-            "--nice",
-            run(0.3).nice(),
-            "yielding to others, as asked (--nice)",
-        ),
-        (
-            "--nice beside others",
-            run(0.3).nice().others("n2", 9.0, 0.6, &[]),
-            "yielding to others, as asked",
-        ),
-        (
-            "a flow",
-            run(0.5).others("n3", 9.5, 0.47, &[]),
-            "other traffic, which took 47 % of the link of n3 for 9.5 s",
-        ),
-        (
-            "another session",
-            run(0.5).others("n3", 9.5, 0.49, &["n8"]),
-            "another ethbcast session of n8: others took",
-        ),
-        (
-            "another session, since before the measurement",
+    planted_causes! {
+        "a busy sender": run(0.3).processor(10.5), "the processor of n0, busy for 95 %";
+        "a busy sender with several threads": run(0.3).processor(25.0),
+            "the processor of n0, busy for 100 %";
+        "a busy sender, unmeasured": run(0.3).unmeasured().processor(10.5),
+            "not known: no rates were known before the start; seen was the processor of n0, busy for 95 %";
+        "a limit": run(0.3).limit(90_000_000), "the configured limit of 90.0 Mbit/s";
+        "a limit, and a host that polls": run(0.3).limit(90_000_000).processor(11.0),
+            "the configured limit of";
+        "a limit of two copies":
+            run(0.3).limit(180_000_000).with(|kept, _| kept.frames.data_sent = 143_000),
+            "the configured limit of 180.0 Mbit/s";
+        "a limit far above, and a slow network": run(0.3).limit(900_000_000), UNKNOWN;
+        "--nice": run(0.3).nice(), "yielding to others, as asked (--nice)";
+        "--nice beside others": run(0.3).nice().others("n2", 9.0, 0.6, &[]),
+            "yielding to others, as asked";
+        "a flow": run(0.5).others("n3", 9.5, 0.47, &[]),
+            "other traffic, which took 47 % of the link of n3 for 9.5 s";
+        "another session": run(0.5).others("n3", 9.5, 0.49, &["n8"]),
+            "another ethbcast session of n8: others took";
+        "another session, since before the measurement":
             run(0.98).predicted(9.8).others("n3", 9.8, 0.51, &["n8"]),
-            "another ethbcast session of n8: others took 51 %",
-        ),
-        (
-            "two other sessions",
-            run(0.35).others("n3", 9.5, 0.6, &["n8", "n9"]),
-            "other ethbcast sessions of n[8-9]",
-        ),
-        (
-            "a flow that explains little",
-            run(0.3).others("n3", 9.0, 0.15, &[]),
-            UNKNOWN,
-        ),
-        (
-            "a flow that took nothing",
-            run(0.3).others("n3", 9.0, 0.004, &[]),
-            UNKNOWN,
-        ),
-    ]
+            "another ethbcast session of n8: others took 51 %";
+        "two other sessions": run(0.35).others("n3", 9.5, 0.6, &["n8", "n9"]),
+            "other ethbcast sessions of n[8-9]";
+        "a flow that explains little": run(0.3).others("n3", 9.0, 0.15, &[]), UNKNOWN;
+        "a flow that took nothing": run(0.3).others("n3", 9.0, 0.004, &[]), UNKNOWN;
+    }
 }
 
 fn of_hosts_at_the_end() -> Vec<Planted> {
-    vec![
-        (
-            "own link down",
-            run(0.4).with(|_, run| run.cut_off_seconds = 5.0),
-            "the interface eth0 of n0 itself, which was away or had no link for 5.0 s",
-        ),
-        (
-            "a receiver's link down",
-            run(0.4)
-                .still(4, 14)
-                .incident(6.5, "held-up", "n2", "is not heard"),
-            "n2: nothing moved for 5.0 s while it was waited for",
-        ),
-        (
-            "a dead host that was waited for",
-            run(0.4).still(4, 14).incident(6.8, "failed", "n3", "died"),
-            "n3: nothing",
-        ),
-        (
-            "full links, and a dead host that was waited for",
-            run(0.81)
-                .died("n3", 0.9)
-                .still(16, 20)
+    planted_causes! {
+        "own link down": run(0.4).with(|_, run| run.cut_off_seconds = 5.0),
+            "the interface eth0 of n0 itself, which was away or had no link for 5.0 s";
+        "a receiver's link down":
+            run(0.4).still(4, 14).incident(6.5, "held-up", "n2", "is not heard"),
+            "n2: nothing moved for 5.0 s while it was waited for";
+        "a dead host that was waited for":
+            run(0.4).still(4, 14).incident(6.8, "failed", "n3", "died"), "n3: nothing";
+        "full links, and a dead host that was waited for":
+            run(0.81).died("n3", 0.9).still(16, 20).incident(10.0, "failed", "n3", "died"),
+            "n3: nothing moved for 2.0 s";
+        "rates that were only predicted, and a dead host that was waited for":
+            run(0.3).unmeasured().predicted(8.5).died("n3", 0.9).still(16, 20)
                 .incident(10.0, "failed", "n3", "died"),
-            "n3: nothing moved for 2.0 s",
-        ),
-        (
-            "rates that were only predicted, and a dead host that was waited for",
-            run(0.3)
-                .unmeasured()
-                .predicted(8.5)
-                .died("n3", 0.9)
-                .still(16, 20)
-                .incident(10.0, "failed", "n3", "died"),
-            "n3: nothing moved for 2.0 s",
-        ),
-        (
-            "full links, and a dead host that was waited for briefly",
-            run(1.94)
-                .died("n3", 0.9)
-                .still(19, 20)
-                .incident(10.0, "failed", "n3", "died")
+            "n3: nothing moved for 2.0 s";
+        "full links, and a dead host that was waited for briefly":
+            run(1.94).died("n3", 0.9).still(19, 20).incident(10.0, "failed", "n3", "died")
                 .with(|kept, _| kept.seconds = 20.0),
-            "the links themselves",
-        ),
-        (
-            "a straggler at the end",
-            run(0.5).ending([5.0, 5.1, 5.0, 10.0]),
-            "n4, which finished 4.9 s after all others",
-        ),
-        (
-            "one of two as a straggler",
-            run(0.5).with(|kept, _| {
-                kept.receivers.truncate(2);
-                kept.receivers[0].seconds = 5.0;
-            }),
-            "n2, which finished 5.0 s after all others",
-        ),
-        (
-            "two stragglers at the end",
-            run(0.5).ending([5.0, 5.1, 5.0, 10.0]).with(|kept, _| {
-                let ninth = Receiver {
-                    host: "n5".to_owned(),
-                    seconds: 9.9,
-                    ..kept.receivers[3].clone()
-                };
-                kept.receivers.push(ninth);
-            }),
-            "n[4-5], which finished 4.8 s after all others",
-        ),
-        (
-            "a straggler, while others wait for the verdict",
-            run(0.3)
-                .ending([2.5, 2.5, 2.5, 10.0])
-                .states(1, WAITED)
-                .states(2, WAITED)
+            "the links themselves";
+        "a straggler at the end": run(0.5).ending([5.0, 5.1, 5.0, 10.0]),
+            "n4, which finished 4.9 s after all others";
+        "one of two as a straggler":
+            run(0.5).with(|kept, _| {kept.receivers.truncate(2);kept.receivers[0].seconds = 5.0;}),
+            "n2, which finished 5.0 s after all others";
+        "two stragglers at the end":
+            run(0.5).ending([5.0, 5.1, 5.0, 10.0])
+                .with(|kept, _| {
+                    let ninth = Receiver {
+                        host: "n5".to_owned(),
+                        seconds: 9.9,
+                        ..kept.receivers[3].clone()
+                    };
+                    kept.receivers.push(ninth);
+                }),
+            "n[4-5], which finished 4.8 s after all others";
+        "a straggler, while others wait for the verdict":
+            run(0.3).ending([2.5, 2.5, 2.5, 10.0]).states(1, WAITED).states(2, WAITED)
                 .held_up_by("n1"),
-            "n4, which finished 7.5 s after all others",
-        ),
-    ]
+            "n4, which finished 7.5 s after all others";
+    }
 }
 
 fn of_what_was_rerouted_or_short() -> Vec<Planted> {
-    vec![
-        (
-            "a slow cable",
-            run(0.3).demoted("n2", "takes 10.0 Mbit/s"),
-            "n2, which takes 10.0 Mbit/s",
-        ),
-        (
-            "a slow cable that is known",
-            run(0.3)
-                .predicted(9.8)
+    planted_causes! {
+        "a slow cable": run(0.3).demoted("n2", "takes 10.0 Mbit/s"), "n2, which takes 10.0 Mbit/s";
+        "a slow cable that is known":
+            run(0.3).predicted(9.8)
                 .with(|_, run| run.slow_cable = Some("host n3 to switch s0".to_owned())),
-            "host n3 to switch s0, which is known to be slower than the others",
-        ),
-        (
-            "a policer",
-            run(0.3)
-                .rerouted("switches police broadcast")
-                .losing([3000; 4]),
-            "switches police broadcast: it went on via chain",
-        ),
-        (
-            "a pair that cannot talk",
-            run(0.3)
-                .incident(1.0, "apart", "n1 and n2", "")
-                .demoted("n2", ""),
-            "the path between n1 and n2, where nothing gets through",
-        ),
-        (
-            "an update of little",
-            run(0.05).with(|kept, _| kept.sent_bytes = Some(BYTES / 20)),
-            "the hosts, which looked for what they have",
-        ),
-        (
-            "1 KiB",
-            run(0.0).with(|kept, _| (kept.bytes, kept.frames.data_sent) = (1024, 1)),
-            "not known: so short a transfer",
-        ),
-        (
-            "1 KiB with a limit",
-            run(0.0)
-                .limit(1_000_000)
+            "host n3 to switch s0, which is known to be slower than the others";
+        "a policer": run(0.3).rerouted("switches police broadcast").losing([3000; 4]),
+            "switches police broadcast: it went on via chain";
+        "a pair that cannot talk":
+            run(0.3).incident(1.0, "apart", "n1 and n2", "").demoted("n2", ""),
+            "the path between n1 and n2, where nothing gets through";
+        "an update of little": run(0.05).with(|kept, _| kept.sent_bytes = Some(BYTES / 20)),
+            "the hosts, which looked for what they have";
+        "1 KiB": run(0.0).with(|kept, _| (kept.bytes, kept.frames.data_sent) = (1024, 1)),
+            "not known: so short a transfer";
+        "1 KiB with a limit":
+            run(0.0).limit(1_000_000)
                 .with(|kept, _| (kept.bytes, kept.frames.data_sent) = (1024, 1)),
-            "not known: so short a transfer",
-        ),
-    ]
+            "not known: so short a transfer";
+    }
 }
 
 #[test]

@@ -90,15 +90,13 @@ fn some(text: &str) -> Option<String> {
     Some(text.to_owned())
 }
 
-#[track_caller]
-fn assert_said(table: &[(Evidence, &str)]) {
-    for (at, (seen, expected)) in table.iter().enumerate() {
-        let said = of(seen);
-        assert!(
-            said.starts_with(expected),
-            "{at}: {said}, expected {expected}"
-        );
-    }
+/// Fails unless the diagnosis of each run, with what is known of it, begins as expected.
+macro_rules! assert_said {
+    ($({ $($field:ident: $value:expr),* } $run:expr => $expected:literal;)*) => {$(
+        let seen = Evidence { $($field: $value,)* ..$run };
+        let said = of(&seen);
+        assert!(said.starts_with($expected), "{said}, expected {}", $expected);
+    )*};
 }
 
 #[test]
@@ -107,302 +105,83 @@ fn each_planted_cause_of_links_and_own_side_is_named_and_nothing_that_was_not_lo
         copy_seconds: None,
         ..run(0.0)
     };
-    assert_said(&[
-        (
-            run(9.5),
-            "the links themselves: the busiest, host n0 to switch s0, carries the bytes once, at 95 % of",
-        ),
-        (
-            Evidence {
-                busiest: Some(("switch s0 to switch s1".to_owned(), 8.0)),
-                ..run(1.2)
-            },
-            "the links themselves: the busiest, switch s0 to switch s1, carries the bytes 8 times, at 96 %",
-        ),
-        (
-            run(1.2),
-            "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach",
-        ),
-        (
-            Evidence {
-                has_topology: false,
-                ..run(1.2)
-            },
-            "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach; are there",
-        ),
-        (nothing(), "not known: no rates were known before the start"),
-        (
-            Evidence {
-                predicted_seconds: Some(9.8),
-                ..nothing()
-            },
-            "the links themselves, as predicted: the busiest",
-        ),
-        (
-            Evidence {
-                predicted_seconds: Some(9.8),
-                is_cast: true,
-                busiest: None,
-                ..nothing()
-            },
-            "the links themselves, as predicted: each carries every frame once",
-        ),
-        (
-            Evidence {
-                predicted_seconds: Some(1.0),
-                ..nothing()
-            },
-            "not known: it took 10.0 times the predicted time",
-        ),
-        (
-            Evidence {
-                predicted_seconds: Some(9.8),
-                ..run(4.0)
-            },
-            "the predicted time, 40 % of it on the links",
-        ),
-        (
-            Evidence {
-                predicted_seconds: Some(9.8),
-                slow_cable: some("host n3 to switch s0"),
-                ..run(1.0)
-            },
-            "host n3 to switch s0, which is known to be slower than the others",
-        ),
-        (
-            Evidence {
-                cut_off_seconds: 6.0,
-                ..run(3.0)
-            },
-            "the interface eth0 of n0 itself",
-        ),
-        (
-            Evidence {
-                limit_bits_per_second: Some(105_000_000),
-                ..run(1.0)
-            },
-            "the configured limit of 105.0 Mbit/s",
-        ),
-        (
-            Evidence {
-                limit_bits_per_second: Some(900_000_000),
-                ..run(9.0)
-            },
-            "the links themselves",
-        ),
-        (
-            Evidence {
-                is_yielding: true,
-                ..run(3.0)
-            },
-            "yielding to others",
-        ),
-        (
-            Evidence {
-                others: others(5.0, 0.48, &[]),
-                ..run(5.0)
-            },
-            "other traffic, which took 48 % of the link of n3",
-        ),
-        (
-            Evidence {
-                others: others(9.0, 0.5, &["n8"]),
-                repeated: 0.2,
-                ..run(5.0)
-            },
-            "another ethbcast session of n8",
-        ),
+    assert_said! {
+        {} run(9.5) =>
+            "the links themselves: the busiest, host n0 to switch s0, carries the bytes once, at 95 % of";
+        { busiest: Some(("switch s0 to switch s1".to_owned(), 8.0)) } run(1.2) =>
+            "the links themselves: the busiest, switch s0 to switch s1, carries the bytes 8 times, at 96 %";
+        {} run(1.2) => "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach";
+        { has_topology: false } run(1.2) =>
+            "not known: host n0 to switch s0 carried 12 % of what two hosts alone reach; are there";
+        {} nothing() => "not known: no rates were known before the start";
+        { predicted_seconds: Some(9.8) } nothing() =>
+            "the links themselves, as predicted: the busiest";
+        { predicted_seconds: Some(9.8), is_cast: true, busiest: None } nothing() =>
+            "the links themselves, as predicted: each carries every frame once";
+        { predicted_seconds: Some(1.0) } nothing() =>
+            "not known: it took 10.0 times the predicted time";
+        { predicted_seconds: Some(9.8) } run(4.0) => "the predicted time, 40 % of it on the links";
+        { predicted_seconds: Some(9.8), slow_cable: some("host n3 to switch s0") } run(1.0) =>
+            "host n3 to switch s0, which is known to be slower than the others";
+        { cut_off_seconds: 6.0 } run(3.0) => "the interface eth0 of n0 itself";
+        { limit_bits_per_second: Some(105_000_000) } run(1.0) =>
+            "the configured limit of 105.0 Mbit/s";
+        { limit_bits_per_second: Some(900_000_000) } run(9.0) => "the links themselves";
+        { is_yielding: true } run(3.0) => "yielding to others";
+        { others: others(5.0, 0.48, &[]) } run(5.0) =>
+            "other traffic, which took 48 % of the link of n3";
+        { others: others(9.0, 0.5, &["n8"]), repeated: 0.2 } run(5.0) =>
+            "another ethbcast session of n8";
         // The rate was measured while the others were there.
-        (
-            Evidence {
-                others: others(9.5, 0.5, &["n8"]),
-                predicted_seconds: Some(9.8),
-                ..run(9.8)
-            },
-            "another ethbcast session of n8: others took 50 %",
-        ),
+        { others: others(9.5, 0.5, &["n8"]), predicted_seconds: Some(9.8) } run(9.8) =>
+            "another ethbcast session of n8: others took 50 %";
         // The busiest cable has three copies, that of the host beside the others one.
-        (
-            Evidence {
-                busiest: Some(("host n0 to switch s0".to_owned(), 3.0)),
-                others: others(10.0, 0.4, &[]),
-                ..run(9.8 / 3.0)
-            },
-            "the links themselves: the busiest, host n0 to switch s0, carries the bytes 3 times, at 98 %",
-        ),
-        (
-            Evidence {
-                others: others(1.0, 0.5, &[]),
-                ..run(5.0)
-            },
-            "not known: ",
-        ),
-        (
-            Evidence {
-                others: others(9.0, 0.12, &[]),
-                ..run(9.0)
-            },
-            "the links themselves",
-        ),
-        (
-            Evidence {
-                processor_share: Some(0.92),
-                ..run(3.0)
-            },
-            "the processor of n0, busy for 92 %",
-        ),
-        (
-            Evidence {
-                processor_share: Some(0.5),
-                ..run(3.0)
-            },
-            "not known: ",
-        ),
-    ]);
+        { busiest: Some(("host n0 to switch s0".to_owned(), 3.0)),
+          others: others(10.0, 0.4, &[]) } run(9.8 / 3.0) =>
+            "the links themselves: the busiest, host n0 to switch s0, carries the bytes 3 times, at 98 %";
+        { others: others(1.0, 0.5, &[]) } run(5.0) => "not known: ";
+        { others: others(9.0, 0.12, &[]) } run(9.0) => "the links themselves";
+        { processor_share: Some(0.92) } run(3.0) => "the processor of n0, busy for 92 %";
+        { processor_share: Some(0.5) } run(3.0) => "not known: ";
+    }
 }
 
 #[test]
 fn each_planted_cause_of_network_and_hosts_is_named() {
     let cable = || ("n2–s1".to_owned(), 2);
-    assert_said(&[
-        (
-            Evidence {
-                rerouted: some("switches police broadcast").zip(some("chain")),
-                ..run(3.0)
-            },
-            "switches police broadcast: it went on via chain",
-        ),
-        (
-            Evidence {
-                rerouted: some("frames to all take longer").zip(some("chain")),
-                awaited: some("n5").zip(Some(7.8)),
-                ..run(1.6)
-            },
-            "n5: nothing moved for 7.8 s while it was waited for",
-        ),
-        (
-            Evidence {
-                contended: Some(cable()),
-                ..run(3.0)
-            },
-            "the cable n2–s1, over which the plan has 2 hosts",
-        ),
-        (
-            Evidence {
-                apart: some("n1 and n2"),
-                demoted: vec![("n1".to_owned(), None)],
-                ..run(3.0)
-            },
-            "the path between n1 and n2",
-        ),
-        (
-            Evidence {
-                demoted: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec(),
-                ..run(3.0)
-            },
-            "n[1-2], served beside the others",
-        ),
-        (
-            Evidence {
-                demoted: vec![("n1".to_owned(), some("takes 19.6 Mbit/s"))],
-                ..run(3.0)
-            },
-            "n1, which takes 19.6 Mbit/s",
-        ),
-        (
-            Evidence {
-                lossy: vec![("the cable of n2".to_owned(), 0.021)],
-                repeated: 0.02,
-                ..run(3.0)
-            },
-            "the cable of n2 (loss 2.1 %)",
-        ),
-        (
-            Evidence {
-                lossy: vec![("the cable of n2".to_owned(), 0.021)],
-                ..run(9.3)
-            },
-            "the links themselves",
-        ),
-        (
-            Evidence {
-                repeated: 0.025,
-                ..run(3.0)
-            },
-            "loss: n0 sent 2.5 % of its frames again",
-        ),
-        (
-            Evidence {
-                repeated: 0.005,
-                ..run(3.0)
-            },
-            "not known: ",
-        ),
-        (
-            Evidence {
-                awaited: Some(("n3".to_owned(), 4.0)),
-                ..run(5.0)
-            },
-            "n3: nothing moved for 4.0 s",
-        ),
-        (
-            Evidence {
-                awaited: Some(("n3".to_owned(), 0.5)),
-                ..run(9.0)
-            },
-            "the links themselves",
-        ),
-        (
-            Evidence {
-                last: Some(("n4".to_owned(), 5.0)),
-                ..run(5.0)
-            },
-            "n4, which finished 5.0 s after all others",
-        ),
-        (
-            Evidence {
-                last: Some(("n4".to_owned(), 5.0)),
-                awaited: Some(("n3".to_owned(), 1.2)),
-                ..run(4.0)
-            },
-            "n4, which",
-        ),
-        (
-            Evidence {
-                held_up: some("n1").zip(Some(0.75)),
-                ..run(5.0)
-            },
-            "n1: its disk, or the reader of its output (75",
-        ),
-        (
-            Evidence {
-                held_up: some("n1").zip(Some(0.75)),
-                ..run(9.5)
-            },
-            "the links themselves",
-        ),
-        (
-            Evidence {
-                held_up: some("n1").zip(Some(0.1)),
-                ..run(2.0)
-            },
-            "not known: host n0 to switch s0 carried 20 %",
-        ),
-        (
-            Evidence {
-                synced: some("n1").zip(Some(0.6)),
-                ..run(4.0)
-            },
-            "n1: verifying and syncing (60 % of the time)",
-        ),
-        (
-            Evidence {
-                is_partial: true,
-                ..run(0.2)
-            },
-            "the hosts, which looked for what they have",
-        ),
-    ]);
+    assert_said! {
+        { rerouted: some("switches police broadcast").zip(some("chain")) } run(3.0) =>
+            "switches police broadcast: it went on via chain";
+        { rerouted: some("frames to all take longer").zip(some("chain")),
+          awaited: some("n5").zip(Some(7.8)) } run(1.6) =>
+            "n5: nothing moved for 7.8 s while it was waited for";
+        { contended: Some(cable()) } run(3.0) => "the cable n2–s1, over which the plan has 2 hosts";
+        { apart: some("n1 and n2"), demoted: vec![("n1".to_owned(), None)] } run(3.0) =>
+            "the path between n1 and n2";
+        { demoted: ["n1", "n2"].map(|host| (host.to_owned(), None)).to_vec() } run(3.0) =>
+            "n[1-2], served beside the others";
+        { demoted: vec![("n1".to_owned(), some("takes 19.6 Mbit/s"))] } run(3.0) =>
+            "n1, which takes 19.6 Mbit/s";
+        { lossy: vec![("the cable of n2".to_owned(), 0.021)], repeated: 0.02 } run(3.0) =>
+            "the cable of n2 (loss 2.1 %)";
+        { lossy: vec![("the cable of n2".to_owned(), 0.021)] } run(9.3) => "the links themselves";
+        { repeated: 0.025 } run(3.0) => "loss: n0 sent 2.5 % of its frames again";
+        { repeated: 0.005 } run(3.0) => "not known: ";
+        { awaited: Some(("n3".to_owned(), 4.0)) } run(5.0) => "n3: nothing moved for 4.0 s";
+        { awaited: Some(("n3".to_owned(), 0.5)) } run(9.0) => "the links themselves";
+        { last: Some(("n4".to_owned(), 5.0)) } run(5.0) =>
+            "n4, which finished 5.0 s after all others";
+        { last: Some(("n4".to_owned(), 5.0)), awaited: Some(("n3".to_owned(), 1.2)) } run(4.0) =>
+            "n4, which";
+        { held_up: some("n1").zip(Some(0.75)) } run(5.0) =>
+            "n1: its disk, or the reader of its output (75";
+        { held_up: some("n1").zip(Some(0.75)) } run(9.5) => "the links themselves";
+        { held_up: some("n1").zip(Some(0.1)) } run(2.0) =>
+            "not known: host n0 to switch s0 carried 20 %";
+        { synced: some("n1").zip(Some(0.6)) } run(4.0) =>
+            "n1: verifying and syncing (60 % of the time)";
+        { is_partial: true } run(0.2) => "the hosts, which looked for what they have";
+    }
 }
 
 #[test]
@@ -412,29 +191,12 @@ fn loss_is_not_named_where_a_host_took_the_time() {
         repeated: 0.4,
         ..run(0.4)
     };
-    assert_said(&[
-        (
-            Evidence {
-                synced: some("n1").zip(Some(0.94)),
-                ..lossy()
-            },
-            "n1: verifying and syncing (94 % of the time)",
-        ),
-        (
-            Evidence {
-                awaited: Some(("n1".to_owned(), 8.9)),
-                ..lossy()
-            },
-            "n1: nothing moved for 8.9 s",
-        ),
-        (
-            Evidence {
-                last: Some(("n1".to_owned(), 2.5)),
-                ..lossy()
-            },
-            "the cable of n0 (loss 44.9 %)",
-        ),
-    ]);
+    assert_said! {
+        { synced: some("n1").zip(Some(0.94)) } lossy() =>
+            "n1: verifying and syncing (94 % of the time)";
+        { awaited: Some(("n1".to_owned(), 8.9)) } lossy() => "n1: nothing moved for 8.9 s";
+        { last: Some(("n1".to_owned(), 2.5)) } lossy() => "the cable of n0 (loss 44.9 %)";
+    }
 }
 
 #[test]

@@ -15,19 +15,20 @@
 //! assert_eq!((seen.frame.header.session, spelled.kind), (7, "HEARTBEAT"));
 //! ```
 
+mod decode;
+#[doc(hidden)]
+pub mod table;
+
 use crate::keys::{Protection, log};
-use crate::session::{Describer, plain};
-use crate::{census, communicator, measure, session};
-use ethbcast_transport::messages;
-use ethbcast_transport::wire::{
-    self, EtherType, EthernetHeader, Frame, OVERHEAD_BYTES, Reject, Spelled,
-};
+use crate::session::{self, ViewAssembler, plain};
+pub use decode::{FieldValue, Fields, Spelled};
+use ethbcast_transport::wire::{self, EtherType, EthernetHeader, Frame, OVERHEAD_BYTES, Reject};
 use std::collections::BTreeMap;
 
 /// Decodes frames; it keeps parts of views until these are complete.
 #[derive(Clone, Debug, Default)]
 pub struct Inspector {
-    session: Describer,
+    views: ViewAssembler,
     /// Secrets of sessions, from a log.
     secrets: BTreeMap<u32, Vec<Protection>>,
 }
@@ -154,11 +155,6 @@ impl Inspector {
     }
 
     fn spell(&mut self, frame: &Frame<'_>) -> Option<Spelled> {
-        let of_session = self.session.spell(frame);
-        of_session
-            .or_else(|| messages::spell(frame))
-            .or_else(|| measure::spell(frame))
-            .or_else(|| communicator::spell(frame))
-            .or_else(|| census::spell(frame))
+        decode::spell(frame, &mut self.views)
     }
 }
