@@ -57,7 +57,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 39] = [
+const TABLE: [(&str, For, Setter); 40] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
