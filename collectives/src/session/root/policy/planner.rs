@@ -18,6 +18,7 @@ use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology, nodese
 use ethbcast_transport::Policy;
 use ethbcast_transport::wire::{Identity, Rank};
 use std::fmt;
+use std::iter::successors;
 use std::time::Duration;
 
 /// Maximum number of members for which a plan is made while the session waits. At this number it
@@ -293,8 +294,10 @@ fn can_acknowledge(topology: &Topology, hosts: &[usize], policy: Policy) -> bool
     }
     let tree = AckTree::new(hosts.len() - 1, policy);
     (1..hosts.len()).all(|rank| {
-        let parent = tree.parent(rank - 1).map_or(0, |parent| parent + 1);
-        topology.can_talk(hosts[rank], hosts[parent])
+        let parent = |rank: usize| tree.parent(rank - 1).map_or(0, |parent| parent + 1);
+        // A parent may die, and its own takes over.
+        let mut above = successors(Some(parent(rank)), |&at| (at > 0).then(|| parent(at)));
+        above.all(|at| topology.can_talk(hosts[rank], hosts[at]))
     })
 }
 
@@ -336,15 +339,17 @@ fn locate(
 /// Returns the plan of least predicted time. If receivers may join late, block algorithms are
 /// excluded, because they have one stream for each member at the start. An untested cast is
 /// excluded where the user leaves the algorithm to the program, except for a short burst; and one
-/// whose receivers cannot acknowledge it.
+/// whose receivers cannot acknowledge it. Block algorithms, whose plan is never made again, are
+/// excluded if two members cannot talk.
 fn cheapest(config: &RootConfig, situation: &Situation, may_cast: bool) -> Result<Choice, NoPlan> {
     let is_tried = situation.calibration.broadcast() != Broadcast::Untried;
     let may_cast = may_cast
         && config.routed.is_none()
         && (is_tried || !config.probe || config.is_short_burst());
+    let is_whole = situation.topology.silent_pair(situation.members).is_none();
     Ok(choose_among(situation, |via| match via {
         Via::Cast => may_cast,
-        via => !config.late || !via.is_in_blocks(),
+        via => !via.is_in_blocks() || is_whole && !config.late,
     })?)
 }
 
@@ -727,6 +732,28 @@ mod tests {
         };
         assert!(!by_class(8 << 20) && !by_class(15 << 20));
         assert!(by_class(1 << 20) && by_class(64 << 20) && by_class(0));
+    }
+
+    /// Regression: only the parent counted, which may die.
+    #[test]
+    fn a_cast_needs_receivers_that_can_talk_to_all_above_them_in_the_ack_tree() {
+        let hosts: Vec<usize> = (0..=400).collect();
+        let policy = Policy::HolesAllowed;
+        let tree = AckTree::new(400, policy);
+        let above = |rank: usize| tree.parent(rank - 1).map(|position| position + 1);
+        let (rank, grandparent) = (1..=400)
+            .find_map(|rank| Some((rank, above(above(rank)?)?)))
+            .expect("a tree of three levels");
+        let can = |one: usize, other: usize| {
+            let text = format!(
+                "schema = 1\nswitch = [{{name='a', hosts='n[0-400]'}}]\n\
+                 pair = [{{hosts=['n{one}', 'n{other}'], talk=false}}]\n"
+            );
+            let topology = Topology::parse(&text, "pairs").expect("a topology");
+            can_acknowledge(&topology, &hosts, policy)
+        };
+        assert!(!can(rank, grandparent) && !can(rank, above(rank).expect("it has one")));
+        assert!(can(rank, rank - 1));
     }
 
     #[test]
