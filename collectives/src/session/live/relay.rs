@@ -128,7 +128,11 @@ impl Relay {
             let (report, did_start) = self.run_once(&own, far);
             let is_given_up = near.run.cancel.is_cancelled() || far.run.cancel.is_cancelled();
             let text = match (&report.received, &report.failed) {
-                (Err(Error::Aborted(text)), None | Some(Error::Cancelled { .. })) => text.clone(),
+                (
+                    // It may have declined a sender because another's announcement was replayed.
+                    Err(Error::Aborted(text) | Error::Write { text, .. }),
+                    None | Some(Error::Cancelled { .. }),
+                ) => text.clone(),
                 _ => return report,
             };
             own.max_wait = near
