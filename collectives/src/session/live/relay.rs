@@ -29,8 +29,9 @@ const PIECES_WAITING: usize = 2;
 /// one.
 ///
 /// To the sender it is one receiver, which joins when those behind it are there, and reports their
-/// outcomes; their session starts when the sender's has started. Their files and directories appear only after the sender has confirmed the
-/// digest; pipes, devices and contents in place get each chunk as it comes.
+/// outcomes; their session starts when the sender's has started. Their files and directories appear
+/// only after the sender has confirmed the digest; pipes, devices and contents in place get each
+/// chunk as it comes.
 #[derive(Debug)]
 pub struct Relay {
     near: Session,
