@@ -36,9 +36,8 @@ fn refused_receivers() -> Arg {
 pub struct RecvArgs {
     #[command(flatten)]
     pub serve: ServeArgs,
-    /// Sender to ask, by name or IPv4 address, with the carrier unicast: it needs only the number of
-    /// its receivers (-n), and no other is accepted. Alias:
-    /// --sender.
+    /// Sender to ask, by name or IPv4 address, with the carrier unicast: it needs only the number
+    /// of its receivers (-n), and no other is accepted. Alias: --sender.
     #[arg(long, alias = "sender", value_name = "HOST", help_heading = WHO)]
     pub from: Option<String>,
     /// Seconds to wait for a sender. Default: for ever.

@@ -129,8 +129,9 @@ pub fn run(args: &ConfigArgs) -> anyhow::Result<()> {
 }
 
 /// Options that require another one, and are dropped without it.
-const ONLY_WITH: [(&str, &str); 6] = [
+const ONLY_WITH: [(&str, &str); 7] = [
     ("allow-group", "serve"),
+    ("also-over", "serve"),
     ("max-sessions", "serve"),
     ("delete", "in-place"),
     ("min-receivers", "max-wait"),

@@ -33,8 +33,9 @@ const PIECES_WAITING: usize = 2;
 /// one.
 ///
 /// To the sender it is one receiver, which joins when those behind it are there, and reports their
-/// outcomes; their session starts when the sender's has started. Their files and directories appear only after the sender has confirmed the
-/// digest; pipes, devices and contents in place get each chunk as it comes.
+/// outcomes; their session starts when the sender's has started. Their files and directories appear
+/// only after the sender has confirmed the digest; pipes, devices and contents in place get each
+/// chunk as it comes.
 #[derive(Debug)]
 pub struct Relay {
     near: Session,
@@ -132,7 +133,11 @@ impl Relay {
             let (report, did_start) = self.run_once(&own, far);
             let is_given_up = near.run.cancel.is_cancelled() || far.run.cancel.is_cancelled();
             let text = match (&report.received, &report.failed) {
-                (Err(Error::Aborted(text)), None | Some(Error::Cancelled { .. })) => text.clone(),
+                (
+                    // It may have declined a sender because another's announcement was replayed.
+                    Err(Error::Aborted(text) | Error::Write { text, .. }),
+                    None | Some(Error::Cancelled { .. }),
+                ) => text.clone(),
                 _ => return report,
             };
             own.max_wait = near
