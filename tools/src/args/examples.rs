@@ -3,144 +3,64 @@
 /// Command line, and a sentence on what it does.
 type Example = (&'static str, &'static str);
 
-const EXAMPLES: [(&str, &[Example]); 7] = [
-    (
-        "send",
-        &[
-            (
-                "ethbcast send -n 7 image.raw",
-                "Send a file as soon as 7 receivers have joined:",
-            ),
-            (
-                "ethbcast send --hosts 'n[1-31]' --topology cluster.toml --rate 400mbit /srv/models/",
-                "Send the content of a directory to named hosts, over no cable twice, at 400 Mbit/s at most:",
-            ),
-            (
-                "ethbcast send --report run.json --only-missing image.raw",
-                "Send again to those hosts alone that failed in the last run:",
-            ),
-            (
-                "ethbcast send -n 20 --pipe 'zstd -dc disk.img.zst' --size 40G",
-                "Send what a command writes, 40 GiB in all:",
-            ),
-        ],
-    ),
-    (
-        "recv",
-        &[
-            ("ethbcast recv image.raw", "Receive one file, then exit:"),
-            (
-                "ethbcast recv --force --max-wait 600 /dev/sda",
-                "Write a disk image, waiting for a sender for ten minutes:",
-            ),
-            (
-                "ethbcast recv --in-place --delete /srv/models",
-                "Update a directory to what the sender has:",
-            ),
-            (
-                "ethbcast recv --over unicast --from 10.1.0.5 image.raw",
-                "Ask a sender behind routers, which then knows its receivers:",
-            ),
-            (
-                "ethbcast recv --serve --force /srv",
-                "Keep running, and receive all that is sent:",
-            ),
-        ],
-    ),
-    (
-        "relay",
-        &[
-            (
-                "ethbcast relay -i eth0 --onto eth1 -n 7",
-                "Pass on what is sent on eth0 to 7 receivers on eth1, as it comes:",
-            ),
-            (
-                "ethbcast relay -i eth0 --onto eth1 --to 'n[1-7]' --key /root/sender.key",
-                "Pass on to named hosts, with a key that may send:",
-            ),
-            (
-                "ethbcast relay -i eth0 --onto eth1 --onto-over unicast --to 10.2.0.5,10.2.0.6",
-                "Pass on raw frames over UDP, to two hosts behind routers:",
-            ),
-        ],
-    ),
-    (
-        "cp",
-        &[
-            (
-                "ethbcast cp image.raw 'n[1-31]:'",
-                "Copy a file to 31 hosts, under its own name:",
-            ),
-            (
-                "ethbcast cp -w 'rack[1-4]n[0-9]' models models-v2",
-                "Copy a directory to 40 hosts, under another name:",
-            ),
-            (
-                "ethbcast cp --nice --rate 200mbit a.tar b.tar 'n[1-31]:'",
-                "Copy two files without disturbing others:",
-            ),
-        ],
-    ),
-    (
-        "probe",
-        &[
-            (
-                "ethbcast probe --answer",
-                "Answer probes; run this on the other hosts first:",
-            ),
-            (
-                "ethbcast probe -n 15 --out calibration.toml",
-                "Measure the network to 15 hosts, for `send --calibration`:",
-            ),
-            (
-                "ethbcast probe --update calibration.toml n3",
-                "Measure one host again:",
-            ),
-            (
-                "ethbcast probe --discover -n 15 --out cluster.toml",
-                "Find the switches between 16 hosts:",
-            ),
-        ],
-    ),
-    (
-        "perf",
-        &[
-            (
-                "ethbcast perf -n 8",
-                "Take part; run this on seven of eight hosts:",
-            ),
-            (
-                "ethbcast perf -n 8 --root --sizes 256,4K,1M",
-                "Time broadcasts of three sizes, on the eighth host:",
-            ),
-            (
-                "ethbcast perf -n 8 --root --op allgather --iterations 100",
-                "Time 100 allgathers of each size:",
-            ),
-        ],
-    ),
-    (
-        "lab",
-        &[
-            (
-                "ethbcast lab demo",
-                "Send 64 MiB to 7 hosts by both paths, and remove the lab:",
-            ),
-            (
-                "ethbcast lab up 8 --rate 1gbit --loss 0.01",
-                "Create 8 hosts, n0 to n7, on cables that lose 1 % of frames:",
-            ),
-            (
-                "ethbcast lab each --except n0 -- ethbcast recv /tmp/{}.raw",
-                "Receive on all hosts but n0:",
-            ),
-            (
-                "ethbcast lab exec n0 -- ethbcast send -n 7 image.raw",
-                "Send from n0:",
-            ),
-        ],
-    ),
-];
+macro_rules! examples {
+    ($($command:literal: $($line:literal => $what:literal),+;)*) => {
+        [$(($command, &[$(($line, $what)),+])),*]
+    };
+}
+
+const EXAMPLES: [(&str, &[Example]); 7] = examples! {
+    "send":
+        "ethbcast send -n 7 image.raw" => "Send a file as soon as 7 receivers have joined:",
+        "ethbcast send --hosts 'n[1-31]' --topology cluster.toml --rate 400mbit /srv/models/" =>
+            "Send the content of a directory to named hosts, over no cable twice, at 400 Mbit/s at most:",
+        "ethbcast send --report run.json --only-missing image.raw" =>
+            "Send again to those hosts alone that failed in the last run:",
+        "ethbcast send -n 20 --pipe 'zstd -dc disk.img.zst' --size 40G" =>
+            "Send what a command writes, 40 GiB in all:";
+    "recv":
+        "ethbcast recv image.raw" => "Receive one file, then exit:",
+        "ethbcast recv --force --max-wait 600 /dev/sda" =>
+            "Write a disk image, waiting for a sender for ten minutes:",
+        "ethbcast recv --in-place --delete /srv/models" =>
+            "Update a directory to what the sender has:",
+        "ethbcast recv --over unicast --from 10.1.0.5 image.raw" =>
+            "Ask a sender behind routers, which then knows its receivers:",
+        "ethbcast recv --serve --force /srv" => "Keep running, and receive all that is sent:";
+    "relay":
+        "ethbcast relay -i eth0 --onto eth1 -n 7" =>
+            "Pass on what is sent on eth0 to 7 receivers on eth1, as it comes:",
+        "ethbcast relay -i eth0 --onto eth1 --to 'n[1-7]' --key /root/sender.key" =>
+            "Pass on to named hosts, with a key that may send:",
+        "ethbcast relay -i eth0 --onto eth1 --onto-over unicast --to 10.2.0.5,10.2.0.6" =>
+            "Pass on raw frames over UDP, to two hosts behind routers:";
+    "cp":
+        "ethbcast cp image.raw 'n[1-31]:'" => "Copy a file to 31 hosts, under its own name:",
+        "ethbcast cp -w 'rack[1-4]n[0-9]' models models-v2" =>
+            "Copy a directory to 40 hosts, under another name:",
+        "ethbcast cp --nice --rate 200mbit a.tar b.tar 'n[1-31]:'" =>
+            "Copy two files without disturbing others:";
+    "probe":
+        "ethbcast probe --answer" => "Answer probes; run this on the other hosts first:",
+        "ethbcast probe -n 15 --out calibration.toml" =>
+            "Measure the network to 15 hosts, for `send --calibration`:",
+        "ethbcast probe --update calibration.toml n3" => "Measure one host again:",
+        "ethbcast probe --discover -n 15 --out cluster.toml" =>
+            "Find the switches between 16 hosts:";
+    "perf":
+        "ethbcast perf -n 8" => "Take part; run this on seven of eight hosts:",
+        "ethbcast perf -n 8 --root --sizes 256,4K,1M" =>
+            "Time broadcasts of three sizes, on the eighth host:",
+        "ethbcast perf -n 8 --root --op allgather --iterations 100" =>
+            "Time 100 allgathers of each size:";
+    "lab":
+        "ethbcast lab demo" => "Send 64 MiB to 7 hosts by both paths, and remove the lab:",
+        "ethbcast lab up 8 --rate 1gbit --loss 0.01" =>
+            "Create 8 hosts, n0 to n7, on cables that lose 1 % of frames:",
+        "ethbcast lab each --except n0 -- ethbcast recv /tmp/{}.raw" =>
+            "Receive on all hosts but n0:",
+        "ethbcast lab exec n0 -- ethbcast send -n 7 image.raw" => "Send from n0:";
+};
 
 pub fn examples(command: &str) -> &'static [Example] {
     EXAMPLES
