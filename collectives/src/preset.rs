@@ -1,5 +1,5 @@
-//! Configuration of senders and communicators: presets of protocol parameters, among them those of
-//! the EQA paper, and the broadcast algorithm.
+//! Presets of protocol parameters, among them those of the EQA paper, and configured broadcast
+//! algorithms.
 
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::plan::file::SavedPlan;

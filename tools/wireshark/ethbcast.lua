@@ -42,7 +42,7 @@ local BUSY = { [0] = "waiting", "joining", "receiving" }
 local STANDINGS = { [0] = " (gone)", "", " (demoted)" }
 local TASKS = { [0] = "invite", "ping", "train", "ask", "flow" }
 local WORDS = { [0] = "room", "grant", "refuse", "withdraw" }
-local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }
+local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather", "reduce", "allreduce" }
 local FAILURES = { "mismatch", "gone", "left", "abandoned", "garbled", "cut", "deaf" }
 
 local header = {
@@ -813,11 +813,11 @@ local function signature(range)
     if operation == 2 then
         return text
     end
-    text = text .. " of " .. tostring(bytes) .. " bytes" .. (operation == 1 and "" or " each")
-    if operation == 5 then
+    text = text .. " of " .. tostring(bytes) .. " bytes" .. ((operation == 1 or operation >= 6) and "" or " each")
+    if operation == 5 or operation == 7 then
         return text
     end
-    return text .. (operation == 4 and " to rank " or " from rank ") .. root
+    return text .. ((operation == 4 or operation == 6) and " to rank " or " from rank ") .. root
 end
 
 local function is_zero(range)
