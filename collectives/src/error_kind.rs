@@ -103,10 +103,10 @@ impl CommunicatorError {
     /// Returns the kind of failure.
     pub fn kind(&self) -> ErrorKind {
         use CommunicatorError::{
-            Busy, Closed, Cut, DeadAfter, Deaf, Gone, Left, Length, Mismatch, Missing, Mtu, Name,
-            Namesakes, Network, NetworksDiffer, NoSuchRank, NotJoined, NotOfSubgroup, OtherBuild,
-            Outlawed, PresetsDiffer, Running, Size, SizesDiffer, Tag, TimedOut, TooMany,
-            TwoProcesses, Unconfirmed, Unfit, Unshrunk,
+            Busy, Closed, Cut, DeadAfter, Deaf, Elements, Gone, Left, Length, Mismatch, Missing,
+            Mtu, Name, Namesakes, Network, NetworksDiffer, NoSuchRank, NotJoined, NotOfSubgroup,
+            OtherBuild, Outlawed, PresetsDiffer, Running, Size, SizesDiffer, Tag, TimedOut,
+            TooMany, TwoProcesses, Unconfirmed, Unfit, Unshrunk,
         };
         match self {
             Missing { .. } | Unconfirmed { .. } | TimedOut { .. } | Unshrunk { .. } => {
@@ -129,6 +129,7 @@ impl CommunicatorError {
             | Busy { .. }
             | NoSuchRank { .. }
             | Length { .. }
+            | Elements { .. }
             | Tag { .. } => ErrorKind::Usage,
             Mismatch { .. } => ErrorKind::Mismatch,
             Gone(_) | Outlawed | Left(_) | Cut(..) | Deaf(_) => ErrorKind::Gone,

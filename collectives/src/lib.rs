@@ -117,7 +117,6 @@ pub mod membership;
 #[doc(hidden)]
 mod named_options;
 mod preset;
-mod route;
 pub mod session;
 
 pub use error_kind::ErrorKind;
@@ -126,5 +125,4 @@ pub use ethbcast_transport::lock;
 pub use ethbcast_transport::packet::{OptionName, spell_options};
 #[doc(hidden)]
 pub use named_options::{NamedOptions, OptionError};
-pub use preset::{Preset, UnknownPreset};
-pub use route::Route;
+pub use preset::{Preset, Route, UnknownPreset};

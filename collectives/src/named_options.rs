@@ -5,7 +5,7 @@ use crate::keys::Keys;
 use crate::membership::live::{
     KeyError, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase,
 };
-use crate::route::Route;
+use crate::preset::Route;
 use crate::session::verified::ChunkSize;
 use crate::session::{
     Progress, Rate, RateLimit, RecvOptions, RunOptions, SendOptions, WireOptions,

@@ -12,7 +12,7 @@
 local protocol = Proto("ethbcast", "ethbcast, one-to-many transport for Ethernet")
 
 local MAGIC, VERSION, KEYED_VERSION, HEADER_BYTES, KEYED_BYTES, NONE = 0x4542, 6, 7, 32, 40, 65535
-local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather" }
+local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather", "reduce", "allreduce" }
 
 -- Fields: made from collectives/src/inspect/table.rs.
 local KINDS = { [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE",
@@ -782,11 +782,11 @@ local function signature(range)
     if operation == 2 then
         return text
     end
-    text = text .. " of " .. tostring(bytes) .. " bytes" .. (operation == 1 and "" or " each")
-    if operation == 5 then
+    text = text .. " of " .. tostring(bytes) .. " bytes" .. ((operation == 1 or operation >= 6) and "" or " each")
+    if operation == 5 or operation == 7 then
         return text
     end
-    return text .. (operation == 4 and " to rank " or " from rank ") .. root
+    return text .. ((operation == 4 or operation == 6) and " to rank " or " from rank ") .. root
 end
 
 local function is_filled_with(range, digit)

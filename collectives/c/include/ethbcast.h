@@ -226,6 +226,28 @@ ethbcast_status ethbcast_allgather(const ethbcast_communicator *communicator,
                                    size_t length);
 
 /*
+ Combines the numbers of all ranks' buffers by `function` ("sum", "min", "max"), in place at the
+ root; the others' are only read. Their type is one of "i8", "i16", "i32", "i64", "u8" to "u64",
+ "f32" and "f64". All ranks pass the same function, type, root and length.
+ */
+ethbcast_status ethbcast_reduce(const ethbcast_communicator *communicator,
+                                uint16_t root,
+                                const char *function,
+                                const char *type_name,
+                                void *buffer,
+                                size_t length);
+
+/*
+ Combines the numbers of all ranks' buffers as ethbcast_reduce does, in place at all ranks, which
+ have the same bits then.
+ */
+ethbcast_status ethbcast_allreduce(const ethbcast_communicator *communicator,
+                                   const char *function,
+                                   const char *type_name,
+                                   void *buffer,
+                                   size_t length);
+
+/*
  Sends a message to rank `to` under a tag below 2147483648, within `within_seconds`; a negative
  time stands for the option call-within. It returns when the bytes have been handed to the
  network: a short message at once, a long one when the other rank receives it.

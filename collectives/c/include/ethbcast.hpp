@@ -89,6 +89,14 @@ public:
     {
         check(ethbcast_allgather(handle_.get(), own, blocks, bytes));
     }
+    void reduce(std::uint16_t root, const char *function, const char *type, void *buffer, std::size_t bytes) const
+    {
+        check(ethbcast_reduce(handle_.get(), root, function, type, buffer, bytes));
+    }
+    void allreduce(const char *function, const char *type, void *buffer, std::size_t bytes) const
+    {
+        check(ethbcast_allreduce(handle_.get(), function, type, buffer, bytes));
+    }
     void send(std::uint16_t to, std::uint32_t tag, const void *data, std::size_t bytes, double seconds = -1) const
     {
         check(ethbcast_send(handle_.get(), to, tag, data, bytes, seconds));

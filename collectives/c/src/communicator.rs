@@ -3,7 +3,7 @@
 use crate::raw::{self, bytes, bytes_mut, text, there};
 use crate::session::{Options, named};
 use crate::status::{Failure, Status, call};
-use ethbcast_collectives::communicator;
+use ethbcast_collectives::communicator::{self, Reduction};
 use ethbcast_collectives::lock::Mutex;
 use std::ffi::{CString, c_char, c_void};
 use std::sync::Arc;
@@ -248,6 +248,49 @@ pub extern "C" fn ethbcast_allgather(
             bytes_mut(blocks, all_bytes(ranks, length)?)?,
         )?)
     })
+}
+
+/// Combines the numbers of all ranks' buffers by `function` ("sum", "min", "max"), in place at the
+/// root; the others' are only read. Their type is one of "i8", "i16", "i32", "i64", "u8" to "u64",
+/// "f32" and "f64". All ranks pass the same function, type, root and length.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_reduce(
+    communicator: *const Communicator,
+    root: u16,
+    function: *const c_char,
+    type_name: *const c_char,
+    buffer: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| {
+        let reduction = reduction(function, type_name)?;
+        let all = joined(communicator)?;
+        Ok(all
+            .ranks
+            .reduce(root, reduction, bytes_mut(buffer, length)?)?)
+    })
+}
+
+/// Combines the numbers of all ranks' buffers as ethbcast_reduce does, in place at all ranks, which
+/// have the same bits then.
+#[unsafe(no_mangle)]
+pub extern "C" fn ethbcast_allreduce(
+    communicator: *const Communicator,
+    function: *const c_char,
+    type_name: *const c_char,
+    buffer: *mut c_void,
+    length: usize,
+) -> Status {
+    call(|| {
+        let reduction = reduction(function, type_name)?;
+        let all = joined(communicator)?;
+        Ok(all.ranks.allreduce(reduction, bytes_mut(buffer, length)?)?)
+    })
+}
+
+fn reduction(function: *const c_char, number: *const c_char) -> Result<Reduction, Failure> {
+    let (function, number) = (text(function, "function")?, text(number, "type")?);
+    Reduction::named(function, number).map_err(Failure::usage)
 }
 
 fn all_bytes(ranks: &communicator::Communicator, length: usize) -> Result<usize, Failure> {

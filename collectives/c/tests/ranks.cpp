@@ -37,6 +37,17 @@ static void run(std::uint16_t size)
     all.allgather(own.data(), back.data(), sizeof(std::uint32_t));
     for (std::uint16_t other = 0; other < size; other++)
         require(back[other] == 11u + other, "allgather");
+    double most = rank, sum[2] = {0.25, -1.0 * rank};
+    all.reduce(1, "max", "f64", &most, sizeof most);
+    require(most == (rank == 1 ? size - 1.0 : rank), "reduce");
+    all.allreduce("sum", "f64", sum, sizeof sum);
+    require(sum[0] == 0.25 * size && sum[1] == -0.5 * size * (size - 1), "allreduce");
+    try {
+        all.allreduce("mean", "f64", sum, sizeof sum);
+        require(false, "there is no mean");
+    } catch (const ethbcast::error &wrong) {
+        require(wrong.status() == ETHBCAST_STATUS_USAGE, "a function that is none");
+    }
 
     if (rank == 0) {
         char word[4];

@@ -144,6 +144,33 @@ impl WritableBuffer {
     }
 }
 
+impl WritableBuffer {
+    /// Returns the name of the type of its numbers, such as `f64`, as far as Python has it.
+    pub fn number(&self) -> Option<String> {
+        let Access::Buffer(buffer) = &self.0.0 else {
+            return None;
+        };
+        let format = buffer.format().to_bytes();
+        let native = if cfg!(target_endian = "little") {
+            b'<'
+        } else {
+            b'>'
+        };
+        let letter = match format {
+            [letter] => letter,
+            [order, letter] if matches!(order, b'@' | b'=') || *order == native => letter,
+            _ => return None,
+        };
+        let kind = match letter {
+            b'b' | b'h' | b'i' | b'l' | b'q' | b'n' => 'i',
+            b'B' | b'H' | b'I' | b'L' | b'Q' | b'N' => 'u',
+            b'f' | b'd' => 'f',
+            _ => return None,
+        };
+        Some(format!("{kind}{}", 8 * buffer.item_size()))
+    }
+}
+
 impl AsRef<[u8]> for WritableBuffer {
     fn as_ref(&self) -> &[u8] {
         self.0.bytes()

@@ -1,10 +1,10 @@
 //! Python interface to communicators: groups of processes with messages and collectives, as in MPI.
 
-use crate::buffers::Buffer;
+use crate::buffers::{Buffer, WritableBuffer};
 use crate::failure::Failure;
 use crate::options;
 use crate::waiting::{Cancel, Signals};
-use ethbcast_collectives::communicator::{self, CommunicatorError, Error};
+use ethbcast_collectives::communicator::{self, CommunicatorError, Error, Reduction};
 use ethbcast_collectives::lock::Mutex;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -174,6 +174,43 @@ impl Communicator {
         self.call(own.py(), cancel, |ranks| ranks.allgather(block, place))
     }
 
+    /// Combines the numbers of all ranks' buffers, in place at `root`; the others' stay as they are.
+    /// `op` is `sum`, `min` or `max`, `type` such as `f32` if the buffer does not say it.
+    #[pyo3(signature = (buffer, op="sum", root=0, *, r#type=None, cancel=None))]
+    fn reduce(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        op: &str,
+        root: u16,
+        r#type: Option<&str>,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
+        let mut taken = Buffer::to_write(buffer, "the buffer")?;
+        let reduction = reduction(op, r#type, &taken)?;
+        let bytes = taken.bytes();
+        self.call(buffer.py(), cancel, |ranks| {
+            ranks.reduce(root, reduction, bytes)
+        })
+    }
+
+    /// Combines the numbers of all ranks' buffers as `reduce` does, in place at all ranks, which
+    /// have the same bits then.
+    #[pyo3(signature = (buffer, op="sum", *, r#type=None, cancel=None))]
+    fn allreduce(
+        &self,
+        buffer: &Bound<'_, PyAny>,
+        op: &str,
+        r#type: Option<&str>,
+        cancel: Option<Cancel>,
+    ) -> PyResult<()> {
+        let mut taken = Buffer::to_write(buffer, "the buffer")?;
+        let reduction = reduction(op, r#type, &taken)?;
+        let bytes = taken.bytes();
+        self.call(buffer.py(), cancel, |ranks| {
+            ranks.allreduce(reduction, bytes)
+        })
+    }
+
     /// Sends a message to rank `to`, within this many seconds: a short one at once, a long one when
     /// the other receives it.
     #[pyo3(signature = (data, to, tag=0, *, within=None, cancel=None))]
@@ -328,6 +365,16 @@ impl Communicator {
         let no_time = |_| PyValueError::new_err(format!("{seconds} seconds are no time to wait"));
         Duration::try_from_secs_f64(seconds).map_err(no_time)
     }
+}
+
+fn reduction(op: &str, number: Option<&str>, buffer: &WritableBuffer) -> PyResult<Reduction> {
+    let number = number.map_or_else(|| buffer.number(), |number| Some(number.to_owned()));
+    let number = number.ok_or_else(|| {
+        PyValueError::new_err(
+            "the buffer does not say which numbers it holds: pass their type, such as type=\"f32\"",
+        )
+    })?;
+    Reduction::named(op, &number).map_err(|error| PyValueError::new_err(error.to_string()))
 }
 
 fn closed() -> Failure {

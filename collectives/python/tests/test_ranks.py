@@ -41,6 +41,24 @@ def test_ranks_are_in_the_order_of_names(ranks):
     assert repr(ranks) == f"<ethbcast.Communicator rank {ranks.rank} of {SIZE} on n{ranks.rank}>"
 
 
+def test_numbers_are_combined_in_place(ranks):
+    numbers = np.arange(300_000) + ranks.rank
+    for kind in [np.float64, np.float32, np.int32, np.uint16, np.int8]:
+        values = (numbers % 100).astype(kind)
+        expected = sum(((np.arange(300_000) + rank) % 100).astype(kind) for rank in range(SIZE))
+        ranks.allreduce(values)
+        assert (values == expected.astype(kind)).all(), kind
+    least = array.array("d", [ranks.rank, -ranks.rank])
+    ranks.reduce(least, "min", root=1)
+    assert list(least) == ([0, 1 - SIZE] if ranks.rank == 1 else [ranks.rank, -ranks.rank])
+    most = bytearray([ranks.rank, 255 - ranks.rank])
+    ranks.allreduce(most, "max", type="i8")
+    assert list(most) == [SIZE - 1, 255]
+    for buffer, op in [(np.zeros(2, dtype=bool), "sum"), (np.zeros(2, dtype=">f8"), "sum"), (np.zeros(2), "mean")]:
+        with pytest.raises(ValueError, match="type|no mean of f64"):
+            ranks.allreduce(buffer, op)
+
+
 def test_whatever_has_memory_is_broadcast_in_place(ranks):
     fields = np.dtype([("key", "<u8"), ("weight", "<f4")])
     kinds = [

@@ -162,6 +162,10 @@ pub enum CommunicatorError {
         block_bytes: usize,
         size: u16,
     },
+    #[error(
+        "{bytes} bytes are no whole number of elements of {element_bytes}: pass only whole ones"
+    )]
+    Elements { bytes: usize, element_bytes: usize },
     #[error("tag {tag} is reserved: use tags below 2147483648")]
     Tag { tag: u32 },
     #[error("too many messages wait: take the outcomes of earlier ones first ({0})")]

@@ -7,10 +7,10 @@
 //! **Messages** go from rank to rank by push and pull ([`Member::send`], [`Member::recv`]), as
 //! [`ethbcast_transport::messages`] has them.
 //!
-//! **Collectives** ([`Broadcast`], [`Barrier`], [`Scatter`], [`Gather`], [`Allgather`]) are values
-//! that their caller advances. All ranks must call equal ones in one order. Each is numbered and
-//! has a [`Signature`]. Members compare signatures in all they send each other, so that differing
-//! calls are found, named and fail on all ranks instead of waiting forever.
+//! **Collectives** ([`Broadcast`], [`Barrier`], [`Scatter`], [`Gather`], [`Allgather`], [`Reduce`],
+//! [`Allreduce`]) are values that their caller advances. All ranks must call equal ones in one
+//! order. Each is numbered and has a [`Signature`]. Members compare signatures in all they send each
+//! other, so that differing calls are found, named and fail on all ranks instead of waiting forever.
 //!
 //! **Presence.** Members send keepalives. A silent one is gone, and collectives fail on all others.
 //! One that has sent BYE has left, which harms only ranks that need further data of it.
@@ -43,14 +43,15 @@ pub use crate::membership::{MAX_GROUP_BYTES, MIN_MTU_BYTES, OtherBuild, Station}
 pub use crate::preset::Preset;
 pub(crate) use body::is_well_formed;
 pub use collective::{
-    Allgather, Barrier, Broadcast, Call, CallProgress, Gather, Patience, Scatter, Shrink,
+    Allgather, Allreduce, Barrier, Broadcast, Call, CallProgress, Combine, Gather, Patience,
+    Reduce, Scatter, Shrink,
 };
 pub use config::{Config, MAX_HOST_BYTES, MAX_RANKS};
 pub use description::Description;
 pub use error::{CommunicatorError, Culprit, Named};
 pub use live::{Communicator, Error, Meanwhile, Options};
 pub use member::{Member, MemberMemory, MemberStats};
-pub use signature::{Operation, Signature};
+pub use signature::{Number, Operation, Reduction, Signature, UnknownReduction};
 
 #[doc(hidden)]
 pub mod kind {

@@ -5,7 +5,9 @@ mod process;
 
 pub use cohort::{Cohort, NodePlay};
 use ethbcast_collectives::Route;
-use ethbcast_collectives::communicator::{CommunicatorError, Config, Member, MemberStats, Preset};
+use ethbcast_collectives::communicator::{
+    CommunicatorError, Config, Member, MemberStats, Preset, Reduction,
+};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::session::Station;
 use ethbcast_planning::model::Calibration;
@@ -17,7 +19,7 @@ use ethbcast_transport::sim::{
     SwitchSettings, host_mac,
 };
 use ethbcast_transport::wire::{EtherType, Guard, group_mac};
-pub use process::{Process, content};
+pub use process::{Process, content, elements};
 use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
@@ -41,6 +43,15 @@ pub enum Step {
         bytes: usize,
     },
     Allgather {
+        bytes: usize,
+    },
+    Reduce {
+        root: u16,
+        reduction: Reduction,
+        bytes: usize,
+    },
+    Allreduce {
+        reduction: Reduction,
         bytes: usize,
     },
     /// A message: its sender goes on at once, its receiver waits for it, the others do nothing.

@@ -2,8 +2,8 @@
 
 use super::{Case, Step};
 use ethbcast_collectives::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather, Member,
-    Patience, Scatter, Shrink,
+    Allgather, Allreduce, Barrier, Broadcast, CallProgress, CommunicatorError, Config, Gather,
+    Member, Number, Patience, Reduce, Reduction, Scatter, Shrink,
 };
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
 use ethbcast_transport::wire::Rank;
@@ -18,6 +18,56 @@ pub fn content(step: usize, rank: u16, bytes: usize) -> Vec<u8> {
         .collect()
 }
 
+/// Returns the elements that a rank contributes to a reduction in step `step`. Sums of 32-bit floats
+/// are exact; those of 64-bit ones depend on the order.
+pub fn elements(step: usize, rank: u16, reduction: Reduction, bytes: usize) -> Vec<u8> {
+    let value = |at: usize| ((at * 7 + usize::from(rank) * 31 + step) % 997) as f64 - 300.0;
+    let count = bytes / reduction.element_bytes();
+    match reduction {
+        Reduction::Sum(Number::F64) | Reduction::Min(Number::F64) | Reduction::Max(Number::F64) => {
+            (0..count)
+                .flat_map(|at| (value(at) / 3.0).to_ne_bytes())
+                .collect()
+        }
+        Reduction::Sum(Number::F32) | Reduction::Min(Number::F32) | Reduction::Max(Number::F32) => {
+            (0..count)
+                .flat_map(|at| (value(at) as f32 / 8.0).to_ne_bytes())
+                .collect()
+        }
+        _ => content(step, rank, bytes),
+    }
+}
+
+fn combine(reduction: Reduction, into: &mut [u8], from: &[u8]) {
+    assert_eq!(into.len(), from.len());
+    match reduction {
+        Reduction::Own(_) => into
+            .iter_mut()
+            .zip(from)
+            .for_each(|(into, from)| *into ^= from),
+        reduction => reduction.combine(into, from),
+    }
+}
+
+fn are_equal(reduction: Reduction, result: &[u8], expected: &[u8]) -> bool {
+    if reduction != Reduction::Sum(Number::F64) {
+        return result == expected;
+    }
+    let numbers = |bytes: &[u8]| {
+        let (numbers, _) = bytes.as_chunks::<8>();
+        numbers
+            .iter()
+            .map(|bytes| f64::from_ne_bytes(*bytes))
+            .collect::<Vec<_>>()
+    };
+    let (result, expected) = (numbers(result), numbers(expected));
+    let pairs = result.iter().zip(&expected);
+    result.len() == expected.len()
+        && pairs
+            .into_iter()
+            .all(|(one, other)| (one - other).abs() < 1e-8)
+}
+
 fn message(tag: u32, from: u16, bytes: usize) -> Vec<u8> {
     content(tag as usize * 7 + bytes, from, bytes)
 }
@@ -29,6 +79,8 @@ pub(super) enum Ongoing {
     Scatter(Scatter, Vec<u8>, Vec<u8>),
     Gather(Gather, Vec<u8>, Vec<u8>),
     Allgather(Allgather, Vec<u8>, Vec<u8>),
+    Reduce(Reduce, Reduction, Vec<u8>),
+    Allreduce(Allreduce, Reduction, Vec<u8>),
     Receive(RecvId),
     Compute,
     Settle,
@@ -63,6 +115,8 @@ pub struct Process {
     /// Result of the program, and its time; the first error ends the program.
     pub ended: Option<(Result<(), CommunicatorError>, Instant)>,
     pub wrong: Option<String>,
+    /// Result of the last allreduce.
+    pub reduced: Option<Vec<u8>>,
     /// The first receive that got a later message of its sender and tag because a receive was left
     /// out.
     pub exchanged: Option<String>,
@@ -128,6 +182,7 @@ impl Process {
             joined_at: None,
             ended: None,
             wrong: None,
+            reduced: None,
             exchanged: None,
             undelivered: None,
             turns: 0,
@@ -320,6 +375,20 @@ impl Process {
                     blocks,
                 )
             }
+            Step::Reduce {
+                root,
+                reduction,
+                bytes,
+            } => Ongoing::Reduce(
+                Reduce::begin(member, now, Rank(root), reduction, bytes)?,
+                reduction,
+                elements(number, rank, reduction, bytes),
+            ),
+            Step::Allreduce { reduction, bytes } => Ongoing::Allreduce(
+                Allreduce::begin(member, now, reduction, bytes)?,
+                reduction,
+                elements(number, rank, reduction, bytes),
+            ),
             Step::Message {
                 from,
                 to,
@@ -367,6 +436,16 @@ impl Process {
             Ongoing::Scatter(call, blocks, block) => call.advance(member, now, blocks, block),
             Ongoing::Gather(call, block, blocks) => call.advance(member, now, block, blocks),
             Ongoing::Allgather(call, block, blocks) => call.advance(member, now, block, blocks),
+            Ongoing::Reduce(call, reduction, buffer) => {
+                call.advance(member, now, buffer, &mut |into, from| {
+                    combine(*reduction, into, from);
+                })
+            }
+            Ongoing::Allreduce(call, reduction, buffer) => {
+                call.advance(member, now, buffer, &mut |into, from| {
+                    combine(*reduction, into, from);
+                })
+            }
             Ongoing::Receive(id) => match member.take_received(*id) {
                 None => Ok(CallProgress::Waiting),
                 Some(outcome) => {
@@ -420,6 +499,12 @@ impl Process {
                 .flat_map(|block| content(number, block, bytes))
                 .collect::<Vec<u8>>()
         };
+        let reduced = |reduction, bytes| {
+            let mut ranks = (0..size).map(|rank| elements(number, rank, reduction, bytes));
+            let mut all = ranks.next().unwrap_or_default();
+            ranks.for_each(|own| combine(reduction, &mut all, &own));
+            all
+        };
         let sound = match (self.program[number], ongoing) {
             (Step::Broadcast { root, bytes }, Ongoing::Broadcast(_, buffer)) => {
                 buffer == content(number, root, bytes)
@@ -431,6 +516,18 @@ impl Process {
                 rank != root || blocks == all(bytes)
             }
             (Step::Allgather { bytes }, Ongoing::Allgather(_, _, blocks)) => blocks == all(bytes),
+            (Step::Reduce { root, bytes, .. }, Ongoing::Reduce(_, reduction, buffer)) => {
+                if rank == root {
+                    are_equal(reduction, &buffer, &reduced(reduction, bytes))
+                } else {
+                    buffer == elements(number, rank, reduction, bytes)
+                }
+            }
+            (Step::Allreduce { bytes, .. }, Ongoing::Allreduce(_, reduction, buffer)) => {
+                let is_sound = are_equal(reduction, &buffer, &reduced(reduction, bytes));
+                self.reduced = Some(buffer);
+                is_sound
+            }
             _ => true,
         };
         if !sound {
@@ -449,6 +546,8 @@ impl Process {
             Ongoing::Scatter(call, ..) => call.abandon(member, now),
             Ongoing::Gather(call, ..) => call.abandon(member, now),
             Ongoing::Allgather(call, ..) => call.abandon(member, now),
+            Ongoing::Reduce(call, ..) => call.abandon(member, now),
+            Ongoing::Allreduce(call, ..) => call.abandon(member, now),
             Ongoing::Shrink(call) => call.abandon(member),
             Ongoing::Receive(_) | Ongoing::Compute | Ongoing::Settle => {
                 unreachable!("these end by themselves")

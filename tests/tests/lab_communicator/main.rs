@@ -3,7 +3,9 @@
 mod fork;
 
 use ethbcast_collectives::communicator::kind::ALIVE;
-use ethbcast_collectives::communicator::{Communicator, CommunicatorError, Error, Options};
+use ethbcast_collectives::communicator::{
+    Communicator, CommunicatorError, Error, Number, Options, Reduction,
+};
 use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, in_a_quiet_moment, one_switch, within};
 use ethbcast_tests::session::keys;
@@ -239,6 +241,13 @@ fn different_roots_lengths_and_operations_are_named_on_every_rank() {
         1 => all.gather(0, &[0; 8], &mut []),
         _ => all.barrier(),
     });
+    assert_mismatch(&site, &["rank 2 (n2)", "sum of i64", "max of i64"], |all| {
+        let of = match all.rank() {
+            2 => Reduction::Max,
+            _ => Reduction::Sum,
+        };
+        all.allreduce(of(Number::I64), &mut [0; 800])
+    });
 }
 
 const CALL_LIMIT: Duration = Duration::from_secs(3);
@@ -418,6 +427,26 @@ fn everything(all: &Communicator, round: u64, bytes: usize) {
     let mut blocks = vec![0; bytes * size];
     all.allgather(&own, &mut blocks).expect("allgather");
     assert!(blocks == everybodys(), "allgather of {bytes} bytes");
+    let combined = |reduction: Reduction| {
+        let mut all = block(0);
+        (1..size).for_each(|other| reduction.combine(&mut all, &block(other)));
+        all
+    };
+    let (sum, most) = (Reduction::Sum(Number::U8), Reduction::Max(Number::I8));
+    let mut buffer = block(rank);
+    all.allreduce(sum, &mut buffer).expect("allreduce");
+    assert!(buffer == combined(sum), "allreduce of {bytes} bytes");
+    let mut buffer = block(rank);
+    all.reduce(root, most, &mut buffer).expect("reduce");
+    let expected = match all.rank() == root {
+        true => combined(most),
+        false => block(rank),
+    };
+    assert!(buffer == expected, "reduce of {bytes} bytes");
+    let mut buffer = block(rank);
+    all.allreduce_by(1, &mut buffer, |into, from| sum.combine(into, from))
+        .expect("allreduce by an own function");
+    assert!(buffer == combined(sum), "own function of {bytes} bytes");
     let (right, left) = ((rank + 1) % size, (rank + size - 1) % size);
     let mut from_left = vec![0; bytes];
     assert_eq!(
@@ -522,6 +551,57 @@ fn a_broadcast_and_a_barrier_take_fewer_frames_than_there_are_ranks() {
         });
         println!("{frames} frames for {bytes} bytes among 16 ranks, of which they fill {full}");
     }
+}
+
+#[test]
+fn an_allreduce_puts_twice_all_but_one_block_on_each_cable() {
+    const HOSTS: u16 = 8;
+    const BYTES: usize = 16 << 20;
+    let site = Site::beside(
+        "reduce_cables",
+        LabConfig {
+            rate_bits_per_second: Some(100_000_000),
+            ..one_switch(HOSTS.into())
+        },
+    );
+    let least = 2.0 * f64::from(HOSTS - 1) / f64::from(HOSTS);
+    let copy = (BYTES as f64 / 1468.0).ceil() * 1514.0;
+    let counters = || {
+        let of = |host| site.lab().counters(&format!("n{host}")).expect("a host");
+        (0..HOSTS).map(of).collect::<Vec<_>>()
+    };
+    let reduction = Reduction::Sum(Number::F32);
+    // Silence beside it: 1 % of a cable is more than all signs of life.
+    let copies = in_a_quiet_moment(|| {
+        let before = counters();
+        let took = on_all(&site, HOSTS, |all| {
+            let mut buffer: Vec<u8> = (0..BYTES / 4)
+                .flat_map(|at| (at as f32 + f32::from(all.rank())).to_ne_bytes())
+                .collect();
+            all.barrier().expect("barrier");
+            let began = Instant::now();
+            all.allreduce(reduction, &mut buffer).expect("allreduce");
+            let took = began.elapsed();
+            let (sums, _) = buffer.as_chunks::<4>();
+            assert_eq!(f32::from_ne_bytes(sums[1000]), 8.0 * 1000.0 + 28.0);
+            all.barrier().expect("barrier");
+            took
+        });
+        println!("took {took:.3?}");
+        let cables = before.into_iter().zip(counters());
+        let most = cables.map(|(before, after)| {
+            let sent = after.sent_bytes - before.sent_bytes;
+            let received = after.received_bytes - before.received_bytes;
+            sent.max(received) as f64 / copy
+        });
+        let most = most.fold(0.0, f64::max);
+        if most <= 1.05 * least {
+            Ok(most)
+        } else {
+            Err(format!("{most:.4} copies"))
+        }
+    });
+    println!("{copies:.4} copies on the busiest cable, {least} at least");
 }
 
 #[test]

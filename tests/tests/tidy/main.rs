@@ -79,7 +79,7 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "collectives/src/",
         &[
-            &["keys", "membership", "preset", "route"],
+            &["keys", "membership", "preset"],
             &["measure", "census"],
             &["session", "communicator"],
             &["error_kind", "inspect", "named_options"],

@@ -6,7 +6,7 @@ import threading
 
 from ._ethbcast import Cancel
 
-CALLS = ["broadcast", "barrier", "scatter", "gather", "allgather", "send", "recv", "shrink"]
+CALLS = ["broadcast", "barrier", "scatter", "gather", "allgather", "reduce", "allreduce", "send", "recv", "shrink"]
 
 
 def awaitable(blocking):

@@ -238,6 +238,14 @@ class Communicator:
         """Copies every rank's ``own`` into the root's ``blocks``, by rank; elsewhere ``blocks`` is ``None``."""
     def allgather(self, own: _Memory, blocks: _Memory, *, cancel: Cancel | None = None) -> None:
         """Copies every rank's ``own`` into every rank's ``blocks``, by rank."""
+    def reduce(
+        self, buffer: _Memory, op: str = "sum", root: int = 0, *, type: str | None = None, cancel: Cancel | None = None
+    ) -> None:
+        """Combines the numbers of all ranks' buffers, in place at ``root``: their ``sum``, ``min`` or ``max``."""
+    def allreduce(
+        self, buffer: _Memory, op: str = "sum", *, type: str | None = None, cancel: Cancel | None = None
+    ) -> None:
+        """Combines the numbers of all ranks' buffers, in place at all ranks."""
     def send(
         self, data: _Memory, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> None:
@@ -266,6 +274,12 @@ class Communicator:
         self, own: _Memory, blocks: _Memory | None, root: int = 0, *, cancel: Cancel | None = None
     ) -> None: ...
     async def aallgather(self, own: _Memory, blocks: _Memory, *, cancel: Cancel | None = None) -> None: ...
+    async def areduce(
+        self, buffer: _Memory, op: str = "sum", root: int = 0, *, type: str | None = None, cancel: Cancel | None = None
+    ) -> None: ...
+    async def aallreduce(
+        self, buffer: _Memory, op: str = "sum", *, type: str | None = None, cancel: Cancel | None = None
+    ) -> None: ...
     async def asend(
         self, data: _Memory, to: int, tag: int = 0, *, within: float | None = None, cancel: Cancel | None = None
     ) -> None: ...

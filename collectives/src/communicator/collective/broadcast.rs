@@ -34,15 +34,8 @@ impl Broadcast {
             .group()?
             .calls()
             .begin(now, Operation::Broadcast, root, bytes)?;
-        let group = member.group()?;
-        let (decision, size) = (group.streams().plans().decide(root, bytes), group.size());
-        let name = StreamName::new(root, decision.way);
-        let part = if group.rank() == root {
-            BroadcastRole::Root(Outgoing::new(name, bytes, size, decision.frame_bytes))
-        } else {
-            BroadcastRole::Other(Incoming::new(name, size))
-        };
-        Ok(Call::new(signature, part))
+        let role = BroadcastRole::of(member.group()?, root, bytes);
+        Ok(Call::new(signature, role))
     }
 
     /// Advances the call: from `buffer` at the root, which is done when everything is handed over
@@ -61,6 +54,18 @@ impl Broadcast {
     ) -> Result<CallProgress, CommunicatorError> {
         self.check_length(buffer);
         self.step(member, now, buffer)
+    }
+}
+
+impl BroadcastRole {
+    pub(super) fn of(group: &mut Group, root: Rank, bytes: usize) -> BroadcastRole {
+        let (decision, size) = (group.streams().plans().decide(root, bytes), group.size());
+        let name = StreamName::new(root, decision.way);
+        if group.rank() == root {
+            BroadcastRole::Root(Outgoing::new(name, bytes, size, decision.frame_bytes))
+        } else {
+            BroadcastRole::Other(Incoming::new(name, size))
+        }
     }
 }
 
@@ -180,7 +185,7 @@ impl Incoming {
 
 /// Returns the streams of a message of `bytes` bytes with their ranges. The first stream always
 /// carries something, at least the signature.
-fn shares(
+pub(super) fn shares(
     name: StreamName,
     bytes: usize,
     size: u16,

@@ -9,20 +9,32 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Tag of all these messages. Between two ranks they arrive in the order of the calls.
+/// Tag of all these messages but those up the second of two trees. Between two ranks they arrive in
+/// the order of the calls. The tag between these two is that of rank 0's measurement.
 const TAG: u32 = FIRST_RESERVED_TAG;
+const SECOND_TREE_TAG: u32 = FIRST_RESERVED_TAG + 2;
+
+fn tag_of(tree: u16) -> u32 {
+    if tree == 0 { TAG } else { SECOND_TREE_TAG }
+}
 
 #[derive(Clone, Debug)]
 pub(super) struct BlockToSend {
     to: Rank,
+    tag: u32,
     message: Option<Arc<[u8]>>,
     handed: Option<Handover>,
 }
 
 impl BlockToSend {
     pub(super) fn new(to: Rank) -> BlockToSend {
+        BlockToSend::up(0, to)
+    }
+
+    pub(super) fn up(tree: u16, to: Rank) -> BlockToSend {
         BlockToSend {
             to,
+            tag: tag_of(tree),
             message: None,
             handed: None,
         }
@@ -42,7 +54,7 @@ impl BlockToSend {
                 .get_or_insert_with(|| message(signature, blocks));
             let handed = group
                 .messages()
-                .send_internal(self.to, TAG, message.clone());
+                .send_internal(self.to, self.tag, message.clone());
             self.handed = Some(handed).filter(|&handed| handed != Handover::Full);
         }
         if self.handed.is_some() {
@@ -84,23 +96,33 @@ pub(super) fn has_begun(group: &mut Group, from: Rank) -> bool {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct AwaitedBlocks {
+    tree: u16,
     awaited: Vec<AwaitedBlock>,
 }
 
 #[derive(Clone, Debug)]
 struct AwaitedBlock {
     from: Rank,
+    tag: u32,
     bytes: usize,
     id: Option<RecvId>,
     misfit: bool,
 }
 
 impl AwaitedBlocks {
+    pub(super) fn up(tree: u16) -> AwaitedBlocks {
+        AwaitedBlocks {
+            tree,
+            ..AwaitedBlocks::default()
+        }
+    }
+
     /// Awaits a block from a rank. The receive is posted at once, so that the block need not wait
     /// for a grant.
     pub(super) fn add(&mut self, group: &mut Group, from: Rank, bytes: usize) {
         let mut inbound = AwaitedBlock {
             from,
+            tag: tag_of(self.tree),
             bytes,
             id: None,
             misfit: false,
@@ -172,10 +194,11 @@ impl AwaitedBlocks {
 impl AwaitedBlock {
     fn request(&mut self, group: &mut Group) {
         if self.id.is_none() {
-            self.id =
-                group
-                    .messages()
-                    .receive_internal(self.from, TAG, Signature::BYTES + self.bytes);
+            self.id = group.messages().receive_internal(
+                self.from,
+                self.tag,
+                Signature::BYTES + self.bytes,
+            );
         }
     }
 
@@ -233,7 +256,33 @@ impl AwaitedBlock {
 }
 
 /// Long messages sent at once. Others wait, so that the one with the longest path arrives first.
-const LEAVING_AT_ONCE: usize = 4;
+pub(super) const LEAVING_AT_ONCE: usize = 4;
+
+/// Long messages that have been handed over, until all of their frames have left.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Leaving(VecDeque<SendId>);
+
+impl Leaving {
+    pub(super) fn has_room(&mut self, group: &mut Group, most: usize) -> bool {
+        while self
+            .0
+            .front()
+            .is_some_and(|&id| group.messages().has_gone(id))
+        {
+            self.0.pop_front();
+        }
+        self.0.len() < most
+    }
+
+    pub(super) fn add(&mut self, outbound: &BlockToSend) {
+        self.0.extend(outbound.id());
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 /// Long messages awaited at once: the next one is requested while one arrives, so that no more meet
 /// in front of this host.
 const AWAITED_AT_ONCE: usize = 2;
@@ -276,7 +325,7 @@ pub struct Relay {
     expected: VecDeque<Bundle>,
     departures: VecDeque<Bundle>,
     outbound: Option<BlockToSend>,
-    leaving: VecDeque<SendId>,
+    leaving: Leaving,
     held: BTreeMap<Rank, Vec<u8>>,
     is_long: bool,
 }
@@ -300,7 +349,7 @@ impl Relay {
             expected: VecDeque::new(),
             departures: departures.into(),
             outbound: None,
-            leaving: VecDeque::new(),
+            leaving: Leaving::default(),
             held: BTreeMap::new(),
             is_long,
         };
@@ -380,17 +429,8 @@ impl Relay {
     fn send(&mut self, group: &mut Group, call: Signature, own: &Own) -> bool {
         let before = self.departures.len();
         while let Some(bundle) = self.departures.front() {
-            if self.is_long {
-                while self
-                    .leaving
-                    .front()
-                    .is_some_and(|&id| group.messages().has_gone(id))
-                {
-                    self.leaving.pop_front();
-                }
-                if self.leaving.len() >= LEAVING_AT_ONCE {
-                    break;
-                }
+            if self.is_long && !self.leaving.has_room(group, LEAVING_AT_ONCE) {
+                break;
             }
             let Some(blocks) = blocks_of(bundle, &self.held, own) else {
                 break;
@@ -401,7 +441,9 @@ impl Relay {
             if !outbound.advance(group, call, &blocks) {
                 break;
             }
-            self.leaving.extend(outbound.id().filter(|_| self.is_long));
+            if self.is_long {
+                self.leaving.add(outbound);
+            }
             self.outbound = None;
             if let Some(bundle) = self.departures.pop_front() {
                 bundle

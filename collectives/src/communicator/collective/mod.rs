@@ -1,4 +1,4 @@
-//! Collectives as in MPI: broadcast, barrier, scatter, gather, allgather.
+//! Collectives as in MPI: broadcast, barrier, scatter, gather, allgather, reduce, allreduce.
 //!
 //! Each is a value: `begin` starts it, `advance` moves it on after each round of the driver until
 //! it is [`Done`](CallProgress::Done), `abandon` gives it up. There is no thread, and bytes are
@@ -9,11 +9,13 @@ mod barrier;
 mod blocks;
 mod broadcast;
 mod mail;
+mod reduce;
 mod transfer;
 
 pub use barrier::Barrier;
 pub use blocks::{Allgather, Gather, Scatter};
 pub use broadcast::Broadcast;
+pub use reduce::{Allreduce, Combine, Reduce};
 
 use crate::communicator::error::{CommunicatorError, Failure};
 use crate::communicator::member::{Group, Member};

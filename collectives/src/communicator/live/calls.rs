@@ -1,11 +1,11 @@
-//! Collectives as blocking calls: broadcast, barrier, scatter, gather, allgather.
+//! Collectives as blocking calls: broadcast, barrier, scatter, gather, allgather, reduce, allreduce.
 
 use super::join::wait;
 use super::{Communicator, Error};
 use crate::communicator::collective::{Call, CallWork};
 use crate::communicator::{
-    Allgather, Barrier, Broadcast, CallProgress, CommunicatorError, Gather, Member, Patience,
-    Scatter, Shrink,
+    Allgather, Allreduce, Barrier, Broadcast, CallProgress, Combine, CommunicatorError, Gather,
+    Member, Patience, Reduce, Reduction, Scatter, Shrink,
 };
 use ethbcast_transport::Instant;
 use ethbcast_transport::lock::Turn;
@@ -73,6 +73,94 @@ impl Communicator {
         self.collective(
             |member, now| Allgather::begin(member, now, length, own.len()),
             |allgather, member, now| allgather.advance(member, now, own, blocks),
+        )
+    }
+
+    /// Combines the elements of all ranks' buffers, in place at `root`; the other buffers are only
+    /// read. Ranks and length alone decide in which order, so that floats can be repeated.
+    ///
+    /// # Errors
+    /// If `buffer` has no whole number of elements, and the errors of
+    /// [`broadcast`](Communicator::broadcast). Another function or type of elements on another rank
+    /// is another call.
+    ///
+    /// # Panics
+    /// If it is the caller's own function: [`reduce_by`](Communicator::reduce_by) takes that.
+    pub fn reduce(&self, root: u16, reduction: Reduction, buffer: &mut [u8]) -> Result<(), Error> {
+        check_own(reduction);
+        self.reduce_from(root, reduction, buffer, &mut |into, from| {
+            reduction.combine(into, from)
+        })
+    }
+
+    /// Combines the elements of all ranks' buffers, in place at all ranks, which have the same bits.
+    ///
+    /// # Errors
+    /// The errors of [`reduce`](Communicator::reduce).
+    ///
+    /// # Panics
+    /// As [`reduce`](Communicator::reduce) does.
+    pub fn allreduce(&self, reduction: Reduction, buffer: &mut [u8]) -> Result<(), Error> {
+        check_own(reduction);
+        self.allreduce_from(reduction, buffer, &mut |into, from| {
+            reduction.combine(into, from)
+        })
+    }
+
+    /// Combines elements of `element_bytes` like [`reduce`](Communicator::reduce), by the caller's
+    /// own function of some elements and as many others, which it combines with them in place. It
+    /// must be commutative and associative, take little time, and call nothing of this group.
+    ///
+    /// # Errors
+    /// The errors of [`reduce`](Communicator::reduce). Different functions are not detected.
+    pub fn reduce_by(
+        &self,
+        root: u16,
+        element_bytes: u32,
+        buffer: &mut [u8],
+        mut function: impl FnMut(&mut [u8], &[u8]),
+    ) -> Result<(), Error> {
+        self.reduce_from(root, Reduction::Own(element_bytes), buffer, &mut function)
+    }
+
+    /// Combines elements like [`allreduce`](Communicator::allreduce), by a function as for
+    /// [`reduce_by`](Communicator::reduce_by).
+    ///
+    /// # Errors
+    /// The errors of [`reduce_by`](Communicator::reduce_by).
+    pub fn allreduce_by(
+        &self,
+        element_bytes: u32,
+        buffer: &mut [u8],
+        mut function: impl FnMut(&mut [u8], &[u8]),
+    ) -> Result<(), Error> {
+        self.allreduce_from(Reduction::Own(element_bytes), buffer, &mut function)
+    }
+
+    fn reduce_from(
+        &self,
+        root: u16,
+        reduction: Reduction,
+        buffer: &mut [u8],
+        combine: Combine<'_>,
+    ) -> Result<(), Error> {
+        let length = buffer.len();
+        self.collective(
+            |member, now| Reduce::begin(member, now, Rank(root), reduction, length),
+            |reduce, member, now| reduce.advance(member, now, buffer, combine),
+        )
+    }
+
+    fn allreduce_from(
+        &self,
+        reduction: Reduction,
+        buffer: &mut [u8],
+        combine: Combine<'_>,
+    ) -> Result<(), Error> {
+        let length = buffer.len();
+        self.collective(
+            |member, now| Allreduce::begin(member, now, reduction, length),
+            |allreduce, member, now| allreduce.advance(member, now, buffer, combine),
         )
     }
 
@@ -171,6 +259,11 @@ impl Communicator {
             }
         }
     }
+}
+
+fn check_own(reduction: Reduction) {
+    let is_own = matches!(reduction, Reduction::Own(_));
+    assert!(!is_own, "{reduction}: give the function, too");
 }
 
 impl Communicator {

@@ -275,7 +275,7 @@ impl Neighbours {
         (name.origin != self.rank()).then(|| self.peers[to.index()])
     }
 
-    fn place(&mut self, name: StreamName) -> &TreePlace {
+    pub(super) fn place(&mut self, name: StreamName) -> &TreePlace {
         let (rank, plans) = (self.identity.rank, &self.plans);
         self.places
             .entry(name)

@@ -12,7 +12,7 @@ mod waits;
 mod way;
 
 pub(super) use group::Group;
-pub(super) use plans::{Bundle, MEETING_FRAMES, Passage};
+pub(super) use plans::{Bundle, MEETING_FRAMES, Passage, TreePlace, UNASKED_FRAMES, message_bytes};
 pub(super) use streams::{FIRST_RESERVED_TAG, Handover};
 pub(super) use way::{MessagePath, StreamName};
 

@@ -21,7 +21,7 @@ use std::sync::Arc;
 const REMEMBERED: usize = 64;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TreePlace {
+pub(in crate::communicator) struct TreePlace {
     pub parent: Option<Rank>,
     pub children: Vec<Rank>,
 }
@@ -40,6 +40,7 @@ pub(in crate::communicator) struct Plans {
     decided: BTreeMap<(Rank, usize), Decision>,
     block_trees: BTreeMap<(u8, Rank, usize), Option<BlockTree>>,
     exchanges: BTreeMap<usize, bool>,
+    ascents: BTreeMap<(Option<Rank>, usize), Option<MessagePath>>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -80,6 +81,7 @@ impl Plans {
             decided: BTreeMap::new(),
             block_trees: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            ascents: BTreeMap::new(),
             network,
         }
     }
@@ -116,7 +118,7 @@ impl Plans {
         block_bytes: usize,
     ) -> Passage {
         let (key, payload_bytes) = (
-            (operation as u8, root, block_bytes),
+            (operation.code(), root, block_bytes),
             self.payload_bytes as usize,
         );
         if !self.block_trees.contains_key(&key) {
@@ -147,6 +149,81 @@ impl Plans {
         self.decided.clear();
         self.block_trees.clear();
         self.exchanges.clear();
+        self.ascents.clear();
+    }
+
+    /// Returns the tree up which a reduction goes: that of a broadcast from `root`, in reverse. An
+    /// allreduce has no root, and `None` if it goes round a ring.
+    pub(in crate::communicator) fn ascent(
+        &mut self,
+        root: Option<Rank>,
+        bytes: usize,
+    ) -> Option<MessagePath> {
+        if let Some(&known) = self.ascents.get(&(root, bytes)) {
+            return known;
+        }
+        let top = root.unwrap_or(Rank::ROOT);
+        let way = self.ascent_to(top, bytes);
+        let is_ring = root.is_none() && self.size() > 2 && self.is_ring_best(top, way, bytes);
+        let way = Some(way).filter(|_| !is_ring);
+        forget_one(&mut self.ascents);
+        self.ascents.insert((root, bytes), way);
+        log::info!(
+            "a reduction of {bytes} bytes goes {}",
+            way.map_or("round a ring".to_owned(), |way| format!(
+                "up by {}",
+                self.via(way)
+            ))
+        );
+        way
+    }
+
+    fn ascent_to(&mut self, root: Rank, bytes: usize) -> MessagePath {
+        let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
+        let goes_up = |way: &MessagePath| match way {
+            MessagePath::Cast => false,
+            MessagePath::Blocks(via) => !via.is_scattered(),
+            _ => true,
+        };
+        if let Some(way) = self.chosen(root, frames).filter(goes_up) {
+            return way;
+        }
+        // Frames that reach the root from all ranks at once must find room.
+        let is_flood = frames.min(UNASKED_FRAMES) * u64::from(self.size()) > MEETING_FRAMES;
+        let ways = self.candidates(frames).into_iter().filter(goes_up);
+        let ways: Vec<MessagePath> = ways
+            .filter(|way| !(is_flood && *way == MessagePath::Tree(Via::Flat)))
+            .collect();
+        if ways.is_empty() {
+            return MessagePath::Tree(Via::Chain);
+        }
+        self.best(root, bytes, ways).way
+    }
+
+    /// Whether round a ring an allreduce takes less time than up a tree and, by a broadcast, down
+    /// again. A configured tree is always used.
+    fn is_ring_best(&mut self, root: Rank, way: MessagePath, bytes: usize) -> bool {
+        let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
+        if self.chosen(root, frames) == Some(way) {
+            return false;
+        }
+        let block_bytes = (bytes as u64).div_ceil(self.size().into());
+        let ring = 2.0 * model::allgather(&self.situation(root, block_bytes)).ring_seconds;
+        let down = self.decide(root, bytes).way;
+        let prices = [way, down].map(|way| self.price(root, way, bytes));
+        let tree = prices
+            .into_iter()
+            .flatten()
+            .map(|one| one.predicted_seconds);
+        ring < tree.sum::<f64>() * PIECEWISE
+    }
+
+    fn chosen(&self, origin: Rank, frames: u64) -> Option<MessagePath> {
+        match self.network.chosen() {
+            Chosen::Via(via) => Some(MessagePath::of(*via, frames)),
+            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(MessagePath::Saved),
+            Chosen::Saved(_) | Chosen::Auto => None,
+        }
     }
 
     pub(super) fn network_among(&self, kept: &[usize]) -> Network {
@@ -287,11 +364,7 @@ impl Plans {
 
     pub(in crate::communicator) fn decide(&mut self, origin: Rank, bytes: usize) -> Decision {
         let frames = (bytes as u64).div_ceil(self.payload_bytes).max(1);
-        let chosen = match self.network.chosen() {
-            Chosen::Via(via) => Some(MessagePath::of(*via, frames)),
-            Chosen::Saved(saved) if saved.plan.root() == origin.index() => Some(MessagePath::Saved),
-            Chosen::Saved(_) | Chosen::Auto => None,
-        };
+        let chosen = self.chosen(origin, frames);
         // Between two ranks every tree equals a cast; and a message of one frame is not worth
         // planning, unless broadcast is policed.
         let is_small = self.size() <= 2 || frames == 1 && !self.is_policed() || !self.is_known;
@@ -387,10 +460,20 @@ fn forget_one<K: Ord, V>(remembered: &mut BTreeMap<K, V>) {
 pub(in crate::communicator) const MEETING_FRAMES: u64 = 256;
 /// Limit of a message's frames that arrive before the receiver grants them: see `btp2_bytes` of
 /// [`Settings`](ethbcast_transport::messages::Settings).
-const UNASKED_FRAMES: u64 = 13;
+pub(in crate::communicator) const UNASKED_FRAMES: u64 = 13;
+
+/// Ratio of the time that an allreduce takes up and down a tree to the predicted one: a rank sends
+/// whole pieces, each with a signature.
+const PIECEWISE: f64 = 1.1;
 
 /// Bytes of a collective's message beside its blocks: the header of a push, and the signature.
 const HEAD_BYTES: u64 = 32 + Signature::BYTES as u64;
+
+/// Returns the bytes of a collective's message that fills `frames` pushed frames.
+pub(in crate::communicator) fn message_bytes(payload_bytes: usize, frames: usize) -> usize {
+    let (first, other) = (HEAD_BYTES as usize, HEAD_BYTES as usize - Signature::BYTES);
+    payload_bytes.saturating_sub(first) + (frames - 1) * payload_bytes.saturating_sub(other)
+}
 
 /// Blocks that travel in one message between this rank and another.
 #[derive(Clone, Debug, PartialEq, Eq)]

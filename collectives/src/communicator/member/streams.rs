@@ -1,7 +1,7 @@
 //! Broadcast streams of a communicator: one for each sending rank and route, created on first use.
 
 use super::agreement::Neighbours;
-use super::plans::Plans;
+use super::plans::{Plans, TreePlace};
 use super::waits::Pending;
 use super::way::{MessagePath, StreamName};
 use crate::communicator::error::CommunicatorError;
@@ -58,6 +58,10 @@ impl Streams {
 
     pub(in crate::communicator) fn plans(&mut self) -> &mut Plans {
         self.neighbours.plans()
+    }
+
+    pub(in crate::communicator) fn place(&mut self, name: StreamName) -> TreePlace {
+        self.neighbours.place(name).clone()
     }
 
     pub(super) fn set_calibration(&mut self, calibration: Calibration) {

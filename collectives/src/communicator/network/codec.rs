@@ -3,7 +3,7 @@
 
 use super::{Chosen, MAX_NETWORK_BYTES, MAX_SWITCHES, Network, SavedTree, most_ranks, rank_name};
 use crate::membership::codec::{BodyReader, BodyWriter};
-use crate::route::{via_from_wire, via_to_wire};
+use crate::preset::{via_from_wire, via_to_wire};
 use ethbcast_planning::model::{Broadcast, Calibration, HostCost, Point, Processing};
 use ethbcast_planning::plan::{Plan, Via};
 use ethbcast_planning::topology::{Place, Topology, Uplink};

@@ -4,7 +4,7 @@ use super::message::{ContentKind, Digest, ViewPart};
 use super::throttle::Rate;
 use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
-use crate::route::{via_from_wire, via_to_wire};
+use crate::preset::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{self, Plan, Via};
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};

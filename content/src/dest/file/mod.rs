@@ -15,8 +15,6 @@ mod crashes;
 mod hidden;
 #[cfg(test)]
 mod tests;
-#[cfg(test)]
-mod walks;
 
 use super::kind::{DiskError, Kind, Open, Present, Remarks, ZEROS, at};
 use crate::disk::{Directory, DiskFile};

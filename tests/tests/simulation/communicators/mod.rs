@@ -5,6 +5,7 @@ mod hostile;
 mod keyed;
 mod members;
 mod messages;
+mod reductions;
 mod shrinking;
 mod subgroups;
 mod ways;
