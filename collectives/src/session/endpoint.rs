@@ -28,6 +28,8 @@ const SEEK_BYTES: usize = 900;
 const MAX_ANSWERS: usize = 64;
 /// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
+/// A message in vain goes to the group once in so many times.
+const GROUP_EVERY: u32 = 3;
 /// Time for the final messages to leave when the session is over; later ones are dropped, so that
 /// no slow link delays the end.
 const REPLY_PERIOD: Duration = Duration::from_secs(1);
@@ -385,6 +387,17 @@ impl<C, E> Endpoint<C, E> {
         let (kind, body) = message.encode();
         self.answers
             .put_newest(to, control_header(&self.identity, kind, self.epoch), body);
+    }
+
+    /// Returns the address for a message to `host` that is sent for the `count`-th time, in vain so
+    /// far. With keys every third time it is the group's: by frames under the host's address, which
+    /// anybody may send, a switch may have learned a wrong port for it.
+    pub(super) fn repeated_to(&self, host: MacAddr, count: u32) -> MacAddr {
+        if self.is_keyed() && count > 0 && count.is_multiple_of(GROUP_EVERY) {
+            self.station.group_mac
+        } else {
+            host
+        }
     }
 
     pub(super) fn send_to_group(&mut self, message: &Message) {

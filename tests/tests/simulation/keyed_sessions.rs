@@ -14,7 +14,7 @@ use ethbcast_transport::sim::{
 use ethbcast_transport::wire::{
     ETHERNET_BYTES, EtherType, EthernetHeader, KEYED_VERSION, Kind, parse, seal,
 };
-use ethbcast_transport::{Instant, Machine};
+use ethbcast_transport::{Deadline, Instant, Machine, Timer};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -691,4 +691,128 @@ fn frames_that_somebody_sends_back_are_no_second_host_with_the_address() {
     )
     .0;
     assert!(!unkeyed.is_empty(), "without a key nobody can tell");
+}
+
+/// Machine at a port of the switch: a member, or a host without the key that sends recorded frames,
+/// half of them altered, under the addresses of their senders.
+enum Port {
+    Member(Box<Host>),
+    Forger(Forger),
+}
+
+struct Forger {
+    heard: Rc<RefCell<Heard>>,
+    random: Random,
+    at: Instant,
+    until: Instant,
+}
+
+const BETWEEN_FORGED: Duration = Duration::from_millis(1);
+
+impl Forger {
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        let heard = self.heard.borrow();
+        if self.at > now {
+            return None;
+        }
+        self.at = now + BETWEEN_FORGED;
+        if heard.is_empty() {
+            return None;
+        }
+        let (_, frame) = &heard[self.random.below(heard.len() as u64) as usize];
+        let forged = &mut buffer[..frame.len()];
+        forged.copy_from_slice(frame);
+        if self.random.chance(0.5) {
+            with_another_bit(&mut forged[ETHERNET_BYTES..], &mut self.random);
+        }
+        Some(frame.len())
+    }
+}
+
+impl Machine for Port {
+    fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        if let Port::Member(host) = self {
+            host.handle_frame(now, frame);
+        }
+    }
+
+    fn handle_timeout(&mut self, now: Instant) {
+        if let Port::Member(host) = self {
+            host.handle_timeout(now);
+        }
+    }
+
+    fn poll_transmit(&mut self, now: Instant, buffer: &mut [u8]) -> Option<usize> {
+        match self {
+            Port::Member(host) => host.poll_transmit(now, buffer),
+            Port::Forger(forger) => forger.poll_transmit(now, buffer),
+        }
+    }
+
+    fn poll_timeout(&self, now: Instant) -> Option<Deadline> {
+        match self {
+            Port::Member(host) => host.poll_timeout(now),
+            Port::Forger(forger) => (forger.at < forger.until).then_some(Deadline {
+                at: forger.at,
+                why: Timer("forger"),
+            }),
+        }
+    }
+}
+
+/// Regression: a switch learned members' addresses at the port of a host that forged them, and sent
+/// nothing to a member until that sent something itself, which took seconds: members were demoted.
+#[test]
+fn a_chain_goes_on_while_the_switch_learns_forged_addresses() {
+    const RECEIVERS: usize = 7;
+    let case = Case {
+        mtu_bytes: 1500,
+        ..Case::new(Via::Chain, RECEIVERS, 16_000_000)
+    }
+    .with_feed(1024)
+    .keyed();
+    // An attack that begins earlier may still keep hosts from joining.
+    let took = |begins: Duration, lasts: Duration| {
+        let (heard, faults) = recording(&Heard::new());
+        let at = Instant::START + begins;
+        let forger = Forger {
+            heard,
+            random: Random::new(7),
+            at,
+            until: at + lasts,
+        };
+        let members = hosts(&case, 1).into_iter();
+        let ports = members
+            .map(|host| Port::Member(Box::new(host)))
+            .chain([Port::Forger(forger)]);
+        let switch = Case {
+            receivers: RECEIVERS + 1,
+            ..case.clone()
+        };
+        let network = star(&switch, RATE_BITS_PER_SECOND);
+        let mut simulation = Simulation::new(&network, ports.collect(), faults);
+        let outcome = simulation.run(
+            Instant::START + Duration::from_secs(120),
+            |_, port: &mut Port, now| match port {
+                Port::Member(host) => turn(host, now),
+                Port::Forger(_) => None,
+            },
+        );
+        assert!(outcome.is_quiet(), "{outcome:?}");
+        let Port::Member(host) = &simulation.machines()[0] else {
+            unreachable!("host 0 is a member")
+        };
+        let Participant::Root(root, _) = &**host else {
+            unreachable!("host 0 is the root")
+        };
+        let fates: Vec<_> = root.reports().map(|report| report.outcome).collect();
+        assert_eq!(fates, [Outcome::Delivered; RECEIVERS], "{begins:?}");
+        root.took()
+    };
+    let alone = took(Duration::ZERO, Duration::ZERO);
+    let attacked = took(Duration::from_millis(150), Duration::from_secs(60));
+    assert!(
+        attacked <= alone * 12 / 10,
+        "{attacked:?}, {alone:?} without"
+    );
 }

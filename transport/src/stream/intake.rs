@@ -12,10 +12,13 @@ use std::ops::Range;
 use std::time::Duration;
 
 const REMIND_AFTER: Duration = Duration::from_secs(1);
-const MAX_DOUBLINGS: u32 = 4;
+const MAX_REMIND_AFTER: Duration = Duration::from_secs(16);
+/// First silence of a receiver with a key, in acknowledgement delays.
+const KEYED_REMIND_AFTER: u32 = 4;
+const MAX_DOUBLINGS: u32 = 16;
 
-fn remind_after(tries: u32) -> Duration {
-    REMIND_AFTER * (1 << tries.min(MAX_DOUBLINGS))
+fn remind_after(first: Duration) -> impl Fn(u32) -> Duration {
+    move |tries| (first * (1 << tries.min(MAX_DOUBLINGS))).min(MAX_REMIND_AFTER)
 }
 
 /// Hosts that may send a receiver frames of its stream: the `parent`, to which it acknowledges and
@@ -76,9 +79,10 @@ pub(super) struct Received<'a> {
 /// been freed; the next acknowledgement leaves before `half_credit`, half of the credit granted
 /// last, is used up.
 ///
-/// After `REMIND_AFTER` of silence a receiver that expects more reports its state without a
+/// After `remind_after` of silence a receiver that expects more reports its state without a
 /// request: a forged acknowledgement in its name may have convinced its parent that it lacks
-/// nothing.
+/// nothing. With keys that cannot be, but by any frame under its address a switch may have learned
+/// a wrong port for it, and sends it nothing more until it sends a frame itself: so it does soon.
 #[derive(Clone, Debug)]
 pub(super) struct Intake {
     policy: Policy,
@@ -87,6 +91,7 @@ pub(super) struct Intake {
     parts: u64,
     stagger: Duration,
     receipt: Receipt,
+    remind_after: Duration,
     reminder: ProbeTimer,
     silent: bool,
     heard: bool,
@@ -99,6 +104,12 @@ pub(super) struct Intake {
 
 impl Intake {
     pub(super) fn new(identity: &Identity, tuning: &Tuning) -> Intake {
+        let remind_after = if identity.guard.is_keyed() {
+            // Staggered as other answers are, so that receivers of a cast do not report together.
+            tuning.ack.delay * KEYED_REMIND_AFTER + tuning.ack.gap_delay
+        } else {
+            REMIND_AFTER
+        };
         Intake {
             policy: tuning.policy,
             schedule: AckSchedule::new(identity.rank, tuning),
@@ -106,6 +117,7 @@ impl Intake {
             parts: tuning.ack.room_parts,
             stagger: tuning.ack.gap_delay,
             receipt: Receipt::default(),
+            remind_after,
             reminder: ProbeTimer::default(),
             silent: false,
             heard: false,
@@ -130,7 +142,10 @@ impl Intake {
 
     pub(super) fn on_timeout(&mut self, now: Instant, feed: &Feed, stats: &mut StreamStats) {
         self.receipt.on_timeout(now);
-        if self.reminder.on_timeout(now, remind_after) {
+        if self
+            .reminder
+            .on_timeout(now, remind_after(self.remind_after))
+        {
             self.receipt.make_ready();
         }
         if let Some(gap) = self.gap.take_if(|gap| gap.due <= now)
@@ -299,7 +314,7 @@ impl Intake {
         if !more {
             self.reminder = ProbeTimer::default();
         } else {
-            self.reminder.arm(now, remind_after);
+            self.reminder.arm(now, remind_after(self.remind_after));
         }
         self.receipt.is_ready()
     }
@@ -320,7 +335,8 @@ impl Intake {
         (self.advertised, self.below, self.consumed) = (limit, below, consumed);
         self.half_credit = ((limit - feed.head()) / 2).max(1);
         let (echo, held_us) = self.receipt.settle(now);
-        self.reminder.rearm(now, !feed.is_complete(), remind_after);
+        self.reminder
+            .rearm(now, !feed.is_complete(), remind_after(self.remind_after));
         let bitmap_room = (body.len() - AckBody::BYTES).min(MAX_BITMAP_BYTES);
         let bitmap_bytes = match self.policy {
             Policy::HolesAllowed => feed.write_holes(&mut body[AckBody::BYTES..][..bitmap_room]),

@@ -175,10 +175,11 @@ impl ReceiverRing {
             (Secrecy::Pair, _) => {
                 // Not only the bound session: a host that asks another root also says goodbye to
                 // the first.
+                let root = if to.is_multicast() { self.bound?.0 } else { to };
                 let asked = self
                     .asked
                     .iter_mut()
-                    .find(|asked| asked.keys.is_of(to, header.session))?;
+                    .find(|asked| asked.keys.is_of(root, header.session))?;
                 Some(asked.pair.close(header, body.to_vec()))
             }
             _ => None,

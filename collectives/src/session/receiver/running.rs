@@ -41,6 +41,7 @@ pub(super) struct MemberPhase {
     complete: bool,
     syncing: bool,
     report: Option<Done>,
+    reports: u32,
     accepted: bool,
     confirmed: bool,
     reported_gap_at: Option<Instant>,
@@ -106,6 +107,7 @@ impl MemberPhase {
             complete: false,
             syncing: false,
             report: None,
+            reports: 0,
             accepted: false,
             confirmed: false,
             reported_gap_at: None,
@@ -417,7 +419,9 @@ impl MemberPhase {
             let stats = self.blocks.stats();
             let taken = Taken::new(stats.data_received, stats.data_repaired);
             let behind = endpoint.config().behind.clone();
-            endpoint.send(root, &Message::Done(report.clone(), taken, behind));
+            self.reports += 1;
+            let to = endpoint.repeated_to(root, self.reports);
+            endpoint.send(to, &Message::Done(report.clone(), taken, behind));
             let again = if report.is_success() {
                 timing.verdict
             } else {

@@ -510,6 +510,7 @@ pub(super) struct Joining {
     responder: Responder,
     answered_at: Instant,
     answered: bool,
+    requests: u32,
     timers: TimerTable,
 }
 
@@ -535,6 +536,7 @@ impl Joining {
             responder,
             answered_at,
             answered,
+            requests: 0,
             timers,
         }
     }
@@ -609,13 +611,17 @@ impl Joining {
             Wait::Join,
             now + half + jitter(half, nonce ^ now.as_nanos()),
         );
-        self.send(&endpoint.config().request(), roots, endpoint);
+        self.requests += 1;
+        let in_vain = if self.answered { 0 } else { self.requests };
+        let to = endpoint.repeated_to(self.root.mac, in_vain);
+        self.send(to, &endpoint.config().request(), roots, endpoint);
         true
     }
 
     fn leave(&self, text: &str, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {
         let nonce = endpoint.config().nonce;
         self.send(
+            self.root.mac,
             &Message::Leave {
                 nonce,
                 text: text.to_owned(),
@@ -625,9 +631,15 @@ impl Joining {
         );
     }
 
-    fn send(&self, message: &Message, roots: &mut Roots, endpoint: &mut ReceiverEndpoint) {
+    fn send(
+        &self,
+        to: MacAddr,
+        message: &Message,
+        roots: &mut Roots,
+        endpoint: &mut ReceiverEndpoint,
+    ) {
         if self.answered || roots.may_send((self.root.mac, self.root.session), message, endpoint) {
-            endpoint.send(self.root.mac, message);
+            endpoint.send(to, message);
         }
     }
 
