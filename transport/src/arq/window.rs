@@ -7,7 +7,9 @@
 //! ([`LossRound`]). Messages of several hosts may share a cable: any loss is congestion, once a
 //! round ([`Congestion`]).
 
+use super::echo::Newest;
 use super::stamp::Stamp;
+use crate::time::Instant;
 use crate::tuning::WindowTuning;
 
 /// Size of a window. Up to `threshold` it grows by the acknowledged frames; above, by one frame a
@@ -122,16 +124,18 @@ impl LossRound {
     }
 }
 
+/// The newest stamp when the window was last cut: the loss of a frame sent before is no new one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Congestion {
-    cut_at: Stamp,
+    cut_at: Newest,
 }
 
 impl Congestion {
-    pub(crate) fn is_new(&mut self, sent_at: Stamp, newest: Stamp) -> bool {
-        let new = sent_at.is_after(self.cut_at);
+    pub(crate) fn is_new(&mut self, now: Instant, sent_at: Stamp, newest: Stamp) -> bool {
+        let new = sent_at.is_after(self.cut_at.stamp)
+            || (sent_at != Stamp::NONE && self.cut_at.is_stale(now));
         if new {
-            self.cut_at = newest;
+            self.cut_at = Newest::new(newest, now);
         }
         new
     }
@@ -140,6 +144,7 @@ impl Congestion {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::time::Duration;
 
     struct StreamWindow(Window, LossRound);
 
@@ -187,7 +192,7 @@ mod tests {
         let tuning = WindowTuning::default();
         let (mut window, mut congestion) = (Window::new(&tuning, 1024), Congestion::default());
         let mut lose = |window: &mut Window, sent_at: u32, newest: u32| {
-            if congestion.is_new(Stamp(sent_at), Stamp(newest)) {
+            if congestion.is_new(Instant::START, Stamp(sent_at), Stamp(newest)) {
                 window.cut();
             }
         };
@@ -210,5 +215,17 @@ mod tests {
             window.is_limiting(8) && !window.is_limiting(7),
             "what does not hold it back need not grow"
         );
+    }
+
+    #[test]
+    fn a_loss_is_new_however_long_ago_the_one_before_was() {
+        let at = |seconds| Instant::START + Duration::from_secs(seconds);
+        let stamp = |seconds: u64| Stamp::of(at(seconds));
+        let mut congestion = Congestion::default();
+        assert!(congestion.is_new(at(1), stamp(1), stamp(1)));
+        assert!(!congestion.is_new(at(2), stamp(1), stamp(2)), "sent before");
+        // Stamps compare within 35 minutes.
+        assert!(congestion.is_new(at(2700), stamp(2699), stamp(2700)));
+        assert!(!congestion.is_new(at(5400), Stamp::NONE, stamp(5400)));
     }
 }

@@ -192,7 +192,7 @@ impl Flight {
         let fresh = self.echo.take(now, ack).is_some();
         if fresh {
             self.lacks_since = None;
-            self.find_lost(ack.covered(), newest);
+            self.find_lost(now, ack.covered(), newest);
         }
         let news = News::new(fresh, newly > 0, false);
         self.question
@@ -238,7 +238,7 @@ impl Flight {
 
     /// Finds the frames that the echo proves lost. Under `InOrderOnly` only the first frame is
     /// judged, and all that follow it are lost with it.
-    fn find_lost(&mut self, covered: u64, newest: Stamp) {
+    fn find_lost(&mut self, now: Instant, covered: u64, newest: Stamp) {
         let evidence = LossDetection {
             echo: self.echo.newest(),
             tolerance: self.echo.tolerance(),
@@ -264,7 +264,7 @@ impl Flight {
                 frame.state = FrameState::Lost;
                 self.flying -= 1;
                 self.repairs.insert(sequence);
-                if self.congestion.is_new(frame.stamp, newest) {
+                if self.congestion.is_new(now, frame.stamp, newest) {
                     self.window.cut();
                 }
             }
