@@ -180,7 +180,7 @@ pub enum CommunicatorError {
     Mismatch {
         one: Named,
         other: Named,
-        signatures: (Signature, Signature),
+        signatures: Box<(Signature, Signature)>,
     },
     #[error(
         "{0} is silent: see what became of its process and its cable, then start the group again"
@@ -428,7 +428,7 @@ impl Failure {
             Cause::Mismatch { one, other } => CommunicatorError::Mismatch {
                 one: named(one.0),
                 other: named(other.0),
-                signatures: (one.1, other.1),
+                signatures: Box::new((one.1, other.1)),
             },
             Cause::Gone { rank } if rank == own => CommunicatorError::Outlawed,
             Cause::Gone { rank } => CommunicatorError::Gone(named(rank)),

@@ -285,7 +285,7 @@ fn a_carousel_serves_in_two_copies_who_comes_during_a_round_and_who_comes_back()
 fn a_carousel_that_nobody_joins_and_one_of_a_pipe_end_with_the_reason() {
     let site = Site::beside("empty", one_switch(2));
     let arguments = ["send", "-i", "eth0", "--carousel", "--max-wait", "1"];
-    let source = site.file("source.bin", &content(3, MEBIBYTE));
+    let source = site.file("source.bin", content(3, MEBIBYTE));
     site.run("n0", &arguments, &source)
         .assert_refusal(3, &["0 of 1 receivers joined within 1 s"]);
     let piped = [&arguments[..], &["--pipe"]].concat();
