@@ -703,7 +703,7 @@ fn the_sentence_names_ranks_hosts_and_calls() {
     let CommunicatorError::Mismatch { signatures, .. } = &errors[0] else {
         panic!("{}", errors[0])
     };
-    assert!(*signatures == (broadcast, barrier) || *signatures == (barrier, broadcast));
+    assert!(**signatures == (broadcast, barrier) || **signatures == (barrier, broadcast));
     let text = errors[1].to_string();
     assert!(text.contains("rank 2 (n2) is in barrier #2"), "{text}");
     assert!(
