@@ -618,6 +618,7 @@ mod tests {
             "had",
             "learnt",
             "interface-rate",
+            "hold",
         ];
         let protocol = [
             "admission-hook",

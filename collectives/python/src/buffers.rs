@@ -18,6 +18,8 @@ pub struct Buffer(Access);
 
 enum Access {
     Buffer(PyUntypedBuffer),
+    /// An array whose type the buffer protocol does not have, as bytes.
+    Viewed(PyUntypedBuffer),
     Tensor(Tensor),
 }
 
@@ -40,7 +42,7 @@ impl Access {
             let bytes = object
                 .call_method1("reshape", (-1,))?
                 .call_method1("view", ("u1",))?;
-            return PyUntypedBuffer::get(&bytes).map(Access::Buffer);
+            return PyUntypedBuffer::get(&bytes).map(Access::Viewed);
         }
         if object.hasattr("__dlpack__")? {
             let tensor = Tensor::of(object, what)?;
@@ -52,12 +54,14 @@ impl Access {
     }
 
     fn is_readonly(&self) -> bool {
-        matches!(self, Access::Buffer(buffer) if buffer.readonly())
+        matches!(self, Access::Buffer(buffer) | Access::Viewed(buffer) if buffer.readonly())
     }
 
     fn place(&self) -> (*mut u8, usize) {
         match self {
-            Access::Buffer(buffer) => (buffer.buf_ptr().cast(), buffer.len_bytes()),
+            Access::Buffer(buffer) | Access::Viewed(buffer) => {
+                (buffer.buf_ptr().cast(), buffer.len_bytes())
+            }
             Access::Tensor(tensor) => tensor.place(),
         }
     }

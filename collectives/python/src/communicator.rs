@@ -368,8 +368,17 @@ impl Communicator {
 }
 
 fn reduction(op: &str, number: Option<&str>, buffer: &WritableBuffer) -> PyResult<Reduction> {
-    let number = number.map_or_else(|| buffer.number(), |number| Some(number.to_owned()));
-    let number = number.ok_or_else(|| {
+    let own = buffer.number();
+    // Bytes may hold any numbers.
+    let is_bytes = |own: &str| matches!(own, "u8" | "i8");
+    if let (Some(own), Some(number)) = (&own, number)
+        && own != number
+        && !is_bytes(own)
+    {
+        let text = format!("the buffer holds {own}, not {number}: leave out type");
+        return Err(PyValueError::new_err(text));
+    }
+    let number = number.map(str::to_owned).or(own).ok_or_else(|| {
         PyValueError::new_err(
             "the buffer does not say which numbers it holds: pass their type, such as type=\"f32\"",
         )

@@ -28,7 +28,7 @@ const SEEK_BYTES: usize = 900;
 const MAX_ANSWERS: usize = 64;
 /// Minimum time between two replies to non-members: a thousandth of a fast link's frames.
 const BETWEEN_ANSWERS: Duration = Duration::from_millis(1);
-/// A message in vain goes to the group once in so many times.
+/// Number of repetitions of a message of which one goes to the group.
 const GROUP_EVERY: u32 = 3;
 /// Time for the final messages to leave when the session is over; later ones are dropped, so that
 /// no slow link delays the end.

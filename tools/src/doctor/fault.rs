@@ -4,7 +4,7 @@ use clap::ValueEnum;
 use ethbcast_collectives::communicator::{CommunicatorError, Error as CallError};
 use ethbcast_collectives::membership::KeyDifference;
 use ethbcast_collectives::membership::live::StationError;
-use ethbcast_collectives::session::{Error, Outcome, Refusal, RootFailure};
+use ethbcast_collectives::session::{Error, Outcome, Refusal, RootFailure, TurnedAway};
 use ethbcast_transport::packet::{DriveError, InterfaceError, NodeError, OpenError};
 
 /// A fault: its code, and a short description.
@@ -439,7 +439,7 @@ pub fn of_session(error: &Error) -> Option<Fault> {
             missing, refused, ..
         }) => {
             // Refused receivers were present.
-            let why = only(refused.iter().map(|away| Some(of_refusal(away.why))));
+            let why = only(refused.iter().map(|away| Some(of_away(away))));
             why.filter(|_| missing.is_empty()).unwrap_or(Fault::Nobody)
         }
         Error::NobodyThere | Error::NobodyElse(_) => Fault::Nobody,
@@ -532,6 +532,14 @@ pub fn of_outcome(outcome: Outcome) -> Option<Fault> {
         Outcome::Damaged => Fault::Damaged,
         _ => return None,
     })
+}
+
+fn of_away(away: &TurnedAway) -> Fault {
+    match away.why {
+        // A relay says all that goes wrong behind it.
+        Refusal::Behind if !away.text.contains("receivers joined") => Fault::Dest,
+        why => of_refusal(why),
+    }
 }
 
 fn of_refusal(why: Refusal) -> Fault {

@@ -120,7 +120,7 @@ fn of_sender(event: &RootEvent) -> Option<(&'static str, Value)> {
         RootEvent::Joined {
             host, receivers, ..
         } => ("joined", json!({ "host": host, "receivers": receivers })),
-        RootEvent::Left { host, text } => ("left", json!({ "host": host, "reason": text })),
+        RootEvent::Left { host, text, .. } => ("left", json!({ "host": host, "reason": text })),
         RootEvent::Refused { host, mac, text } => (
             "refused",
             json!({ "host": host, "mac": mac.to_string(), "reason": text }),

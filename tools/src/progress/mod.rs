@@ -259,7 +259,7 @@ fn line_of_sender(event: &RootEvent) -> Option<String> {
             wanted,
         } => waiting(joined, missing, *wanted),
         RootEvent::Refused { host, mac, text } => format!("{host} ({mac}) turned away: {text}"),
-        RootEvent::Left { host, text } => format!("{host} left before the start: {text}"),
+        RootEvent::Left { host, text, .. } => format!("{host} left before the start: {text}"),
         RootEvent::OtherVersion(other) => other_build(other),
         RootEvent::OwnAddress(mac) => own_address(*mac),
         RootEvent::CompetingSender { host, mac } => {

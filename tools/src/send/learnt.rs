@@ -10,9 +10,7 @@ use crate::doctor::megabits_per_second;
 use crate::exit::print_line;
 use crate::whole_file;
 use ethbcast_collectives::Preset;
-use ethbcast_collectives::session::{
-    Learnt, Proved, SendOptions, SendReport, Session, Taken, size_class,
-};
+use ethbcast_collectives::session::{Learnt, Proved, SendOptions, SendReport, Session, size_class};
 use ethbcast_planning::model::{Broadcast, Calibration, HostCost, WayTimes};
 use ethbcast_planning::plan::Via;
 use ethbcast_planning::topology::nodeset;
@@ -499,8 +497,10 @@ impl Shown {
     /// traffic the network shows less than it has.
     fn by(sent: &SendReport, is_of_network: bool) -> Shown {
         let mut shown = Shown::default();
-        let is_alone =
-            sent.other_traffic.is_none() && sent.rate.is_none() && sent.cut_off.is_zero();
+        let is_alone = sent.rounds == 1
+            && sent.other_traffic.is_none()
+            && sent.rate.is_none()
+            && sent.cut_off.is_zero();
         let Some(choice) = sent.choice.as_ref().filter(|_| is_alone) else {
             return shown;
         };
@@ -583,14 +583,15 @@ impl Shown {
 }
 
 fn loss(sent: &SendReport) -> Option<What> {
-    let count = |of: fn(Taken) -> u64| {
-        let taken = sent.receivers.iter().filter_map(|member| member.taken);
-        taken.map(of).sum::<u64>()
-    };
-    let (frames, repaired) = (count(Taken::frames), count(Taken::repaired));
-    let share = repaired as f64 / frames.max(1) as f64;
+    // What one receiver says counts no more than what another does.
+    let taken = sent.receivers.iter().filter_map(|member| member.taken);
+    let long = taken.filter(|taken| taken.frames() >= MIN_FRAMES);
+    let shares: Vec<f64> = long
+        .map(|taken| taken.repaired() as f64 / taken.frames() as f64)
+        .collect();
+    let share = shares.iter().sum::<f64>() / shares.len() as f64;
     let share = if share < MIN_LOSS { 0.0 } else { share };
-    (frames >= MIN_FRAMES).then(|| What::Loss {
+    (!shares.is_empty()).then(|| What::Loss {
         share: share.min(MAX_LOSS),
     })
 }

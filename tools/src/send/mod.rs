@@ -230,7 +230,8 @@ fn print_report(
         return Ok(());
     }
     report.print(form, args.wire.quiet)?;
-    if let Some(cache) = cache {
+    // The time of late hosts says nothing of the way.
+    if let Some(cache) = cache.filter(|_| !args.late) {
         cache.keep(sent, report.is_of_network());
     }
     if let Some(text) = report

@@ -137,6 +137,10 @@ fn check(args: &RecvArgs) -> anyhow::Result<Vec<Served>> {
         return fail(Code::Usage, text);
     }
     let is_unicast = args.wire.over.is_unicast() || also.is_some_and(Over::is_unicast);
+    if args.from.is_some() && !is_unicast {
+        let text = "only receivers over unicast ask a sender (--from): add --over unicast";
+        return fail(Code::Usage, text);
+    }
     if is_unicast && groups.len() > 1 {
         let text = "by unicast a host has one receiver, which serves one group: name one, or serve --over udp";
         return fail(Code::Usage, text);

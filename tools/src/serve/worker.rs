@@ -140,7 +140,7 @@ impl Worker {
             };
             let mut options = RecvOptions {
                 wire: session::wire(&wire),
-                sender: args.from.clone(),
+                sender: args.from.clone().filter(|_| wire.over.is_unicast()),
                 ..RecvOptions::new()
             };
             options.wire.keys.clone_from(&self.keys);

@@ -95,6 +95,8 @@ class _SendOptions(_SessionOptions, total=False):
     """A name of the bytes, shown to receivers."""
     late: bool | None
     """Whether a receiver that comes after the start is admitted."""
+    carousel: float | None
+    """Time without a newcomer after which a further round begins, in seconds."""
     rate: str | None
     """Rate limit of each host, such as ``"400mbit"``."""
     nice: bool | None

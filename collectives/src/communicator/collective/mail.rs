@@ -127,7 +127,11 @@ impl AwaitedBlocks {
             id: None,
             misfit: false,
         };
-        inbound.request(group);
+        // Of several from one rank the one awaited longest is posted first.
+        let waits = |one: &AwaitedBlock| one.from == from && one.id.is_none();
+        if !self.awaited.iter().any(waits) {
+            inbound.request(group);
+        }
         self.awaited.push(inbound);
     }
 

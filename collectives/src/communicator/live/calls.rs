@@ -77,7 +77,8 @@ impl Communicator {
     }
 
     /// Combines the elements of all ranks' buffers, in place at `root`; the other buffers are only
-    /// read. Ranks and length alone decide in which order, so that floats can be repeated.
+    /// read. Ranks, length and network (with `probe` its measured costs) decide in which order, so
+    /// that floats can be repeated.
     ///
     /// # Errors
     /// If `buffer` has no whole number of elements, and the errors of

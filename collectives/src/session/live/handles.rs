@@ -4,13 +4,15 @@
 use crate::session::application::{Receiving, Sink};
 use crate::session::message::Outcome;
 use crate::session::receiver::{Admission, Receiver};
-use crate::session::root::Root;
+use crate::session::root::{Root, RootEvent};
 use crate::session::throttle::Rate;
 use crate::session::verified::Offered;
 use ethbcast_transport::lock::Mutex;
-use ethbcast_transport::packet::{DriveError, Waker};
+use ethbcast_transport::packet::{DriveError, Recipients, Waker, address_of};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
+use std::net::Ipv4Addr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -366,6 +368,34 @@ impl<'a> HookedAdmission<'a> {
 impl Drop for HookedAdmission<'_> {
     fn drop(&mut self) {
         self.leave();
+    }
+}
+
+/// Receivers that have asked for a session, whose sender did not know them: they get what is for
+/// all from then on.
+pub(super) struct Callers(Option<(Recipients, BTreeSet<Ipv4Addr>)>);
+
+impl Callers {
+    pub(super) fn of(recipients: Option<Recipients>) -> Callers {
+        Callers(recipients.map(|recipients| (recipients, BTreeSet::new())))
+    }
+
+    pub(super) fn root_event(&mut self, event: &RootEvent) {
+        let Some((recipients, callers)) = &mut self.0 else {
+            return;
+        };
+        match event {
+            RootEvent::Joined { mac, .. } => {
+                callers.extend(address_of(*mac).map(|address| *address.ip()));
+            }
+            RootEvent::Left { mac, .. } => {
+                if let Some(address) = address_of(*mac) {
+                    callers.remove(address.ip());
+                }
+            }
+            _ => return,
+        }
+        *recipients.lock() = Some(callers.iter().copied().collect());
     }
 }
 

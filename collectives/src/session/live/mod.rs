@@ -42,7 +42,7 @@ mod write_behind;
 use super::application::{Coverage, Receiving, Sending, Sink, Source};
 use super::message::Outcome;
 use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
-use super::root::{Carousel, Root, RootConfig, RootEvent, RootFailure};
+use super::root::{Carousel, Root, RootConfig, RootFailure};
 pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
 use crate::census;
@@ -50,20 +50,21 @@ use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
-use ethbcast_planning::HostNames;
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Recipients, Waker, address_of, drive, random_u32,
-    random_u64,
+    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
 };
 use ethbcast_transport::{Instant, MacAddr, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
-use handles::{AbortNotifier, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT};
+use handles::{
+    AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
+};
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
 use notifier::Notifier;
 #[doc(hidden)]
 pub use notifier::log_counters;
+use options::too_few_served;
 pub use options::{
     Callback, Expected, OfferCheck, OneOfTwo, Options, Progress, ProgressPlace, RecvOptions,
     RunOptions, SendOptions, WireOptions, processors,
@@ -77,7 +78,7 @@ pub use reader::Reader;
 pub use relay::{Relay, RelayReport};
 pub use report::{Error, ReceiveReport, SendReport};
 use report::{demoted, of_receivers};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
 use std::net::Ipv4Addr;
@@ -234,12 +235,10 @@ impl Session {
             match next {
                 Ok(next) if next.report.receivers.is_empty() => {
                     sent.report.turn_away(next.report.turned_away);
-                    sent.failed = match next.failed {
-                        Some(Error::NotStarted(RootFailure::TooFew { .. })) => {
-                            too_few_served(&sent.report, &options, linger)
-                        }
-                        failed => failed,
+                    let is_over = |failed: &Error| {
+                        matches!(failed, Error::NotStarted(RootFailure::TooFew { .. }))
                     };
+                    sent.failed = next.failed.filter(|failed| !is_over(failed));
                     break;
                 }
                 Ok(next) => {
@@ -250,6 +249,9 @@ impl Session {
                 }
                 Err(error) => sent.failed = Some(error),
             }
+        }
+        if !sent.has_failed() {
+            sent.failed = too_few_served(&sent.report, &options, linger);
         }
         sent.report.total = self.clock.now().since(began);
         Ok(sent)
@@ -564,7 +566,8 @@ impl Session {
         watcher.update(|| root.final_frame(ROOT_ENDED));
         let (mut stopped, mut given_up, hop, link) =
             (false, None, self.port.first_hop_flag(), self.port.meter());
-        let mut callers = Callers::of(self);
+        let are_unknown = self.over().is_unicast() && self.peers.is_empty();
+        let mut callers = Callers::of(are_unknown.then(|| self.port.recipients()));
         let driven = drive(
             &mut self.port,
             &mut root,
@@ -852,54 +855,10 @@ impl Session {
     }
 }
 
-/// Receivers that have asked for a session, whose sender did not know them: they get what is for
-/// all from then on.
-struct Callers(Option<(Recipients, BTreeSet<Ipv4Addr>)>);
-
-impl Callers {
-    fn of(session: &Session) -> Callers {
-        let are_unknown = session.over().is_unicast() && session.peers.is_empty();
-        Callers(are_unknown.then(|| (session.port.recipients(), BTreeSet::new())))
-    }
-
-    fn root_event(&mut self, event: &RootEvent) {
-        if let (Some((recipients, callers)), RootEvent::Joined { mac, .. }) = (&mut self.0, event) {
-            callers.extend(address_of(*mac).map(|address| *address.ip()));
-            *recipients.lock() = Some(callers.iter().copied().collect());
-        }
-    }
-}
-
 impl SentContent {
     fn has_failed(&self) -> bool {
         self.failed.is_some() || self.cause.is_some()
     }
-}
-
-/// Returns the failure of a carousel to which fewer came than its user needs.
-fn too_few_served(report: &SendReport, options: &SendOptions, linger: Duration) -> Option<Error> {
-    let joined: Vec<String> = report
-        .receivers
-        .iter()
-        .map(|one| one.host.clone())
-        .collect();
-    let names = HostNames::new(joined.iter().map(String::as_str));
-    let is_missing = |host: &&String| names.find(host).is_none();
-    // Most were turned away from a round and took part in the next.
-    let turned_away = report.turned_away.iter();
-    let refused = turned_away.filter(|away| {
-        let node = format!("{}@{}", away.host, away.mac);
-        names.find(&node).is_none()
-    });
-    let needed = options.needed_in_rounds();
-    let wanted = needed.filter(|&needed| joined.len() < needed)?;
-    Some(Error::NotStarted(RootFailure::TooFew {
-        missing: options.hosts.iter().filter(is_missing).cloned().collect(),
-        refused: refused.cloned().collect(),
-        joined,
-        wanted,
-        patience: linger,
-    }))
 }
 
 /// Ends a session whose time is over, or whose receivers all run on the sender's own host.

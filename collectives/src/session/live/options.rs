@@ -1,7 +1,7 @@
 //! Options of sending and receiving, and the progress that a transfer reports.
 
 use super::handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
-use super::report::Error;
+use super::report::{Error, SendReport};
 use crate::Preset;
 use crate::census::About;
 use crate::keys::{ExchangePair, Keys, Secret};
@@ -12,8 +12,11 @@ use crate::session::application::Coverage;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
 use crate::session::message::{ContentKind, Digest, MemberState};
 use crate::session::receiver::{ReceiverConfig, ReceiverEvent};
-use crate::session::root::{Learnt, OnSlow, Root, RootConfig, RootEvent, Route, Wanted};
+use crate::session::root::{
+    Learnt, OnSlow, Root, RootConfig, RootEvent, RootFailure, Route, Wanted,
+};
 use crate::session::verified::{ChunkSize, Form, Offered};
+use ethbcast_planning::HostNames;
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::{Over, random_secret, thread_time, thread_waited};
@@ -567,6 +570,36 @@ fn payload_hash() -> PayloadHash {
     } else {
         PayloadHash::Poly1305
     }
+}
+
+/// Returns the failure of a carousel to which fewer came than its user needs.
+pub(super) fn too_few_served(
+    report: &SendReport,
+    options: &SendOptions,
+    linger: Duration,
+) -> Option<Error> {
+    let joined: Vec<String> = report
+        .receivers
+        .iter()
+        .map(|one| one.host.clone())
+        .collect();
+    let names = HostNames::new(joined.iter().map(String::as_str));
+    let is_missing = |host: &&String| names.find(host).is_none();
+    // Most were turned away from a round and took part in the next.
+    let turned_away = report.turned_away.iter();
+    let refused = turned_away.filter(|away| {
+        let node = format!("{}@{}", away.host, away.mac);
+        names.find(&node).is_none()
+    });
+    let needed = options.needed_in_rounds();
+    let wanted = needed.filter(|&needed| joined.len() < needed)?;
+    Some(Error::NotStarted(RootFailure::TooFew {
+        missing: options.hosts.iter().filter(is_missing).cloned().collect(),
+        refused: refused.cloned().collect(),
+        joined,
+        wanted,
+        patience: linger,
+    }))
 }
 
 #[cfg(test)]

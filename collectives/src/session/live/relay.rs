@@ -134,10 +134,9 @@ impl Relay {
             let is_given_up = near.run.cancel.is_cancelled() || far.run.cancel.is_cancelled();
             let text = match (&report.received, &report.failed) {
                 (
-                    // It may have declined a sender because another's announcement was replayed.
                     Err(Error::Aborted(text) | Error::Write { text, .. }),
                     None | Some(Error::Cancelled { .. }),
-                ) => text.clone(),
+                ) if may_be_replayed(&report.received) => text.clone(),
                 _ => return report,
             };
             own.max_wait = near
@@ -453,7 +452,7 @@ impl Passage {
         match (&state.far_failure, &state.offered) {
             (Some((_, why)), _) => Err(why.clone()),
             (None, Some((_, known))) if known == offered => Ok(()),
-            _ => Err("it offers another content than a moment ago: send again".to_owned()),
+            _ => Err(ANOTHER.to_owned()),
         }
     }
 }
@@ -487,7 +486,16 @@ impl Drop for NearEnd<'_> {
 }
 
 const NO_RESULT: &str = "behind it, the session ended without a result";
+const ANOTHER: &str = "it offers another content than a moment ago: send again";
 const GONE: &str = "the sender has gone before the start; send again";
+
+/// Whether the near session may have failed by an announcement that was replayed.
+fn may_be_replayed(received: &Result<ReceiveReport, Error>) -> bool {
+    match received {
+        Err(Error::Write { text, .. }) => text.contains(ANOTHER),
+        _ => true,
+    }
+}
 
 impl AdmissionHook for Passage {
     fn admit(&self) -> bool {

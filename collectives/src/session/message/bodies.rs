@@ -576,7 +576,7 @@ impl Refusal {
         "smaller MTU on the way",
         "not asked for",
         "cannot hold it",
-        "nobody behind it",
+        "not ready behind it",
     ];
 
     /// Returns the refusal of a receiver that says why.

@@ -18,6 +18,7 @@ pub use config::{Admission, Arrival, End, ReceiverConfig, ReceiverEvent};
 use super::blocks::Blocks;
 use super::endpoint::{ControlMemory, Endpoint, OtherBuilds};
 use super::keyring::Keyring;
+use super::kind::JOIN;
 use super::message::{Behind, Done, Message, Needs, Outcome, Stage, Trailer};
 use super::verified::{Form, Offered};
 use super::view::View;
@@ -381,6 +382,10 @@ impl Receiver {
 
     fn on_reject(&mut self, frame: &[u8], why: Reject) {
         self.endpoint.count_reject(why);
+        // Another receiver, which asks its own root.
+        if wire::parse_headers(frame).is_ok_and(|(frame, _)| frame.header.kind == JOIN) {
+            return;
+        }
         let Some(other) = self
             .other_builds
             .on_reject(frame, why, self.endpoint.keyring())

@@ -221,7 +221,7 @@ impl MemberPhase {
             self.timers
                 .set(Wait::Leave, now + endpoint.config().timing.status * 5);
         }
-        self.report = Some(report);
+        (self.report, self.reports) = (Some(report), 0);
         self.timers.set(Wait::Verdict, now + self.turn());
         true
     }

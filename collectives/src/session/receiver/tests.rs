@@ -500,10 +500,17 @@ fn a_held_session_waits_beyond_its_patience_and_starts_when_it_is_released() {
         host: "n1".to_owned(),
         ..station
     };
-    let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station, 1));
+    let mut receiver = Receiver::new(Instant::START, ReceiverConfig::new(station.clone(), 1));
     let mut buffer = [0; 1514];
     for tick in 0..2000 {
         let now = Instant::START + Duration::from_millis(50 * tick);
+        if tick == 1500 {
+            // Patience was over long ago: one that leaves is waited for anew.
+            assert!(root.is_ready());
+            let leave = receiver.final_frame("it restarts").expect("it has joined");
+            root.handle_frame(now, &leave);
+            receiver = Receiver::new(now, ReceiverConfig::new(station.clone(), 2));
+        }
         if tick == 1900 {
             assert!(root.is_ready() && root.view().is_none());
             let due = root.poll_timeout(now).expect("it announces itself");

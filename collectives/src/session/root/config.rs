@@ -55,6 +55,9 @@ impl Wanted {
     }
 }
 
+/// Rounds of a carousel in a row in which nobody gets the content before it ends.
+const MAX_IN_VAIN: u32 = 3;
+
 /// Rounds for receivers that come over minutes: sessions of one root with the same content, one
 /// after the other. A host that comes during a round takes part in the next one, which begins when
 /// all that are expected have come, or nobody has come for a while.
@@ -63,6 +66,8 @@ pub struct Carousel {
     first: Wanted,
     linger: Duration,
     rounds: u32,
+    /// Rounds in a row after which no more hosts had the content.
+    in_vain: u32,
     served: BTreeMap<MacAddr, String>,
 }
 
@@ -74,6 +79,7 @@ impl Carousel {
             first,
             linger,
             rounds: 0,
+            in_vain: 0,
             served: BTreeMap::new(),
         }
     }
@@ -106,17 +112,23 @@ impl Carousel {
         }
     }
 
-    /// Takes the hosts that have the content after a round. Returns whether another round follows.
+    /// Takes the hosts that have the content after a round. Returns whether another round follows:
+    /// not after three in which nobody got it.
     pub fn take<H: Into<String>>(
         &mut self,
         delivered: impl IntoIterator<Item = (MacAddr, H)>,
     ) -> bool {
         self.rounds += 1;
         let hosts = delivered.into_iter().map(|(mac, host)| (mac, host.into()));
+        let before = self.served.len();
         self.served.extend(hosts);
-        self.first
-            .enough
-            .is_none_or(|enough| self.served.len() < enough)
+        self.in_vain = if self.served.len() > before {
+            0
+        } else {
+            self.in_vain + 1
+        };
+        let enough = self.first.enough;
+        self.in_vain < MAX_IN_VAIN && enough.is_none_or(|enough| self.served.len() < enough)
     }
 
     /// Returns the number of hosts that have the content.
@@ -465,7 +477,11 @@ pub enum RootEvent {
         text: String,
     },
     /// A receiver that had joined left before the start.
-    Left { host: String, text: String },
+    Left {
+        host: String,
+        mac: MacAddr,
+        text: String,
+    },
     /// A host speaks another version of the protocol.
     OtherVersion(OtherBuild),
     /// Frames arrive with this host's own address as their source: another host has the same

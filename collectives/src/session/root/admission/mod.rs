@@ -48,7 +48,11 @@ const SIMULTANEOUS: Duration = Duration::from_millis(50);
 #[derive(Clone, Debug)]
 pub(super) struct Gathering {
     began: Instant,
+    /// Start of the wait for receivers: again from the moment at which a held session lost one.
+    waits_from: Instant,
+    /// Moment at which more receivers were there than ever before.
     last_joined_at: Instant,
+    most_joined: usize,
     join_requests: JoinRequests,
     checks: PathChecks,
     reached: VecDeque<MacAddr>,
@@ -84,7 +88,9 @@ impl Gathering {
         let identity = config.station.identity(config.session, Rank::ROOT);
         Gathering {
             began: now,
+            waits_from: now,
             last_joined_at: now,
+            most_joined: 0,
             join_requests: JoinRequests::default(),
             checks: PathChecks::new(identity, usize::from(config.station.payload_bytes()))
                 .proving(config.address_secret),
@@ -229,6 +235,7 @@ impl Gathering {
         if gone.admitted {
             endpoint.push_event(RootEvent::Left {
                 host: gone.host,
+                mac: gone.mac,
                 text: text.to_owned(),
             });
         }
@@ -408,7 +415,7 @@ impl Gathering {
         let joined = self.join_requests.len();
         match &config.carousel {
             Some(carousel) => carousel.waits_until(self.began, self.last_joined_at, joined),
-            None => self.began + config.wanted.patience,
+            None => self.waits_from + config.wanted.patience,
         }
     }
 
@@ -433,8 +440,7 @@ impl Gathering {
         }
         let wanted = endpoint.config().wanted;
         let there = self.join_requests.len();
-        let is_over = now >= self.gives_up_at(endpoint.config());
-        let is_over = is_over
+        let is_over = now >= self.gives_up_at(endpoint.config())
             || (there >= wanted.at_least && self.all_have_said(refusals, endpoint.config()));
         let enough = wanted.enough.is_some_and(|enough| there >= enough);
         if enough || (there > 0 && (self.started_by_user || is_over && there >= wanted.at_least)) {
@@ -446,7 +452,12 @@ impl Gathering {
                 step
             };
         }
-        (self.prober, self.is_ready) = (None, false);
+        self.prober = None;
+        if std::mem::take(&mut self.is_ready) {
+            // A receiver has left a session that waited for others: its place is waited for anew.
+            self.waits_from = now;
+            return GatheringStep::Wait;
+        }
         if !is_over {
             return GatheringStep::Wait;
         }
@@ -483,7 +494,10 @@ impl Gathering {
             {
                 Some(Ok(host)) => {
                     log::info!("{host} ({mac}) joined");
-                    self.last_joined_at = now;
+                    // One that comes and goes again and again does not hold up the others.
+                    if self.join_requests.len() > self.most_joined {
+                        (self.most_joined, self.last_joined_at) = (self.join_requests.len(), now);
+                    }
                     refusals.forget(mac);
                     endpoint.push_event(RootEvent::Joined {
                         host,
