@@ -397,7 +397,7 @@ void ethbcast_options_free(ethbcast_options *options);
  push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7), dead-after (seconds), key (a
  file, or auto: this host's), key-phrase. For communicators: join-within, call-within, spin
  (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
- max-wait, time-limit, patience, stall, sync-timeout, slow-after (seconds), on-slow (demote,
+ max-wait, time-limit, patience, stall, sync-timeout, slow-after, carousel (seconds), on-slow (demote,
  wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,
  false), source (a description of the bytes, for receivers), sender (whom a receiver asks over
  unicast: an address or a name).
