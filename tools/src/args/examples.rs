@@ -103,7 +103,7 @@ mod tests {
     fn every_example_is_a_command_line() {
         for (command, examples) in EXAMPLES {
             assert!(
-                (3..=4).contains(&examples.len()),
+                (3..=5).contains(&examples.len()),
                 "{command} has {} examples",
                 examples.len()
             );
