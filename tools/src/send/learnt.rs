@@ -1,7 +1,7 @@
 //! Cache of what transfers learnt of the network, for the next one between the same hosts: costs
 //! that were measured, loss, slow hosts, limits of broadcast, ways that took longer than predicted.
 //!
-//! It is one small file of JSON in the user's cache. Each fact has its own age. What is damaged,
+//! The cache is one small file of JSON in the user's cache directory. Each fact has its own age. What is damaged,
 //! foreign, or from the future is left out, with the reason: no transfer fails because of it, or
 //! waits for it.
 

@@ -109,6 +109,9 @@ pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<St
         options.hosts.len(),
     ) {
         (None, None, 0) if options.carousel.is_some() => "a first receiver".to_owned(),
+        (Some(count), None, 0) if options.carousel.is_some() => {
+            format!("a first receiver, {count} in all")
+        }
         (None, None, 0) => "receivers; press Enter to start with those who have joined".to_owned(),
         (None, Some(least), 0) => format!("receivers, {least} at least"),
         (Some(count), None, 0) => units::receivers(count),

@@ -9,7 +9,7 @@
 //! every block passes all ranks, and in N - 1 further steps its result does. In each direction every
 //! cable carries `2(N - 1)/N` copies.
 //!
-//! What is combined in which order depends on ranks, length and network only, so that results can be
+//! Ranks, length and network alone decide the order of the operations, so that results can be
 //! repeated; and each result is computed once, so that all ranks have the same bits.
 
 use super::broadcast::{BroadcastRole, shares};

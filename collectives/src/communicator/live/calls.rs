@@ -100,7 +100,7 @@ impl Communicator {
     /// The errors of [`reduce`](Communicator::reduce).
     ///
     /// # Panics
-    /// As [`reduce`](Communicator::reduce) does.
+    /// The panics of [`reduce`](Communicator::reduce).
     pub fn allreduce(&self, reduction: Reduction, buffer: &mut [u8]) -> Result<(), Error> {
         check_own(reduction);
         self.allreduce_from(reduction, buffer, &mut |into, from| {

@@ -621,8 +621,7 @@ impl Learnt {
 
     /// Returns what was `measured` now, corrected; `None` if nothing was, now or before.
     ///
-    /// What was measured now counts, unless it is so unsure that what was measured before may be as
-    /// true. A loss that a short measurement did not see, single hosts that it did not compare, and
+    /// A measurement of now counts, unless it is so unsure that an earlier one may be as true. A loss that a short measurement did not see, single hosts that it did not compare, and
     /// a limit of broadcast that it did not reach are added.
     pub(super) fn correct(
         &self,
