@@ -621,8 +621,9 @@ impl Learnt {
 
     /// Returns what was `measured` now, corrected; `None` if nothing was, now or before.
     ///
-    /// A measurement of now counts, unless it is so unsure that an earlier one may be as true. A loss that a short measurement did not see, single hosts that it did not compare, and
-    /// a limit of broadcast that it did not reach are added.
+    /// A measurement of now counts, unless it is so unsure that an earlier one may be as true. A loss
+    /// that a short measurement did not see, single hosts that it did not compare, and a limit of
+    /// broadcast that it did not reach are added.
     pub(super) fn correct(
         &self,
         config: &RootConfig,
