@@ -2,6 +2,7 @@
 
 use super::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};
+use super::lanes::{Exit, LANES, LaneTerms, Lanes};
 use super::meter::{LinkReadings, Meter};
 use super::outage::{Carrier, Outage};
 use super::ring::{Geometry, Ring, SlotContent};
@@ -14,8 +15,8 @@ use super::{Counters, Interface, Over, interface, served, syscall};
 use crate::link::{Blocked, Link, Transmitted};
 use crate::lock::Mutex;
 use crate::machine::{Kept, SplitFrame};
-use crate::wire::ETHERNET_BYTES;
-use crate::{Instant, MacAddr, Machine};
+use crate::wire::{ETHERNET_BYTES, MacAddr};
+use crate::{Instant, Machine};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
@@ -23,12 +24,17 @@ use std::fmt;
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::time::Duration;
 
 const RECEIVE_BATCH_FRAMES: usize = 256;
 /// Most bytes taken from the ring before the machine may send; this limit applies at a large MTU.
 const RECEIVE_BATCH_BYTES: usize = 1 << 20;
+/// Most data frames that wait for an interface while the other could take them: they are that
+/// much later than others.
+const LANE_FRAMES: usize = 16;
+/// Most times that both interfaces are filled before arrivals are looked at again.
+const LANE_ROUNDS: usize = 4;
 
 /// An open port: a packet socket on an Ethernet interface, as a [`Link`](crate::Link).
 pub struct Port {
@@ -46,6 +52,34 @@ pub struct Port {
     largest_arrival_bytes: usize,
     meter: Option<Meter>,
     recipients: Recipients,
+    second: Option<Box<Second>>,
+}
+
+/// The second interface of a port, and what is known of both. `written` is a frame on its way in or
+/// out, `next` the interface that a frame for either takes if both are alike, and `full` has a bit
+/// for each that waits for room.
+struct Second {
+    port: Port,
+    lanes: Lanes,
+    written: Box<[u8]>,
+    next: usize,
+    full: Arc<AtomicU8>,
+    terms: Arc<Mutex<Option<LaneTerms>>>,
+    has_failed: bool,
+    /// Whether both interfaces are away, and whether both lack a link.
+    are_away: Arc<AtomicBool>,
+    have_no_link: Arc<AtomicBool>,
+}
+
+/// Use of one of a port's interfaces.
+#[derive(Clone, Debug, PartialEq)]
+#[doc(hidden)]
+pub struct LaneUse {
+    pub interface: String,
+    pub sent_bytes: u64,
+    pub received_bytes: u64,
+    /// Time in this run without the interface or its link.
+    pub cut_off: Duration,
 }
 
 /// Hosts that are to get what is for all from now on, until a port takes them.
@@ -138,7 +172,42 @@ impl Port {
             largest_arrival_bytes: 0,
             meter: None,
             recipients: Recipients::default(),
+            second: None,
         }
+    }
+
+    /// Opens a port on two interfaces: data go by both, and all by one if the other is lost. Others
+    /// know the host by the first.
+    ///
+    /// # Errors
+    ///
+    /// See [`OpenError`].
+    pub fn open_two(interfaces: [&Interface; 2], config: PortConfig) -> Result<Port, OpenError> {
+        let [first, second] = [0, 1].map(|lane| {
+            let lane_config = PortConfig {
+                lane: Some(lane),
+                ..config
+            };
+            Port::open(interfaces[lane], lane_config)
+        });
+        let (first, port) = (first?, second?);
+        let own = [first.interface.mac, port.interface.mac];
+        let group = config.group.unwrap_or(MacAddr::BROADCAST);
+        let second = Second {
+            written: vec![0; first.frame_bytes()].into_boxed_slice(),
+            port,
+            lanes: Lanes::new(own, group, config.ether_type),
+            next: 0,
+            full: Arc::default(),
+            terms: Arc::default(),
+            has_failed: false,
+            are_away: Arc::default(),
+            have_no_link: Arc::default(),
+        };
+        Ok(Port {
+            second: Some(Box::new(second)),
+            ..first
+        })
     }
 
     fn connect(
@@ -150,7 +219,7 @@ impl Port {
         let socket = served::filtered_socket(
             interface,
             config.ether_type,
-            (config.group, config.also),
+            &config.groups(),
             config.inherited,
         )?;
         let fd = socket.as_fd();
@@ -165,12 +234,7 @@ impl Port {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
         let ring = Self::open_ring(fd, interface, config)?;
-        for group in config
-            .group
-            .into_iter()
-            .chain(config.also)
-            .filter(|_| config.hears)
-        {
+        for group in config.groups().into_iter().filter(|_| config.hears) {
             syscall::join_multicast(fd, interface.index, group)
                 .map_err(failed("join the group address"))?;
         }
@@ -240,8 +304,42 @@ impl Port {
         }
     }
 
-    /// Returns the counters of the port.
+    /// Returns the use of each interface, if the port has two.
+    #[doc(hidden)]
+    pub fn lanes(&mut self, now: Instant) -> Option<[LaneUse; 2]> {
+        let mut second = self.second.take()?;
+        let lanes = [&mut *self, &mut second.port].map(|port| {
+            let counters = port.counters();
+            LaneUse {
+                interface: port.interface.name.clone(),
+                sent_bytes: counters.bytes_sent,
+                received_bytes: counters.bytes_received,
+                cut_off: port.cut_off(now),
+            }
+        });
+        self.second = Some(second);
+        Some(lanes)
+    }
+
+    /// Returns the second interface, if it has two.
+    pub fn second_interface(&self) -> Option<&Interface> {
+        self.second.as_ref().map(|second| second.port.interface())
+    }
+
+    /// Returns the handle by which a session tells a port of two interfaces what it has to know.
+    #[doc(hidden)]
+    pub fn lane_terms(&self) -> Option<Arc<Mutex<Option<LaneTerms>>>> {
+        let second = self.second.as_ref()?;
+        Some(Arc::clone(&second.terms))
+    }
+
+    /// Returns the counters of the port, those of both interfaces if it has two.
     pub fn counters(&mut self) -> Counters {
+        let second = self.second.as_mut().map(|second| second.port.counters());
+        self.own_counters() + second.unwrap_or_default()
+    }
+
+    fn own_counters(&mut self) -> Counters {
         if let Arrivals::Datagrams(datagrams) = &self.arrivals {
             self.counters.kernel_dropped = datagrams.dropped();
             self.counters.kernel_accepted =
@@ -259,8 +357,31 @@ impl Port {
 
     /// Passes a bounded batch of arrived frames to `take`; returns the number of ring slots
     /// emptied.
-    pub fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
-        self.receive_up_to(RECEIVE_BATCH_FRAMES, take)
+    pub fn receive(&mut self, mut take: impl FnMut(&[u8])) -> usize {
+        let Some(mut second) = self.second.take() else {
+            return self.receive_up_to(RECEIVE_BATCH_FRAMES, take);
+        };
+        let Second {
+            port,
+            lanes,
+            written,
+            ..
+        } = &mut *second;
+        let by_first = self.receive_up_to(RECEIVE_BATCH_FRAMES, |frame| {
+            if lanes.hear(0, frame) {
+                take(frame);
+            }
+        });
+        let by_second = port.receive_up_to(RECEIVE_BATCH_FRAMES, |frame| {
+            if !lanes.hear(1, frame) {
+                return;
+            }
+            if let Some(bytes) = lanes.address_first(frame, written) {
+                take(&written[..bytes]);
+            }
+        });
+        self.second = Some(second);
+        by_first + by_second
     }
 
     pub(super) fn receive_up_to(
@@ -302,7 +423,12 @@ impl Port {
             Arrivals::Frames(_) => None,
             Arrivals::Datagrams(datagrams) => Some(Arc::clone(datagrams.group_socket())),
         };
-        Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)
+        let Some(second) = &self.second else {
+            return Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new);
+        };
+        let also = Some(Arc::clone(&second.port.socket));
+        let sleeper = Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)?;
+        Ok(sleeper.sending_by_both(Arc::clone(&second.full)))
     }
 
     fn flush<'a>(
@@ -341,26 +467,38 @@ impl Port {
     pub fn begin_anew(&mut self) {
         self.sender.forget_refusals();
         self.was_cut_off = Duration::ZERO;
+        if let Some(second) = &mut self.second {
+            second.port.begin_anew();
+            second.lanes.set_terms(LaneTerms::default());
+        }
     }
 
-    /// Returns the time in this run without an interface or link.
+    /// Returns the time in this run without an interface or link; of two interfaces, the lesser.
     pub fn cut_off(&self, now: Instant) -> Duration {
-        self.was_cut_off
+        let own = self.was_cut_off
             + self
                 .outage
                 .lasts(now)
                 .or_else(|| self.carrier.lasts(now))
-                .unwrap_or_default()
+                .unwrap_or_default();
+        let second = self.second.as_ref();
+        second.map_or(own, |second| own.min(second.port.cut_off(now)))
     }
 
-    /// Whether the interface has a link at this moment; one that is off or gone has none.
+    /// Whether an interface has a link at this moment; one that is off or gone has none.
     pub fn has_link(&self) -> bool {
+        let second = self.second.as_ref();
         interface::has_link(self.interface.index)
+            || second.is_some_and(|second| second.port.has_link())
     }
 
     /// Returns why nothing is received and sent at the moment, if the interface is away; or why no
     /// frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
+        let second = self.second.as_ref();
+        if second.is_some_and(|second| second.is_up()) {
+            return None;
+        }
         let name = &self.interface.name;
         let away = self
             .outage
@@ -412,7 +550,7 @@ impl Port {
             } else {
                 0
             };
-            meter.read(now, &interface, ip_bytes, || self.counters());
+            meter.read(now, &interface, ip_bytes, || self.own_counters());
             self.meter = Some(meter);
         }
     }
@@ -543,6 +681,220 @@ impl Port {
     }
 }
 
+impl Second {
+    fn is_up(&self) -> bool {
+        self.lanes.up()[1]
+    }
+
+    /// Gives the second interface up for this port, as only the first is one of its own.
+    fn fail(&mut self, error: &DriveError) {
+        if !std::mem::replace(&mut self.has_failed, true) {
+            log::warn!("{error}; all goes by the other interface");
+        }
+    }
+
+    /// Whether the interface is there. An error of one interface is none while the other works.
+    fn is_there(&mut self, now: Instant) -> bool {
+        if self.has_failed {
+            return false;
+        }
+        match self.port.is_there(now) {
+            Ok(is_there) => is_there,
+            Err(DriveError::InterfaceDown { .. }) => false,
+            Err(error) => {
+                self.fail(&error);
+                false
+            }
+        }
+    }
+}
+
+/// A port of two interfaces: `self` is on the first.
+impl Port {
+    fn sender_of<'a>(&'a mut self, second: &'a mut Second, lane: usize) -> &'a mut Sender {
+        if lane == 0 {
+            &mut self.sender
+        } else {
+            &mut second.port.sender
+        }
+    }
+
+    /// Finds out which interfaces work, loses what waits for one that does not, and says what is
+    /// due about both.
+    fn look_at_both(&mut self, second: &mut Second, now: Instant) -> Result<(), DriveError> {
+        if let Some(terms) = second.terms.lock().take() {
+            second.lanes.set_terms(terms);
+        }
+        let is_second_there = second.is_there(now);
+        let is_first_there = match self.is_there(now) {
+            Err(DriveError::InterfaceDown { .. }) if is_second_there => false,
+            is_there => is_there?,
+        };
+        let there = [is_first_there, is_second_there];
+        let has_link = [&*self, &second.port].map(|port| port.carrier.lasts(now).is_none());
+        // Without a link on either, what leaves is lost in any case.
+        let linked = [0, 1].map(|lane| there[lane] && has_link[lane]);
+        let (are_away, is_cut_off) = (there == [false; LANES], linked == [false; LANES]);
+        second.are_away.store(are_away, Ordering::Relaxed);
+        let has_no_link = is_cut_off && !are_away;
+        second.have_no_link.store(has_no_link, Ordering::Relaxed);
+        let up = if is_cut_off { there } else { linked };
+        let is_due = second.lanes.turn(now, up);
+        for lane in 0..LANES {
+            if !up[lane] && up[1 - lane] {
+                let port = if lane == 0 {
+                    &mut *self
+                } else {
+                    &mut second.port
+                };
+                port.sender.abandon(&mut port.counters);
+            }
+            if is_due && up[lane] {
+                self.say(second, lane);
+            }
+        }
+        Ok(())
+    }
+
+    fn say(&mut self, second: &mut Second, lane: usize) {
+        let bytes = second.lanes.write(lane, &mut second.written);
+        let frame = second.written[..bytes].to_vec();
+        let sender = self.sender_of(second, lane);
+        if sender.staged().1 {
+            sender.stage(SplitFrame::whole(bytes), &frame, |_| ());
+        }
+    }
+
+    fn flush_both<'a>(
+        &mut self,
+        second: &mut Second,
+        now: Instant,
+        payload: impl Fn(Kept) -> &'a [u8],
+    ) -> Result<usize, DriveError> {
+        let up = second.lanes.up();
+        let by_first = if up[0] { self.flush(now, &payload)? } else { 0 };
+        if !up[1] {
+            return Ok(by_first);
+        }
+        let by_second = match second.port.flush(now, &payload) {
+            Ok(frames) => frames,
+            Err(error) if up[0] => {
+                second.fail(&error);
+                0
+            }
+            Err(error) => return Err(error),
+        };
+        Ok(by_first + by_second)
+    }
+
+    /// Stages frames until there are no more, or no interface has room for those that may take
+    /// either; returns whether there are no more.
+    fn fill_both(
+        &mut self,
+        second: &mut Second,
+        now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<SplitFrame>,
+    ) -> bool {
+        let up = second.lanes.up();
+        loop {
+            let staged = [self.sender.staged(), second.port.sender.staged()];
+            let blocked = [self.sender.blocked(), second.port.sender.blocked()];
+            let is_free =
+                |lane: usize| up[lane] && blocked[lane].is_none() && staged[lane].0 < LANE_FRAMES;
+            // The next frame may be for either, or for a certain one.
+            let has_room = (0..LANES).all(|lane| !up[lane] || staged[lane].1);
+            if !has_room || !(is_free(0) || is_free(1)) {
+                return false;
+            }
+            let Some(frame) = write(&mut second.written) else {
+                return true;
+            };
+            let written = &second.written[..frame.written_bytes];
+            let by = match second.lanes.exit(now, written) {
+                Exit::One(lane) => [Some(lane), None],
+                Exit::Both => [Some(0), Some(1)],
+                Exit::None => {
+                    self.counters.frames_given_up += 1;
+                    [None; LANES]
+                }
+                Exit::Either => {
+                    let other = 1 - second.next;
+                    let is_other = !is_free(second.next)
+                        || (is_free(other) && staged[other].0 < staged[second.next].0);
+                    let lane = if is_other { other } else { second.next };
+                    second.next = 1 - lane;
+                    [Some(lane), None]
+                }
+            };
+            let Second {
+                port,
+                lanes,
+                written,
+                ..
+            } = &mut *second;
+            let written = &written[..frame.written_bytes];
+            for lane in by.into_iter().flatten() {
+                if lane == 0 {
+                    self.sender.stage(frame, written, |_| ());
+                } else {
+                    let readdress = |frame: &mut [u8]| lanes.address_second(frame);
+                    port.sender.stage(frame, written, readdress);
+                }
+            }
+        }
+    }
+
+    /// Notes for the waiter which interfaces wait for room.
+    fn note_full(&self, second: &Second) {
+        let up = second.lanes.up();
+        let blocked = [self.sender.blocked(), second.port.sender.blocked()];
+        let is_full = |lane: usize| up[lane] && blocked[lane] == Some(Blocked::Room);
+        let bits = (0..LANES).map(|lane| u8::from(is_full(lane)) << lane).sum();
+        second.full.store(bits, Ordering::Relaxed);
+    }
+
+    fn transmit_by_both<M: Machine>(
+        &mut self,
+        second: &mut Second,
+        now: Instant,
+        machine: &mut M,
+    ) -> Result<Transmitted, DriveError> {
+        self.look_at_both(second, now)?;
+        let mut frames = self.flush_both(second, now, no_payload)?;
+        let mut exhausted = false;
+        for _ in 0..LANE_ROUNDS {
+            exhausted = self.fill_both(second, now, |buffer| {
+                machine.poll_transmit_split(now, buffer)
+            });
+            let sent = self.flush_both(second, now, |kept| machine.payload(kept));
+            for sender in [&mut self.sender, &mut second.port.sender] {
+                sender.join(|kept| machine.payload(kept));
+            }
+            let sent = sent?;
+            frames += sent;
+            if exhausted || sent == 0 {
+                break;
+            }
+        }
+        self.note_full(second);
+        Ok(Transmitted { frames, exhausted })
+    }
+
+    fn send_by_both(
+        &mut self,
+        second: &mut Second,
+        now: Instant,
+        mut write: impl FnMut(&mut [u8]) -> Option<usize>,
+    ) -> Result<usize, DriveError> {
+        self.look_at_both(second, now)?;
+        let left_over = self.flush_both(second, now, no_payload)?;
+        self.fill_both(second, now, |buffer| write(buffer).map(SplitFrame::whole));
+        let sent = self.flush_both(second, now, no_payload)?;
+        self.note_full(second);
+        Ok(left_over + sent)
+    }
+}
+
 impl fmt::Debug for Port {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Port {
@@ -572,11 +924,13 @@ pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
 #[doc(hidden)]
 impl Port {
     pub fn away_flag(&self) -> Arc<AtomicBool> {
-        self.outage.flag()
+        let both = self.second.as_ref().map(|second| &second.are_away);
+        both.map_or_else(|| self.outage.flag(), Arc::clone)
     }
 
     pub fn no_link_flag(&self) -> Arc<AtomicBool> {
-        self.carrier.flag()
+        let both = self.second.as_ref().map(|second| &second.have_no_link);
+        both.map_or_else(|| self.carrier.flag(), Arc::clone)
     }
 
     pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
@@ -611,6 +965,11 @@ impl Link for Port {
         now: Instant,
         mut write: impl FnMut(&mut [u8]) -> Option<usize>,
     ) -> Result<usize, DriveError> {
+        if let Some(mut second) = self.second.take() {
+            let sent = self.send_by_both(&mut second, now, write);
+            self.second = Some(second);
+            return sent;
+        }
         if !self.is_there(now)? {
             return Ok(0);
         }
@@ -626,6 +985,11 @@ impl Link for Port {
         now: Instant,
         machine: &mut M,
     ) -> Result<Transmitted, DriveError> {
+        if let Some(mut second) = self.second.take() {
+            let transmitted = self.transmit_by_both(&mut second, now, machine);
+            self.second = Some(second);
+            return transmitted;
+        }
         if !self.is_there(now)? {
             return Ok(Transmitted {
                 frames: 0,
@@ -649,17 +1013,37 @@ impl Link for Port {
     }
 
     fn has_arrival(&self) -> bool {
-        match &self.arrivals {
+        let own = match &self.arrivals {
             Arrivals::Frames(ring) => ring.has_arrival(),
             Arrivals::Datagrams(datagrams) => datagrams.has_arrival(),
-        }
+        };
+        let second = self.second.as_ref();
+        own || second.is_some_and(|second| second.port.has_arrival())
     }
 
     fn blocked(&self) -> Option<Blocked> {
-        self.outage.blocked().or(self.sender.blocked())
+        let own = self.outage.blocked().or(self.sender.blocked());
+        let Some(second) = &self.second else {
+            return own;
+        };
+        let up = second.lanes.up();
+        let both = [own, second.port.blocked()];
+        let of_working = (0..LANES).filter(|&lane| up[lane] || up == [false; LANES]);
+        let mut waits = of_working.filter_map(|lane| both[lane]);
+        let first = waits.next()?;
+        // Room that is reported comes sooner than a time at which there may be some.
+        Some(waits.fold(first, |one, other| match (one, other) {
+            (Blocked::Until(one), Blocked::Until(other)) => Blocked::Until(one.min(other)),
+            _ => Blocked::Room,
+        }))
     }
 
     fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
+        if let Some(second) = &mut self.second {
+            if let Err(error) = second.port.waited(seen.of_second()) {
+                second.fail(&error);
+            }
+        }
         let name = self.interface.name.as_str();
         let events = seen
             .events()
