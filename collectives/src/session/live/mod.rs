@@ -45,16 +45,19 @@ use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Carousel, Root, RootConfig, RootFailure};
 pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
+use super::view::View;
 use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
+    Clock, Interface, LaneTerms, LaneUse, Over, Port, PortConfig, Waker, drive, random_u32,
+    random_u64,
 };
-use ethbcast_transport::{Instant, MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
@@ -396,6 +399,19 @@ impl Session {
         let peers = (is_unicast && !is_called)
             .then(|| addresses_of(&options.hosts))
             .transpose()?;
+        let interfaces = options.wire.interface.as_deref();
+        if let Some(interfaces) = interfaces.filter(|named| named.contains(','))
+            && options.preset.tuning().policy == Policy::InOrderOnly
+        {
+            let preset = options.preset;
+            return Err(StationError::Lanes {
+                interfaces: interfaces.to_owned(),
+                why: format!(
+                    "with the preset {preset} receivers drop what comes out of order: name one interface"
+                ),
+            }
+            .into());
+        }
         let mut session = Session::open(group, &options.wire, &options.run, (None, is_called))?;
         if !session.over().is_udp() {
             let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
@@ -497,7 +513,7 @@ impl Session {
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for, so a stream cannot overflow it,
         // not even one of smaller frames.
-        let (port, station) = opening.open(|payload_bytes| {
+        let (port, station) = opening.open_lanes(|payload_bytes| {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
@@ -568,6 +584,7 @@ impl Session {
             (false, None, self.port.first_hop_flag(), self.port.meter());
         let are_unknown = self.over().is_unicast() && self.peers.is_empty();
         let mut callers = Callers::of(are_unknown.then(|| self.port.recipients()));
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut root,
@@ -590,6 +607,7 @@ impl Session {
                     .for_each(|reading| root.note_link(now, reading));
                 options.steer(root, now);
                 while let Some(event) = root.poll_event() {
+                    tell_lanes(lanes.as_deref(), root.view());
                     callers.root_event(&event);
                     notifier.root_event(now, &event);
                     sending.handle_event(root, now, &event);
@@ -687,6 +705,7 @@ impl Session {
         let mut hooked = HookedAdmission::new(options.admission_hook.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut receiver,
@@ -716,6 +735,7 @@ impl Session {
                     receiving.give_up(TOO_LONG);
                 }
                 while let Some(event) = receiver.poll_event() {
+                    tell_lanes(lanes.as_deref(), receiver.view());
                     if matches!(event, ReceiverEvent::Started { .. }) {
                         receiver.limit_session(options.session_limit.map(|limit| now + limit));
                     }
@@ -811,6 +831,18 @@ impl Session {
         self.port.interface()
     }
 
+    /// Returns the second interface of the port, if it has two.
+    pub fn second_interface(&self) -> Option<&Interface> {
+        self.port.second_interface()
+    }
+
+    /// Returns the use of each interface so far, if the port has two.
+    #[doc(hidden)]
+    pub fn lanes(&mut self) -> Option<[LaneUse; 2]> {
+        let now = self.now();
+        self.port.lanes(now)
+    }
+
     /// Returns the carrier of its frames.
     pub fn over(&self) -> Over {
         self.port.over()
@@ -859,6 +891,18 @@ impl SentContent {
     fn has_failed(&self) -> bool {
         self.failed.is_some() || self.cause.is_some()
     }
+}
+
+/// Tells a port of two interfaces who hears what is for all.
+fn tell_lanes(lanes: Option<&Mutex<Option<LaneTerms>>>, view: Option<&View>) {
+    let (Some(lanes), Some(view)) = (lanes, view) else {
+        return;
+    };
+    let in_place = view.ranks().map(|rank| view.members[rank.index()].mac);
+    *lanes.lock() = Some(LaneTerms {
+        members: Some(in_place.collect()),
+        in_order: view.policy == Policy::InOrderOnly,
+    });
 }
 
 /// Ends a session whose time is over, or whose receivers all run on the sender's own host.
