@@ -488,7 +488,8 @@ mod tests {
         assert_eq!(refusal(&[&one, &two], &port), "");
         assert_eq!(
             refusal(&[&one, &large], &port),
-            "eth0,eth1 cannot carry one transfer: their MTUs are 1500 and 9000: `ip link set eth2 mtu 1500`, or name one"
+            "eth0,eth1 cannot carry one transfer: their MTUs are 1500 and 9000: `ip link set eth2 mtu 1500`, \
+             or name one"
         );
         assert!(refusal(&[&one, &one], &port).ends_with("eth0 has one address: name it once"));
         for found in [&[&one][..], &[&one, &two, &large]] {
