@@ -21,9 +21,9 @@ pub(super) const LANES: usize = 2;
 const INTERVAL: Duration = Duration::from_millis(250);
 const HOSTS: usize = 64;
 const LASTS: u32 = 4;
-/// Least interval of LANE frames when something new is to be said.
+/// Least interval of LANE frames when there is news.
 const AT_ONCE: Duration = Duration::from_millis(20);
-/// How long an answer whether all members hear a lane is good for.
+/// Validity of an answer whether all members hear a lane.
 const GROUP_LASTS: Duration = Duration::from_millis(10);
 const MAX_PEERS: usize = 1 << 14;
 const MAX_HEARD: usize = 1 << 10;
@@ -41,11 +41,11 @@ pub(super) enum Exit {
     One(usize),
     /// A copy by each: some hosts are reached by one only, others by the other.
     Both,
-    /// Nobody there is reached: the frame is lost, as on a cable.
+    /// Loss, as on a cable: nobody there is reached.
     None,
 }
 
-/// What a session tells its port of two interfaces: the hosts that hear what is for all, and
+/// News of a session for its port of two interfaces: the hosts that hear what is for all, and
 /// whether receivers drop what comes out of order, so that only one lane may carry data.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LaneTerms {
@@ -65,7 +65,7 @@ struct PeerLanes {
 
 /// State of both lanes of this host. Arrivals are noted without a clock, and dated by `turn`.
 #[derive(Debug)]
-pub(super) struct Lanes {
+pub(super) struct InterfacePair {
     own: [MacAddr; LANES],
     group: MacAddr,
     ether_type: EtherType,
@@ -81,9 +81,13 @@ pub(super) struct Lanes {
     is_crossed: bool,
 }
 
-impl Lanes {
-    pub(super) fn new(own: [MacAddr; LANES], group: MacAddr, ether_type: EtherType) -> Lanes {
-        Lanes {
+impl InterfacePair {
+    pub(super) fn new(
+        own: [MacAddr; LANES],
+        group: MacAddr,
+        ether_type: EtherType,
+    ) -> InterfacePair {
+        InterfacePair {
             own,
             group,
             ether_type,
@@ -361,15 +365,15 @@ mod tests {
         MacAddr::new(2, 0, 0, lane, 0, host)
     }
 
-    fn host(host: u8) -> Lanes {
-        Lanes::new([mac(0, host), mac(1, host)], GROUP, EtherType::DEFAULT)
+    fn host(host: u8) -> InterfacePair {
+        InterfacePair::new([mac(0, host), mac(1, host)], GROUP, EtherType::DEFAULT)
     }
 
     fn at(millis: u64) -> Instant {
         Instant::START + Duration::from_millis(millis)
     }
 
-    fn lane_frame(of: &Lanes, lane: usize) -> Vec<u8> {
+    fn lane_frame(of: &InterfacePair, lane: usize) -> Vec<u8> {
         let mut frame = vec![0; 1514];
         let length = of.write(lane, &mut frame);
         frame.truncate(length);
@@ -392,7 +396,7 @@ mod tests {
     }
 
     /// Two hosts that have heard each other on these lanes.
-    fn acquainted(lanes: &[usize]) -> [Lanes; 2] {
+    fn acquainted(lanes: &[usize]) -> [InterfacePair; 2] {
         let [mut one, mut other] = [1, 2].map(host);
         for &lane in lanes {
             other.hear(lane, &lane_frame(&one, lane));
@@ -477,10 +481,10 @@ mod tests {
             assert!(one.turn(at(100), up), "it says so at once");
             assert_eq!(one.exit(at(100), &data(mac(0, 2))), Exit::One(1 - lost));
             assert_eq!(one.exit(at(100), &data(GROUP)), Exit::One(1 - lost));
-            // There, when it is told, and when nothing is heard any more.
+            // There, when it hears of it, and when nothing is heard any more.
             other.hear(1 - lost, &lane_frame(&one, 1 - lost));
             other.turn(at(100), [true; 2]);
-            let to_one = |lanes: &mut Lanes, millis| {
+            let to_one = |lanes: &mut InterfacePair, millis| {
                 lanes.exit(at(millis), &framed(Kind::ACK, 2, mac(0, 1)))
             };
             assert_eq!(to_one(&mut other, 100), Exit::One(1 - lost));
@@ -538,7 +542,7 @@ mod tests {
         }
         assert!(!one.hear(1, &frame[..20]) && !one.hear(1, &[]));
         one.hear(1, &lane_frame(&host(1), 1));
-        let group = Lanes::new([GROUP, mac(1, 2)], GROUP, EtherType::DEFAULT);
+        let group = InterfacePair::new([GROUP, mac(1, 2)], GROUP, EtherType::DEFAULT);
         one.hear(1, &lane_frame(&group, 1));
         assert!(one.peers.is_empty() && one.first_of.is_empty());
         one.hear(1, &frame);

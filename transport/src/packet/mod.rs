@@ -314,7 +314,7 @@ with_defaults! {
         pub inherited: Option<i32> = None,
         /// Whether the port receives; one that does not has the smallest ring possible.
         pub hears: bool = true,
-        /// Which of a host's two interfaces the port is on, if they carry one transfer: set by
+        /// Index of the port's interface, if it is one of two that carry a transfer: set by
         /// [`Port::open_two`].
         pub(super) lane: Option<usize> = None,
     }

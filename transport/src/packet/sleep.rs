@@ -126,7 +126,7 @@ impl Alarm {
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
     also: Option<Arc<OwnedFd>>,
-    /// Which of both sockets waits for room to send, by bit, where both send.
+    /// Bits of those sockets that wait for room to send, where both send.
     full: Option<Arc<AtomicU8>>,
     waker: Waker,
     alarm: Alarm,

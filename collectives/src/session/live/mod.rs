@@ -45,22 +45,20 @@ use super::receiver::{Admission, Receiver, ReceiverConfig, ReceiverEvent};
 use super::root::{Carousel, Root, RootConfig, RootFailure};
 pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
-use super::view::View;
 use crate::census;
 use crate::membership::Station;
 use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
-use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::packet::{
-    Clock, Interface, LaneTerms, LaneUse, Over, Port, PortConfig, Waker, drive, random_u32,
-    random_u64,
+    Clock, Interface, LaneUse, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
 };
 use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
+    tell_lanes,
 };
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -891,18 +889,6 @@ impl SentContent {
     fn has_failed(&self) -> bool {
         self.failed.is_some() || self.cause.is_some()
     }
-}
-
-/// Tells a port of two interfaces who hears what is for all.
-fn tell_lanes(lanes: Option<&Mutex<Option<LaneTerms>>>, view: Option<&View>) {
-    let (Some(lanes), Some(view)) = (lanes, view) else {
-        return;
-    };
-    let in_place = view.ranks().map(|rank| view.members[rank.index()].mac);
-    *lanes.lock() = Some(LaneTerms {
-        members: Some(in_place.collect()),
-        in_order: view.policy == Policy::InOrderOnly,
-    });
 }
 
 /// Ends a session whose time is over, or whose receivers all run on the sender's own host.
