@@ -481,7 +481,7 @@ mod tests {
             assert!(one.turn(at(100), up), "it says so at once");
             assert_eq!(one.exit(at(100), &data(mac(0, 2))), Exit::One(1 - lost));
             assert_eq!(one.exit(at(100), &data(GROUP)), Exit::One(1 - lost));
-            // There, when it hears of it, and when nothing is heard any more.
+            // There, when it is notified, and when nothing is heard any more.
             other.hear(1 - lost, &lane_frame(&one, 1 - lost));
             other.turn(at(100), [true; 2]);
             let to_one = |lanes: &mut InterfacePair, millis| {
