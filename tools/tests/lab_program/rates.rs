@@ -580,7 +580,9 @@ fn a_receiver_with_one_interface_gets_all_from_a_sender_with_two() {
         let options = ["send", "--via", via, "-n", "3", "-i", "eth0,eth1"];
         let sent = site.run("n0", &[&options, &common[..]].concat(), source);
         sent.assert_code(0);
-        receivers.map(|run| run.end(LIMIT).assert_code(0));
+        for run in receivers {
+            run.end(LIMIT).assert_code(0);
+        }
         let again = sent.json()["frames"]["data_resent"].as_u64();
         assert!(again < Some(300), "via {via}: {again:?} frames again");
     }
