@@ -469,7 +469,9 @@ fn over(
     let options = ["-i", interfaces, "--json", "--max-wait", "20"];
     let hosts = ["n1", "n2", "n3"];
     let receivers = hosts.map(|host| {
-        let arguments = [&["recv", "--force"], &options[..]].concat();
+        // What is there would not be sent again.
+        drop(fs::remove_file(path(host)));
+        let arguments = [&["recv"], &options[..]].concat();
         site.start(host, &arguments, path(host))
     });
     let arguments = [&["send", "--via", via, "-n", "3"], &options[..]].concat();
@@ -532,7 +534,7 @@ fn two_interfaces_halve_the_time_and_carry_about_half_each() {
 
 #[test]
 fn what_an_interface_would_have_carried_leaves_by_the_other_when_its_link_is_lost() {
-    let site = two_networks("lane-down", "20mbit");
+    let site = two_networks("lanedown", "20mbit");
     let switches = site.lab().switches_namespace();
     for (via, lost, host) in [
         ("chain", "second.n2", "n2"),
@@ -568,13 +570,14 @@ fn what_an_interface_would_have_carried_leaves_by_the_other_when_its_link_is_los
 
 #[test]
 fn a_receiver_with_one_interface_gets_all_from_a_sender_with_two() {
-    let site = two_networks("lane-one", "50mbit");
+    let site = two_networks("laneone", "50mbit");
     for via in ["chain", "cast"] {
         let source = site.file("source.bin", content(8, 4 * MEBIBYTE));
         let common = ["--json", "--max-wait", "20"];
         let receivers = [("n1", "eth0"), ("n2", "eth0,eth1"), ("n3", "eth0,eth1")];
         let receivers = receivers.map(|(host, by)| {
-            let arguments = [&["recv", "--force", "-i", by], &common[..]].concat();
+            drop(fs::remove_file(site.path(&format!("{host}.bin"))));
+            let arguments = [&["recv", "-i", by], &common[..]].concat();
             site.start(host, &arguments, site.path(&format!("{host}.bin")))
         });
         let options = ["send", "--via", via, "-n", "3", "-i", "eth0,eth1"];
