@@ -18,8 +18,9 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{
-    Interface, InterfaceError, OpenError, Port, PortConfig, address_of, group_address,
+    Interface, InterfaceError, LaneUse, OpenError, Port, PortConfig, address_of, group_address,
 };
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
@@ -95,6 +96,47 @@ pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
             None
         }
     }
+}
+
+/// Returns the name of a session's interface, or of both.
+pub fn interfaces(session: &Session) -> String {
+    let first = &session.interface().name;
+    session.second_interface().map_or_else(
+        || first.clone(),
+        |second| format!("{first} and {}", second.name),
+    )
+}
+
+/// Describes the use of both interfaces: the part of the bytes that each has carried, and how long
+/// one was lost.
+pub fn lane_words(lanes: &[LaneUse; 2]) -> String {
+    let bytes = |lane: &LaneUse| lane.sent_bytes + lane.received_bytes;
+    let all = lanes.iter().map(bytes).sum::<u64>().max(1);
+    let words = |lane: &LaneUse| {
+        let LaneUse {
+            interface, cut_off, ..
+        } = lane;
+        let share = bytes(lane) as f64 / all as f64 * 100.0;
+        let lost = if cut_off.is_zero() {
+            String::new()
+        } else {
+            format!(", lost for {:.1} s", cut_off.as_secs_f64())
+        };
+        format!("{interface} {share:.0} %{lost}")
+    };
+    format!("bytes by {}, by {}", words(&lanes[0]), words(&lanes[1]))
+}
+
+pub fn lanes_json(lanes: &[LaneUse; 2]) -> Value {
+    let one = |lane: &LaneUse| {
+        json!({
+            "interface": lane.interface,
+            "sent_bytes": lane.sent_bytes,
+            "received_bytes": lane.received_bytes,
+            "cut_off_seconds": lane.cut_off.as_secs_f64(),
+        })
+    };
+    lanes.iter().map(one).collect()
 }
 
 /// Prints a warning about an unsuitable interface that the kernel accepts: Wi-Fi, or a port of

@@ -157,7 +157,7 @@ pub struct WireArgs {
     ///
     /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or
     /// the value of BOOTIF=. Default: the only Ethernet interface that is up; if several are, that
-    /// of the default route.
+    /// of the default route. Two, as eth0,eth1, for `send` and `recv`: data go by both.
     #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
     /// EtherType of the frames, in hexadecimal.

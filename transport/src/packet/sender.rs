@@ -109,6 +109,32 @@ impl Sender {
         self.staging.join(payload);
     }
 
+    /// Returns the frames that wait here, and whether there is room for one more.
+    pub(super) fn staged(&self) -> (usize, bool) {
+        let staging = &self.staging;
+        let has_room = staging.is_empty() || staging.frames.len() < staging.capacity;
+        (staging.frames.len() - staging.sent, has_room)
+    }
+
+    /// Adds a frame behind those that wait, for which there must be room; `written` is its written
+    /// part, which `readdress` may change.
+    pub(super) fn stage(
+        &mut self,
+        frame: SplitFrame,
+        written: &[u8],
+        readdress: impl FnOnce(&mut [u8]),
+    ) {
+        self.staging.add(frame, written, readdress);
+    }
+
+    /// Loses the frames that wait.
+    pub(super) fn abandon(&mut self, counters: &mut Counters) {
+        let (waiting, _) = self.staged();
+        counters.frames_given_up += waiting as u64;
+        self.remove(waiting);
+        self.blocked = None;
+    }
+
     /// Sends waiting frames until none is left, the kernel has no room or the interface is away;
     /// `payload` supplies payloads that are not staged.
     pub(super) fn flush<'a>(
@@ -428,6 +454,18 @@ impl Staging {
             );
             self.frames.push(frame);
         }
+    }
+
+    fn add(&mut self, frame: SplitFrame, written: &[u8], readdress: impl FnOnce(&mut [u8])) {
+        if self.is_empty() {
+            self.frames.clear();
+            self.sent = 0;
+        }
+        assert!(self.frames.len() < self.capacity, "there is room");
+        let buffer = &mut self.memory[self.frames.len() * self.frame_bytes..][..written.len()];
+        buffer.copy_from_slice(written);
+        readdress(buffer);
+        self.frames.push(frame);
     }
 
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {

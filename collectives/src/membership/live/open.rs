@@ -97,6 +97,8 @@ pub enum StationError {
         OptionName("over")
     )]
     OnlySessions,
+    #[error("{interfaces} cannot carry one transfer: {why}")]
+    Lanes { interfaces: String, why: String },
     #[error("{} and {} are one host, {address}: name it once", hosts[0], hosts[1])]
     OneAddress {
         hosts: [String; 2],
@@ -110,6 +112,38 @@ pub enum StationError {
     Interface(#[from] InterfaceError),
     #[error(transparent)]
     Open(#[from] OpenError),
+}
+
+/// Refuses two interfaces that cannot carry one transfer. Nothing says by which of several a host is
+/// reached over UDP, whose frames have one address each.
+fn check_lanes(named: &str, found: &[Interface], port: &PortConfig) -> Result<(), StationError> {
+    let refuse = |why: String| {
+        Err(StationError::Lanes {
+            interfaces: named.to_owned(),
+            why,
+        })
+    };
+    let [first, second] = found else {
+        return refuse("it takes one interface, or two".to_owned());
+    };
+    if port.over.is_udp() {
+        return refuse(format!("{} udp takes one interface", OptionName("over")));
+    }
+    if port.inherited.is_some() {
+        return refuse("an inherited socket is of one interface".to_owned());
+    }
+    if first.index == second.index || first.mac == second.mac {
+        return refuse(format!("{} has one address: name it once", first.name));
+    }
+    let mtus = [first, second].map(|interface| interface.mtu_bytes);
+    if mtus[0] != mtus[1] {
+        let [one, other] = mtus;
+        return refuse(format!(
+            "their MTUs are {one} and {other}: `ip link set {} mtu {one}`, or name one",
+            second.name
+        ));
+    }
+    Ok(())
 }
 
 /// Parameters of a port. By default it is on the only Ethernet interface that is up and has that
@@ -153,6 +187,32 @@ impl<'a> Opening<'a> {
         Ok((port, Station { mac, ..station }))
     }
 
+    /// Opens the port like [`open`](Opening::open), but on two interfaces if two are named, with a
+    /// comma between them.
+    ///
+    /// # Errors
+    /// See [`StationError`].
+    pub fn open_lanes(
+        &self,
+        ring: impl FnOnce(usize) -> RingRoom,
+    ) -> Result<(Port, Station), StationError> {
+        let Some(named) = self.interface.filter(|named| named.contains(',')) else {
+            return self.open(ring);
+        };
+        let words = named.split(',').filter(|word| !word.is_empty());
+        let found: Vec<Interface> = words
+            .clone()
+            .map(|word| Interface::find_over(Some(word), self.port.over))
+            .collect::<Result<_, _>>()?;
+        check_lanes(named, &found, &self.port)?;
+        let (first, config, station) = Opening {
+            interface: words.clone().next(),
+            ..*self
+        }
+        .prepare(ring)?;
+        Ok((Port::open_two([&first, &found[1]], config)?, station))
+    }
+
     /// Returns the interface, its port's configuration, and this host's station.
     ///
     /// # Errors
@@ -164,7 +224,15 @@ impl<'a> Opening<'a> {
         check_group(self.group)?;
         let host = host::name(self.host);
         check_host(&host)?;
-        let interface = Interface::find_over(self.interface, self.port.over)?;
+        let interface = Interface::find_over(self.interface, self.port.over).map_err(|error| {
+            match self.interface.filter(|named| named.contains(',')) {
+                Some(named) => StationError::Lanes {
+                    interfaces: named.to_owned(),
+                    why: "only `send` and `recv` take two interfaces".to_owned(),
+                },
+                None => error.into(),
+            }
+        })?;
         let mtu_bytes = check_mtu(&interface, self.mtu_bytes)?;
         // Slots hold the interface's MTU, even if this group's frames are shorter.
         let receive_ring_bytes =
@@ -399,6 +467,42 @@ mod tests {
             check_group("").expect_err("empty").to_string(),
             "the group name has 0 bytes: choose one of 1 to 64"
         );
+    }
+
+    #[test]
+    fn two_interfaces_that_cannot_carry_one_transfer_are_refused_with_the_reason() {
+        let interface = |index: u32, mtu_bytes| Interface {
+            name: format!("eth{index}"),
+            index,
+            mac: MacAddr::new(2, 0, 0, 0, 0, index as u8),
+            mtu_bytes,
+        };
+        let [one, two, large] =
+            [(0, 1500), (1, 1500), (2, 9000)].map(|(at, mtu)| interface(at, mtu));
+        let port = PortConfig::default();
+        let refusal = |found: &[&Interface], port: &PortConfig| {
+            let found: Vec<Interface> = found.iter().map(|&one| one.clone()).collect();
+            let checked = check_lanes("eth0,eth1", &found, port);
+            checked.map_or_else(|error| error.to_string(), |()| String::new())
+        };
+        assert_eq!(refusal(&[&one, &two], &port), "");
+        assert_eq!(
+            refusal(&[&one, &large], &port),
+            "eth0,eth1 cannot carry one transfer: their MTUs are 1500 and 9000: `ip link set eth2 mtu 1500`, \
+             or name one"
+        );
+        assert!(refusal(&[&one, &one], &port).ends_with("eth0 has one address: name it once"));
+        for found in [&[&one][..], &[&one, &two, &large]] {
+            assert!(refusal(found, &port).ends_with("it takes one interface, or two"));
+        }
+        let mut other = port;
+        other.inherited = Some(3);
+        assert!(
+            refusal(&[&one, &two], &other).ends_with("an inherited socket is of one interface")
+        );
+        other = port;
+        other.over = "udp".parse().expect("a carrier");
+        assert!(refusal(&[&one, &two], &other).ends_with("over udp takes one interface"));
     }
 
     fn resolved(hosts: &[&str]) -> Result<Vec<Ipv4Addr>, String> {

@@ -7,9 +7,10 @@ use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::{Root, RootEvent};
 use crate::session::throttle::Rate;
 use crate::session::verified::Offered;
+use crate::session::view::View;
 use ethbcast_transport::lock::Mutex;
-use ethbcast_transport::packet::{DriveError, Recipients, Waker, address_of};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
+use ethbcast_transport::packet::{DriveError, LaneTerms, Recipients, Waker, address_of};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Policy, Timer};
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
 use std::net::Ipv4Addr;
@@ -397,6 +398,18 @@ impl Callers {
         }
         *recipients.lock() = Some(callers.iter().copied().collect());
     }
+}
+
+/// Tells a port of two interfaces who hears what is for all.
+pub(super) fn tell_lanes(lanes: Option<&Mutex<Option<LaneTerms>>>, view: Option<&View>) {
+    let (Some(lanes), Some(view)) = (lanes, view) else {
+        return;
+    };
+    let in_place = view.ranks().map(|rank| view.members[rank.index()].mac);
+    *lanes.lock() = Some(LaneTerms {
+        members: Some(in_place.collect()),
+        in_order: view.policy == Policy::InOrderOnly,
+    });
 }
 
 #[cfg(test)]

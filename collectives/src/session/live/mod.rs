@@ -52,12 +52,13 @@ use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
+    Clock, Interface, LaneUse, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
 };
-use ethbcast_transport::{Instant, MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
+    tell_lanes,
 };
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -396,6 +397,19 @@ impl Session {
         let peers = (is_unicast && !is_called)
             .then(|| addresses_of(&options.hosts))
             .transpose()?;
+        let interfaces = options.wire.interface.as_deref();
+        if let Some(interfaces) = interfaces.filter(|named| named.contains(','))
+            && options.preset.tuning().policy == Policy::InOrderOnly
+        {
+            let preset = options.preset;
+            return Err(StationError::Lanes {
+                interfaces: interfaces.to_owned(),
+                why: format!(
+                    "with the preset {preset} receivers drop what comes out of order: name one interface"
+                ),
+            }
+            .into());
+        }
         let mut session = Session::open(group, &options.wire, &options.run, (None, is_called))?;
         if !session.over().is_udp() {
             let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
@@ -497,7 +511,7 @@ impl Session {
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for, so a stream cannot overflow it,
         // not even one of smaller frames.
-        let (port, station) = opening.open(|payload_bytes| {
+        let (port, station) = opening.open_lanes(|payload_bytes| {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
@@ -568,6 +582,7 @@ impl Session {
             (false, None, self.port.first_hop_flag(), self.port.meter());
         let are_unknown = self.over().is_unicast() && self.peers.is_empty();
         let mut callers = Callers::of(are_unknown.then(|| self.port.recipients()));
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut root,
@@ -590,6 +605,7 @@ impl Session {
                     .for_each(|reading| root.note_link(now, reading));
                 options.steer(root, now);
                 while let Some(event) = root.poll_event() {
+                    tell_lanes(lanes.as_deref(), root.view());
                     callers.root_event(&event);
                     notifier.root_event(now, &event);
                     sending.handle_event(root, now, &event);
@@ -687,6 +703,7 @@ impl Session {
         let mut hooked = HookedAdmission::new(options.admission_hook.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut receiver,
@@ -716,6 +733,7 @@ impl Session {
                     receiving.give_up(TOO_LONG);
                 }
                 while let Some(event) = receiver.poll_event() {
+                    tell_lanes(lanes.as_deref(), receiver.view());
                     if matches!(event, ReceiverEvent::Started { .. }) {
                         receiver.limit_session(options.session_limit.map(|limit| now + limit));
                     }
@@ -809,6 +827,18 @@ impl Session {
     /// Returns the interface of the port.
     pub fn interface(&self) -> &Interface {
         self.port.interface()
+    }
+
+    /// Returns the second interface of the port, if it has two.
+    pub fn second_interface(&self) -> Option<&Interface> {
+        self.port.second_interface()
+    }
+
+    /// Returns the use of each interface so far, if the port has two.
+    #[doc(hidden)]
+    pub fn lanes(&mut self) -> Option<[LaneUse; 2]> {
+        let now = self.now();
+        self.port.lanes(now)
     }
 
     /// Returns the carrier of its frames.

@@ -41,7 +41,8 @@ with_defaults! {
     /// Interface and name of a host in its group, for both roles.
     #[derive(Clone, Debug)]
     pub struct WireOptions {
-        /// Interface; without it, the only Ethernet interface that is up.
+        /// Interface, or two with a comma between them, by both of which data go; without it, the
+        /// only Ethernet interface that is up.
         pub interface: Option<String> = None,
         /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the name of
         /// the network namespace, the hostname, or the address of a network card.
