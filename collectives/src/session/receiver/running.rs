@@ -246,6 +246,10 @@ impl MemberPhase {
         }
         if let Some(joining) = self.joining.take_if(|_| self.blocks.frames() > 0) {
             self.responder = Some(joining.into_responder());
+            // The root sends when all have confirmed its view: no other confirmation is due.
+            if self.has_confirmed(self.digest) {
+                self.timers.clear(Wait::View);
+            }
         }
         for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends many frames without further reports, so that one report at intervals
@@ -305,6 +309,11 @@ impl MemberPhase {
         }
         self.confirm(now, part, endpoint);
         None
+    }
+
+    fn has_confirmed(&self, digest: Digest) -> bool {
+        self.confirmed_view
+            .is_some_and(|(known, _)| known == digest)
     }
 
     pub(super) fn is_untouched(&self) -> bool {
