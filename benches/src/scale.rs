@@ -74,7 +74,7 @@ pub struct Scale {
     #[arg(long, default_value_t = 10_000)]
     many: usize,
     /// Frames of a cast to these; a tenth of them in a tree.
-    #[arg(long, default_value_t = 20_000)]
+    #[arg(long, default_value_t = 12_000)]
     many_frames: usize,
     /// Ways of the broadcasts to these.
     #[arg(long, value_delimiter = ',', default_value = "cast,chain,two-tree")]
@@ -100,8 +100,13 @@ impl Scale {
         ScaleCase {
             receivers: self.many,
             frames: self.many_frames / parts,
-            // A frame to all is in the buffers of all until the slowest way has acknowledged it.
-            feed_frames: if via == Via::Cast { 2048 } else { 256 },
+            // In a cast all acknowledge an eighth of it at a time; in a tree 10 000 such buffers
+            // would take gigabytes, and the next host acknowledges often.
+            feed_frames: if via == Via::Cast {
+                RATES[0].feed_frames
+            } else {
+                256
+            },
             way: Some(via),
             deaths,
             ..RATES[0].case(self, LOSS, self.mtu_bytes(self.many))
