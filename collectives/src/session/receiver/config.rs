@@ -9,6 +9,7 @@ use crate::session::endpoint::Endpoint;
 use crate::session::keyring::ReceiverKeys;
 use crate::session::message::{Behind, ContentKind, HOLDS, Message, Refusal, Trailer};
 use crate::session::verified::{ChunkSize, Form};
+use crate::session::view::SharedViews;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
@@ -65,6 +66,8 @@ pub struct ReceiverConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
+    /// Member lists of this process, if it has many receivers; without, each has its own copy.
+    pub views: Option<SharedViews>,
     /// Keys. With keys this host accepts only senders with the same keys; without, only senders
     /// without keys.
     pub keys: Option<ReceiverKeys>,
@@ -99,6 +102,7 @@ impl ReceiverConfig {
             behind: Behind::default(),
             tuning,
             timing,
+            views: None,
             keys,
         }
     }

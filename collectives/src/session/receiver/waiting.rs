@@ -15,6 +15,7 @@ use crate::session::verified::Offered;
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, HEADER_BYTES, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use std::sync::Arc;
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ const DECLINES: u32 = 3;
 pub(super) enum WaitingStep {
     Wait,
     End(End),
-    Start(View, Rank, ViewPart, Box<Joining>),
+    Start(Arc<View>, Rank, ViewPart, Box<Joining>),
 }
 
 impl Waiting {
@@ -529,7 +530,8 @@ impl Joining {
         }
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
-        let (assembler, answered_at, answered) = (Assembler::default(), now, false);
+        let assembler = Assembler::new(endpoint.config().views.clone());
+        let (answered_at, answered) = (now, false);
         Joining {
             root,
             assembler,
@@ -590,7 +592,7 @@ impl Joining {
         self.responder
     }
 
-    pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<View> {
+    pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<Arc<View>> {
         self.assembler.take(part)
     }
 
