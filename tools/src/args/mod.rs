@@ -165,8 +165,8 @@ pub struct WireArgs {
     pub ether_type: EtherType,
     /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no
     /// right), or unicast (UDP to single hosts, also behind routers: a sender's --hosts or a
-    /// receiver's --from are names or IPv4 addresses). With udp:PORT or unicast:PORT, from 49152
-    /// on, that is this process's own port.
+    /// receiver's --from are names or IPv4 addresses). With udp:PORT or
+    /// unicast:PORT, from 49152 on, that is this process's own port.
     #[arg(long, value_name = "CARRIER", default_value = "ethernet", help_heading = HOW)]
     pub over: Over,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.

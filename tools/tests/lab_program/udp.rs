@@ -494,6 +494,133 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         .assert_refusal(2, &["--over udp"]);
 }
 
+/// Gives all hosts of a lab addresses of IPv6 alone, each the one that `address` says or, without,
+/// only that of its link.
+fn of_ipv6(site: &Site, address: impl Fn(usize) -> Option<String>) {
+    for host in 0..site.lab().hosts().len() {
+        let name = format!("n{host}");
+        let ip = |words: &str| site.set_up(&name, "ip", &words.split(' ').collect::<Vec<_>>());
+        ip("-4 address flush dev eth0");
+        for setting in ["accept_dad=0", "disable_ipv6=1", "disable_ipv6=0"] {
+            let setting = format!("net.ipv6.conf.eth0.{setting}");
+            site.set_up(&name, "sysctl", &["-qw", &setting]);
+        }
+        if let Some(address) = address(host) {
+            ip(&format!("-6 address add {address}/64 dev eth0 nodad"));
+        }
+    }
+}
+
+#[test]
+fn where_there_is_no_ipv4_files_go_over_ipv6_by_cast_and_chain_with_addresses_of_the_link_too() {
+    let site = site("udp_ipv6", 4);
+    let bytes = content(5, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    for (prefix, via) in [
+        (Some("fd00:254::"), "cast"),
+        (Some("fd00:254::"), "chain"),
+        (None, "cast"),
+        (None, "chain"),
+    ] {
+        of_ipv6(&site, |host| Some(format!("{}{}", prefix?, 10 + host)));
+        let (ended, dests) = transfer(&site, false, &["--via", via], &source);
+        ended.iter().for_each(|ended| ended.assert_code(0));
+        for dest in dests {
+            assert!(
+                fs::read(&dest).expect("received") == bytes,
+                "{prefix:?} {via}"
+            );
+            fs::remove_file(dest).expect("it is there");
+        }
+    }
+}
+
+/// Three networks of IPv6 of two hosts, which are dealt round, behind one router.
+fn routed_ipv6(story: &str) -> Site {
+    let site = site(story, 7);
+    of_ipv6(&site, |host| (host < 6).then(|| routed_ipv6_address(host)));
+    let router = |program: &str, words: &str| {
+        site.set_up("n6", program, &words.split(' ').collect::<Vec<_>>());
+    };
+    for network in 0..3 {
+        router(
+            "ip",
+            &format!("-6 address add fd00:254:{network}::1/64 dev eth0 nodad"),
+        );
+    }
+    router("sysctl", "-qw net.ipv6.conf.all.forwarding=1");
+    for host in 0..6 {
+        let name = format!("n{host}");
+        let by = format!("fd00:254:{}::1", host % 3);
+        let route = ["-6", "route", "add", "default", "via", &by, "dev", "eth0"];
+        site.set_up(&name, "ip", &route);
+        // As where no multicast goes, but for the neighbours' own.
+        site.set_up(
+            &name,
+            "nft",
+            &[
+                "table ip6 t { chain c { type filter hook input priority 0; \
+            ip6 daddr ff15::/16 counter drop; }; }",
+            ],
+        );
+    }
+    site
+}
+
+fn routed_ipv6_address(host: usize) -> String {
+    format!("fd00:254:{}::{}", host % 3, 10 + host / 3)
+}
+
+#[test]
+fn over_ipv6_by_unicast_a_file_passes_a_router_to_hosts_that_are_named_and_to_those_that_call() {
+    let site = routed_ipv6("udp_ipv6_routed");
+    let bytes = content(6, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    let order = [2, 4, 1, 3, 5];
+    let named = order.map(routed_ipv6_address).join(",");
+    let own = routed_ipv6_address(0);
+    for (to, from) in [
+        (
+            ["--hosts", named.as_str()],
+            &["recv", "--over", "unicast"][..],
+        ),
+        (["-n", "5"], &["recv", "--over", "unicast", "--from", &own]),
+    ] {
+        let receivers: Vec<_> = order
+            .iter()
+            .map(|host| {
+                let (name, dest) = (format!("n{host}"), site.path(&format!("received-{host}")));
+                let command = command(&site, &name, false, from, &dest);
+                (Run::start(&name, command), dest)
+            })
+            .collect();
+        let send = [&["send", "--over", "unicast", "--via", "chain"][..], &to].concat();
+        let sender = Run::start("n0", command(&site, "n0", false, &send, &source)).end(LIMIT);
+        sender.assert_code(0);
+        for (run, dest) in receivers {
+            run.end(LIMIT).assert_code(0);
+            assert!(fs::read(&dest).expect("received") == bytes, "{to:?}");
+            fs::remove_file(dest).expect("it is there");
+        }
+    }
+    let mixed = [
+        "send",
+        "--over",
+        "unicast",
+        "--hosts",
+        "fd00:254:1::10,10.254.0.11",
+    ];
+    Run::start("n0", command(&site, "n0", false, &mixed, &source))
+        .end(LIMIT)
+        .assert_refusal(2, &["no IPv4 address", "of one family"]);
+    let other = ["send", "--over", "unicast", "--hosts", "10.254.0.11"];
+    Run::start("n0", command(&site, "n0", false, &other, &source))
+        .end(LIMIT)
+        .assert_refusal(4, &["eth0 has no IPv4 address", "ip address add"]);
+}
+
 /// Host of a lab that has a second interface, eth1, in another network.
 const RELAY: &str = "n2";
 const RELAYED_BITS_PER_SECOND: u64 = 100_000_000;

@@ -51,7 +51,7 @@ mod udp;
 #[doc(hidden)]
 pub use capture::Capture;
 pub use error::{DriveError, Errno, OpenError, OptionName, spell_options};
-pub use interface::{Interface, InterfaceError};
+pub use interface::{Interface, InterfaceError, IpFamily};
 #[doc(hidden)]
 pub use meter::LinkReadings;
 #[doc(hidden)]
@@ -65,9 +65,9 @@ pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 #[doc(hidden)]
 pub use syscall::keep_little_memory;
-pub use udp::{Over, ParseOverError};
 #[doc(hidden)]
-pub use udp::{address_of, group_address, mac_of};
+pub use udp::{Addresses, address_of, group_address, group_address_of, mac_of, stand_in};
+pub use udp::{Over, ParseOverError};
 
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine, TimeSource};

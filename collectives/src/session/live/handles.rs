@@ -12,7 +12,7 @@ use ethbcast_transport::packet::{DriveError, Recipients, Waker, address_of};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
 use std::collections::BTreeSet;
 use std::fmt::{self, Debug};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -372,8 +372,8 @@ impl Drop for HookedAdmission<'_> {
 }
 
 /// Receivers that have asked for a session, whose sender did not know them: they get what is for
-/// all from then on.
-pub(super) struct Callers(Option<(Recipients, BTreeSet<Ipv4Addr>)>);
+/// all from then on. The port knows the address of IPv6 for which one of these stands.
+pub(super) struct Callers(Option<(Recipients, BTreeSet<IpAddr>)>);
 
 impl Callers {
     pub(super) fn of(recipients: Option<Recipients>) -> Callers {
@@ -386,11 +386,11 @@ impl Callers {
         };
         match event {
             RootEvent::Joined { mac, .. } => {
-                callers.extend(address_of(*mac).map(|address| *address.ip()));
+                callers.extend(address_of(*mac).map(|address| IpAddr::V4(*address.ip())));
             }
             RootEvent::Left { mac, .. } => {
                 if let Some(address) = address_of(*mac) {
-                    callers.remove(address.ip());
+                    callers.remove(&IpAddr::V4(*address.ip()));
                 }
             }
             _ => return,
