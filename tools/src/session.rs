@@ -39,6 +39,7 @@ pub fn wire(args: &WireArgs) -> WireOptions {
         host: crate::lab::host_name(args.host.as_deref()),
         ether_type: args.ether_type,
         over: args.over,
+        ttl: args.ttl,
         ..WireOptions::default()
     }
 }
@@ -218,7 +219,7 @@ impl Wire {
         if args.over.is_unicast() {
             return Err(station_failure(&StationError::OnlySessions).into());
         }
-        port.over = args.over;
+        (port.over, port.ttl) = (args.over, args.ttl);
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.over, args.quiet);
         let opening = Opening {

@@ -253,6 +253,8 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames.
         pub over: Over = Over::Ethernet,
+        /// Most routers, and one, that frames pass over UDP by multicast (time to live, hop limit).
+        pub ttl: u8 = 1,
         /// Whether it takes at the groups' port what others send over UDP by unicast to all: one
         /// process of a host can.
         pub is_called: bool = false,

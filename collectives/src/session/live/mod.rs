@@ -60,6 +60,7 @@ use ethbcast_transport::{Instant, MacAddr, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
+    networks,
 };
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -96,7 +97,6 @@ const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;
 /// Bits of a network's prefix where the interface's says that each host is alone.
 const USUAL_PREFIX_BITS: u8 = 24;
-const USUAL_IPV6_PREFIX_BITS: u8 = 64;
 
 /// Outcome of [`Session::send_content`]: why the session was given up or did not start (`failed`),
 /// the error of the content's reader (`cause`), and whether receivers were only asked what they
@@ -470,7 +470,7 @@ impl Session {
             .map_err(Error::Random)?;
         Ok(RootConfig {
             routed: self.routed(),
-            networks: self.networks(),
+            networks: networks(self.interface(), self.over(), self.peers()),
             named: self.named(),
             address_secret,
             ..config
@@ -488,27 +488,6 @@ impl Session {
         self.over().is_unicast().then(bits)
     }
 
-    /// Returns the numbers of the networks of this host and its peers, if these are of IPv6, by what
-    /// stands for each.
-    fn networks(&self) -> BTreeMap<u32, u32> {
-        let interface = self.interface();
-        let bits = interface.prefix_bits().unwrap_or(USUAL_IPV6_PREFIX_BITS);
-        let own = self.over().is_unicast().then(|| interface.ip()).flatten();
-        let hosts = self.peers.keys().copied().chain(own);
-        let of_ipv6 = hosts.filter_map(|ip| match ip {
-            IpAddr::V4(_) => None,
-            IpAddr::V6(of) => Some((stand_in(ip).to_bits(), of.to_bits())),
-        });
-        let mut prefixes = BTreeMap::new();
-        of_ipv6
-            .map(|(stands_for, address)| {
-                let prefix = address >> (128 - u32::from(bits));
-                let next = prefixes.len() as u32;
-                (stands_for, *prefixes.entry(prefix).or_insert(next))
-            })
-            .collect()
-    }
-
     fn open(
         group: &str,
         wire: &WireOptions,
@@ -522,6 +501,7 @@ impl Session {
         port.outage_limit = run.timing.dead + run.timing.patience;
         (port.over, port.inherited, port.also, port.priority) =
             (wire.over, wire.port_fd, also, wire.priority);
+        port.ttl = wire.ttl;
         port.is_called = is_called;
         let opening = Opening {
             interface: wire.interface.as_deref(),

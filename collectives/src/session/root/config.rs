@@ -223,8 +223,8 @@ pub struct RootConfig {
     pub carousel: Option<Carousel>,
     /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
-    /// Names that the user has given to hosts, by their IPv4 addresses or what stands for them: a host that calls itself
-    /// otherwise, as one with several names in DNS may, is called so.
+    /// Names that the user has given to hosts, by their IPv4 addresses or what stands for them: a
+    /// host that calls itself otherwise, as one with several names in DNS may, is called so.
     pub named: BTreeMap<u32, String>,
     /// Algorithm by which the bytes travel.
     pub route: Route,

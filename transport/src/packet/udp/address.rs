@@ -14,7 +14,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// What the hash of an IPv6 address is for.
+/// Context of the hash of an IPv6 address, which no other hash has.
 const STAND_IN_CONTEXT: &str = "ethbcast stand-in of an IPv6 address";
 /// Ports of processes, 14 bits: the dynamic range of RFC 6335. Those of groups begin at
 /// `GROUP_PORTS`: their range is as large, and no system draws its own ports from it.

@@ -173,12 +173,13 @@ fn set_up_own(
     let fd = socket.as_fd();
     let set = |option, value| set_ip_number(fd, ip.is_ipv6(), option, value);
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
-    set(IpNumber::MulticastHops, 1).map_err(|errno| ("limit groups to this network", errno))?;
+    set(IpNumber::MulticastHops, config.ttl)
+        .map_err(|errno| ("limit groups to this network", errno))?;
     if !config.over.is_unicast() {
         // Nothing passes a router unless the user says so: frames beyond have no congestion
         // control, and a sender that names no peers answers the short JOIN of any address with long
         // frames.
-        set(IpNumber::Hops, 1).map_err(|errno| ("limit frames to this network", errno))?;
+        set(IpNumber::Hops, config.ttl).map_err(|errno| ("limit frames to this network", errno))?;
     }
     // Other processes of this host may be of the group.
     set(IpNumber::Loopback, 1).map_err(|errno| ("send to this host", errno))?;

@@ -309,7 +309,7 @@ fn over_ipv6_a_host_that_is_not_known_is_asked_for_and_answers_from_its_own_addr
         let (bytes, from) = other.recv_from(&mut datagram).expect("a datagram");
         (Question::decode(&datagram[..bytes]), from)
     };
-    // Whoever asks for a process itself is answered.
+    // A process that is asked for answers.
     let (own, to_a) = (a.interface().mac, process_ipv6(&a));
     let ask = Question::Ask(own).encode();
     other.send_to(&ask, to_a).expect("it leaves");
