@@ -163,12 +163,16 @@ pub struct WireArgs {
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,
-    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no
-    /// right), or unicast (UDP to single hosts, also behind routers: a sender's --hosts or a
-    /// receiver's --from are names or IPv4 addresses). With udp:PORT or unicast:PORT, from 49152
-    /// on, that is this process's own port.
+    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (needs no right;
+    /// IPv6 where the interface has no IPv4), or unicast (UDP to single hosts, also behind routers:
+    /// a sender's --hosts or a receiver's --from are names or IP addresses). With udp:PORT or
+    /// unicast:PORT, from 49152 on, that is this process's own port.
     #[arg(long, value_name = "CARRIER", default_value = "ethernet", help_heading = HOW)]
     pub over: Over,
+    /// Time to live of frames over udp: with more than 1, on all hosts, they pass routers that pass
+    /// multicast on. Nothing controls congestion there.
+    #[arg(long, value_name = "HOPS", default_value_t = 1, value_parser = number(1..=u8::MAX), help_heading = HOW)]
+    pub ttl: u8,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.
     #[arg(long, help_heading = PRINTED)]
     pub json: bool,

@@ -52,7 +52,7 @@ mod udp;
 #[doc(hidden)]
 pub use capture::Capture;
 pub use error::{DriveError, Errno, OpenError, OptionName, spell_options};
-pub use interface::{Interface, InterfaceError};
+pub use interface::{Interface, InterfaceError, IpFamily};
 #[doc(hidden)]
 pub use lanes::LaneTerms;
 #[doc(hidden)]
@@ -68,9 +68,9 @@ pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 #[doc(hidden)]
 pub use syscall::keep_little_memory;
-pub use udp::{Over, ParseOverError};
 #[doc(hidden)]
-pub use udp::{address_of, group_address, mac_of};
+pub use udp::{Addresses, address_of, group_address, group_address_of, mac_of, stand_in};
+pub use udp::{Over, ParseOverError};
 
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine, TimeSource};
@@ -258,6 +258,8 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames.
         pub over: Over = Over::Ethernet,
+        /// Most routers, and one, that frames pass over UDP by multicast (time to live, hop limit).
+        pub ttl: u8 = 1,
         /// Whether it takes at the groups' port what others send over UDP by unicast to all: one
         /// process of a host can.
         pub is_called: bool = false,

@@ -15,7 +15,7 @@ use super::send_buffer::set_send_buffer;
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::syscall::InterfaceState;
-use super::udp::{DatagramReceiver, DatagramSender, IP_UDP_BYTES, clear_errors};
+use super::udp::{Addresses, DatagramReceiver, DatagramSender, clear_errors};
 use super::{Counters, Interface, Over, interface, served, syscall};
 use crate::link::{Blocked, Link, Transmitted};
 use crate::lock::Mutex;
@@ -26,7 +26,7 @@ use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -56,7 +56,7 @@ pub struct Port {
 }
 
 /// Hosts that are to get what is for all from now on, until a port takes them.
-pub type Recipients = Arc<Mutex<Option<Vec<Ipv4Addr>>>>;
+pub type Recipients = Arc<Mutex<Option<Vec<IpAddr>>>>;
 
 enum Arrivals {
     Frames(Ring),
@@ -100,7 +100,9 @@ impl Port {
         let datagrams = DatagramReceiver::open(interface, &config)?;
         let (own, mac) = (Arc::clone(datagrams.own_socket()), datagrams.mac());
         let (name, mtu_bytes) = (&interface.name, interface.mtu_bytes);
-        let datagrams_out = DatagramSender::new(config.ether_type, config.over.is_unicast());
+        let addresses = datagrams.addresses().clone();
+        let unicast = config.over.is_unicast();
+        let datagrams_out = DatagramSender::new(config.ether_type, addresses, unicast);
         let mut sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(datagrams_out));
         let limit = set_send_buffer(&own, sender.buffer_bytes())
             .map_err(|errno| OpenError::new(name, "set the send buffer", errno))?;
@@ -227,10 +229,11 @@ impl Port {
     }
 
     /// Sends what is for all to each of these hosts, and hears no others, over UDP by unicast.
-    pub fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+    pub fn name_peers<T: Copy + Into<IpAddr>>(&mut self, peers: &[T]) {
+        let peers: Vec<IpAddr> = peers.iter().map(|&peer| peer.into()).collect();
         if let Arrivals::Datagrams(datagrams) = &mut self.arrivals {
-            datagrams.hear_only(peers);
-            self.sender.name_peers(peers);
+            datagrams.hear_only(&peers);
+            self.sender.name_peers(&peers);
         }
     }
 
@@ -295,6 +298,7 @@ impl Port {
                 SlotContent::Truncated => counters.truncated += 1,
                 SlotContent::VlanTagged => counters.vlan_tagged += 1,
                 SlotContent::Outside => counters.outside += 1,
+                SlotContent::Question => {}
             });
             if arrival.is_none() {
                 break;
@@ -437,13 +441,22 @@ impl Port {
                 mac: self.card,
                 ..self.interface.clone()
             };
-            let ip_bytes = if self.config.over.is_udp() {
-                IP_UDP_BYTES
-            } else {
-                0
-            };
+            let ip_bytes = self.ip_bytes();
             meter.read(now, &interface, ip_bytes, || self.own_counters());
             self.meter = Some(meter);
+        }
+    }
+
+    /// Returns the bytes of the headers of IP and UDP.
+    fn ip_bytes(&self) -> usize {
+        self.addresses().map_or(0, Addresses::header_bytes)
+    }
+
+    /// Returns the addresses of other hosts, over UDP.
+    pub fn addresses(&self) -> Option<&Addresses> {
+        match &self.arrivals {
+            Arrivals::Frames(_) => None,
+            Arrivals::Datagrams(datagrams) => Some(datagrams.addresses()),
         }
     }
 
@@ -508,11 +521,7 @@ impl Port {
             mtu_bytes,
             ..
         } = &self.interface;
-        let ip_bytes = if self.config.over.is_udp() {
-            IP_UDP_BYTES
-        } else {
-            0
-        };
+        let ip_bytes = self.ip_bytes();
         if ip_bytes == 0 && state.mac != *mac {
             return Err(DriveError::AddressChanged {
                 interface: name.clone(),

@@ -17,7 +17,7 @@ use crate::machine::{Kept, SplitFrame};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno;
 use std::io::{self, IoSlice};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -296,7 +296,7 @@ impl Sender {
         Arc::clone(&self.first_hop)
     }
 
-    pub(super) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+    pub(super) fn name_peers(&mut self, peers: &[IpAddr]) {
         self.datagrams
             .iter_mut()
             .for_each(|datagrams| datagrams.name_peers(peers));
@@ -525,7 +525,7 @@ pub struct FrameSender {
     /// Socket of raw frames; UDP needs one with the address of each frame's source.
     socket: Option<OwnedFd>,
     interface: Interface,
-    peers: Vec<Ipv4Addr>,
+    peers: Vec<IpAddr>,
 }
 
 impl FrameSender {
@@ -553,7 +553,7 @@ impl FrameSender {
     }
 
     /// Sends what is for all to each of these hosts, over UDP by unicast.
-    pub fn name_peers(&mut self, peers: Vec<Ipv4Addr>) {
+    pub fn name_peers(&mut self, peers: Vec<IpAddr>) {
         self.peers = peers;
     }
 
@@ -582,12 +582,21 @@ impl FrameSender {
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        self.send_to(frame, None)
+    }
+
+    /// Sends a frame, like [`send`](FrameSender::send), to a host of IPv6, which its MAC address does
+    /// not tell.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send_to(&self, frame: &[u8], host: Option<IpAddr>) -> io::Result<()> {
         let sent = match &self.socket {
             Some(socket) => {
                 syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]])
                     .map(drop)
             }
-            None => send_once(frame, &self.peers),
+            None => send_once(&self.interface, frame, &self.peers, host),
         };
         sent.map_err(|errno| super::error::Errno::new(errno).into())
     }

@@ -261,6 +261,7 @@ fn open(
     }
     let mut port = PortConfig::new(options.ether_type);
     (port.busy_poll, port.over, port.priority) = (options.spin, options.over, options.priority);
+    port.ttl = options.ttl;
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
@@ -316,6 +317,8 @@ with_defaults! {
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
         /// interface (IEEE 802.1p). The first process of a host decides for all.
         pub priority: Option<u8> = None,
+        /// Time to live (hop limit) of frames over UDP, 1 to 255.
+        pub ttl: u8 = 1,
         /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
         pub keys: Option<Arc<Keys>> = None,
         /// Whether to join without keys on a host that has some.

@@ -62,6 +62,9 @@ with_defaults! {
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
         /// interface (IEEE 802.1p).
         pub priority: Option<u8> = None,
+        /// Time to live (hop limit) of frames over UDP by multicast, 1 to 255: networks that they
+        /// reach one behind the other. Beyond the first nothing controls congestion.
+        pub ttl: u8 = 1,
     }
 
     /// Limits, cancellation and progress of a session, for both roles.

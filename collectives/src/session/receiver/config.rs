@@ -51,7 +51,7 @@ pub struct ReceiverConfig {
     /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
     /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
-    /// IPv4 address of the only host whose announcements count; it is asked for them, by frames
+    /// IPv4 address, or what stands for it, of the only host whose announcements count; it is asked for them, by frames
     /// that are longer.
     pub sought: Option<u32>,
     /// Pairs of root and session to ignore, because this host has taken part in them.
