@@ -316,7 +316,7 @@ with_defaults! {
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
         /// interface (IEEE 802.1p). The first process of a host decides for all.
         pub priority: Option<u8> = None,
-        /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
+        /// Keys that authenticate all frames and encrypt contents, the same on all ranks.
         pub keys: Option<Arc<Keys>> = None,
         /// Whether to join without keys on a host that has some.
         pub unkeyed: bool = false,
