@@ -66,10 +66,11 @@ impl Description {
         })
     }
 
-    /// Returns the list, the network and the seals of a group called `name` of these ranks.
+    /// Returns the list, the network and the seals of a group called `name` of these ranks, before
+    /// which there have been `earlier` equal ones.
     pub(super) fn within(
         &self,
-        name: &str,
+        (name, earlier): (&str, u64),
         ranks: &[Rank],
         keys: Option<&Arc<Keys>>,
     ) -> Result<(Roster, Network, Option<Box<Seals>>), CommunicatorError> {
@@ -92,7 +93,7 @@ impl Description {
         let seals = match (keys, self.cluster) {
             (None, None) => None,
             (Some(keys), Some(cluster)) => {
-                let seals = Seals::of(Arc::clone(keys), cluster, &roster);
+                let seals = Seals::of(Arc::clone(keys), cluster, &roster, earlier);
                 Some(Box::new(seals.ok_or_else(refused)?))
             }
             _ => return Err(refused()),
@@ -136,7 +137,7 @@ mod tests {
                 ..description.clone()
             };
             assert_eq!(Description::decode(&beyond.encode()), None);
-            let other_keys = description.within("some", &[Rank(1)], None).is_err();
+            let other_keys = description.within(("some", 0), &[Rank(1)], None).is_err();
             assert_eq!(other_keys, cluster.is_some());
         }
     }

@@ -5,14 +5,15 @@
 //! | CALL | the cluster's |
 //! | all others | the group's, in which are the cluster's and the roster: of every rank its address and nonce |
 //!
-//! Bodies of CALL, ALIVE, BYE and SHRINK are veiled and numbered; all other frames only have a tag.
-//! Ranks believe each other: all have the group's secret.
+//! Bodies of CALL, ALIVE, BYE and SHRINK are veiled and numbered. Contents of streams and messages
+//! are encrypted, too; all other frames only have a tag. Ranks believe each other: all have the
+//! group's secret.
 
 use super::kind;
 use super::roster::Roster;
 use crate::keys::{
-    CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, SealedMessage, Secret,
-    VEIL_BYTES, name_of,
+    CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, RankCipher, SealedMessage,
+    Secret, VEIL_BYTES, name_of,
 };
 use crate::membership::{KeyDifference, OtherBuild};
 use ethbcast_transport::MacAddr;
@@ -65,18 +66,24 @@ struct GroupSeal {
     roster: Roster,
     secret: Secret,
     protection: Protection,
+    cipher: Arc<RankCipher>,
     windows: Vec<CounterWindow>,
 }
 
 impl GroupSeal {
-    fn new(above: &Secret, roster: &Roster) -> GroupSeal {
-        let secret = Secret::derive("ethbcast 7 ranks", &[above.expose(), &roster.digest()]);
+    /// Creates the seal of a group; `earlier` of these ranks with this name have been made before.
+    fn new(above: &Secret, roster: &Roster, earlier: u64) -> GroupSeal {
+        let (digest, number) = (roster.digest(), earlier.to_be_bytes());
+        let parts: [&[u8]; 3] = [above.expose(), &digest, &number];
+        let parts = &parts[..if earlier == 0 { 2 } else { 3 }];
+        let secret = Secret::derive("ethbcast 7 ranks", parts);
         let (protection, windows) = (
             Protection::new(&secret, HASH),
             vec![<_>::default(); roster.size().into()],
         );
         GroupSeal {
             roster: roster.clone(),
+            cipher: Arc::new(RankCipher::new(&secret)),
             secret,
             protection,
             windows,
@@ -111,8 +118,8 @@ impl Seals {
         }
     }
 
-    fn seal(&self, above: &Secret, roster: &Roster) -> GroupSeal {
-        let group = GroupSeal::new(above, roster);
+    fn seal(&self, above: &Secret, roster: &Roster, earlier: u64) -> GroupSeal {
+        let group = GroupSeal::new(above, roster, earlier);
         self.clusters
             .keys()
             .note(roster.session(), HASH, &group.secret);
@@ -143,7 +150,7 @@ impl Seals {
         let secret = self
             .clusters
             .secret(first.map_or(0, |run| run.cluster_index));
-        let group = self.seal(secret, roster);
+        let group = self.seal(secret, roster, 0);
         (self.cluster, self.group) = (KeyName::of(secret), Some(group));
     }
 
@@ -152,16 +159,21 @@ impl Seals {
         let smaller = self
             .group
             .as_ref()
-            .map(|group| self.seal(&group.secret, roster));
+            .map(|group| self.seal(&group.secret, roster, 0));
         self.former = std::mem::replace(&mut self.group, smaller);
     }
 
-    /// Returns the seals of a group that is made without CALLs; `None` if the keys do not have the
-    /// cluster's secret.
-    pub(super) fn of(keys: Arc<Keys>, cluster: KeyName, roster: &Roster) -> Option<Seals> {
+    /// Returns the seals of a group that is made without CALLs, after `earlier` equal ones; `None`
+    /// if the keys do not have the cluster's secret.
+    pub(super) fn of(
+        keys: Arc<Keys>,
+        cluster: KeyName,
+        roster: &Roster,
+        earlier: u64,
+    ) -> Option<Seals> {
         let at = keys.names().position(|name| name == cluster)?;
         let seals = Seals::new(keys, roster.size());
-        let group = Some(seals.seal(seals.clusters.secret(at), roster));
+        let group = Some(seals.seal(seals.clusters.secret(at), roster, earlier));
         Some(Seals {
             cluster,
             group,
@@ -178,6 +190,11 @@ impl Seals {
             .as_ref()
             .map(|group| group.protection.guard().clone())
             .unwrap_or_default()
+    }
+
+    /// Returns the cipher of the group's contents.
+    pub(super) fn cipher(&self) -> Option<Arc<RankCipher>> {
+        self.group.as_ref().map(|group| Arc::clone(&group.cipher))
     }
 
     /// Protects a message; `None` if there is no secret for it.
@@ -418,6 +435,23 @@ mod tests {
             opened(&mut non_member, &sent(&mut one, 0, kind::BYE, session)),
             Err(Reject::Damaged)
         );
+    }
+
+    #[test]
+    fn a_subgroup_that_is_made_twice_has_another_secret_each_time() {
+        let keys = seals(1).clusters.shared_keys();
+        let [mut one, mut again] = [0, 1].map(|earlier| {
+            Seals::of(Arc::clone(&keys), keys.name(), &roster(7), earlier).expect("its key")
+        });
+        let [first, second] = [&one, &again].map(|seals| {
+            let mut bytes = [0; 64];
+            let cipher = seals.cipher().expect("there is a group");
+            cipher.frame(StreamId(1), 0, 0, &mut bytes);
+            bytes
+        });
+        assert!(first.iter().zip(second).any(|(one, two)| *one != two));
+        let frame = sent(&mut one, 0, kind::ALIVE, roster(7).session());
+        assert_eq!(opened(&mut again, &frame), Err(Reject::Damaged));
     }
 
     #[test]

@@ -319,7 +319,7 @@ with_defaults! {
         pub priority: Option<u8> = None,
         /// Time to live (hop limit) of frames over UDP, 1 to 255.
         pub ttl: u8 = 1,
-        /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
+        /// Keys that authenticate all frames and encrypt contents, the same on all ranks.
         pub keys: Option<Arc<Keys>> = None,
         /// Whether to join without keys on a host that has some.
         pub unkeyed: bool = false,

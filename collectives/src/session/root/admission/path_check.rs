@@ -142,6 +142,18 @@ impl PathChecks {
         }
     }
 
+    /// Sends the next PROBE to `host` at once: by a frame that has just come from it, switches have
+    /// learned its port.
+    pub fn probe_now(&mut self, host: MacAddr) {
+        let is_probed = self
+            .checks
+            .get(&host)
+            .is_some_and(|check| check.is_proved && check.tries > 0);
+        if is_probed {
+            self.queue.push_front(host);
+        }
+    }
+
     pub fn is_open(&self, host: MacAddr, nonce: u64) -> bool {
         self.checks
             .get(&host)
