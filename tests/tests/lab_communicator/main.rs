@@ -618,7 +618,10 @@ fn an_own_function_that_panics_ends_the_call_on_all_ranks() {
         assert_eq!(ended.is_err(), all.rank() == 0);
         all.barrier().expect_err("the group has failed")
     });
-    let is_abandoned = |error: &Error| matches!(error, Error::Call(CommunicatorError::Abandoned { rank, .. }) if rank.rank == Rank(0));
+    let is_abandoned = |error: &Error| match error {
+        Error::Call(CommunicatorError::Abandoned { rank, .. }) => rank.rank == Rank(0),
+        _ => false,
+    };
     assert!(errors.iter().all(is_abandoned), "{errors:?}");
 }
 
