@@ -87,13 +87,13 @@ impl Description {
         }
         let kept: Vec<usize> = ranks.iter().copied().map(Rank::index).collect();
         let (roster, network) = (
-            self.roster.within(name, ranks),
+            self.roster.within((name, earlier), ranks),
             self.network.among(&kept, None),
         );
         let seals = match (keys, self.cluster) {
             (None, None) => None,
             (Some(keys), Some(cluster)) => {
-                let seals = Seals::of(Arc::clone(keys), cluster, &roster, earlier);
+                let seals = Seals::of(Arc::clone(keys), cluster, &roster);
                 Some(Box::new(seals.ok_or_else(refused)?))
             }
             _ => return Err(refused()),

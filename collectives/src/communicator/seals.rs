@@ -71,12 +71,10 @@ struct GroupSeal {
 }
 
 impl GroupSeal {
-    /// Creates the seal of a group; `earlier` of these ranks with this name have been made before.
-    fn new(above: &Secret, roster: &Roster, earlier: u64) -> GroupSeal {
-        let (digest, number) = (roster.digest(), earlier.to_be_bytes());
-        let parts: [&[u8]; 3] = [above.expose(), &digest, &number];
-        let parts = &parts[..if earlier == 0 { 2 } else { 3 }];
-        let secret = Secret::derive("ethbcast 7 ranks", parts);
+    /// Creates the seal of a group: no other list of ranks has this one's digest, so that no two
+    /// groups have one key.
+    fn new(above: &Secret, roster: &Roster) -> GroupSeal {
+        let secret = Secret::derive("ethbcast 7 ranks", &[above.expose(), &roster.digest()]);
         let (protection, windows) = (
             Protection::new(&secret, HASH),
             vec![<_>::default(); roster.size().into()],
@@ -118,8 +116,8 @@ impl Seals {
         }
     }
 
-    fn seal(&self, above: &Secret, roster: &Roster, earlier: u64) -> GroupSeal {
-        let group = GroupSeal::new(above, roster, earlier);
+    fn seal(&self, above: &Secret, roster: &Roster) -> GroupSeal {
+        let group = GroupSeal::new(above, roster);
         self.clusters
             .keys()
             .note(roster.session(), HASH, &group.secret);
@@ -150,7 +148,7 @@ impl Seals {
         let secret = self
             .clusters
             .secret(first.map_or(0, |run| run.cluster_index));
-        let group = self.seal(secret, roster, 0);
+        let group = self.seal(secret, roster);
         (self.cluster, self.group) = (KeyName::of(secret), Some(group));
     }
 
@@ -159,21 +157,16 @@ impl Seals {
         let smaller = self
             .group
             .as_ref()
-            .map(|group| self.seal(&group.secret, roster, 0));
+            .map(|group| self.seal(&group.secret, roster));
         self.former = std::mem::replace(&mut self.group, smaller);
     }
 
-    /// Returns the seals of a group that is made without CALLs, after `earlier` equal ones; `None`
-    /// if the keys do not have the cluster's secret.
-    pub(super) fn of(
-        keys: Arc<Keys>,
-        cluster: KeyName,
-        roster: &Roster,
-        earlier: u64,
-    ) -> Option<Seals> {
+    /// Returns the seals of a group that is made without CALLs; `None` if the keys do not have the
+    /// cluster's secret.
+    pub(super) fn of(keys: Arc<Keys>, cluster: KeyName, roster: &Roster) -> Option<Seals> {
         let at = keys.names().position(|name| name == cluster)?;
         let seals = Seals::new(keys, roster.size());
-        let group = Some(seals.seal(seals.clusters.secret(at), roster, earlier));
+        let group = Some(seals.seal(seals.clusters.secret(at), roster));
         Some(Seals {
             cluster,
             group,
@@ -193,8 +186,12 @@ impl Seals {
     }
 
     /// Returns the cipher of the group's contents.
-    pub(super) fn cipher(&self) -> Option<Arc<RankCipher>> {
-        self.group.as_ref().map(|group| Arc::clone(&group.cipher))
+    ///
+    /// # Panics
+    /// If the group has no secret yet: its contents would be sent in the clear.
+    pub(super) fn cipher(&self) -> Arc<RankCipher> {
+        let group = self.group.as_ref().expect("a group's secret is made first");
+        Arc::clone(&group.cipher)
     }
 
     /// Protects a message; `None` if there is no secret for it.
@@ -339,9 +336,10 @@ pub(super) fn other_keys(
 mod tests {
     use super::*;
     use crate::Preset;
-    use crate::communicator::roster::RosterEntry;
+    use crate::communicator::roster::{RankSet, RosterEntry};
     use crate::keys::{Secret, Signer};
     use ethbcast_transport::wire::{EtherType, Identity, Rank, StreamId};
+    use std::collections::BTreeSet;
 
     fn seals(secret: u8) -> Seals {
         let keys = Keys::new(
@@ -438,20 +436,26 @@ mod tests {
     }
 
     #[test]
-    fn a_subgroup_that_is_made_twice_has_another_secret_each_time() {
+    fn a_subgroup_that_is_made_twice_and_what_is_made_in_each_have_secrets_of_their_own() {
         let keys = seals(1).clusters.shared_keys();
-        let [mut one, mut again] = [0, 1].map(|earlier| {
-            Seals::of(Arc::clone(&keys), keys.name(), &roster(7), earlier).expect("its key")
-        });
-        let [first, second] = [&one, &again].map(|seals| {
-            let mut bytes = [0; 64];
-            let cipher = seals.cipher().expect("there is a group");
-            cipher.frame(StreamId(1), 0, 0, &mut bytes);
-            bytes
-        });
-        assert!(first.iter().zip(second).any(|(one, two)| *one != two));
-        let frame = sent(&mut one, 0, kind::ALIVE, roster(7).session());
-        assert_eq!(opened(&mut again, &frame), Err(Reject::Damaged));
+        let both = [Rank(0), Rank(1)];
+        let again = [0, 1].map(|earlier| roster(7).within(("s", earlier), &both));
+        let below = again
+            .each_ref()
+            .map(|roster| roster.within(("t", 0), &both));
+        let lost = RankSet::none(2);
+        let shrunk = again.each_ref().map(|roster| roster.without(&lost));
+        let streams: BTreeSet<[u8; 64]> = [again, below, shrunk]
+            .concat()
+            .iter()
+            .map(|roster| {
+                let mut bytes = [0; 64];
+                let seals = Seals::of(Arc::clone(&keys), keys.name(), roster).expect("its key");
+                seals.cipher().frame(StreamId(1), 0, 0, &mut bytes);
+                bytes
+            })
+            .collect();
+        assert_eq!(streams.len(), 6);
     }
 
     #[test]

@@ -133,7 +133,8 @@ impl Communicator {
 
     /// Creates a group like [`subgroup`](Communicator::subgroup), in the place of the process of
     /// this host that has described its own. The preset and the keys have to be those of the group
-    /// described.
+    /// described. With keys no other group of these ranks may have had the name: both would be
+    /// encrypted alike.
     ///
     /// # Errors
     /// The errors of [`subgroup`](Communicator::subgroup), and if there are other keys.

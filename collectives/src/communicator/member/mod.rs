@@ -49,7 +49,7 @@ pub struct Member {
     seals: Option<Box<Seals>>,
     /// The group before it was shrunk, in which other ranks may still be.
     former: Option<Box<Former>>,
-    /// Number of subgroups made, by name and ranks: equal ones have different secrets.
+    /// Number of subgroups made with keys, by name and ranks: equal ones have different secrets.
     subgroups: BTreeMap<(String, Vec<Rank>), u64>,
     calls_pending: u16,
     answered_at: Option<Instant>,
@@ -109,6 +109,9 @@ impl Member {
             ..self.assembly.config().clone()
         };
         let description = self.description()?;
+        if config.keys.is_none() {
+            return Member::made(now, &description, (ranks, 0), config);
+        }
         let earlier = self
             .subgroups
             .entry((config.station.group.clone(), ranks.to_vec()))
@@ -177,7 +180,7 @@ impl Member {
             Arc::new(network),
             rank,
         )
-        .encrypted(seals.as_deref().and_then(Seals::cipher));
+        .encrypted(seals.as_deref().map(Seals::cipher));
         Ok(Member::with(now, config, seals, Some(Box::new(group))))
     }
 
@@ -229,7 +232,7 @@ impl Member {
             && self.group.is_none()
         {
             let group = Group::new(now, config, roster.clone(), network.clone(), rank);
-            let cipher = self.seals.as_deref().and_then(Seals::cipher);
+            let cipher = self.seals.as_deref().map(Seals::cipher);
             self.group = Some(Box::new(group.encrypted(cipher)));
         }
     }
@@ -285,7 +288,7 @@ impl Member {
         self.former = Some(Box::new(former));
         self.subgroups.clear();
         let group = Group::new(now, &config, roster, Arc::new(network), rank);
-        let cipher = self.seals.as_deref().and_then(Seals::cipher);
+        let cipher = self.seals.as_deref().map(Seals::cipher);
         self.group = Some(Box::new(group.encrypted(cipher)));
     }
 

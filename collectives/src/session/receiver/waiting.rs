@@ -502,7 +502,7 @@ const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
 /// Requests that take longer than the second after which a root with a key answers a host that it
 /// has admitted. Before the check of its path is over it answers each.
-const KEYED_ANSWERS_AFTER: u32 = 15;
+const KEYED_ANSWERS_AFTER: u32 = 21;
 
 /// Join request to a root. A proof of its life is the group's secret, which only the root that was
 /// asked can have sent, or without keys a PROBE with this host's nonce. The root is given up after

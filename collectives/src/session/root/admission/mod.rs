@@ -172,7 +172,7 @@ impl Gathering {
             JoinDecision::Wait => {}
             JoinDecision::Check => {
                 if is_in_vain {
-                    self.checks.probe_now(from);
+                    self.checks.probe_now(now, from);
                 }
                 self.checks.begin(from, *nonce);
             }
