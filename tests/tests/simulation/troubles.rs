@@ -383,6 +383,10 @@ fn a_relay_that_dies_leaves_no_receiver_with_a_parent_that_it_cannot_talk_to() {
         (Via::Chain, vec![N4]),
         (Via::Chain, vec![2, N4]),
         (Via::Binary, vec![2]),
+        (Via::TwoTree, vec![2]),
+        (Via::TwoTree, vec![N4]),
+        (Via::TwoTree, vec![6]),
+        (Via::TwoTree, vec![7]),
     ] {
         let replay = format!("{via}, {dead:?}");
         let crashes = dead.iter().map(|&host| (host, Duration::from_millis(100)));

@@ -255,7 +255,7 @@ impl View {
 
     /// Whether this view can follow `present`; a view that cannot is ignored. It must be of the
     /// same session, a few changes later; members may have moved, and new ones be appended as
-    /// demoted. In a tree, members in place may have other parents in place. A broadcast may become
+    /// demoted. In a tree, or two, members in place may have other parents in place. A broadcast may become
     /// a tree with all parents new, and back, because the change may have been forged in the root's
     /// name; likewise a member that was gone may be back.
     pub(super) fn extends(&self, present: &View) -> bool {
@@ -273,9 +273,17 @@ impl View {
         };
         let sound =
             |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
+        // Of two trees, a member may stay in one below a parent that is gone.
+        let sound_in_two = |new: &ViewMember, old: &ViewMember| {
+            let is_second_sound = new.order == old.order || in_place(Rank(new.order));
+            is_second_sound && (new.parent == old.parent || sound(new))
+        };
+        let moves = |new: &ViewMember, old: &ViewMember| {
+            self.is_tree() && sound(new) || self.via == Via::TwoTree && sound_in_two(new, old)
+        };
         let same = |(new, old): (&ViewMember, &ViewMember)| {
             (&new.host, new.mac, new.nonce) == (&old.host, old.mac, old.nonce)
-                && (stays(new, old) || (self.is_tree() && sound(new)))
+                && (stays(new, old) || moves(new, old))
         };
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
@@ -321,21 +329,27 @@ impl View {
     }
 
     /// Makes the root, to which all can talk, the parent of each member in place that cannot talk to
-    /// its effective one, in a tree. Returns whether there was one.
+    /// its effective one, in a tree or either of two. Returns whether there was one.
     pub(super) fn reconnect(&mut self, can_talk: impl Fn(Rank, Rank) -> bool) -> bool {
-        if !self.is_tree() {
+        if !self.is_tree() && self.via != Via::TwoTree {
             return false;
         }
-        let tree = Tree::new(self);
-        let is_cut_off = |&rank: &Rank| {
-            let parent = tree.parent(rank);
-            parent.is_some_and(|parent| !can_talk(parent, rank))
+        let cut_off_in = |tree: &Tree<'_>| {
+            let is_cut_off = |&rank: &Rank| {
+                let parent = tree.parent(rank);
+                parent.is_some_and(|parent| !can_talk(parent, rank))
+            };
+            self.ranks().filter(is_cut_off).collect()
         };
-        let cut_off: Vec<Rank> = self.ranks().filter(is_cut_off).collect();
-        for rank in &cut_off {
+        let cut_off: Vec<Vec<Rank>> = self.trees().iter().map(cut_off_in).collect();
+        for rank in cut_off.first().into_iter().flatten() {
             self.members[rank.index()].parent = Some(Rank::ROOT);
         }
-        !cut_off.is_empty()
+        // In place of an order, a member of two trees has its parent in the second.
+        for rank in cut_off.get(1).into_iter().flatten() {
+            self.members[rank.index()].order = Rank::ROOT.0;
+        }
+        !cut_off.iter().all(Vec::is_empty)
     }
 
     /// Sets the parent of each member in place to its effective one, in a tree.

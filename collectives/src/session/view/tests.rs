@@ -346,6 +346,37 @@ fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
 }
 
 #[test]
+fn in_two_trees_the_root_takes_over_in_each_who_cannot_talk_to_its_new_parent() {
+    let mut view = chain(5);
+    view.via = Via::TwoTree;
+    // First tree: 0 → 1 → 2 → (3, 4); second tree: 0 → 4 → 3 → (2, 1).
+    let parents = [(0, 0), (0, 3), (1, 3), (2, 4), (2, 0)];
+    for (member, (first, second)) in view.members.iter_mut().zip(parents).skip(1) {
+        (member.parent, member.order) = (Some(Rank(first)), second);
+    }
+    let can_talk = |one: Rank, other: Rank| ![(1, 3), (3, 1)].contains(&(one.0, other.0));
+    let planned = view.clone();
+    view.members[2].standing = MemberRole::Gone;
+    let bridged = View {
+        epoch: view.epoch + 1,
+        ..view.clone()
+    };
+    let mut mended = bridged.clone();
+    assert!(mended.reconnect(can_talk));
+    let parents = |view: &View, rank| [0, 1].map(|block| view.trees()[block].parent(Rank(rank)));
+    assert_eq!(parents(&bridged, 3), [Some(Rank(1)), Some(Rank(4))]);
+    assert_eq!(parents(&mended, 3), [Some(Rank(0)), Some(Rank(4))]);
+    assert_eq!(parents(&mended, 4), [Some(Rank(1)), Some(Rank(0))]);
+    assert_eq!(parents(&bridged, 1), [Some(Rank(0)), Some(Rank(3))]);
+    assert_eq!(parents(&mended, 1), [Some(Rank(0)), Some(Rank(0))]);
+    assert_eq!(View::decode(&mended.encode()).as_ref(), Some(&mended));
+    assert!(mended.extends(&planned) && bridged.extends(&planned));
+    let mut below_the_dead = mended.clone();
+    below_the_dead.members[4].order = 2;
+    assert!(!below_the_dead.extends(&planned), "2 is gone");
+}
+
+#[test]
 fn when_a_relay_leaves_its_parent_takes_over_its_children() {
     let mut view = chain(5);
     assert_eq!(view.trees()[0].children(Rank(1)), [Rank(2)]);
