@@ -35,6 +35,8 @@ pub fn object(text: &str) -> Result<Value, String> {
 #[serde(default)]
 pub struct Kept {
     pub session: String,
+    /// Number of sessions: more than one are rounds of a carousel. Older programs recorded none.
+    pub rounds: u64,
     pub bytes: u64,
     pub seconds: f64,
     pub total_seconds: f64,
@@ -48,6 +50,7 @@ pub struct Kept {
     pub nice: bool,
     pub segment_bytes: Option<u64>,
     pub predicted_seconds: Option<f64>,
+    pub not_predicted: Option<Vec<String>>,
     pub reason: Option<String>,
     pub surprise: Option<String>,
     /// Reason for which the sender gave the transfer up.
@@ -211,6 +214,11 @@ impl Kept {
             return Err("is the report of a run without receivers".to_owned());
         }
         Ok(kept)
+    }
+
+    /// Whether the times are those of one session. Those of several show nothing of a cable.
+    pub fn is_of_one_round(&self) -> bool {
+        self.rounds <= 1
     }
 
     pub fn has_all(receiver: &Receiver) -> bool {

@@ -75,6 +75,9 @@ pub fn prediction(kept: &Kept) -> Markup {
                 }
                 (bar("actual", kept.seconds, longest, "actual"))
             }
+            @if let Some(parts) = &kept.not_predicted {
+                p.note { "Not predicted: " (shown(&parts.join(", "))) }
+            }
             @if let Some(cause) = diagnosis::part(kept) { p { strong { "Limited by " } (cause) } }
             @if let Some(surprise) = &kept.surprise { p { (shown(surprise)) } }
             @if let Some(reason) = &kept.reason { p.note { "Chosen: " (shown(reason)) } }

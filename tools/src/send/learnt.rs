@@ -164,16 +164,15 @@ impl Cache {
             topology: topology.unwrap_or_default(),
         };
         let (cache, ignored) = Cache::at(&folder, network);
-        let path = folder.join(FILE_NAME);
-        match ignored {
-            Some(why) if !args.wire.quiet && path.exists() => {
-                let path = path.display();
-                print_line(format_args!(
-                    "ethbcast: note: what was learnt before is not used: {path} {why}"
-                ));
+        if let Some(why) = ignored {
+            let path = folder.join(FILE_NAME);
+            let shown = path.display();
+            match path.exists() && !args.wire.quiet {
+                true => print_line(format_args!(
+                    "ethbcast: note: what was learnt before is not used: {shown} {why}"
+                )),
+                false => log::info!("nothing is learnt: {shown} {why}"),
             }
-            Some(why) => log::info!("nothing is learnt: {} {why}", path.display()),
-            None => {}
         }
         cache
     }

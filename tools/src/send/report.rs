@@ -3,7 +3,7 @@
 use super::outcome::LeftOut;
 use super::settings;
 use crate::exit::{Code, Failure, Form, report, report_object};
-use crate::report::{Circumstances, Limits, is_of_network, is_page, limits, page_of, record};
+use crate::report::{Circumstances, is_of_network, is_page, limits, page_of, record};
 use crate::session::{lane_words, lanes_json};
 use crate::units;
 use ethbcast_collectives::Preset;
@@ -78,6 +78,12 @@ impl Report<'_> {
         self.predicted_seconds().and(choice.unsure_range_seconds())
     }
 
+    /// Returns the parts that a prediction left out, if there was one.
+    fn not_predicted(&self) -> Option<&'static [&'static str]> {
+        let choice = self.sent.choice.as_ref();
+        self.predicted_seconds().and(choice.map(left_out_of))
+    }
+
     pub fn print(&self, form: Form, quiet: bool) -> anyhow::Result<()> {
         match (form, quiet) {
             (Form::Object | Form::Stream, _) => report_object(&self.to_json(), form),
@@ -103,7 +109,7 @@ impl Report<'_> {
     }
 
     fn to_lines(&self) -> String {
-        let limits = self.limits(&self.to_json());
+        let limits = limits(&self.to_json());
         let limit = |at: usize| {
             limits
                 .as_ref()
@@ -131,6 +137,9 @@ impl Report<'_> {
             .choice
             .as_ref()
             .map_or(String::new(), |choice| format!("\n{}", choice.reason));
+        let without = self.not_predicted().map_or(String::new(), |parts| {
+            format!("; not predicted: {}", parts.join(", "))
+        });
         let predicted = self.predicted_seconds().map_or(String::new(), |seconds| {
             match self.predicted_range() {
                 Some([least, most]) => format!(" (not sure: {least:.3} to {most:.3} predicted)"),
@@ -154,7 +163,7 @@ impl Report<'_> {
         };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
-             frames sent, {} again){lanes}{plan}{others}{limited}",
+             frames sent, {} again){lanes}{plan}{without}{others}{limited}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -206,6 +215,7 @@ impl Report<'_> {
         let mut object = json!({
             "schema": 1,
             "session": format!("{:08x}", self.sent.session),
+            "rounds": self.sent.rounds,
             "bytes": self.sent.bytes(),
             "seconds": self.seconds(),
             "total_seconds": self.sent.total.as_secs_f64(),
@@ -218,6 +228,7 @@ impl Report<'_> {
             "segment_bytes": self.sent.choice.as_ref().map(|choice| choice.segment_bytes),
             "predicted_seconds": self.predicted_seconds(),
             "predicted_range_seconds": self.predicted_range(),
+            "not_predicted": self.not_predicted(),
             "rate_limit_bits_per_second": self.sent.rate.and_then(Rate::limit),
             "nice": self.sent.rate.is_some_and(Rate::is_yielding),
             "reason": self.sent.choice.as_ref().map(|choice| choice.reason.as_str()),
@@ -245,7 +256,7 @@ impl Report<'_> {
                 .as_object_mut()
                 .expect("it is an object")
                 .extend(fields);
-        } else if let Some(limits) = self.limits(&object) {
+        } else if let Some(limits) = limits(&object) {
             object["limited_by"] = json!(limits.whole);
             for (at, limit) in limits.receivers.into_iter().enumerate() {
                 object["receivers"][at]["limited_by"] = json!(limit);
@@ -256,12 +267,7 @@ impl Report<'_> {
 
     /// Whether nothing at a host took the time, as far as the times of one round show it.
     pub fn is_of_network(&self) -> bool {
-        self.sent.rounds == 1 && is_of_network(&self.to_json())
-    }
-
-    /// Returns what limited the receivers. The times of several rounds show nothing of a cable.
-    fn limits(&self, object: &Value) -> Option<Limits> {
-        (self.sent.rounds == 1).then(|| limits(object)).flatten()
+        is_of_network(&self.to_json())
     }
 
     pub fn keep(&self, path: Option<&Path>) -> anyhow::Result<()> {
@@ -453,7 +459,7 @@ pub fn print(
     let lacking = lacking.map_or(String::new(), |lacking| {
         format!("{}\n", words(lacking, size))
     });
-    let without = left_out_of(choice);
+    let without = left_out_of(choice).join(", ");
     report(&format!(
         "{lacking}{}\nnot predicted: {without}\n{:<20} {:>12} {:>10} {:>7} {:>7}\n{}",
         choice.reason,
@@ -468,12 +474,12 @@ pub fn print(
 
 /// Returns the parts of a transfer that its prediction leaves out. How long earlier ones took is
 /// known with their ends.
-fn left_out_of(choice: &Choice) -> &'static str {
+fn left_out_of(choice: &Choice) -> &'static [&'static str] {
     let ways = choice.calibration().ways();
     if ways.iter().any(|way| way.via == choice.plan.via()) {
-        "joining"
+        &["joining"]
     } else {
-        "joining, verifying and syncing"
+        &["joining", "verifying", "syncing"]
     }
 }
 
@@ -536,6 +542,7 @@ fn to_json(choice: &Choice, lacking: Option<Lacking>) -> serde_json::Value {
         "via": choice.plan.via().to_string(),
         "segment_bytes": choice.segment_bytes,
         "predicted_seconds": choice.predicted_seconds,
+        "not_predicted": left_out_of(choice),
         "reason": choice.reason,
         "lacking_bytes": lacking.map(|lacking| lacking.together_bytes + lacking.alone_bytes),
         "lacking_alone_bytes": lacking.map(|lacking| lacking.alone_bytes),

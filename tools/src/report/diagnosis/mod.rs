@@ -82,10 +82,11 @@ pub struct Evidence {
 /// A cause whose test held, and the share of the time that it explains.
 type Cause = (f64, String);
 
-/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything, or
-/// the sender gave up.
+/// Returns the cause in words that follow "limited by"; `None` if no receiver has everything, the
+/// sender gave up, or there were several rounds.
 pub fn part(kept: &Kept) -> Option<String> {
-    let is_news = kept.error.is_none() && kept.receivers.iter().any(Kept::has_all);
+    let is_news =
+        kept.error.is_none() && kept.is_of_one_round() && kept.receivers.iter().any(Kept::has_all);
     is_news.then(|| of(&Evidence::of(kept)))
 }
 
@@ -111,7 +112,9 @@ pub fn is_of_network(kept: &Kept) -> bool {
     let seen = Evidence::of(kept);
     let at_hosts = strongest([of_the_own_side(&seen), of_hosts(&seen)]);
     let holds = |share: f64| share >= seen.rest() * MIN_PART_OF_REST;
-    of_the_lost(&seen).is_none() && !at_hosts.is_some_and(|(share, _)| holds(share))
+    kept.is_of_one_round()
+        && of_the_lost(&seen).is_none()
+        && !at_hosts.is_some_and(|(share, _)| holds(share))
 }
 
 impl Evidence {
@@ -576,7 +579,9 @@ fn of_the_links(seen: &Evidence) -> Option<Cause> {
                 ),
             )
         });
-    let predicted = seen.predicted_share().map(|share| {
+    // The time was predicted for receivers of which some went away.
+    let as_predicted = seen.predicted_share().filter(|_| !seen.has_failed);
+    let predicted = as_predicted.map(|share| {
         let times = share.max(f64::MIN_POSITIVE);
         let words = match seen.link_share() {
             Some(share) if share < MEASURED_SHARE => {
@@ -649,7 +654,7 @@ fn unknown(seen: &Evidence) -> String {
 /// Returns the cause for a receiver with all bytes, other than the path to it, in words that follow
 /// "limited by".
 pub fn of_receiver(kept: &Kept, receiver: &Receiver) -> Option<String> {
-    let (what, share) = activity(kept, receiver)?;
+    let (what, share) = activity(kept, receiver).filter(|_| kept.is_of_one_round())?;
     Some(format!("{what} ({:.0} % of the time)", share * 100.0))
 }
 

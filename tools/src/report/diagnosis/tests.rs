@@ -199,6 +199,36 @@ fn loss_is_not_named_where_a_host_took_the_time() {
     }
 }
 
+/// Regression: a calm report named "the links themselves, as predicted" for receivers of which one
+/// had gone.
+#[test]
+fn where_a_receiver_was_lost_the_links_are_named_only_by_what_was_measured() {
+    let lost = |copy: f64| Evidence {
+        has_failed: true,
+        ..run(copy)
+    };
+    assert_said! {
+        {} lost(9.3) => "the links themselves: the busiest, host n0 to switch s0, carries the bytes once, at 93 %";
+        { predicted_seconds: Some(9.9) } run(4.7) => "the predicted time, 47 % of it on the links";
+        { predicted_seconds: Some(9.9) } lost(4.7) => "not known: ";
+        { predicted_seconds: Some(9.9), copy_seconds: None } run(0.0) => "the links themselves, as predicted";
+        { predicted_seconds: Some(9.9), copy_seconds: None } lost(0.0) => "not known: ";
+    }
+}
+
+#[test]
+fn several_rounds_of_a_carousel_name_no_limit() {
+    let mut run = kept("abbb");
+    run.seconds = 8.0;
+    for (rounds, is_said) in [(0, true), (1, true), (2, false)] {
+        run.rounds = rounds;
+        let of_host = of_receiver(&run, &run.receivers[0]);
+        let said = [part(&run).is_some(), of_host.is_some()];
+        assert_eq!(said, [is_said; 2], "{rounds}");
+        assert!(is_said || !is_of_network(&run), "{rounds}");
+    }
+}
+
 #[test]
 fn a_dead_host_is_named_only_if_the_others_waited() {
     let mut run = kept("aaaaaaaa");
