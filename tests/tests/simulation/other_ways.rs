@@ -3,6 +3,7 @@
 
 use ethbcast_collectives::session::{End, Outcome, RootEvent};
 use ethbcast_planning::plan::Via;
+use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Case, GROUP, Played, play, star};
 use ethbcast_transport::Instant;
 use ethbcast_transport::sim::{
@@ -464,6 +465,67 @@ fn a_chain_that_crosses_a_slow_cable_again_and_again_goes_on_as_a_cast() {
         auto.took,
         chain.took
     );
+}
+
+/// A network where casts are policed, and the cable between two switches has a part of the others'
+/// rate.
+fn mixed_without_casts(bytes: usize) -> Case {
+    let control = StormControl {
+        frames_per_second: 60,
+        burst_frames: 5,
+    };
+    Case {
+        policed: [0, 1]
+            .map(|switch| (switch, control, Duration::ZERO))
+            .into(),
+        ..auto(bytes)
+    }
+    .with_feed(256)
+}
+
+#[test]
+fn a_chain_that_crosses_a_slow_cable_again_and_again_goes_on_as_another_where_nothing_is_cast() {
+    for (seed, part) in (1..).zip(in_full(&[4, 8][..], &[4, 8, 3]).iter().copied()) {
+        let case = mixed_without_casts(64 * MIB / part as usize * 4);
+        // Each frame crosses the slow cable once.
+        let frames = case.bytes.div_ceil(1468) as u64;
+        let best =
+            Duration::from_nanos(frames * 1538 * 8_000 / (RATE_BITS_PER_SECOND / 1_000_000) * part);
+        let auto = play(&case, &mixed(part), seed, NoFaults, "an untold cable");
+        assert_delivered(&auto, "an untold cable");
+        println!(
+            "1/{part}: {:?} after {:?}, the best {:?}, {:?}",
+            rerouted(&auto),
+            auto.took,
+            best,
+            auto.demoted()
+        );
+        let ways: Vec<Via> = rerouted(&auto).into_iter().map(|(_, via)| via).collect();
+        assert_eq!(ways, [Via::Chain], "{:?}", auto.told);
+        assert!(
+            auto.took < best.mul_f64(1.3),
+            "1/{part}: {:?} of {best:?}",
+            auto.took
+        );
+    }
+}
+
+#[test]
+fn no_tree_is_changed_where_no_cable_is_slow() {
+    for seed in 0..in_full(6, 24) {
+        let case = mixed_without_casts(8 * MIB);
+        let loss = (seed % 3) as f64 / 100.0;
+        let faults = RandomFaults::new(seed).loss(loss);
+        let replay = format!("seed {seed}");
+        let played = play(&case, &mixed(1), seed, faults, &replay);
+        assert_delivered(&played, &replay);
+        assert_eq!(
+            (played.view.epoch, rerouted(&played)),
+            (1, vec![]),
+            "{replay}: {:?}",
+            played.told
+        );
+    }
 }
 
 #[test]

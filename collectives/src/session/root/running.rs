@@ -6,7 +6,8 @@ use super::delivery::Delivery;
 use super::members::announcement::{LivenessReplies, REPLY_INTERVAL, ViewAnnouncement};
 use super::members::{MemberEntry, Members};
 use super::policy::neighbours::{Neighbours, OtherTraffic};
-use super::policy::planner::{self, CastChange, Planner};
+use super::policy::other_way::{CastChange, TreeChange};
+use super::policy::planner::Planner;
 use super::policy::slow_hosts::SlowHosts;
 use super::policy::stall_watch::{StallVerdict, WatchContext};
 use super::policy::stragglers::{Stragglers, rate_text};
@@ -48,6 +49,7 @@ pub(super) struct SessionPhase {
     stragglers: Stragglers,
     slow_hosts: SlowHosts,
     cast_change: CastChange,
+    tree_change: TreeChange,
     broadcast: Option<Broadcast>,
     timers: TimerTable,
 }
@@ -80,6 +82,7 @@ impl SessionPhase {
             stragglers: Stragglers::default(),
             slow_hosts: SlowHosts::default(),
             cast_change: CastChange::new(&view, config),
+            tree_change: TreeChange::new(&view, config),
             broadcast: None,
             timers,
             view,
@@ -278,12 +281,14 @@ impl SessionPhase {
             slow_hosts,
             storm_control,
             cast_change,
+            replanning,
             ..
         } = self;
         let trials = [
             slow_hosts.trial_mut(),
             storm_control.trial_mut(),
             cast_change.trial_mut(),
+            replanning.trial_mut(),
         ];
         trials.into_iter().flatten()
     }
@@ -309,9 +314,12 @@ impl SessionPhase {
     ) {
         let rank = frame.header.rank;
         if frame.header.kind == REPORT {
-            return self
-                .trials_mut()
+            self.trials_mut()
                 .for_each(|trial| trial.handle_frame(now, frame));
+            if self.replanning.trial().is_some() {
+                self.follow_up(now, endpoint);
+            }
+            return;
         }
         if rank == Rank::ROOT || !self.view.names(rank, frame.source) {
             return endpoint.count_non_member();
@@ -557,6 +565,7 @@ impl SessionPhase {
             self.slow_hosts.trial(),
             self.storm_control.trial(),
             self.cast_change.trial(),
+            self.replanning.trial(),
         ];
         deadlines
             .into_iter()
@@ -594,7 +603,6 @@ impl SessionPhase {
             }
         }
         if !held && !self.changed {
-            let before = self.view.via;
             self.changed = self.replanning.go_on(
                 now,
                 &mut self.view,
@@ -602,10 +610,10 @@ impl SessionPhase {
                 &mut self.delivery,
                 &timing,
             );
-            if self.view.via != before {
+            if let Some(text) = self.replanning.take_reason() {
                 endpoint.push_event(RootEvent::Rerouted {
                     via: self.view.via,
-                    text: planner::CAST_IS_FASTER.to_owned(),
+                    text: text.to_owned(),
                 });
             }
         }
@@ -820,15 +828,28 @@ impl SessionPhase {
             self.stragglers
                 .look(&scene, &self.members, straggler, on_slow),
         );
-        let drain =
-            self.cast_change
-                .look(&scene, &self.members, way, self.slow_hosts.is_suspecting());
+        let is_suspecting = self.slow_hosts.is_suspecting();
+        let drain = self
+            .cast_change
+            .look(&scene, &self.members, way, is_suspecting);
+        let is_excused = self.slow_hosts.is_deciding()
+            || drain.is_some()
+            || self.cast_change.is_considered()
+            || self.storm_control.is_falling_back()
+            || self.neighbours.are_suspected(now)
+            || !self.replanning.is_settled();
+        let survey = self
+            .tree_change
+            .look(&scene, &self.members, way, is_excused);
         if self.storm_control.is_falling_back() {
             self.delivery.retire();
         }
         drain
             .into_iter()
             .for_each(|drain| self.replanning.go_over_to_cast(now, drain, &timing));
+        survey
+            .into_iter()
+            .for_each(|survey| self.replanning.compare_hosts(now, survey, &timing));
         to_try
             .into_iter()
             .for_each(|(rank, arrived)| self.delivery.try_out(&self.view, rank, arrived));

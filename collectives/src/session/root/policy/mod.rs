@@ -2,6 +2,7 @@
 //! broadcast.
 
 pub mod neighbours;
+pub mod other_way;
 pub mod planner;
 pub mod slow_hosts;
 pub mod stall_watch;
@@ -19,6 +20,7 @@ use ethbcast_planning::model::Broadcast;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::Instant;
 use ethbcast_transport::wire::{Identity, Rank};
+use other_way::HostSurvey;
 use planner::Planner;
 use stall_watch::{StallVerdict, WatchContext};
 use std::collections::VecDeque;
@@ -40,6 +42,7 @@ const WORTH_PERIODS: u32 = 4;
 
 const WORSE: f64 = 1.5;
 const MAX_TRIALS: u32 = 2;
+const MAX_COMPARING: Duration = Duration::from_secs(3);
 const TRIAL_PART: u64 = 200;
 
 const MANY_RECEIVERS_TEXT: &str =
@@ -132,8 +135,7 @@ impl StormControl {
         }
         let blocks = scene.delivery.blocks();
         let (sent, everywhere) = (blocks.frames_sent(), blocks.frames_everywhere());
-        let starved = sent == blocks.frames() && !blocks.is_full() && !blocks.has_end();
-        if starved
+        if scene.is_starved()
             || everywhere == blocks.frames()
             || scene.delivery.since_first_data(scene.now).is_zero()
         {
@@ -342,7 +344,18 @@ fn is_worth_it(
 enum ReplanningStage {
     Settled,
     Draining(Instant),
+    Comparing(Instant),
     Confirming,
+}
+
+/// Tree or cast that follows a pause: the same kind of tree, a cast, or the tree that a comparison
+/// of the hosts shows to be better.
+#[derive(Clone, Debug, Default)]
+enum Aim {
+    #[default]
+    SameKind,
+    Cast,
+    OtherTree(Box<HostSurvey>),
 }
 
 /// New plans for a tree in which a member has more children than the algorithm allows.
@@ -359,7 +372,8 @@ pub(super) struct Replanning {
     changed: bool,
     /// Whether parents may differ from those that a member derives from the views it has seen.
     rearranged: bool,
-    to_cast: bool,
+    aim: Aim,
+    reason: Option<&'static str>,
 }
 
 impl Replanning {
@@ -369,7 +383,8 @@ impl Replanning {
             stage: ReplanningStage::Settled,
             changed: false,
             rearranged: false,
-            to_cast: false,
+            aim: Aim::default(),
+            reason: None,
         }
     }
 
@@ -386,12 +401,51 @@ impl Replanning {
     }
 
     pub(super) fn go_over_to_cast(&mut self, now: Instant, drain: Duration, timing: &Timing) {
+        self.begin(Aim::Cast, now + drain * 2 + periods(timing));
+    }
+
+    /// Pauses to compare all hosts, and continues with another tree if one is far better.
+    pub(super) fn compare_hosts(
+        &mut self,
+        now: Instant,
+        (drain, survey): (Duration, HostSurvey),
+        timing: &Timing,
+    ) {
+        let aim = Aim::OtherTree(Box::new(survey));
+        self.begin(aim, now + drain * 2 + periods(timing));
+    }
+
+    fn begin(&mut self, aim: Aim, until: Instant) {
         if self.stage == ReplanningStage::Settled {
-            (self.to_cast, self.stage) = (
-                true,
-                ReplanningStage::Draining(now + drain * 2 + periods(timing)),
-            );
+            (self.aim, self.stage) = (aim, ReplanningStage::Draining(until));
         }
+    }
+
+    pub(super) fn is_settled(&self) -> bool {
+        self.stage == ReplanningStage::Settled
+    }
+
+    fn survey(&self) -> Option<&HostSurvey> {
+        match &self.aim {
+            Aim::OtherTree(survey) => Some(survey),
+            Aim::SameKind | Aim::Cast => None,
+        }
+    }
+
+    pub(super) fn trial(&self) -> Option<&RateComparison> {
+        self.survey()?.running()
+    }
+
+    pub(super) fn trial_mut(&mut self) -> Option<&mut RateComparison> {
+        match &mut self.aim {
+            Aim::OtherTree(survey) => survey.running_mut(),
+            Aim::SameKind | Aim::Cast => None,
+        }
+    }
+
+    /// Returns why the view has just become a cast or another tree.
+    pub(super) fn take_reason(&mut self) -> Option<&'static str> {
+        self.reason.take()
     }
 
     pub(super) fn on_change(&mut self) {
@@ -437,14 +491,20 @@ impl Replanning {
                 });
                 self.changed = false;
             }
-            ReplanningStage::Draining(until) if now >= until || delivery.trailer().is_some() => {
+            ReplanningStage::Draining(until) | ReplanningStage::Comparing(until)
+                if now >= until || delivery.trailer().is_some() =>
+            {
                 log::info!("the tree stays as it is: some receivers still lack sent data");
-                (self.stage, self.to_cast) = (ReplanningStage::Settled, false);
+                (self.stage, self.aim) = (ReplanningStage::Settled, Aim::default());
             }
-            ReplanningStage::Draining(_)
+            ReplanningStage::Draining(_) | ReplanningStage::Comparing(_)
                 if delivery.rests()
                     && are_even(members, view.epoch, delivery.blocks().frames()) =>
             {
+                if !self.are_compared(now) {
+                    delivery.pause(true);
+                    return false;
+                }
                 (self.stage, self.changed) = (ReplanningStage::Settled, false);
                 if self.plan(view) {
                     self.stage = ReplanningStage::Confirming;
@@ -454,21 +514,42 @@ impl Replanning {
             ReplanningStage::Confirming if members.all_ready(view.epoch) => {
                 self.stage = ReplanningStage::Settled
             }
-            ReplanningStage::Draining(_) => {}
+            ReplanningStage::Draining(_) | ReplanningStage::Comparing(_) => {}
             ReplanningStage::Confirming => return false,
         }
         delivery.pause(self.stage != ReplanningStage::Settled);
         false
     }
 
-    fn plan(&mut self, view: &mut View) -> bool {
-        if std::mem::take(&mut self.to_cast) {
-            planner::reroute(view);
-            self.rearranged = true;
+    /// Whether nothing is left to be compared.
+    fn are_compared(&mut self, now: Instant) -> bool {
+        let Aim::OtherTree(survey) = &mut self.aim else {
             return true;
+        };
+        if matches!(self.stage, ReplanningStage::Draining(_)) {
+            self.stage = ReplanningStage::Comparing(now + MAX_COMPARING);
         }
+        survey.go_on(now)
+    }
+
+    fn plan(&mut self, view: &mut View) -> bool {
         let ranks: Vec<Rank> = view.ranks().collect();
-        let plan = self.planner.again(view.via, &ranks);
+        let plan = match std::mem::take(&mut self.aim) {
+            Aim::Cast => {
+                other_way::reroute(view);
+                (self.rearranged, self.reason) = (true, Some(other_way::CAST_IS_FASTER));
+                return true;
+            }
+            Aim::OtherTree(survey) => {
+                let better = survey.better_tree(&self.planner, view);
+                better.map(|(planner, plan, why)| {
+                    (self.planner, self.reason) = (planner, Some(why));
+                    (view.via, view.segment_frames) = (plan.via(), 1);
+                    plan
+                })
+            }
+            Aim::SameKind => self.planner.again(view.via, &ranks),
+        };
         if let Some(plan) = &plan {
             log::info!("the tree is planned anew for {} receivers", ranks.len() - 1);
             view.replan(&ranks, plan);

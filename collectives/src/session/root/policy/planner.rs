@@ -1,13 +1,9 @@
 //! Choice of the broadcast tree at a transfer's start, and again when receivers are lost. Unicast
 //! hops may later be replaced by broadcast frames (a cast).
 
-use super::stall_watch::WatchContext;
 use crate::Route;
-use crate::measure::RateComparison;
 use crate::membership::ack_tree::AckTree;
-use crate::session::message::MemberState;
 use crate::session::root::config::{NoPlan, RootConfig};
-use crate::session::root::members::{MemberEntry, Members};
 use crate::session::throttle::{DEPTH, Rate};
 use crate::session::view::View;
 use ethbcast_planning::model::{
@@ -16,7 +12,7 @@ use ethbcast_planning::model::{
 use ethbcast_planning::plan::{self, Plan, USUAL, Via};
 use ethbcast_planning::topology::{ASSUMED_RATE_BITS_PER_SECOND, Topology, nodeset};
 use ethbcast_transport::Policy;
-use ethbcast_transport::wire::{Identity, Rank};
+use ethbcast_transport::wire::Rank;
 use std::fmt;
 use std::iter::successors;
 use std::time::Duration;
@@ -187,6 +183,11 @@ impl Planner {
         is_sure.then(|| 1e9 / self.calibration.gap_ns(self.frame_payload_bytes))
     }
 
+    /// Whether the receivers of a cast can acknowledge it.
+    pub fn may_cast(&self) -> bool {
+        self.may_cast
+    }
+
     pub fn can_again(&self, ranks: usize) -> bool {
         self.certain && ranks <= MAX_RANKS_AGAIN
     }
@@ -194,10 +195,7 @@ impl Planner {
     /// Plans for `ranks` only, the root's first, with the same algorithm. The plan numbers hosts by
     /// position in `ranks`. `None` if it would not be sound.
     pub fn again(&self, via: Via, ranks: &[Rank]) -> Option<Plan> {
-        let hosts: Vec<usize> = ranks
-            .iter()
-            .map(|rank| self.hosts.get(rank.index()).copied())
-            .collect::<Option<_>>()?;
+        let hosts = self.hosts_of(ranks)?;
         // The best tree takes longer to find than a session can wait.
         let via = if via == Via::BinaryBest {
             Via::Binary
@@ -206,6 +204,68 @@ impl Planner {
         };
         let plan = price(via, &self.situation(&hosts)).ok()?.plan;
         self.judge(&plan, &hosts, false).ok().map(|()| plan)
+    }
+
+    fn hosts_of(&self, ranks: &[Rank]) -> Option<Vec<usize>> {
+        let host = |rank: &Rank| self.hosts.get(rank.index()).copied();
+        ranks.iter().map(host).collect()
+    }
+
+    /// Returns the planner for the rest of the content, in a network as it proved to be.
+    /// `gap_nanos` is the time of a full frame on a usual cable. The topology names hosts by
+    /// [`host_name`].
+    pub fn in_network(
+        &self,
+        topology: Topology,
+        gap_nanos: f64,
+        left_frames: u64,
+    ) -> Option<Planner> {
+        let host = |rank: usize| topology.host_named(&host_name(rank));
+        let hosts = (0..self.hosts.len()).map(host).collect::<Option<_>>()?;
+        let rate = (self.frame_bits() * 1e9 / gap_nanos.max(1.0)).max(1.0);
+        Some(Planner {
+            calibration: Calibration::assumed(rate as u64, self.frame_payload_bytes),
+            size_bytes: Some(left_frames.max(1) * self.frame_payload_bytes),
+            topology,
+            hosts,
+            ..self.clone()
+        })
+    }
+
+    /// Returns the bits of a full frame, with all that a cable carries around it.
+    pub fn frame_bits(&self) -> f64 {
+        // At 1 Gbit/s a bit takes a nanosecond.
+        Calibration::assumed(1_000_000_000, self.frame_payload_bytes)
+            .gap_ns(self.frame_payload_bytes)
+    }
+
+    /// Returns the predicted seconds of the view's tree; `None` if it has several, or none.
+    pub fn seconds(&self, view: &View) -> Option<f64> {
+        let ranks: Vec<Rank> = view.ranks().collect();
+        let [tree] = view.trees()[..] else {
+            return None;
+        };
+        let place = |parent: Rank| ranks.iter().position(|&rank| rank == parent);
+        let parents: Vec<Option<usize>> = ranks
+            .iter()
+            .map(|&rank| tree.parent(rank).and_then(place))
+            .collect();
+        let plan = Plan::from_parents(view.via, 0, &parents).ok()?;
+        let hosts = self.hosts_of(&ranks)?;
+        let segment_bytes = u64::from(view.segment_frames) * self.frame_payload_bytes;
+        let priced = given(plan, Some(segment_bytes), &self.situation(&hosts));
+        Some(priced.predicted_seconds)
+    }
+
+    /// Returns the tree among `ranks`, the root's first, of least predicted time, with its seconds.
+    pub fn best_tree(&self, ranks: &[Rank]) -> Option<(Plan, f64)> {
+        let hosts = self.hosts_of(ranks)?;
+        let is_tree = |via: Via| matches!(via, Via::Chain | Via::Binary | Via::Kary(_));
+        let choice = choose_among(&self.situation(&hosts), is_tree).ok()?;
+        let judged = self.judge(&choice.plan, &hosts, false);
+        judged
+            .ok()
+            .map(|()| (choice.plan, choice.predicted_seconds))
     }
 
     /// Plans a chain among `ranks`, the root's first: along the switches if they are known, else in
@@ -243,6 +303,11 @@ impl Planner {
         }
         Err(NoPlan::Unsound(Box::new(report)))
     }
+}
+
+/// Returns the name of a member in a topology that is made of ranks: its own may not be valid.
+pub fn host_name(rank: usize) -> String {
+    format!("rank{rank}")
 }
 
 /// Share of a measurement above which a sender that waited for its processor did not measure the
@@ -317,7 +382,7 @@ fn locate(
             None => Topology::single_switch(names),
         };
         let own = names.iter().map(|&name| name.to_owned()).collect();
-        let by_rank = || (0..names.len()).map(|rank| format!("rank{rank}")).collect();
+        let by_rank = || (0..names.len()).map(host_name).collect();
         return Ok((
             named(own).or_else(|_| named(by_rank()))?,
             (0..names.len()).collect(),
@@ -359,167 +424,6 @@ fn limited(calibration: Calibration, config: &RootConfig) -> Calibration {
     };
     let burst_ns = DEPTH.as_nanos() as u64;
     calibration.limited_to(limit, u64::from(config.station.payload_bytes()), burst_ns)
-}
-
-const WORSE: f64 = 1.5;
-const LOOKS: usize = 10;
-const MAX_TRIALS: u32 = 2;
-const TRIAL_PART: u64 = 200;
-
-pub const CAST_IS_FASTER: &str =
-    "each host takes far longer to get the bytes from another than frames to all take";
-
-/// Change from a tree to a cast, if the tree is slower by the factor [`WORSE`], with the change
-/// included, at [`LOOKS`] consecutive checks, one for each status period. An algorithm that the
-/// user chose is not replaced. A chain that has replaced a cast may be the slower of the two:
-/// `seen` is the number of frames of that cast that arrived everywhere in a second.
-#[derive(Clone, Debug)]
-pub struct CastChange {
-    is_watching: bool,
-    seen: Option<f64>,
-    looks: usize,
-    trial: Option<RateComparison>,
-    trials: u32,
-}
-
-impl CastChange {
-    pub fn new(view: &View, config: &RootConfig) -> CastChange {
-        let is_tree = view.via != Via::Cast && !view.via.is_in_blocks();
-        let is_watching = matches!(config.route, Route::Auto)
-            && is_tree
-            && view.may_reroute()
-            && !view.selective
-            && !config.late;
-        let is_watching = is_watching && config.routed.is_none();
-        CastChange {
-            is_watching,
-            seen: None,
-            looks: 0,
-            trial: None,
-            trials: 0,
-        }
-    }
-
-    pub fn watch(&mut self, cast_rate: f64) {
-        (self.is_watching, self.seen, self.looks) = (self.seen.is_none(), Some(cast_rate), 0);
-    }
-
-    pub fn trial_mut(&mut self) -> Option<&mut RateComparison> {
-        self.trial.as_mut()
-    }
-
-    pub fn trial(&self) -> Option<&RateComparison> {
-        self.trial.as_ref()
-    }
-
-    /// Returns the longest time in which the frames under way arrive, if the stream is to continue
-    /// as a cast then.
-    pub fn look(
-        &mut self,
-        scene: &WatchContext<'_>,
-        members: &Members,
-        (planner, identity): (&Planner, &Identity),
-        is_suspected: bool,
-    ) -> Option<Duration> {
-        let open =
-            |entry: &&MemberEntry| members.in_place(entry.rank()).is_some() && !entry.is_reported();
-        let open: Vec<&MemberEntry> = members.entries().iter().filter(open).collect();
-        let (cast, left) = self
-            .seen
-            .or(planner.cast_rate())
-            .zip(scene.frames_left())
-            .filter(|_| self.is_watching && planner.may_cast)?;
-        let slowest = open
-            .iter()
-            .map(|entry| entry.pace().arriving())
-            .reduce(|one, other| {
-                let (one, other) = one.zip(other)?;
-                Some(one.min(other))
-            });
-        let rate = slowest.flatten()?;
-        let is_blocked = open
-            .iter()
-            .any(|entry| entry.status().state == MemberState::Blocked);
-        let change = Change {
-            rate,
-            left,
-            stock: in_stock(scene, &open),
-        };
-        let is_excused = is_blocked || is_suspected || members.has_silent(scene.now, scene.timing);
-        let is_slow = change.is_worth(cast) && !is_excused && scene.delivery.trailer().is_none();
-        self.looks = if is_slow { self.looks + 1 } else { 0 };
-        if self.seen.is_some() && self.looks >= LOOKS {
-            self.is_watching = false;
-            return Some(change.drain());
-        }
-        if let Some(trial) = self.trial.take_if(|trial| trial.is_over(scene.now)) {
-            let gaps = trial.gaps()?;
-            let unicast = 1e9 / gaps.usual_nanos.max(gaps.suspect_nanos);
-            log::info!(
-                "a cast would carry {:.0} frames a second, the tree carries {rate:.0}",
-                cast.min(unicast)
-            );
-            // Slow cables at both ends would make a cast as slow.
-            if is_slow && change.is_worth(cast.min(unicast)) {
-                self.is_watching = false;
-                return Some(change.drain());
-            }
-            self.looks = 0;
-        }
-        let frames = RateComparison::train_frames(planner.frame_time(), left / TRIAL_PART);
-        if let ([one, .., other], Some(frames)) = (&open[..], frames)
-            && self.looks >= LOOKS
-            && self.trial.is_none()
-            && self.trials < MAX_TRIALS
-        {
-            self.trials += 1;
-            let macs = [one, other].map(|entry| scene.view.members[entry.rank().index()].mac);
-            let train = (frames, usize::from(scene.view.payload_bytes));
-            self.trial = Some(RateComparison::new(
-                scene.now,
-                identity.clone(),
-                macs,
-                train,
-            ));
-        }
-        None
-    }
-}
-
-fn in_stock(scene: &WatchContext<'_>, open: &[&MemberEntry]) -> u64 {
-    let least = open
-        .iter()
-        .map(|entry| entry.status().arrived)
-        .min()
-        .unwrap_or(0);
-    scene.delivery.blocks().frames().saturating_sub(least)
-}
-
-struct Change {
-    rate: f64,
-    left: u64,
-    stock: u64,
-}
-
-impl Change {
-    fn drain(&self) -> Duration {
-        Duration::try_from_secs_f64(self.stock as f64 / self.rate.max(1.0)).unwrap_or(Duration::MAX)
-    }
-
-    fn is_worth(&self, cast: f64) -> bool {
-        let [tree, cast] = [self.rate, cast].map(|rate| self.left as f64 / rate.max(1.0));
-        tree > cast * WORSE && tree > cast + self.drain().as_secs_f64()
-    }
-}
-
-/// Makes a cast of the view: each member acknowledges to its parent in the ack tree.
-pub fn reroute(view: &mut View) {
-    (view.via, view.segment_frames) = (Via::Cast, 1);
-    let tree = AckTree::new(view.members.len() - 1, view.policy);
-    for (position, member) in view.members.iter_mut().skip(1).enumerate() {
-        let parent = tree.parent(position).map_or(0, |parent| parent + 1);
-        (member.parent, member.order) = (Some(Rank(parent as u16)), tree.order(position) as u16);
-    }
 }
 
 #[cfg(test)]

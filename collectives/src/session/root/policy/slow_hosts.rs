@@ -343,6 +343,17 @@ impl SlowHosts {
         &self.proved
     }
 
+    /// Whether a host is being compared, or has proved slow and may be demoted.
+    pub fn is_deciding(&self) -> bool {
+        let is_slow = |known: Suspicion| {
+            let judged = self.judged.iter();
+            judged
+                .filter(|judged| judged.rank == known.rank)
+                .any(|judged| judged.is_slow)
+        };
+        self.trial.is_some() || self.suspicion.is_some_and(is_slow)
+    }
+
     pub fn is_suspecting(&self) -> bool {
         let cleared = self.cleared.map(|(rank, _)| rank);
         self.suspicion

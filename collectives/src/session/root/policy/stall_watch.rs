@@ -125,6 +125,12 @@ impl WatchContext<'_> {
         Some(all.saturating_sub(self.delivery.blocks().frames()))
     }
 
+    /// Whether the content comes more slowly than it could be sent.
+    pub(super) fn is_starved(&self) -> bool {
+        let blocks = self.delivery.blocks();
+        blocks.frames_sent() == blocks.frames() && !blocks.is_full() && !blocks.has_end()
+    }
+
     fn waits_for(&self, members: &Members, rank: Rank) -> Option<Rank> {
         let status = members.in_place(rank)?.status();
         let next = status
