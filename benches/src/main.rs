@@ -64,7 +64,7 @@ enum Command {
         #[arg(required = true, value_parser = COMPUTED)]
         names: Vec<String>,
     },
-    /// Simulate casts to a thousand receivers.
+    /// Simulate broadcasts to a thousand and to ten thousand receivers.
     Scale(scale::Scale),
     /// Measure an experiment of benches/papers/experiments.toml in labs; needs root.
     Lab(Box<Lab>),

@@ -57,7 +57,7 @@ struct Given<'a> {
 
 type Setter = fn(&mut NamedOptions, Given<'_>) -> Result<(), OptionError>;
 
-const TABLE: [(&str, For, Setter); 40] = [
+const TABLE: [(&str, For, Setter); 41] = [
     ("interface", For::Both, |all, given| {
         (all.join.interface, all.wire.interface) = (given.text(), given.text());
         Ok(())
@@ -204,6 +204,12 @@ const TABLE: [(&str, For, Setter); 40] = [
             priority.ok_or_else(|| given.wrong(format_args!("expected 0 to {MAX_PRIORITY}")))?,
         );
         all.join.priority = all.wire.priority;
+        Ok(())
+    }),
+    ("ttl", For::Both, |all, given| {
+        let ttl = Some(given.parsed::<u8>()?).filter(|&ttl| ttl > 0);
+        all.wire.ttl = ttl.ok_or_else(|| given.wrong("expected 1 to 255"))?;
+        all.join.ttl = all.wire.ttl;
         Ok(())
     }),
     ("mtu", For::Both, |all, given| {
@@ -509,6 +515,7 @@ mod tests {
         let given = [
             ("mtu", "1400"),
             ("priority", "5"),
+            ("ttl", "3"),
             ("dead-after", "4"),
             ("interface", "10.1.0.0/16"),
         ];
@@ -517,9 +524,11 @@ mod tests {
             .for_each(|(name, value)| options.set(name, value).expect("it can be"));
         let join = options.join().expect("for both");
         assert_eq!(
-            (join.mtu_bytes, join.priority, join.dead_after),
-            (Some(1400), Some(5), Some(Duration::from_secs(4)))
+            (join.mtu_bytes, join.priority, join.ttl, join.dead_after),
+            (Some(1400), Some(5), 3, Some(Duration::from_secs(4)))
         );
+        assert_eq!(options.send().expect("for both").wire.ttl, 3);
+        assert!(options.set("ttl", "0").is_err());
         assert_eq!(
             options.send().expect("for both").run.timing.dead.as_secs(),
             4

@@ -49,6 +49,7 @@ pub fn tcp_chain(args: &TcpChainArgs) -> anyhow::Result<()> {
 fn options(args: &BenchArgs) -> anyhow::Result<Options> {
     let options = Options {
         ways: args.ways.clone(),
+        over: args.over.clone(),
         receivers: args.receivers.clone(),
         sizes: args.sizes.clone(),
         mtus: args.mtu.clone(),

@@ -10,18 +10,19 @@ use crate::{doctor, inputs, key, units};
 use ethbcast_collectives::census::{About, Busy, CensusQuery, CensusReply, LastSession, Present};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_collectives::membership::live::{
-    Opening, RingRoom, StationError, addresses_of, check_group,
+    HostAddresses, Opening, RingRoom, StationError, addresses_of, check_group,
 };
 use ethbcast_planning::topology::{Topology, nodeset};
 use ethbcast_planning::{HostNames, format_rate, natural_order};
 use ethbcast_transport::MacAddr;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u64,
+    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u64, stand_in,
 };
 use ethbcast_transport::wire::{EtherType, Identity, Rank};
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::IsTerminal;
+use std::net::Ipv6Addr;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -190,8 +191,15 @@ fn open(search: &Search<'_>) -> anyhow::Result<(Port, Identity)> {
         .then(|| addresses_of(search.enough.unwrap_or_default()))
         .transpose();
     let peers = peers.map_err(|error| refused(&error))?;
+    let opening = Opening {
+        family: peers.as_ref().and_then(HostAddresses::family),
+        ..opening
+    };
     let (mut port, station) = opening.open(room).map_err(|error| refused(&error))?;
-    peers.into_iter().for_each(|peers| port.name_peers(&peers));
+    if let Some(peers) = peers {
+        let peers = peers.on(port.interface());
+        port.name_peers(&peers.map_err(|error| refused(&error))?);
+    }
     Ok((port, station.identity(0, Rank::NONE)))
 }
 
@@ -212,7 +220,13 @@ pub fn found<'a>(
     named: &[String],
     present: impl Iterator<Item = &'a Present>,
 ) -> Vec<BTreeSet<String>> {
-    let names = HostNames::new(named.iter().map(String::as_str));
+    // Over UDP an address of IPv4 is in that of Ethernet, and stands for one of IPv6.
+    let known_as = |host: &String| match host.parse::<Ipv6Addr>() {
+        Ok(ip) => stand_in(ip.into()).to_string(),
+        Err(_) => host.clone(),
+    };
+    let known_as: Vec<String> = named.iter().map(known_as).collect();
+    let names = HostNames::new(known_as.iter().map(String::as_str));
     let mut found = vec![BTreeSet::new(); named.len()];
     for present in present {
         let node = node_name(present);

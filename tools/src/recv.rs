@@ -8,7 +8,10 @@ use crate::exit::{
 use crate::interface::{self, chosen};
 use crate::progress::{Bar, ProgressRole};
 use crate::rights::{self, Needs};
-use crate::session::{failure, interrupt, may_pass, print_first, watch, wire, with_own_link};
+use crate::session::{
+    failure, interfaces, interrupt, lane_words, lanes_json, may_pass, print_first, watch, wire,
+    with_own_link,
+};
 use crate::signals::{Interrupt, quiet, reason_to_end, run_after};
 use crate::udpcast::print_ignored;
 use crate::{config, hosts, key, units};
@@ -25,6 +28,7 @@ use ethbcast_content::have_set::Held;
 use ethbcast_content::name::shown;
 use ethbcast_content::storage::Target;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::LaneUse;
 use nix::sys::signal::Signal;
 use rustix::thread::CapabilitySet;
 use serde_json::{Map, Value, json};
@@ -105,7 +109,13 @@ fn receive(args: RecvArgs, bar: &Arc<Bar>) -> anyhow::Result<()> {
     if received.report.is_delivered() {
         bar.settle(received.report.bytes());
     }
-    print(&received.report, &received.landed, args.form(), is_quiet)?;
+    let lanes = session.lanes();
+    print(
+        &received.report,
+        &received.landed,
+        lanes.as_ref(),
+        (args.form(), is_quiet),
+    )?;
     let left = left_by(&dest, &received.landed);
     received
         .check(&args, interrupt.signal(), &left)
@@ -256,7 +266,7 @@ pub fn left_by(dest: &Dest, landed: &Landed) -> String {
 }
 
 pub fn sender_of(session: &Session) -> String {
-    let (station, interface) = (session.station(), &session.interface().name);
+    let (station, interface) = (session.station(), interfaces(session));
     format!(
         "a sender of group {} on {interface} of {}, MTU {}",
         station.group, station.host, station.mtu_bytes
@@ -364,16 +374,21 @@ pub fn read_again(dest: Arc<Dest>) {
 pub fn print(
     received: &ReceiveReport,
     landed: &Landed,
-    form: Form,
-    quiet: bool,
+    lanes: Option<&[LaneUse; 2]>,
+    (form, quiet): (Form, bool),
 ) -> anyhow::Result<()> {
     if form != Form::Lines {
-        return report_object(&to_json(received, landed), form);
+        let mut object = to_json(received, landed);
+        if let Some(lanes) = lanes {
+            object["interfaces"] = lanes_json(lanes);
+        }
+        return report_object(&object, form);
     }
     if quiet || !received.is_delivered() {
         return Ok(());
     }
-    report(&line(received, landed))
+    let by = lanes.map_or(String::new(), |lanes| format!("\n{}", lane_words(lanes)));
+    report(&format!("{}{by}", line(received, landed)))
 }
 
 pub fn line(received: &ReceiveReport, landed: &Landed) -> String {

@@ -18,8 +18,9 @@ use ethbcast_collectives::session::{
 };
 use ethbcast_transport::Tuning;
 use ethbcast_transport::packet::{
-    Interface, InterfaceError, OpenError, Port, PortConfig, address_of, group_address,
+    Interface, InterfaceError, LaneUse, OpenError, Port, PortConfig, group_address_of,
 };
+use serde_json::{Value, json};
 use std::sync::Arc;
 
 /// Checks that the MTU leaves room for an acknowledgement's bitmap in a frame.
@@ -39,6 +40,7 @@ pub fn wire(args: &WireArgs) -> WireOptions {
         host: crate::lab::host_name(args.host.as_deref()),
         ether_type: args.ether_type,
         over: args.over,
+        ttl: args.ttl,
         ..WireOptions::default()
     }
 }
@@ -85,7 +87,7 @@ pub fn may_pass(error: &Error) -> bool {
 /// Starts a process that announces an abnormal end of this one, if possible. Without it, others
 /// detect the end by silence.
 pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
-    match Watcher::start(&session.interface().name, session.over(), session.peers()) {
+    match Watcher::start(session) {
         Ok((watcher, abort_notice)) => {
             run.abort_notice = Some(abort_notice);
             Some(watcher)
@@ -95,6 +97,47 @@ pub fn watch(session: &Session, run: &mut RunOptions) -> Option<Watcher> {
             None
         }
     }
+}
+
+/// Returns the name of a session's interface, or of both.
+pub fn interfaces(session: &Session) -> String {
+    let first = &session.interface().name;
+    session.second_interface().map_or_else(
+        || first.clone(),
+        |second| format!("{first} and {}", second.name),
+    )
+}
+
+/// Describes the use of both interfaces: the part of the bytes that each has carried, and how long
+/// one was lost.
+pub fn lane_words(lanes: &[LaneUse; 2]) -> String {
+    let bytes = |lane: &LaneUse| lane.sent_bytes + lane.received_bytes;
+    let all = lanes.iter().map(bytes).sum::<u64>().max(1);
+    let words = |lane: &LaneUse| {
+        let LaneUse {
+            interface, cut_off, ..
+        } = lane;
+        let share = bytes(lane) as f64 / all as f64 * 100.0;
+        let lost = if cut_off.is_zero() {
+            String::new()
+        } else {
+            format!(", lost for {:.1} s", cut_off.as_secs_f64())
+        };
+        format!("{interface} {share:.0} %{lost}")
+    };
+    format!("bytes by {}, by {}", words(&lanes[0]), words(&lanes[1]))
+}
+
+pub fn lanes_json(lanes: &[LaneUse; 2]) -> Value {
+    let one = |lane: &LaneUse| {
+        json!({
+            "interface": lane.interface,
+            "sent_bytes": lane.sent_bytes,
+            "received_bytes": lane.received_bytes,
+            "cut_off_seconds": lane.cut_off.as_secs_f64(),
+        })
+    };
+    lanes.iter().map(one).collect()
 }
 
 /// Prints a warning about an unsuitable interface that the kernel accepts: Wi-Fi, or a port of
@@ -125,8 +168,7 @@ pub fn print_first(session: &Session, keys: Option<&Arc<Keys>>, args: &KeySource
 /// Says how receivers reach a sender that does not know them, where no multicast goes.
 pub fn print_called(session: &Session, quiet: bool) {
     let is_called = session.over().is_unicast() && session.peers().next().is_none();
-    if let (Some(own), false) = (address_of(session.station().mac), quiet || !is_called) {
-        let own = own.ip();
+    if let (Some(own), false) = (session.interface().ip(), quiet || !is_called) {
         print_line(format_args!(
             "ethbcast: receivers reach this host by: ethbcast recv --over unicast --from {own} DEST"
         ));
@@ -148,20 +190,21 @@ pub fn with_own_link(failure: Failure, session: &Session) -> Failure {
     }
     if session.over().is_udp() && failure.code() == Code::Nobody {
         let fault = failure.fault().unwrap_or(Fault::Nobody);
-        let needs = needs(session.station(), session.over().is_unicast());
+        let is_ipv6 = session.interface().ip().is_some_and(|ip| ip.is_ipv6());
+        let needs = needs(session.station(), session.over().is_unicast(), is_ipv6);
         return Failure::new(failure.code(), format!("{failure}; {needs}")).found(fault);
     }
     failure
 }
 
 /// Names what the network and the firewalls of both hosts let pass over UDP.
-fn needs(station: &Station, unicast: bool) -> String {
+fn needs(station: &Station, unicast: bool, is_ipv6: bool) -> String {
     let Station {
         group_mac,
         ether_type,
         ..
     } = station;
-    let group = group_address(*group_mac, *ether_type);
+    let group = group_address_of(*group_mac, *ether_type, is_ipv6);
     let port = group.port();
     if unicast {
         return format!(
@@ -218,7 +261,7 @@ impl Wire {
         if args.over.is_unicast() {
             return Err(station_failure(&StationError::OnlySessions).into());
         }
-        port.over = args.over;
+        (port.over, port.ttl) = (args.over, args.ttl);
         let host = crate::lab::host_name(args.host.as_deref());
         let interface = chosen(args.interface.as_deref(), args.over, args.quiet);
         let opening = Opening {

@@ -7,13 +7,15 @@
 use crate::args::WatchArgs;
 use crate::exit::{Code, WithCode};
 use crate::rights;
+use ethbcast_collectives::session::Session;
 use ethbcast_collectives::session::live::AbortNotice;
-use ethbcast_transport::packet::{FrameSender, Interface, Over};
+use ethbcast_transport::MacAddr;
+use ethbcast_transport::packet::{Addresses, FrameSender, Interface};
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::sys::signal::{SigSet, Signal};
 use parking_lot::Mutex;
 use std::io::{self, Read, Write};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::unix::process::CommandExt;
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::sync::Arc;
@@ -26,7 +28,8 @@ const TIMES: u32 = 3;
 const PAUSE: Duration = Duration::from_micros(12_500);
 /// Longest wait for a link: a card takes 2 to 3 s to negotiate.
 const LINK_LIMIT: Duration = Duration::from_secs(5);
-const MAX_FRAME_BYTES: usize = 1 << 16;
+/// Room for the addresses of all peers.
+const MAX_MESSAGE_BYTES: usize = 1 << 20;
 /// Longest wait for the end of a child that has nothing to send, or is sending.
 const END_LIMIT: Duration = Duration::from_millis(200);
 
@@ -38,13 +41,10 @@ pub struct Watcher {
 }
 
 impl Watcher {
-    /// Starts the child for a session on `interface`, with `peers` if what is for all goes to each
-    /// of them. Returns it with the handle through which it gets the notification.
-    pub fn start(
-        interface: &str,
-        over: Over,
-        peers: impl Iterator<Item = Ipv4Addr>,
-    ) -> io::Result<(Watcher, AbortNotice)> {
+    /// Starts the child for a session. Returns it with the handle through which it gets the
+    /// notification.
+    pub fn start(session: &Session) -> io::Result<(Watcher, AbortNotice)> {
+        let over = session.over();
         let mut command = Command::new(std::env::current_exe()?);
         command.env_remove("ETHBCAST_KEY");
         // A process group of its own, so that a terminal's Ctrl-C does not reach it.
@@ -52,7 +52,7 @@ impl Watcher {
             .args([
                 "watch",
                 "--interface",
-                interface,
+                &session.interface().name,
                 "--over",
                 &over.to_string(),
             ])
@@ -63,17 +63,18 @@ impl Watcher {
             .stderr(Stdio::null())
             .spawn()?;
         let mut pipe = child.stdin.take().expect("it is piped");
-        let peers: Vec<u8> = peers.flat_map(|ip| ip.octets()).collect();
-        pipe.write_all(&encode(&peers))?;
+        let peers: Vec<String> = session.peers().map(|ip| ip.to_string()).collect();
+        pipe.write_all(&encode(peers.join(" ").as_bytes()))?;
         // A stuck child must not block this process.
         fcntl(&pipe, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         let pipe = Arc::new(Mutex::new(Some(pipe)));
         let (writer, has_words) = (Arc::clone(&pipe), Arc::new(AtomicBool::new(false)));
-        let has = Arc::clone(&has_words);
+        let (has, addresses) = (Arc::clone(&has_words), session.addresses().cloned());
         let abort_notice = AbortNotice::new(move |frame| {
             has.store(frame.is_some(), Ordering::Relaxed);
             if let Some(pipe) = writer.lock().as_mut() {
-                drop(pipe.write_all(&encode(frame.unwrap_or_default())));
+                let addressed = frame.map(|frame| addressed(addresses.as_ref(), frame));
+                drop(pipe.write_all(&encode(&addressed.unwrap_or_default())));
             }
         });
         Ok((
@@ -104,8 +105,25 @@ impl Drop for Watcher {
     }
 }
 
-/// Encodes the addresses of the peers, or then a frame, for the pipe: the length and the bytes. An
-/// empty frame withdraws the notification.
+/// Returns a frame behind the address of the host that it is for, where that is known, and a line's
+/// end.
+fn addressed(addresses: Option<&Addresses>, frame: &[u8]) -> Vec<u8> {
+    let host = frame
+        .first_chunk()
+        .and_then(|mac: &[u8; 6]| addresses?.host_of(MacAddr::from(*mac)));
+    let host = host.map_or_else(String::new, |host| host.to_string());
+    [host.as_bytes(), b"\n", frame].concat()
+}
+
+/// Takes an addressed frame apart.
+fn parted(addressed: &[u8]) -> Option<(Option<IpAddr>, &[u8])> {
+    let end = addressed.iter().position(|&byte| byte == b'\n')?;
+    let host = std::str::from_utf8(&addressed[..end]).ok()?;
+    Some((host.parse().ok(), &addressed[end + 1..]))
+}
+
+/// Encodes the addresses of the peers, or then an addressed frame, for the pipe: the length and the
+/// bytes. An empty one withdraws the notification.
 fn encode(frame: &[u8]) -> Vec<u8> {
     [&(frame.len() as u32).to_le_bytes()[..], frame].concat()
 }
@@ -114,7 +132,7 @@ fn decode(pipe: &mut impl Read) -> Option<Vec<u8>> {
     let mut length = [0; 4];
     pipe.read_exact(&mut length).ok()?;
     let length = u32::from_le_bytes(length) as usize;
-    let mut frame = vec![0; Some(length).filter(|&length| length <= MAX_FRAME_BYTES)?];
+    let mut frame = vec![0; Some(length).filter(|&length| length <= MAX_MESSAGE_BYTES)?];
     pipe.read_exact(&mut frame).ok()?;
     Some(frame)
 }
@@ -136,19 +154,13 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
     rights::give_up_all();
     let mut pipe = io::stdin().lock();
     let peers = decode(&mut pipe).unwrap_or_default();
-    sender.name_peers(
-        peers
-            .as_chunks()
-            .0
-            .iter()
-            .map(|&octets: &[u8; 4]| octets.into())
-            .collect(),
-    );
+    let peers = String::from_utf8_lossy(&peers);
+    sender.name_peers(peers.split(' ').filter_map(|ip| ip.parse().ok()).collect());
     let mut abort_notice = Vec::new();
     while let Some(frame) = decode(&mut pipe) {
         abort_notice = frame;
     }
-    if !abort_notice.is_empty() {
+    if let Some((host, frame)) = parted(&abort_notice) {
         // A card has no link for a moment after a change of its MTU or address, and would lose the
         // frames.
         let end = Instant::now() + LINK_LIMIT;
@@ -158,7 +170,7 @@ pub fn run(args: &WatchArgs) -> anyhow::Result<()> {
         for time in 0..TIMES {
             sleep(if time == 0 { Duration::ZERO } else { PAUSE });
             // Failure counts as loss.
-            drop(sender.send(&abort_notice));
+            drop(sender.send_to(frame, host));
         }
     }
     Ok(())
@@ -181,5 +193,15 @@ mod tests {
         let frames: Vec<_> = std::iter::from_fn(|| decode(&mut pipe)).collect();
         assert_eq!(frames, [&b"first"[..], b"", b"last"]);
         assert_eq!(decode(&mut &[0xff; 9][..]), None, "no frame is that long");
+    }
+
+    #[test]
+    fn a_frame_goes_with_the_address_of_its_host_if_that_is_known() {
+        let frame = [2, 0, 10, 0, 0, 7, b'\n', 0];
+        let known = addressed(Some(&Addresses::V4), &frame);
+        let host = IpAddr::from([10, 0, 0, 7]);
+        assert_eq!(parted(&known), Some((Some(host), &frame[..])));
+        assert_eq!(parted(&addressed(None, &frame)), Some((None, &frame[..])));
+        assert_eq!(parted(&[]), None, "withdrawn");
     }
 }

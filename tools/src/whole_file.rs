@@ -3,7 +3,7 @@
 
 use nix::unistd::geteuid;
 use std::ffi::OsString;
-use std::fs::{DirBuilder, File, Metadata, Permissions, create_dir_all};
+use std::fs::{DirBuilder, File, Metadata, Permissions};
 use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
@@ -102,12 +102,17 @@ pub fn private_folder(folder: &Path) -> Result<PathBuf, String> {
     Ok(folder)
 }
 
-/// Makes the folder for this user alone, and those above it as usual.
+/// Makes the folder for this user alone, and those above it such that only this user changes them.
 fn make_private(folder: &Path) -> io::Result<()> {
     if folder.is_dir() {
         return Ok(());
     }
-    folder.parent().map_or(Ok(()), create_dir_all)?;
+    // With a umask of 002, the folders above would else be their group's, too.
+    let mut above = DirBuilder::new();
+    above.recursive(true).mode(0o755);
+    folder
+        .parent()
+        .map_or(Ok(()), |parent| above.create(parent))?;
     match DirBuilder::new().mode(0o700).create(folder) {
         Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
         made => made,
@@ -130,6 +135,7 @@ fn can_others_write(about: &Metadata) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use nix::sys::stat::{Mode, umask};
     use std::fs;
     use std::os::unix::fs::symlink;
 
@@ -187,6 +193,21 @@ mod tests {
                 error.contains("No such file") && !error.contains("run.json"),
                 "{error}"
             );
+        }
+    }
+
+    /// Regression: the cache was never used where a umask of 002 let the group write `~/.cache`.
+    #[test]
+    fn folders_above_a_private_one_are_not_their_groups_whatever_the_umask() {
+        let directory = tempfile::tempdir().expect("a directory");
+        let own = directory.path().join("cache/a/own");
+        let earlier = umask(Mode::from_bits_truncate(0o002));
+        let made = private_folder(&own);
+        umask(earlier);
+        made.expect("others may not write");
+        for above in ["cache", "cache/a"] {
+            let about = directory.path().join(above).metadata().expect("there");
+            assert_eq!(about.permissions().mode() & 0o777, 0o755, "{above}");
         }
     }
 

@@ -15,13 +15,13 @@ local MAGIC, VERSION, KEYED_VERSION, HEADER_BYTES, KEYED_BYTES, NONE = 0x4542, 6
 local OPERATIONS = { "broadcast", "barrier", "scatter", "gather", "allgather", "reduce", "allreduce" }
 
 -- Fields: made from collectives/src/inspect/table.rs.
-local KINDS = { [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [16] = "ANNOUNCE",
-       [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW", [20] = "READY", [21] = "STATUS",
-       [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN", [26] = "PROBE",
-       [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH", [31] = "PIECE",
-       [32] = "PUSH", [33] = "PULL", [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK", [40] = "CALL",
-       [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS", [49] = "WHO", [50] = "HERE",
-       [51] = "CHALLENGE", [52] = "RESPONSE", [53] = "KEYS", }
+local KINDS = { [1] = "DATA", [2] = "ACK", [3] = "HEARTBEAT", [4] = "PARITY", [5] = "LANE",
+       [16] = "ANNOUNCE", [17] = "JOIN", [18] = "REFUSE", [19] = "VIEW", [20] = "READY",
+       [21] = "STATUS", [22] = "DONE", [23] = "VERDICT", [24] = "ABORT", [25] = "ORPHAN",
+       [26] = "PROBE", [27] = "ECHO", [28] = "REPORT", [29] = "LEAVE", [30] = "FETCH",
+       [31] = "PIECE", [32] = "PUSH", [33] = "PULL", [34] = "NOTE", [35] = "RECEIPT", [36] = "ASK",
+       [40] = "CALL", [41] = "ALIVE", [42] = "BYE", [43] = "SHRINK", [48] = "NEEDS", [49] = "WHO",
+       [50] = "HERE", [51] = "CHALLENGE", [52] = "RESPONSE", [53] = "KEYS", }
 local FLAGS = { "LAST", "ACK_NOW", "RESENT", "FLUSH", "REPORT", }
 local WORDS = {
     STAGES = { [0] = "gathering", "started", "late-welcome", },
@@ -70,6 +70,7 @@ local LISTS = {
     ACK = { "_ Include ACKNOWLEDGED", },
     HEARTBEAT = { "_ Optional 2", "designated Number 2", },
     PARITY = { "from Block", "to Part 0 Number", "parity Part 0 Number", },
+    LANE = { "first Host", "working Number 1", "lasts_ms Number 2", },
     ANNOUNCE = { "size Known 8", "mtu Number 2", "stage Word STAGES", "age_ms Number 4",
        "content Include CONTENT", "group Text", "host Text", "source Text", },
     JOIN = { "nonce Hex 8", "free_bytes Number 8", "mtu Number 2", "features Number 4",

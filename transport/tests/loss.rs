@@ -212,8 +212,12 @@ fn loss_costs_a_cast_what_it_costs_the_one_that_loses_most() {
         (7, 100, 16, 0.3, 256, 1.7),
         (31, 25, 16, 0.01, 256, 1.06),
     ];
+    // The gate takes each loss with one of the two queues.
+    let all = std::env::var_os("ETHBCAST_FULL").is_some();
+    let rows = rows.into_iter().enumerate();
+    let rows = rows.filter(|(at, _)| all || [0, 2, 4, 5, 7].contains(at));
     let mut missed = Vec::new();
-    for (receivers, megabits, mebibytes, loss, queue_frames, most) in rows {
+    for (_, (receivers, megabits, mebibytes, loss, queue_frames, most)) in rows {
         let (bits_per_second, frames) = (megabits * 1_000_000, frames(mebibytes));
         let case = Case {
             is_cast: true,

@@ -394,8 +394,8 @@ void ethbcast_options_free(ethbcast_options *options);
  Sets one of them, both texts. For all: interface (a name, a MAC or IP address, or a network such
  as 10.1.0.0/16), host, ether-type (hexadecimal), over (ethernet, udp, unicast), topology,
  calibration and plan (files), via (auto, chain, cast, binary, ...), preset (default, paper,
- push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7), dead-after (seconds), key (a
- file, or auto: this host's), key-phrase. For communicators: join-within, call-within, spin
+ push-pull), probe, unkeyed (true, false), mtu, priority (0 to 7), ttl, dead-after (seconds), key
+ (a file, or auto: this host's), key-phrase. For communicators: join-within, call-within, spin
  (seconds), casts (true, false). For sessions: receivers, min-receivers, hosts (n[1-7] or ^FILE),
  max-wait, time-limit, patience, stall, sync-timeout, slow-after, carousel (seconds), on-slow (demote,
  wait, evict), rate (400mbit), chunk (16K to 128K), nice, greedy, late, once, delta (true,

@@ -1,8 +1,7 @@
 //! Python interface to communicators: groups of processes with messages and collectives, as in MPI.
 
 use crate::buffers::{Buffer, WritableBuffer};
-use crate::failure::Failure;
-use crate::options;
+use crate::failure::{self, Failure};
 use crate::waiting::{Cancel, Signals};
 use ethbcast_collectives::communicator::{self, CommunicatorError, Error, Reduction};
 use ethbcast_collectives::lock::Mutex;
@@ -52,7 +51,7 @@ impl Communicator {
         options: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Communicator> {
         let signals = Signals::default();
-        let mut options = options::named(options)?.join().map_err(Failure::from)?;
+        let mut options = failure::named(options)?.join().map_err(Failure::from)?;
         options.meanwhile = Some(signals.meanwhile());
         let joined = py.detach(|| {
             Cancel::over(cancel, || {

@@ -1,13 +1,17 @@
-//! Conversion of the library's errors to the Python exception `ethbcast.Error`.
+//! Conversion of Python's keyword arguments to the library's options, and of its errors to the
+//! Python exception `ethbcast.Error`.
 
 use ethbcast_collectives::communicator::{self, CommunicatorError};
 use ethbcast_collectives::session::{MemberReport, RootFailure, TurnedAway};
 use ethbcast_collectives::{ErrorKind, NamedOptions, OptionError, session};
 use ethbcast_content::dest::DestError;
 use ethbcast_content::source::SourceError;
+use pyo3::exceptions::PyTypeError;
 use pyo3::prelude::*;
+use pyo3::types::{PyBool, PyDict, PyInt, PyList, PyTuple};
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use std::path::PathBuf;
 
 /// A failure on its way to the caller: its kind, one sentence that says what to do, and each host
 /// that failed, with the reason.
@@ -152,4 +156,51 @@ impl From<SourceError> for Failure {
     fn from(error: SourceError) -> Failure {
         Failure::new(ErrorKind::System, error)
     }
+}
+
+/// Reads a call's keyword arguments; `None` stands for the library's default.
+///
+/// # Errors
+/// If there is no such option, or its value is invalid.
+pub fn named(given: Option<&Bound<'_, PyDict>>) -> PyResult<NamedOptions> {
+    let mut options = NamedOptions::default();
+    for (name, value) in given.into_iter().flatten() {
+        let name: String = name.extract()?;
+        let Some(option) = NamedOptions::names().find(|option| in_python(option) == name) else {
+            let known: Vec<String> = NamedOptions::names().map(in_python).collect();
+            let text = format!(
+                "there is no argument {name}: use one of {}",
+                known.join(", ")
+            );
+            return Err(PyTypeError::new_err(text));
+        };
+        if !value.is_none() {
+            options
+                .set(option, &text(option, &value)?)
+                .map_err(Failure::from)?;
+        }
+    }
+    Ok(options)
+}
+
+fn in_python(option: &str) -> String {
+    option.replace('-', "_")
+}
+
+fn text(option: &str, value: &Bound<'_, PyAny>) -> PyResult<String> {
+    if let Ok(flag) = value.cast::<PyBool>() {
+        return Ok(flag.is_true().to_string());
+    }
+    if option == "ether-type" && value.is_instance_of::<PyInt>() {
+        return Ok(format!("{:x}", value.extract::<u16>()?));
+    }
+    if value.is_instance_of::<PyList>() || value.is_instance_of::<PyTuple>() {
+        return Ok(value.extract::<Vec<String>>()?.join(","));
+    }
+    if let Ok(path) = value.extract::<PathBuf>() {
+        let unreadable =
+            |path| PyTypeError::new_err(format!("{option} is not valid UTF-8: {path:?}"));
+        return path.into_os_string().into_string().map_err(unreadable);
+    }
+    Ok(value.str()?.to_string())
 }

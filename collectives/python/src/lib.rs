@@ -7,7 +7,6 @@
 mod buffers;
 mod communicator;
 mod failure;
-mod options;
 mod session;
 mod waiting;
 

@@ -1,8 +1,7 @@
 //! Python interface to one-to-many transfers: bytes from one host to all others, verified.
 
 use crate::buffers::Buffer;
-use crate::failure::Failure;
-use crate::options;
+use crate::failure::{self, Failure};
 use crate::waiting::{Cancel, Watched};
 use ethbcast_collectives::ErrorKind;
 use ethbcast_collectives::session::live::{Content, Room, Storage, StorageError};
@@ -119,7 +118,7 @@ pub fn send(
 ) -> PyResult<Report> {
     let (py, options) = (
         content.py(),
-        options::named(options)?.send().map_err(Failure::from)?,
+        failure::named(options)?.send().map_err(Failure::from)?,
     );
     let watched = Watched {
         run: options.run.clone(),
@@ -191,7 +190,7 @@ pub fn recv(
     cancel: Option<Cancel>,
     options: Option<&Bound<'_, PyDict>>,
 ) -> PyResult<Report> {
-    let named = options::named(options)?;
+    let named = failure::named(options)?;
     let mut options = named.receive().map_err(Failure::from)?;
     let is_path = into.is_none_or(|into| into.extract::<PathBuf>().is_ok());
     if named.is_delta() && is_path {

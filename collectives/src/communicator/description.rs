@@ -66,10 +66,11 @@ impl Description {
         })
     }
 
-    /// Returns the list, the network and the seals of a group called `name` of these ranks.
+    /// Returns the list, the network and the seals of a group called `name` of these ranks, before
+    /// which there have been `earlier` equal ones.
     pub(super) fn within(
         &self,
-        name: &str,
+        (name, earlier): (&str, u64),
         ranks: &[Rank],
         keys: Option<&Arc<Keys>>,
     ) -> Result<(Roster, Network, Option<Box<Seals>>), CommunicatorError> {
@@ -86,7 +87,7 @@ impl Description {
         }
         let kept: Vec<usize> = ranks.iter().copied().map(Rank::index).collect();
         let (roster, network) = (
-            self.roster.within(name, ranks),
+            self.roster.within((name, earlier), ranks),
             self.network.among(&kept, None),
         );
         let seals = match (keys, self.cluster) {
@@ -136,7 +137,7 @@ mod tests {
                 ..description.clone()
             };
             assert_eq!(Description::decode(&beyond.encode()), None);
-            let other_keys = description.within("some", &[Rank(1)], None).is_err();
+            let other_keys = description.within(("some", 0), &[Rank(1)], None).is_err();
             assert_eq!(other_keys, cluster.is_some());
         }
     }

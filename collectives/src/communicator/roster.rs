@@ -78,9 +78,9 @@ impl Roster {
         }
     }
 
-    /// Returns the list of a group called `name` of some ranks, in the order given; its digest
-    /// differs from those of all other lists.
-    pub(super) fn within(&self, name: &str, ranks: &[Rank]) -> Roster {
+    /// Returns the list of a group called `name` of some ranks, in the order given, before which
+    /// there have been `earlier` equal ones; its digest differs from those of all other lists.
+    pub(super) fn within(&self, (name, earlier): (&str, u64), ranks: &[Rank]) -> Roster {
         let entries: Vec<RosterEntry> = ranks
             .iter()
             .map(|rank| self.entries[rank.index()].clone())
@@ -93,6 +93,9 @@ impl Roster {
         hasher.update(name.as_bytes());
         for rank in ranks {
             hasher.update(&rank.0.to_be_bytes());
+        }
+        if earlier > 0 {
+            hasher.update(b"again").update(&earlier.to_be_bytes());
         }
         let (nodes, digest) = (
             Nodes::new(entries.iter().map(|entry| entry.mac)),

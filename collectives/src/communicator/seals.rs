@@ -5,14 +5,15 @@
 //! | CALL | the cluster's |
 //! | all others | the group's, in which are the cluster's and the roster: of every rank its address and nonce |
 //!
-//! Bodies of CALL, ALIVE, BYE and SHRINK are veiled and numbered; all other frames only have a tag.
-//! Ranks believe each other: all have the group's secret.
+//! Bodies of CALL, ALIVE, BYE and SHRINK are veiled and numbered. Contents of streams and messages
+//! are encrypted, too; all other frames only have a tag. Ranks believe each other: all have the
+//! group's secret.
 
 use super::kind;
 use super::roster::Roster;
 use crate::keys::{
-    CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, SealedMessage, Secret,
-    VEIL_BYTES, name_of,
+    CLUSTER_NAME_BYTES, ClusterSecrets, KeyName, Keys, Protection, RankCipher, SealedMessage,
+    Secret, VEIL_BYTES, name_of,
 };
 use crate::membership::{KeyDifference, OtherBuild};
 use ethbcast_transport::MacAddr;
@@ -65,10 +66,13 @@ struct GroupSeal {
     roster: Roster,
     secret: Secret,
     protection: Protection,
+    cipher: Arc<RankCipher>,
     windows: Vec<CounterWindow>,
 }
 
 impl GroupSeal {
+    /// Creates the seal of a group: no other list of ranks has this one's digest, so that no two
+    /// groups have one key.
     fn new(above: &Secret, roster: &Roster) -> GroupSeal {
         let secret = Secret::derive("ethbcast 7 ranks", &[above.expose(), &roster.digest()]);
         let (protection, windows) = (
@@ -77,6 +81,7 @@ impl GroupSeal {
         );
         GroupSeal {
             roster: roster.clone(),
+            cipher: Arc::new(RankCipher::new(&secret)),
             secret,
             protection,
             windows,
@@ -178,6 +183,15 @@ impl Seals {
             .as_ref()
             .map(|group| group.protection.guard().clone())
             .unwrap_or_default()
+    }
+
+    /// Returns the cipher of the group's contents.
+    ///
+    /// # Panics
+    /// If the group has no secret yet: its contents would be sent in the clear.
+    pub(super) fn cipher(&self) -> Arc<RankCipher> {
+        let group = self.group.as_ref().expect("a group's secret is made first");
+        Arc::clone(&group.cipher)
     }
 
     /// Protects a message; `None` if there is no secret for it.
@@ -322,9 +336,10 @@ pub(super) fn other_keys(
 mod tests {
     use super::*;
     use crate::Preset;
-    use crate::communicator::roster::RosterEntry;
+    use crate::communicator::roster::{RankSet, RosterEntry};
     use crate::keys::{Secret, Signer};
     use ethbcast_transport::wire::{EtherType, Identity, Rank, StreamId};
+    use std::collections::BTreeSet;
 
     fn seals(secret: u8) -> Seals {
         let keys = Keys::new(
@@ -418,6 +433,29 @@ mod tests {
             opened(&mut non_member, &sent(&mut one, 0, kind::BYE, session)),
             Err(Reject::Damaged)
         );
+    }
+
+    #[test]
+    fn a_subgroup_that_is_made_twice_and_what_is_made_in_each_have_secrets_of_their_own() {
+        let keys = seals(1).clusters.shared_keys();
+        let both = [Rank(0), Rank(1)];
+        let again = [0, 1].map(|earlier| roster(7).within(("s", earlier), &both));
+        let below = again
+            .each_ref()
+            .map(|roster| roster.within(("t", 0), &both));
+        let lost = RankSet::none(2);
+        let shrunk = again.each_ref().map(|roster| roster.without(&lost));
+        let streams: BTreeSet<[u8; 64]> = [again, below, shrunk]
+            .concat()
+            .iter()
+            .map(|roster| {
+                let mut bytes = [0; 64];
+                let seals = Seals::of(Arc::clone(&keys), keys.name(), roster).expect("its key");
+                seals.cipher().frame(StreamId(1), 0, 0, &mut bytes);
+                bytes
+            })
+            .collect();
+        assert_eq!(streams.len(), 6);
     }
 
     #[test]

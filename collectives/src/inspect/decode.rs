@@ -60,6 +60,7 @@ fn is_well_formed(frame: &Frame<'_>) -> bool {
         Kind::DATA | Kind::HEARTBEAT | kind::KEYS => true,
         Kind::PARITY => Parity::of(&frame.header).is_some(),
         Kind::ACK => Ack::parse(frame).is_some(),
+        Kind::LANE => body.len() >= 9,
         _ => {
             Control::decode(kind, body).is_some()
                 || messages::is_well_formed(frame)

@@ -356,6 +356,11 @@ pub const MESSAGES: &[FrameKind] = messages! {
         to: Part(0, ShownAs::Number), "";
         parity: Part(0, ShownAs::Number), "";
     }
+    5 LANE "on each of two interfaces" "§3.2" {
+        first: Host, "address of the first interface, by which others know the host";
+        working: Number(1), "bit 0: the first works, bit 1: the second";
+        lasts_ms: Number(2), "without another one for so long, the interface is taken for lost";
+    }
     16 ANNOUNCE "root→group, all" "" {
         size: Known(8), "bytes of the stream (with hash lists, §7.12) before the trailer; 2⁶⁴ − 1: unknown";
         mtu: Number(2), "of the session's frames";

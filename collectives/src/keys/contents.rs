@@ -11,11 +11,12 @@ use aes::Aes256;
 use aes_gcm_siv::aead::{AeadInOut, KeyInit};
 use aes_gcm_siv::{Aes256GcmSiv, Nonce};
 use chacha20::ChaCha20;
-use ctr::Ctr128BE;
-use ctr::cipher::{KeyIvInit, StreamCipher};
+use ctr::cipher::{InnerIvInit, KeyIvInit, StreamCipher, StreamCipherSeek};
+use ctr::{Ctr64BE, Ctr128BE, CtrCore};
 use ethbcast_transport::lock::Mutex;
+use ethbcast_transport::messages::MessageCipher;
 use ethbcast_transport::planted;
-use ethbcast_transport::wire::PayloadHash;
+use ethbcast_transport::wire::{PayloadHash, Rank, StreamId};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
@@ -267,6 +268,53 @@ impl fmt::Debug for ContentCipher {
     }
 }
 
+const OF_STREAM: u8 = 1;
+const OF_MESSAGE: u8 = 2;
+const BLOCK_BYTES: u64 = 16;
+
+/// Encryption of what a group's ranks send each other: AES-256 in counter mode. Each block of the
+/// key stream is for one place: 16 bytes of a frame of a stream, or of a message from one rank to
+/// another. At each place there is one text, whatever is repeated, since a group's secret is its
+/// own, and neither streams nor messages are numbered anew.
+pub struct RankCipher(Aes256);
+
+impl RankCipher {
+    /// Makes the cipher of a group's secret.
+    pub fn new(group: &Secret) -> RankCipher {
+        let key = Secret::derive("ethbcast 7 ranks content", &[group.expose()]);
+        RankCipher(Aes256::new(key.expose().into()))
+    }
+
+    /// Encrypts or decrypts bytes of frame `sequence` of a stream, which begin at `offset` in it.
+    pub fn frame(&self, stream: StreamId, sequence: u64, offset: u64, bytes: &mut [u8]) {
+        self.apply_at(OF_STREAM, [stream.0, 0], sequence, offset, bytes);
+    }
+
+    fn apply_at(&self, what: u8, of: [u16; 2], number: u64, offset: u64, bytes: &mut [u8]) {
+        let first_block = offset / BLOCK_BYTES;
+        let [[a, b], [c, d]] = of.map(u16::to_be_bytes);
+        let [_, _, e, f, g, h, i, j] = number.to_be_bytes();
+        // 40 bits for blocks are 16 TiB.
+        let [.., k, l, m, n, o] = first_block.to_be_bytes();
+        let counter = [what, a, b, c, d, e, f, g, h, i, j, k, l, m, n, o];
+        let mut stream = Ctr64BE::from_core(CtrCore::inner_iv_init(&self.0, &counter.into()));
+        stream.seek(offset % BLOCK_BYTES);
+        stream.apply_keystream(bytes);
+    }
+}
+
+impl MessageCipher for RankCipher {
+    fn apply(&self, [from, to]: [Rank; 2], message: u64, offset: u64, bytes: &mut [u8]) {
+        self.apply_at(OF_MESSAGE, [from.0, to.0], message, offset, bytes);
+    }
+}
+
+impl fmt::Debug for RankCipher {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("RankCipher(…)")
+    }
+}
+
 /// Bytes by which a veiled body is longer.
 pub const VEIL_BYTES: usize = 16;
 
@@ -323,6 +371,7 @@ impl fmt::Debug for Veil {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeSet;
 
     const VALUE: [u8; 32] = [3; 32];
 
@@ -409,6 +458,41 @@ mod tests {
             [2, 3, 4].map(|at| member.sign_hash_list(b"", at)),
             [None, Some(signature), None]
         );
+    }
+
+    #[test]
+    fn no_two_places_of_a_group_share_a_block_and_each_is_read_by_itself() {
+        let (cipher, mut blocks) = (RankCipher::new(&Secret::new([1; 32])), BTreeSet::new());
+        let mut note = |by: &dyn Fn(&mut [u8])| {
+            let mut bytes = [0; 64];
+            by(&mut bytes);
+            for block in bytes.chunks(16) {
+                assert!(blocks.insert(block.to_vec()), "twice");
+            }
+        };
+        for number in [0, 1, 256, (1 << 48) - 1] {
+            for one in [0, 1, 2, 256, 0xFFFF] {
+                note(&|bytes| cipher.frame(StreamId(one), number, 0, bytes));
+                for two in [0, 1, 2, 256] {
+                    for offset in [0, 64, 1 << 36, (1 << 37) + 64] {
+                        let ranks = [Rank(one), Rank(two)];
+                        note(&|bytes| cipher.apply(ranks, number, offset, bytes));
+                    }
+                }
+            }
+        }
+        let mut other = [0; 16];
+        RankCipher::new(&Secret::new([2; 32])).frame(StreamId(0), 0, 0, &mut other);
+        assert!(!blocks.contains(&other[..]));
+        // In parts, across the end of a counter of 32 bits.
+        let (at, mut whole, mut parts) = ((1 << 36) - 50, [7; 100], [7; 100]);
+        let ranks = [Rank(1), Rank(2)];
+        cipher.apply(ranks, 3, at, &mut whole);
+        for range in [0..21, 21..50, 50..100] {
+            cipher.apply(ranks, 3, at + range.start as u64, &mut parts[range]);
+        }
+        assert_eq!(whole, parts);
+        assert_eq!(format!("{cipher:?}"), "RankCipher(…)");
     }
 
     #[test]

@@ -15,7 +15,7 @@ mod signer;
 
 pub(crate) use cluster::{CLUSTER_NAME_BYTES, ClusterSecrets, Protection, SealedMessage, name_of};
 #[doc(hidden)]
-pub use contents::{ContentCipher, SEAL_BYTES};
+pub use contents::{ContentCipher, RankCipher, SEAL_BYTES};
 #[doc(hidden)]
 pub use contents::{VEIL_BYTES, Veil, VeilContext};
 pub use file::{

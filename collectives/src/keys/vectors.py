@@ -243,9 +243,10 @@ def gcm_siv(key, nonce, plain, associated):
     return bytes(one ^ two for one, two in zip(plain, stream)) + tag
 
 
-def aes_ctr(key, data):
-    stream = b"".join(aes256(key, at.to_bytes(16, "big")) for at in range(-(-len(data) // 16)))
-    return xored(data, stream)
+def aes_ctr(key, data, first=0, skipped=0):
+    blocks = -(-(skipped + len(data)) // 16)
+    stream = b"".join(aes256(key, (first + at).to_bytes(16, "big")) for at in range(blocks))
+    return xored(data, stream[skipped:])
 
 
 def xored(data, stream):
@@ -319,6 +320,7 @@ def vectors():
     place = bytes.fromhex("5e550001") + b"\0\0" + (5).to_bytes(6, "big")
     yield "veiled", gcm_siv(derive("ethbcast 7 veil", x), place, b"\x02no", bytes([24]))
     yield from content(x)
+    yield from ranks(x)
     yield from phrase(bytes(range(16)))
     yield from session(x)
 
@@ -340,6 +342,17 @@ def content(x):
     seal = keyed(derive("ethbcast 7 section seal", x), head + chosen + stretch)[:16]
     yield "section", head + seal + masked("section", seal + stretch, chosen)
     yield "fragments", masked("fragment", ledger + stretch, bytes(range(12)))
+
+
+def ranks(x):
+    def applied(what, one, two, numbered, offset):
+        parts = (what, 1), (one, 2), (two, 2), (numbered, 6), (offset // 16, 5)
+        first = b"".join(value.to_bytes(length, "big") for value, length in parts)
+        key = derive("ethbcast 7 ranks content", x)
+        return aes_ctr(key, bytes(range(40)), int.from_bytes(first, "big"), offset % 16)
+
+    yield "ranks_frame", applied(1, 0x0102, 0, 0x030405060708, 24)
+    yield "ranks_message", applied(2, 1, 2, 5, (1 << 36) + 20)
 
 
 def tagged_frames(x):

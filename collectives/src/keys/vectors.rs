@@ -2,6 +2,7 @@
 
 use super::*;
 use ethbcast_transport::MacAddr;
+use ethbcast_transport::messages::MessageCipher;
 use ethbcast_transport::wire::{
     EtherType, Flags, Header, Identity, Kind, PayloadHash, Rank, StreamId,
 };
@@ -106,6 +107,18 @@ fn of_secret(secret: &Secret) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// Returns 40 bytes behind the signature in a frame of a stream between ranks, and in a message.
+fn of_ranks(secret: &Secret) -> Vec<(&'static str, String)> {
+    let cipher = RankCipher::new(secret);
+    let [mut frame, mut message] = [counted::<40>(0); 2];
+    cipher.frame(StreamId(0x0102), 0x0304_0506_0708, 24, &mut frame);
+    cipher.apply([Rank(1), Rank(2)], 5, (1 << 36) + 20, &mut message);
+    vec![
+        ("ranks_frame", hex(&frame)),
+        ("ranks_message", hex(&message)),
+    ]
+}
+
 fn of_phrase() -> Vec<(&'static str, String)> {
     let phrase = Phrase::new(counted(0));
     let keys = phrase.keys();
@@ -162,7 +175,13 @@ fn of_session(cluster: &Secret) -> Vec<(&'static str, String)> {
 #[test]
 fn the_vectors_are_those_of_the_second_implementation() {
     let secret = Secret::new(counted(0));
-    let computed = [of_secret(&secret), of_phrase(), of_session(&secret)].concat();
+    let computed = [
+        of_secret(&secret),
+        of_ranks(&secret),
+        of_phrase(),
+        of_session(&secret),
+    ]
+    .concat();
     let computed: String = computed
         .iter()
         .map(|(name, value)| format!("{name} {value}\n"))

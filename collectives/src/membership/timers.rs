@@ -141,6 +141,8 @@ impl Timing {
         let [suspect, seven] = [status * 3, status * 7];
         Timing {
             status,
+            // Each member has had its turn to confirm a view before it is repeated.
+            view: self.view.max(SPACING * receivers as u32 * 5 / 4),
             suspect: self.suspect.max(suspect),
             dead: self.dead.max(seven),
             stall: self.stall.max(seven),
@@ -241,6 +243,10 @@ mod timing_tests {
             ([125, 375, 1500], [1250, 3750, 8750])
         );
         let short = own.with_dead(millis(500)).expect("within its bounds");
+        assert_eq!(
+            [2000, 10_000].map(|receivers| own.among(receivers).view.as_millis()),
+            [50, 250]
+        );
         assert_eq!(
             (short.among(400), short.among(1000).dead),
             (short, millis(875))

@@ -114,7 +114,7 @@ pub use throttle::Rate;
 pub use verified::{ChunkSize, Cut, Form};
 pub(crate) use view::Assembler as ViewAssembler;
 #[doc(hidden)]
-pub use view::{MAX_MEMBERS, MemberRole, View, ViewMember};
+pub use view::{MAX_MEMBERS, MemberRole, SharedViews, View, ViewMember};
 
 #[doc(hidden)]
 pub mod kind {

@@ -10,8 +10,9 @@ use ethbcast_lab::{LabConfig, LinkFault};
 use ethbcast_tests::lab::{LIMIT, Run, Site, content, in_a_quiet_moment, one_switch, within};
 use ethbcast_tests::session::keys;
 use ethbcast_transport::packet::NodeError;
-use ethbcast_transport::wire::Kind;
+use ethbcast_transport::wire::{Kind, Rank};
 use std::os::unix::fs::{MetadataExt, PermissionsExt, chown};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::thread;
@@ -602,6 +603,26 @@ fn an_allreduce_puts_twice_all_but_one_block_on_each_cable() {
         }
     });
     println!("{copies:.4} copies on the busiest cable, {least} at least");
+}
+
+#[test]
+fn an_own_function_that_panics_ends_the_call_on_all_ranks() {
+    let site = Site::beside("reduce_panics", one_switch(3));
+    let errors = on_all(&site, 3, |all| {
+        all.barrier().expect("barrier");
+        let ended = catch_unwind(AssertUnwindSafe(|| {
+            all.allreduce_by(1, &mut [1; 100], |_, _| {
+                assert!(all.rank() != 0, "a function that panics, as it is to");
+            })
+        }));
+        assert_eq!(ended.is_err(), all.rank() == 0);
+        all.barrier().expect_err("the group has failed")
+    });
+    let is_abandoned = |error: &Error| match error {
+        Error::Call(CommunicatorError::Abandoned { rank, .. }) => rank.rank == Rank(0),
+        _ => false,
+    };
+    assert!(errors.iter().all(is_abandoned), "{errors:?}");
 }
 
 #[test]

@@ -316,7 +316,7 @@ fn a_host_that_is_away_for_a_while_comes_back_and_gets_everything() {
 
 #[test]
 fn when_any_number_of_relays_die_everybody_alive_gets_everything() {
-    for seed in 0..in_full(100, 300) {
+    for seed in 0..in_full(60, 300) {
         let mut random = Random::new(seed);
         let via = [
             Via::Chain,
@@ -383,6 +383,10 @@ fn a_relay_that_dies_leaves_no_receiver_with_a_parent_that_it_cannot_talk_to() {
         (Via::Chain, vec![N4]),
         (Via::Chain, vec![2, N4]),
         (Via::Binary, vec![2]),
+        (Via::TwoTree, vec![2]),
+        (Via::TwoTree, vec![N4]),
+        (Via::TwoTree, vec![6]),
+        (Via::TwoTree, vec![7]),
     ] {
         let replay = format!("{via}, {dead:?}");
         let crashes = dead.iter().map(|&host| (host, Duration::from_millis(100)));

@@ -82,10 +82,13 @@ pub fn cut_segments(lab: &Lab) -> anyhow::Result<()> {
     })
 }
 
-/// Switches TCP offloads on or off. Without them, frames are those of a real cable.
+/// Switches TCP's and UDP's offloads on or off. Without them, frames are those of a real cable.
 pub fn set_offloads(lab: &Lab, on: bool) -> anyhow::Result<()> {
     let word = if on { "on" } else { "off" };
-    let arguments = ["-K", INTERFACE, "tso", word, "gso", word, "gro", word];
+    let (tso, uso) = ("tso", "tx-udp-segmentation");
+    let arguments = [
+        "-K", INTERFACE, tso, word, uso, word, "gso", word, "gro", word,
+    ];
     lab.hosts()
         .iter()
         .try_for_each(|host| on_host(lab, host, "ethtool", &arguments))

@@ -21,4 +21,4 @@ pub mod report;
 mod run;
 pub mod transfer;
 
-pub use run::{Options, WAYS, run};
+pub use run::{CARRIERS, Options, WAYS, run};

@@ -8,7 +8,9 @@ use crate::mpi::{self, Cluster, Loop, Mpi};
 use crate::perf::{Measured, PerfJob, Site};
 use crate::process::{Interrupt, Program};
 use crate::report::{Cell, Figures, MAX_MESSAGE, Report, Run, Setting, median, size};
-use crate::transfer::{self, Finished, Job, Outcome, Tool, is_installed, make_file, scratch};
+use crate::transfer::{
+    self, Carrier, Finished, Job, Outcome, Tool, is_installed, make_file, scratch,
+};
 use anyhow::{Context, bail};
 use ethbcast_lab::{Lab, LabConfig, LabGuard, format_rate};
 use ethbcast_planning::topology::Topology;
@@ -18,6 +20,8 @@ use std::time::Duration;
 
 /// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;
+/// What can carry our frames, as in `send --over`.
+pub const CARRIERS: [&str; 2] = ["ethernet", "udp"];
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.
 pub const MAX_RECEIVERS: u16 = 63;
@@ -28,6 +32,8 @@ pub const SMALLEST_MTU_BYTES: u32 = 576;
 #[derive(Clone, Debug)]
 pub struct Options {
     pub ways: Vec<&'static str>,
+    /// Some of [`CARRIERS`]. UDP is measured in pieces of 64 KiB, too, where interfaces take them.
+    pub over: Vec<&'static str>,
     pub receivers: Vec<u16>,
     pub sizes: Vec<u64>,
     pub mtus: Vec<u32>,
@@ -51,6 +57,7 @@ impl Options {
     pub fn short(lab: String) -> Self {
         Self {
             ways: vec!["chain", "cast"],
+            over: vec!["ethernet"],
             receivers: vec![3, 7],
             sizes: vec![4 << 10, 1 << 20, 16 << 20],
             mtus: vec![1500],
@@ -205,15 +212,17 @@ pub fn run(
     say: &mut dyn FnMut(&str),
 ) -> anyhow::Result<Report> {
     options.check().map_err(anyhow::Error::msg)?;
-    let peers = if options.peers {
+    let mut peers = if options.peers {
         Peers::find()?
     } else {
         Peers::default()
     };
+    let own = own_tools(options, &mut peers.skipped);
     let bench = Bench {
         options,
         program: Program::find(options.program.as_deref())?,
         interrupt,
+        own,
         peers,
     };
     let minutes = bench.expected_seconds() / 60.0;
@@ -252,7 +261,30 @@ struct Bench<'a> {
     options: &'a Options,
     program: Program,
     interrupt: &'a Interrupt,
+    own: Vec<Tool>,
     peers: Peers,
+}
+
+/// Returns our algorithms by every carrier; what cannot be measured is added to `skipped`.
+fn own_tools(options: &Options, skipped: &mut Vec<(String, String)>) -> Vec<Tool> {
+    let mut tools = Vec::new();
+    for over in &options.over {
+        let carriers = match *over {
+            "udp" => &[Carrier::Udp, Carrier::UdpCut][..],
+            _ => &[Carrier::Ethernet],
+        };
+        for &carrier in carriers {
+            tools.extend(options.ways.iter().map(|&via| Tool::Own(via, carrier)));
+        }
+    }
+    tools.retain(|tool| match tool.missing() {
+        None => true,
+        Some(why) => {
+            skipped.push((tool.name(), why));
+            false
+        }
+    });
+    tools
 }
 
 struct Place {
@@ -287,7 +319,7 @@ impl Bench<'_> {
             ..setting
         };
         let lab = bring_up_as(config)?;
-        if self.options.peers {
+        if self.options.peers || self.options.over.contains(&"udp") {
             give_addresses(&lab)?;
         }
         let raw = measure_raw(&lab, setting.mtu_bytes, self.options.raw_time)?;
@@ -340,8 +372,11 @@ impl Bench<'_> {
         let limit = self.limit(place, sizes.iter().sum::<u64>() * u64::from(iterations));
         let messages_bytes = sizes.iter().sum::<u64>() * u64::from(iterations);
         let mut columns = Vec::new();
-        for &via in &self.options.ways {
-            let name = Tool::Own(via).name();
+        for &tool in &self.own {
+            let Tool::Own(via, carrier) = tool else {
+                continue;
+            };
+            let name = tool.name();
             told(&name);
             let site = Site {
                 lab: &place.lab,
@@ -351,13 +386,19 @@ impl Bench<'_> {
             let root_options = vec!["--via", via];
             let job = PerfJob {
                 root_options,
-                options: Vec::new(),
+                options: carrier.options().to_vec(),
                 ranks_per_host: 1,
                 sizes,
                 iterations,
             };
+            if tool.is_cut() {
+                set_offloads(&place.lab, false)?;
+            }
             let (times, is_counted) =
                 counted(&place.lab, messages_bytes, || site.perf(&job, limit))?;
+            if tool.is_cut() {
+                set_offloads(&place.lab, true)?;
+            }
             columns.push((name, true, times, is_counted));
         }
         for peer in &self.peers.mpis {
@@ -438,8 +479,7 @@ impl Bench<'_> {
     ) -> anyhow::Result<Cell> {
         let directory = scratch()?;
         let source = directory.path().join("source.bin");
-        let own = self.options.ways.iter().map(|&via| Tool::Own(via));
-        let tools: Vec<Tool> = own.chain(self.peers.tools.iter().copied()).collect();
+        let tools: Vec<Tool> = [&self.own[..], &self.peers.tools].concat();
         let room = has_room(directory.path(), setting)?;
         if room.is_ok() {
             make_file(&source, setting.size_bytes)?;
@@ -457,7 +497,7 @@ impl Bench<'_> {
             };
             runs.push(Run {
                 tool: tool.name(),
-                is_own: matches!(tool, Tool::Own(_)),
+                is_own: matches!(tool, Tool::Own(..)),
                 outcome,
             });
         }
@@ -522,14 +562,14 @@ impl Bench<'_> {
             let second = |bytes: u64| bytes as f64 * 8.0 / rate.unwrap_or(ASSUMED_RATE) as f64;
             for &receivers in &options.receivers {
                 let hops = f64::from(receivers + 1).log2().ceil();
-                let copies = |way: &&str| match *way {
-                    "flat" => f64::from(receivers),
-                    "binomial" => hops,
-                    "binary" => 2.0,
+                let copies = |tool: &Tool| match *tool {
+                    Tool::Own("flat", _) => f64::from(receivers),
+                    Tool::Own("binomial", _) => hops,
+                    Tool::Own("binary", _) => 2.0,
                     _ => 1.1,
                 };
-                let own: f64 = options.ways.iter().map(copies).sum();
-                let runs = |peers: usize| 2.0 * (options.ways.len() + peers) as f64;
+                let own: f64 = self.own.iter().map(copies).sum();
+                let runs = |peers: usize| 2.0 * (self.own.len() + peers) as f64;
                 let message: f64 = messages.iter().map(|&bytes| second(bytes) + 0.001).sum();
                 let message = message * 2.0 * f64::from(options.iterations);
                 let mut each = message * (own + hops * self.peers.mpis.len() as f64);
@@ -647,6 +687,7 @@ mod tests {
                 options: &options,
                 program: program.clone(),
                 interrupt: &interrupt,
+                own: own_tools(&options, &mut Vec::new()),
                 peers: Peers::default(),
             };
             bench.expected_seconds() / 60.0
@@ -654,6 +695,7 @@ mod tests {
         let short = minutes(|_| {});
         assert!((0.5..2.0).contains(&short), "about a minute, not {short}");
         assert!(minutes(|options| options.iterations *= 10) > 2.0 * short);
+        assert!(minutes(|options| options.over.push("udp")) > 1.5 * short);
         assert!(minutes(|options| options.rates.push(Some(10_000_000))) > 4.0 * short);
     }
 }

@@ -42,10 +42,37 @@ const UFTP_BUFFER_BYTES: &str = "4194304";
 /// phase wait seconds for replies that take a millisecond here.
 const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 
+/// What carries our frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Carrier {
+    Ethernet,
+    Udp,
+    /// UDP datagrams of the MTU's size: a veth carries pieces of 64 KiB, a cable does not.
+    UdpCut,
+}
+
+impl Carrier {
+    /// Returns the options of our commands that choose it.
+    pub fn options(self) -> &'static [&'static str] {
+        match self {
+            Carrier::Ethernet => &[],
+            Carrier::Udp | Carrier::UdpCut => &["--over", "udp"],
+        }
+    }
+
+    fn words(self) -> &'static str {
+        match self {
+            Carrier::Ethernet => "",
+            Carrier::Udp => " over UDP",
+            Carrier::UdpCut => " over UDP, wire-size frames",
+        }
+    }
+}
+
 /// A tool, or one of its algorithms.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tool {
-    Own(&'static str),
+    Own(&'static str, Carrier),
     Udpcast,
     Uftp,
     /// A TCP connection from each host to the next (`ethbcast tcp-chain`).
@@ -60,7 +87,7 @@ impl Tool {
 
     pub fn name(self) -> String {
         match self {
-            Tool::Own(via) => format!("ethbcast {via}"),
+            Tool::Own(via, carrier) => format!("ethbcast {via}{}", carrier.words()),
             Tool::Udpcast => "udpcast".to_owned(),
             Tool::Uftp => "uftp".to_owned(),
             Tool::TcpChain => "TCP chain".to_owned(),
@@ -70,13 +97,18 @@ impl Tool {
 
     pub fn missing(self) -> Option<String> {
         let (programs, package) = match self {
-            Tool::Own(_) | Tool::TcpChain => return None,
+            Tool::Own(_, Carrier::Ethernet | Carrier::Udp) | Tool::TcpChain => return None,
             Tool::Udpcast => (&["udp-sender", "udp-receiver"][..], "udpcast"),
             Tool::Uftp => (&["uftp", "uftpd"][..], "uftp"),
-            Tool::TcpChainCut => (&["ethtool"][..], "ethtool"),
+            Tool::Own(_, Carrier::UdpCut) | Tool::TcpChainCut => (&["ethtool"][..], "ethtool"),
         };
         let absent = programs.iter().find(|program| !is_installed(program))?;
         Some(format!("no {absent} here: install the package {package}"))
+    }
+
+    /// Whether it runs without the offloads of interfaces.
+    pub fn is_cut(self) -> bool {
+        matches!(self, Tool::TcpChainCut | Tool::Own(_, Carrier::UdpCut))
     }
 
     /// Whether its receivers end by themselves once they have the file, unlike a daemon.
@@ -123,9 +155,12 @@ impl Job<'_> {
     pub fn receiver(&self, number: usize, host: &str) -> anyhow::Result<Command> {
         let received = self.received(host);
         let command = match self.tool {
-            Tool::Own(_) => {
+            Tool::Own(_, carrier) => {
                 let mut command = self.program.on(self.lab, host, "recv")?;
-                command.args(["--quiet", "-i", INTERFACE]).arg(received);
+                command
+                    .args(["--quiet", "-i", INTERFACE])
+                    .args(carrier.options())
+                    .arg(received);
                 command
             }
             Tool::Udpcast => {
@@ -174,10 +209,11 @@ impl Job<'_> {
         let count = receivers.len().to_string();
         let share = |permille: u64| self.rate_bits_per_second / 1000 * permille;
         let command = match self.tool {
-            Tool::Own(via) => {
+            Tool::Own(via, carrier) => {
                 let mut command = self.program.on(self.lab, &root, "send")?;
                 command
                     .args(["--quiet", "-i", INTERFACE, "--via", via, "-n", &count])
+                    .args(carrier.options())
                     .arg(self.source);
                 command
             }
@@ -287,7 +323,7 @@ pub struct Finished {
 }
 
 pub fn run(job: &Job, limit: Duration, interrupt: &Interrupt) -> anyhow::Result<Outcome> {
-    let is_cut = job.tool == Tool::TcpChainCut;
+    let is_cut = job.tool.is_cut();
     if is_cut {
         set_offloads(job.lab, false)?;
     }

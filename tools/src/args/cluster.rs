@@ -2,7 +2,7 @@
 //! `probe` and `perf`.
 
 use super::send::rate;
-use super::values::{HOW, MEASURED, PRINTED, WHAT, WHO};
+use super::{HOW, MEASURED, PRINTED, WHAT, WHO};
 use super::{
     KeySourceArgs, PatienceArgs, ProgressArgs, WireArgs, examples, number, presets, receivers,
     seconds, whole,

@@ -80,7 +80,7 @@ pub fn text(command: &str) -> String {
 mod tests {
     use super::*;
     use crate::args::Cli;
-    use crate::args::values::{HOW, MEASURED, PRINTED, TROUBLE, WHAT, WHO, WRITTEN};
+    use crate::args::{HOW, MEASURED, PRINTED, TROUBLE, WHAT, WHO, WRITTEN};
     use clap::{CommandFactory, Parser};
 
     /// Splits a line at blanks as a shell does, where nothing but single quotes quotes.

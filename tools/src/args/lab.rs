@@ -3,7 +3,7 @@
 use super::{decimal, examples, number, whole};
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Subcommand};
-use ethbcast_bench::WAYS;
+use ethbcast_bench::{CARRIERS, WAYS};
 use ethbcast_lab::parse_rate_or_unlimited;
 use ethbcast_planning::parse_size;
 use std::ffi::OsString;
@@ -113,8 +113,13 @@ pub struct BenchArgs {
     #[arg(long)]
     pub peers: bool,
     /// Broadcast algorithms: values of `send --via`.
-    #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = ways(), default_value = "chain,cast")]
+    #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = one_of(&WAYS), default_value = "chain,cast")]
     pub ways: Vec<&'static str>,
+    /// What carries our frames. UDP is measured as the interfaces take it, in pieces of 64 KiB, and
+    /// in frames of the MTU's size.
+    #[arg(long, value_name = "CARRIER", value_delimiter = ',', value_parser = one_of(&CARRIERS),
+        default_value = "ethernet")]
+    pub over: Vec<&'static str>,
     /// Sizes of a broadcast, 1 to 1G. Up to 1M, data is in memory and a barrier follows each
     /// broadcast; larger ones are files.
     #[arg(long, value_name = "SIZE", value_delimiter = ',', value_parser = parse_size, default_value = "4K,1M,16M")]
@@ -156,10 +161,11 @@ fn rate(text: &str) -> Result<Rate, ethbcast_lab::LabError> {
     parse_rate_or_unlimited(text).map(Rate)
 }
 
-fn ways() -> impl TypedValueParser<Value = &'static str> {
-    PossibleValuesParser::new(WAYS).map(|name| {
-        WAYS.into_iter()
-            .find(|way| *way == name)
+fn one_of(names: &'static [&'static str]) -> impl TypedValueParser<Value = &'static str> {
+    PossibleValuesParser::new(names).map(|given| {
+        *names
+            .iter()
+            .find(|name| **name == given)
             .expect("other names do not pass")
     })
 }

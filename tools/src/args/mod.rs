@@ -10,12 +10,13 @@ mod recv;
 mod send;
 mod session;
 mod spellings;
-mod values;
 
 use crate::exit;
 use crate::exit::Form;
-use clap::{Args, Parser, Subcommand};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Arg, Args, Parser, Subcommand};
 pub use cluster::{CpArgs, CtlArgs, CtlCommand, HostsArgs, PerfArgs, ProbeArgs, RelayArgs};
+use ethbcast_collectives::Preset;
 use ethbcast_transport::packet::Over;
 use ethbcast_transport::wire::EtherType;
 pub use examples::examples;
@@ -33,8 +34,10 @@ pub use session::{KeyArgs, KeyCommand, KeySourceArgs, PatienceArgs, ProgressArgs
 pub use spellings::{
     Meaning, Role, UnusedByReceiver, UnusedBySender, meaning, unused, without_use,
 };
+use std::fmt::Display;
+use std::ops::RangeInclusive;
 use std::path::Path;
-use values::{HOW, PRINTED, WHO, decimal, misplaced, number, presets, receivers, seconds, whole};
+use std::str::FromStr;
 
 /// Copy a file, directory or disk image to all hosts of an Ethernet network at once, over raw
 /// frames.
@@ -157,18 +160,22 @@ pub struct WireArgs {
     ///
     /// An interface name, alternative name, MAC address, IP address or network (10.1.0.0/16), or
     /// the value of BOOTIF=. Default: the only Ethernet interface that is up; if several are, that
-    /// of the default route.
+    /// of the default route. Two, as eth0,eth1, for `send` and `recv`: data go by both.
     #[arg(short, long, value_name = "IFACE", help_heading = HOW, display_order = 0)]
     pub interface: Option<String>,
     /// EtherType of the frames, in hexadecimal.
     #[arg(long, value_name = "HEX", default_value = "88b5", help_heading = HOW)]
     pub ether_type: EtherType,
-    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (IPv4, needs no
-    /// right), or unicast (UDP to single hosts, also behind routers: a sender's --hosts or a
-    /// receiver's --from are names or IPv4 addresses). With udp:PORT or unicast:PORT, from 49152
-    /// on, that is this process's own port.
+    /// Carrier of the frames, the same on all hosts: ethernet (raw frames), udp (needs no right;
+    /// IPv6 where the interface has no IPv4), or unicast (UDP to single hosts, also behind routers:
+    /// a sender's --hosts or a receiver's --from are names or IP addresses). With udp:PORT or
+    /// unicast:PORT, from 49152 on, that is this process's own port.
     #[arg(long, value_name = "CARRIER", default_value = "ethernet", help_heading = HOW)]
     pub over: Over,
+    /// Time to live of frames over udp: with more than 1, on all hosts, they pass routers that pass
+    /// multicast on. Nothing controls congestion there.
+    #[arg(long, value_name = "HOPS", default_value_t = 1, value_parser = number(1..=u8::MAX), help_heading = HOW)]
+    pub ttl: u8,
     /// Print one JSON object on stdout at the end: the outcome, or the failure.
     #[arg(long, help_heading = PRINTED)]
     pub json: bool,
@@ -195,5 +202,77 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+}
+
+fn presets() -> impl TypedValueParser<Value = Preset> {
+    PossibleValuesParser::new(Preset::ALL.map(Preset::name))
+        .map(|name| name.parse::<Preset>().expect("other names do not pass"))
+}
+
+fn receivers(text: &str) -> Result<u16, String> {
+    number(1..=65534)(text)
+}
+
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(value) if value.is_finite() && (0.0..=1e9).contains(&value) => Ok(value),
+        _ => Err("expected a number of seconds, such as 30 or 0.5".to_owned()),
+    }
+}
+
+fn number<T>(
+    range: RangeInclusive<T>,
+) -> impl Fn(&str) -> Result<T, String> + Clone + Send + Sync + 'static
+where
+    T: FromStr + PartialOrd + Display + Copy + Send + Sync + 'static,
+{
+    move |text| {
+        let value = text.parse().ok().filter(|value| range.contains(value));
+        value.ok_or_else(|| {
+            format!(
+                "expected a whole number from {} to {}",
+                range.start(),
+                range.end()
+            )
+        })
+    }
+}
+
+/// Parses a whole number, negative only where the type is signed.
+fn whole<T: FromStr>(text: &str) -> Result<T, String> {
+    text.parse()
+        .map_err(|_| "expected a whole number".to_owned())
+}
+
+fn decimal(text: &str) -> Result<f64, String> {
+    text.parse()
+        .map_err(|_| "expected a number, such as 0.01".to_owned())
+}
+
+/// Returns the refusal of an option that belongs to another command.
+fn misplaced(
+    why: &'static str,
+) -> impl Fn(&str) -> Result<String, String> + Clone + Send + Sync + 'static {
+    move |_| Err(why.to_owned())
+}
+
+const WHO: &str = "Who takes part";
+const WHAT: &str = "What is sent";
+const WRITTEN: &str = "What is written";
+const MEASURED: &str = "What is measured";
+const HOW: &str = "How it travels";
+const TROUBLE: &str = "When something goes wrong";
+const PRINTED: &str = "What is printed";
+
+/// Hides every option from `-h` except those with an id in `shown`.
+fn everyday(shown: &'static [&'static str]) -> impl Fn(Arg) -> Arg {
+    |arg| {
+        let is_shown = shown.contains(&arg.get_id().as_str());
+        if is_shown {
+            arg
+        } else {
+            arg.hide_short_help(true)
+        }
     }
 }

@@ -1,6 +1,6 @@
 //! Command-line arguments of `ethbcast recv`.
 
-use super::values::{HOW, TROUBLE, WHO, WRITTEN, everyday};
+use super::{HOW, TROUBLE, WHO, WRITTEN, everyday};
 use super::{
     KeySourceArgs, PatienceArgs, ProgressArgs, UnusedByReceiver, WireArgs, examples, misplaced,
     number, seconds,

@@ -1,6 +1,6 @@
 //! Command-line arguments of `ethbcast send`.
 
-use super::values::{HOW, PRINTED, TROUBLE, WHAT, WHO, everyday};
+use super::{HOW, PRINTED, TROUBLE, WHAT, WHO, everyday};
 use super::{
     KeySourceArgs, PatienceArgs, ProgressArgs, StallArgs, UnusedBySender, WireArgs, examples,
     presets, receivers, seconds, whole,

@@ -1,7 +1,7 @@
 //! Command-line arguments that `send`, `recv` and `cp` share: time limits, progress output,
 //! metrics, logs, keys. Those of `ethbcast key` stand beside them.
 
-use super::values::{PRINTED, TROUBLE, WHO};
+use super::{PRINTED, TROUBLE, WHO};
 use super::{WireArgs, seconds};
 use crate::exit::Form;
 use clap::{Args, Subcommand, ValueEnum};

@@ -50,8 +50,11 @@ pub enum Meaning {
 /// Option without a use here: name, letter, whether it takes a value, other names.
 pub type Unused = (&'static str, Option<char>, bool, &'static [&'static str]);
 
+/// Option that this program's own commands have for themselves.
+const OWN: &str = "ttl";
+
 const UNUSED_BY_BOTH: [Unused; 3] = [
-    ("ttl", Some('t'), true, &[]),
+    (OWN, Some('t'), true, &[]),
     (
         "mcast-rdv-address",
         Some('M'),
@@ -133,7 +136,8 @@ pub fn meaning(name: &str) -> Meaning {
 
 /// Returns the options of a role that this program's own commands ignore, without their letters.
 fn ignored(role: Role) -> impl Iterator<Item = Arg> {
-    let unused = unused(role).filter(|(name, ..)| meaning(name) == Meaning::Ignored);
+    let is_ignored = |name: &str| name != OWN && meaning(name) == Meaning::Ignored;
+    let unused = unused(role).filter(move |(name, ..)| is_ignored(name));
     let without_letter =
         |&(name, _, has_value, others): &Unused| without_use(&(name, None, has_value, others));
     let nokbd = Arg::new("nokbd").long("nokbd").action(ArgAction::SetTrue);

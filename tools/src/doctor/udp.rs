@@ -9,12 +9,12 @@ use crate::args::WireArgs;
 use crate::interface::chosen;
 use ethbcast_collectives::membership::live::RingRoom;
 use ethbcast_transport::packet::{
-    Clock, Interface, OpenError, Over, Port, PortConfig, address_of, group_address,
+    Clock, Interface, OpenError, Over, Port, PortConfig, group_address,
 };
 use ethbcast_transport::wire::{HEADER_BYTES, group_mac};
 use ethbcast_transport::{Link, MacAddr, Tuning};
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::thread::sleep;
 use std::time::Duration;
 
@@ -50,7 +50,7 @@ pub fn check(args: &WireArgs, findings: &mut Findings) -> Option<Interface> {
                 OpenError::GroupPortTaken { .. } => {
                     "end the process that has it (`ss -lunp`), or give all hosts --ether-type HEX"
                 }
-                _ => "ip -4 address show",
+                _ => "ip address show",
             };
             findings.add(of_open(&error), &error, Fix::Words(words.to_owned()));
         }
@@ -71,7 +71,7 @@ fn open(interface: &Interface, args: &WireArgs) -> Result<[Port; 2], OpenError> 
         unicast: args.over.is_unicast(),
     };
     let mut speaker = Port::open(interface, config)?;
-    let own = address_of(listener.interface().mac).map(|own| *own.ip());
+    let own = listener.interface().ip();
     if args.over.is_unicast() {
         speaker.name_peers(own.as_slice());
     }
@@ -153,8 +153,7 @@ fn check_arrival(
     let name = speaker.interface().name.clone();
     if written.is_err() || speaker.counters().frames_given_up > 0 {
         let what = format!("this host lets no frame for all leave {name} by UDP, to port {port}");
-        let fix =
-            "see the rules on the way out (`nft list ruleset`) and the routes (`ip -4 route`)";
+        let fix = "see the rules on the way out (`nft list ruleset`) and the routes (`ip -4 route`, `ip -6 route`)";
         return findings.add(Fault::Filter, what, Fix::Words(fix.to_owned()));
     }
     let mut has_come = false;
@@ -191,18 +190,17 @@ fn check_arrival(
 /// Checks that datagrams to the interface's own network leave there: else replies from it are
 /// dropped, too, where the system checks that (rp_filter).
 fn check_way(interface: &Interface, findings: &mut Findings) {
-    let (Some(own), Some(bits)) = (address_of(interface.mac), interface.prefix_bits()) else {
+    let (Some(own), Some(bits)) = (interface.ip(), interface.prefix_bits()) else {
         return;
     };
-    // Any other host.
-    let first = own.ip().to_bits() >> (32 - bits) << (32 - bits) | 1;
-    let other = Ipv4Addr::from_bits(if first == own.ip().to_bits() {
-        first + 1
-    } else {
-        first
-    });
+    let (family, other) = match own {
+        // Each interface has a network of this prefix.
+        IpAddr::V6(own) if own.is_unicast_link_local() => return,
+        IpAddr::V6(own) => ("-6", other_ipv6(own, bits).to_string()),
+        IpAddr::V4(own) => ("-4", other_ipv4(own, bits).to_string()),
+    };
     let name = &interface.name;
-    let route = match json_of("ip", &["-j", "-4", "route", "get", &other.to_string()]) {
+    let route = match json_of("ip", &["-j", family, "route", "get", &other]) {
         Ok(route) => route,
         Err(why) => return findings.skip(format!("the way to the network of {name}: {why}")),
     };
@@ -213,7 +211,7 @@ fn check_way(interface: &Interface, findings: &mut Findings) {
         fs::read_to_string(format!("/proc/sys/net/ipv4/conf/{of}/rp_filter"))
             .is_ok_and(|text| text.trim() == "1")
     };
-    let drops = if is_strict("all") || is_strict(name) {
+    let drops = if own.is_ipv4() && (is_strict("all") || is_strict(name)) {
         ", and replies from there are dropped"
     } else {
         ""
@@ -224,4 +222,16 @@ fn check_way(interface: &Interface, findings: &mut Findings) {
         what,
         Fix::Command(format!("ethbcast doctor --over udp -i {by}")),
     );
+}
+
+/// Returns any other host of a network.
+fn other_ipv4(own: Ipv4Addr, bits: u8) -> Ipv4Addr {
+    let first = own.to_bits() >> (32 - bits) << (32 - bits) | 1;
+    Ipv4Addr::from_bits(first + u32::from(first == own.to_bits()))
+}
+
+/// Returns any other host of a network.
+fn other_ipv6(own: Ipv6Addr, bits: u8) -> Ipv6Addr {
+    let first = own.to_bits() >> (128 - bits) << (128 - bits) | 1;
+    Ipv6Addr::from_bits(first + u128::from(first == own.to_bits()))
 }

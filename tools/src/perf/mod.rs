@@ -91,6 +91,7 @@ pub fn options(args: &PerfArgs) -> anyhow::Result<Options> {
         host: crate::lab::host_name(wire.host.as_deref()),
         ether_type: wire.ether_type,
         over: wire.over,
+        ttl: wire.ttl,
         keys: key::resolve(&args.key)?,
         unkeyed: true,
         preset: args.preset,

@@ -165,11 +165,15 @@ impl Cache {
         };
         let (cache, ignored) = Cache::at(&folder, network);
         let path = folder.join(FILE_NAME);
-        if let Some(why) = ignored.filter(|_| !args.wire.quiet && path.exists()) {
-            let path = path.display();
-            print_line(format_args!(
-                "ethbcast: note: what was learnt before is not used: {path} {why}"
-            ));
+        match ignored {
+            Some(why) if !args.wire.quiet && path.exists() => {
+                let path = path.display();
+                print_line(format_args!(
+                    "ethbcast: note: what was learnt before is not used: {path} {why}"
+                ));
+            }
+            Some(why) => log::info!("nothing is learnt: {} {why}", path.display()),
+            None => {}
         }
         cache
     }

@@ -19,6 +19,7 @@ use crate::{doctor, interface, units};
 use ethbcast_collectives::session::live::{Reader, SentContent};
 use ethbcast_collectives::session::{Error, SendOptions, SendReport, Session};
 use ethbcast_content::source::Opened;
+use ethbcast_transport::packet::LaneUse;
 use learnt::Cache;
 use nix::sys::signal::Signal;
 use outcome::LeftOut;
@@ -116,10 +117,11 @@ pub fn transfer(args: SendArgs, bar: &Arc<Bar>) -> anyhow::Result<Vec<String>> {
         (error, ..) => bar.with_misfit(with_own_link(failure(error), &session)),
     });
     let left_out = LeftOut::of(&sent.turned_away, &sent.receivers, &options.hosts);
+    let lanes = session.lanes();
     print_report(
         &args,
         &settings,
-        (&session, &options),
+        (&session, &options, lanes.as_ref()),
         (&sent, given_up.as_ref(), &left_out),
         form,
         cache.as_ref().filter(|_| given_up.is_none()),
@@ -204,7 +206,7 @@ fn interrupted(signal: Signal, session: &Session) -> Failure {
 fn print_report(
     args: &SendArgs,
     settings: &Settings,
-    (session, options): (&Session, &SendOptions),
+    (session, options, lanes): (&Session, &SendOptions, Option<&[LaneUse; 2]>),
     (sent, given_up, left_out): (&SendReport, Option<&Failure>, &[LeftOut]),
     form: Form,
     cache: Option<&Cache>,
@@ -222,6 +224,7 @@ fn print_report(
         given_up,
         left_out,
         is_calibrated,
+        lanes,
     };
     // The report is kept even if no receiver joined: from an older report in its place,
     // --only-missing would conclude that no host lacks anything.

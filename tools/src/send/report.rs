@@ -4,6 +4,7 @@ use super::outcome::LeftOut;
 use super::settings;
 use crate::exit::{Code, Failure, Form, report, report_object};
 use crate::report::{Circumstances, Limits, is_of_network, is_page, limits, page_of, record};
+use crate::session::{lane_words, lanes_json};
 use crate::units;
 use ethbcast_collectives::Preset;
 use ethbcast_collectives::session::{
@@ -13,6 +14,7 @@ use ethbcast_planning::duration;
 use ethbcast_planning::model::{Choice, Estimate};
 use ethbcast_planning::plan::{CableLoad, CheckReport};
 use ethbcast_planning::topology::nodeset;
+use ethbcast_transport::packet::LaneUse;
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -32,6 +34,8 @@ pub struct Report<'a> {
     pub given_up: Option<&'a Failure>,
     pub is_calibrated: bool,
     pub left_out: &'a [LeftOut],
+    /// Use of each interface, if there are two.
+    pub lanes: Option<&'a [LaneUse; 2]>,
 }
 
 impl Report<'_> {
@@ -140,6 +144,9 @@ impl Report<'_> {
             || self.sent.goodput_bits_per_second(),
             |part| part.min(self.sent.bytes()) as f64 * 8.0 / self.seconds().max(1e-9),
         );
+        let lanes = self
+            .lanes
+            .map_or(String::new(), |lanes| format!("\n{}", lane_words(lanes)));
         let preset = if self.preset == Preset::Default {
             String::new()
         } else {
@@ -147,7 +154,7 @@ impl Report<'_> {
         };
         format!(
             "{lines}{away}{damaged}{} of {} receivers verified {}{part} via {}{preset} in {:.3} s{predicted}: {} ({} \
-             frames sent, {} again){plan}{others}{limited}",
+             frames sent, {} again){lanes}{plan}{others}{limited}",
             self.sent.verified(),
             self.sent.receivers.len(),
             units::bytes(self.sent.bytes()),
@@ -227,6 +234,9 @@ impl Report<'_> {
             "left_out": self.left_out.iter().map(LeftOut::to_json).collect::<Vec<_>>(),
             "run": self.run,
         });
+        if let Some(lanes) = self.lanes {
+            object["interfaces"] = lanes_json(lanes);
+        }
         if let Some(failure) = self.given_up {
             let Value::Object(fields) = failure.to_json() else {
                 unreachable!("it is an object")
@@ -265,8 +275,9 @@ impl Report<'_> {
     }
 
     pub fn surprise(&self) -> Option<String> {
-        // The model covers the default protocol and all bytes only.
-        let is_priced = self.sent.verified() > 0 && self.preset == Preset::Default;
+        // The model covers the default protocol, one interface and all bytes only.
+        let is_priced =
+            self.sent.verified() > 0 && self.preset == Preset::Default && self.lanes.is_none();
         let predicted = self.predicted_seconds().filter(|_| is_priced)?;
         let error = self.seconds() / predicted - 1.0;
         // The model does not include joining, verifying and syncing.

@@ -2,6 +2,7 @@
 
 use crate::exit::print_line;
 use crate::progress::Bar;
+use crate::session::interfaces;
 use crate::units;
 use ethbcast_collectives::session::{SendOptions, Session};
 use ethbcast_planning::topology::nodeset;
@@ -131,7 +132,7 @@ pub fn show(bar: &Bar, session: &Session, options: &SendOptions, rule: Option<St
                 after.as_secs_f64()
             )
         });
-    let (interface, mtu) = (&session.interface().name, station.mtu_bytes);
+    let (interface, mtu) = (interfaces(session), station.mtu_bytes);
     bar.line(format!(
         "{} on {interface}, MTU {mtu}, group {}: waiting for {how_many}{fewer}",
         station.host, station.group

@@ -4,10 +4,10 @@
 //! session it takes its part.
 
 use crate::harness::{
-    Ethbcast, LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, one_switch, within,
+    Ended, Ethbcast, LIMIT, MEBIBYTE, Run, Session, Site, Transfer, content, one_switch, within,
 };
 use ethbcast_lab::LabConfig;
-use ethbcast_tests::lab::StopOnDrop;
+use ethbcast_tests::lab::{StopOnDrop, in_a_quiet_moment};
 use nix::sys::signal::Signal;
 use serde_json::Value;
 use std::io::{Read, Write};
@@ -418,5 +418,175 @@ fn a_tcp_flow_beside_a_transfer_gets_its_part_of_the_link() {
         assert_eq!(others["sessions"], serde_json::json!([]), "{report}");
         // Three tenths at any load; two fifths on an idle machine.
         assert!(greedy || share > 0.3, "{via}: {share}");
+    }
+}
+
+/// A lab of three receivers with two networks of this rate. A link of the second network goes down
+/// with its port.
+fn two_networks(story: &str, rate: &str) -> Site {
+    let config = LabConfig {
+        rate_bits_per_second: Some(ethbcast_lab::parse_rate(rate).expect("a rate")),
+        ..one_switch(4)
+    };
+    let site = Site::beside(story, config);
+    let switches = site.lab().switches_namespace();
+    let ip = |host: &str, command: String| {
+        let words: Vec<&str> = command.split(' ').collect();
+        site.set_up(host, words[0], &words[1..]);
+    };
+    let bridge = "second type bridge mcast_snooping 0";
+    ip("n0", format!("ip -n {switches} link add {bridge}"));
+    ip("n0", format!("ip -n {switches} link set second up"));
+    for host in site.lab().hosts() {
+        let port = format!("second.{host}");
+        let veth = format!("ip link add eth1 type veth peer name {port} netns {switches}");
+        ip(&host, veth);
+        ip(&host, "ip link set eth1 up".to_owned());
+        ip(
+            &host,
+            format!("ip -n {switches} link set {port} master second up"),
+        );
+        let shaped = format!("root tbf rate {rate} burst 6250b limit");
+        ip(&host, format!("tc qdisc add dev eth1 {shaped} 1048576b"));
+        let on_port = format!("tc -n {switches} qdisc add dev {port} {shaped} 262144b");
+        ip(&host, on_port);
+    }
+    site
+}
+
+/// Sends a file to all by these interfaces; `during` runs meanwhile. Returns the ends of sender and
+/// receivers, who have the file.
+fn over(
+    site: &Site,
+    interfaces: &str,
+    via: &str,
+    bytes: usize,
+    during: impl FnOnce(),
+) -> (Ended, Vec<Ended>) {
+    let content = content(7, bytes);
+    let source = site.file("source.bin", &content);
+    let path = |host: &str| site.path(&format!("{host}.bin"));
+    let options = ["-i", interfaces, "--json", "--max-wait", "20"];
+    let hosts = ["n1", "n2", "n3"];
+    let receivers = hosts.map(|host| {
+        // What is there would not be sent again.
+        drop(fs::remove_file(path(host)));
+        let arguments = [&["recv"], &options[..]].concat();
+        site.start(host, &arguments, path(host))
+    });
+    let arguments = [&["send", "--via", via, "-n", "3"], &options[..]].concat();
+    let sender = site.start("n0", &arguments, &source);
+    during();
+    let sender = sender.end(LIMIT);
+    sender.assert_code(0);
+    let receivers = receivers.map(|run| run.end(LIMIT));
+    for (host, ended) in hosts.iter().zip(&receivers) {
+        ended.assert_code(0);
+        assert!(
+            fs::read(path(host)).expect("it is there") == content,
+            "{host}"
+        );
+    }
+    (sender, receivers.into())
+}
+
+/// Returns the part of the sender's bytes that left by the second interface.
+fn part_of_second(ended: &Ended) -> f64 {
+    let report = ended.json();
+    let sent = |at: usize| {
+        report["interfaces"][at]["sent_bytes"]
+            .as_f64()
+            .expect("bytes")
+    };
+    sent(1) / (sent(0) + sent(1))
+}
+
+#[test]
+fn two_interfaces_halve_the_time_and_carry_about_half_each() {
+    let site = two_networks("lanes", "50mbit");
+    for via in ["chain", "cast", "two-tree"] {
+        in_a_quiet_moment(|| {
+            let [(one, _), (two, _)] =
+                ["eth0", "eth0,eth1"].map(|by| over(&site, by, via, 16 * MEBIBYTE, || ()));
+            let seconds = |ended: &Ended| ended.json()["seconds"].as_f64().expect("a number");
+            let (ratio, part) = (seconds(&one) / seconds(&two), part_of_second(&two));
+            println!(
+                "{via}: {ratio:.2} times as fast, {:.0} % by eth1",
+                part * 100.0
+            );
+            if ratio >= 1.7 && (0.4..0.6).contains(&part) {
+                Ok(())
+            } else {
+                Err(format!("via {via} {ratio:.2} times, {part:.2} by eth1"))
+            }
+        });
+    }
+    let refused = site.run("n1", &["recv", "-i", "eth0,eth0"], site.path("none"));
+    refused.assert_refusal(2, &["eth0,eth0 cannot carry one transfer", "name it once"]);
+    let unequal = ["link", "set", "eth1", "mtu", "1400"];
+    site.set_up("n1", "ip", &unequal);
+    let refused = site.run("n1", &["recv", "-i", "eth0,eth1"], site.path("none"));
+    refused.assert_refusal(
+        2,
+        &["their MTUs are 1500 and 1400", "ip link set eth1 mtu 1500"],
+    );
+}
+
+#[test]
+fn what_an_interface_would_have_carried_leaves_by_the_other_when_its_link_is_lost() {
+    let site = two_networks("lanedown", "20mbit");
+    let switches = site.lab().switches_namespace();
+    for (via, lost, host) in [
+        ("chain", "second.n2", "n2"),
+        ("cast", "second.n1", "n1"),
+        ("chain", "second.n0", "n0"),
+    ] {
+        let set = |state: &str| {
+            site.set_up("n0", "ip", &["-n", &switches, "link", "set", lost, state]);
+        };
+        let before = site.lab().counters("n0").expect("its counters").sent_bytes;
+        let (sender, receivers) = over(&site, "eth0,eth1", via, 8 * MEBIBYTE, || {
+            let sent = || site.lab().counters("n0").expect("its counters").sent_bytes;
+            let begun = within(LIMIT, || (sent() - before > MEBIBYTE as u64).then_some(()));
+            begun.expect("it sends");
+            set("down");
+        });
+        set("up");
+        let ended = if host == "n0" {
+            &sender
+        } else {
+            let at = ["n1", "n2", "n3"].iter().position(|name| *name == host);
+            &receivers[at.expect("a receiver")]
+        };
+        let lane = &ended.json()["interfaces"][1];
+        assert_eq!(lane["interface"], "eth1");
+        assert!(
+            lane["cut_off_seconds"].as_f64() > Some(0.0),
+            "{via}: {lane}"
+        );
+        assert!(lane["sent_bytes"].as_u64() > Some(0), "{via}: {lane}");
+    }
+}
+
+#[test]
+fn a_receiver_with_one_interface_gets_all_from_a_sender_with_two() {
+    let site = two_networks("laneone", "50mbit");
+    for via in ["chain", "cast"] {
+        let source = site.file("source.bin", content(8, 4 * MEBIBYTE));
+        let common = ["--json", "--max-wait", "20"];
+        let receivers = [("n1", "eth0"), ("n2", "eth0,eth1"), ("n3", "eth0,eth1")];
+        let receivers = receivers.map(|(host, by)| {
+            drop(fs::remove_file(site.path(&format!("{host}.bin"))));
+            let arguments = [&["recv", "-i", by], &common[..]].concat();
+            site.start(host, &arguments, site.path(&format!("{host}.bin")))
+        });
+        let options = ["send", "--via", via, "-n", "3", "-i", "eth0,eth1"];
+        let sent = site.run("n0", &[&options, &common[..]].concat(), source);
+        sent.assert_code(0);
+        for run in receivers {
+            run.end(LIMIT).assert_code(0);
+        }
+        let again = sent.json()["frames"]["data_resent"].as_u64();
+        assert!(again < Some(300), "via {via}: {again:?} frames again");
     }
 }

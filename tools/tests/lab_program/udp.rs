@@ -29,16 +29,20 @@ fn site(story: &str, hosts: usize) -> Site {
     let site = Site::beside(story, one_switch(hosts));
     for host in 0..hosts {
         let address = format!("10.254.0.{}/24", 10 + host);
-        site.set_up(
+        ip(
+            &site,
             &format!("n{host}"),
-            "ip",
-            &["address", "add", &address, "dev", "eth0"],
+            &format!("address add {address} dev eth0"),
         );
     }
     open(site.scratch(), 0o777);
     fs::copy(PROGRAM, site.path("ethbcast")).expect("room for the program");
     open(&site.path("ethbcast"), 0o755);
     site
+}
+
+fn ip(site: &Site, host: &str, words: &str) {
+    site.set_up(host, "ip", &words.split(' ').collect::<Vec<_>>());
 }
 
 fn open(path: &Path, mode: u32) {
@@ -225,6 +229,29 @@ fn a_sender_and_its_receivers_on_one_host_reach_each_other() {
     }
 }
 
+#[test]
+fn frames_for_all_have_the_time_to_live_that_is_asked_for() {
+    let site = site("udp_ttl", 2);
+    let source = site.file("source", content(9, 100_000));
+    open(&source, 0o644);
+    let drops = format!("udp dport {GROUP_PORT} ip ttl != 3 counter drop;");
+    let rules =
+        format!("table ip t {{ chain c {{ type filter hook input priority 0; {drops} }}; }}");
+    site.set_up("n1", "nft", &[&rules]);
+    let (ended, _) = transfer(&site, false, &["--ttl", "3", "--via", "cast"], &source);
+    ended.iter().for_each(|ended| ended.assert_code(0));
+    let short = ["send", "--over", "udp", "-n", "1", "--max-wait", "1"];
+    let receiver = site.start(
+        "n1",
+        &["recv", "--over", "udp", "--max-wait", "3"],
+        site.path("d"),
+    );
+    site.run("n0", &short, &source).assert_code(3);
+    receiver.end(LIMIT).assert_code(3);
+    site.run("n0", &["send", "--ttl", "0"], &source)
+        .assert_refusal(2, &["--ttl"]);
+}
+
 /// Three networks of two hosts, which are dealt round, behind one router, which counts what it
 /// passes to each and from each. Nothing that is sent to a group arrives.
 fn routed(story: &str) -> Site {
@@ -232,28 +259,13 @@ fn routed(story: &str) -> Site {
     let site = site(story, 7);
     for host in 0..6 {
         let (name, network) = (format!("n{host}"), host % 3);
-        site.set_up(&name, "ip", &["address", "flush", "dev", "eth0"]);
-        site.set_up(
+        let own = routed_address(host);
+        ip(&site, &name, "address flush dev eth0");
+        ip(&site, &name, &format!("address add {own}/24 dev eth0"));
+        ip(
+            &site,
             &name,
-            "ip",
-            &[
-                "address",
-                "add",
-                &format!("{}/24", routed_address(host)),
-                "dev",
-                "eth0",
-            ],
-        );
-        site.set_up(
-            &name,
-            "ip",
-            &[
-                "route",
-                "add",
-                "default",
-                "via",
-                &format!("10.254.{network}.1"),
-            ],
+            &format!("route add default via 10.254.{network}.1"),
         );
         site.set_up(
             &name,
@@ -264,16 +276,10 @@ fn routed(story: &str) -> Site {
     }
     let mut rules = String::new();
     for network in 0..3 {
-        site.set_up(
+        ip(
+            &site,
             ROUTER,
-            "ip",
-            &[
-                "address",
-                "add",
-                &format!("10.254.{network}.1/24"),
-                "dev",
-                "eth0",
-            ],
+            &format!("address add 10.254.{network}.1/24 dev eth0"),
         );
         let of = format!("10.254.{network}.0/24");
         rules += &format!(
@@ -494,6 +500,126 @@ fn by_unicast_hosts_without_an_address_a_cast_and_a_second_receiver_are_refused_
         .assert_refusal(2, &["--over udp"]);
 }
 
+/// Gives all hosts of a lab addresses of IPv6 alone, each the one that `address` says or, without,
+/// only that of its link.
+fn of_ipv6(site: &Site, address: impl Fn(usize) -> Option<String>) {
+    for host in 0..site.lab().hosts().len() {
+        let name = format!("n{host}");
+        ip(site, &name, "-4 address flush dev eth0");
+        for setting in ["accept_dad=0", "disable_ipv6=1", "disable_ipv6=0"] {
+            let setting = format!("net.ipv6.conf.eth0.{setting}");
+            site.set_up(&name, "sysctl", &["-qw", &setting]);
+        }
+        if let Some(address) = address(host) {
+            ip(
+                site,
+                &name,
+                &format!("-6 address add {address}/64 dev eth0 nodad"),
+            );
+        }
+    }
+}
+
+#[test]
+fn where_there_is_no_ipv4_files_go_over_ipv6_by_cast_and_chain_with_addresses_of_the_link_too() {
+    let site = site("udp_ipv6", 4);
+    let bytes = content(5, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    for (prefix, via) in [
+        (Some("fd00:254::"), "cast"),
+        (Some("fd00:254::"), "chain"),
+        (None, "cast"),
+        (None, "chain"),
+    ] {
+        of_ipv6(&site, |host| Some(format!("{}{}", prefix?, 10 + host)));
+        let (ended, dests) = transfer(&site, false, &["--via", via], &source);
+        ended.iter().for_each(|ended| ended.assert_code(0));
+        for dest in dests {
+            assert!(
+                fs::read(&dest).expect("received") == bytes,
+                "{prefix:?} {via}"
+            );
+            fs::remove_file(dest).expect("it is there");
+        }
+    }
+}
+
+/// Three networks of IPv6 of two hosts, which are dealt round, behind one router.
+fn routed_ipv6(story: &str) -> Site {
+    let site = site(story, 7);
+    of_ipv6(&site, |host| (host < 6).then(|| routed_ipv6_address(host)));
+    for network in 0..3 {
+        let own = format!("fd00:254:{network}::1/64");
+        ip(&site, "n6", &format!("-6 address add {own} dev eth0 nodad"));
+    }
+    site.set_up("n6", "sysctl", &["-qw", "net.ipv6.conf.all.forwarding=1"]);
+    for host in 0..6 {
+        let (name, by) = (format!("n{host}"), format!("fd00:254:{}::1", host % 3));
+        let route = format!("-6 route add default via {by} dev eth0");
+        ip(&site, &name, &route);
+        // As where no multicast goes, but for the neighbours' own.
+        site.set_up(
+            &name,
+            "nft",
+            &[
+                "table ip6 t { chain c { type filter hook input priority 0; \
+            ip6 daddr ff15::/16 counter drop; }; }",
+            ],
+        );
+    }
+    site
+}
+
+fn routed_ipv6_address(host: usize) -> String {
+    format!("fd00:254:{}::{}", host % 3, 10 + host / 3)
+}
+
+#[test]
+fn over_ipv6_by_unicast_a_file_passes_a_router_to_hosts_that_are_named_and_to_those_that_call() {
+    let site = routed_ipv6("udp_ipv6_routed");
+    let bytes = content(6, 2 * MEBIBYTE);
+    let source = site.file("source", &bytes);
+    open(&source, 0o644);
+    let order = [2, 4, 1, 3, 5];
+    let named = order.map(routed_ipv6_address).join(",");
+    let own = routed_ipv6_address(0);
+    for (to, from) in [
+        (
+            ["--hosts", named.as_str()],
+            &["recv", "--over", "unicast"][..],
+        ),
+        (["-n", "5"], &["recv", "--over", "unicast", "--from", &own]),
+    ] {
+        let receivers: Vec<_> = order
+            .iter()
+            .map(|host| {
+                let (name, dest) = (format!("n{host}"), site.path(&format!("received-{host}")));
+                let command = command(&site, &name, false, from, &dest);
+                (Run::start(&name, command), dest)
+            })
+            .collect();
+        let send = [&["send", "--over", "unicast", "--via", "chain"][..], &to].concat();
+        let sender = Run::start("n0", command(&site, "n0", false, &send, &source)).end(LIMIT);
+        sender.assert_code(0);
+        for (run, dest) in receivers {
+            run.end(LIMIT).assert_code(0);
+            assert!(fs::read(&dest).expect("received") == bytes, "{to:?}");
+            fs::remove_file(dest).expect("it is there");
+        }
+    }
+    let (mixed, ipv4) = ("fd00:254:1::10,10.254.0.11", "10.254.0.11");
+    for (hosts, code, words) in [
+        (mixed, 2, ["no IPv4 address", "of one family"]),
+        (ipv4, 4, ["eth0 has no IPv4 address", "ip address add"]),
+    ] {
+        let arguments = ["send", "--over", "unicast", "--hosts", hosts];
+        Run::start("n0", command(&site, "n0", false, &arguments, &source))
+            .end(LIMIT)
+            .assert_refusal(code, &words);
+    }
+}
+
 /// Host of a lab that has a second interface, eth1, in another network.
 const RELAY: &str = "n2";
 const RELAYED_BITS_PER_SECOND: u64 = 100_000_000;
@@ -517,9 +643,6 @@ fn joined(story: &str) -> [Site; 2] {
 /// that it loses on the way.
 fn give_eth1(near: &Site, far: &Site, host: &str) {
     let relay = near.lab().namespace(RELAY).expect("a host of this lab");
-    let ip = |site: &Site, host: &str, words: &str| {
-        site.set_up(host, "ip", &words.split(' ').collect::<Vec<_>>());
-    };
     ip(far, host, &format!("link set eth0 netns {relay} name eth1"));
     ip(near, RELAY, "link set eth1 address 02:00:00:00:01:01");
     ip(near, RELAY, "link set eth1 up");

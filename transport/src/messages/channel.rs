@@ -127,14 +127,25 @@ impl Channel {
     }
 
     fn read(&mut self, now: Instant, frame: &Frame<'_>, endpoint: &mut MailboxCore) -> Read {
-        let hash_list = &mut endpoint.hash_list;
+        let ranks = [self.peer.rank, endpoint.identity.rank];
+        let (hash_list, cipher) = (&mut endpoint.hash_list, endpoint.cipher.as_deref());
+        let decrypt = |message, offset, bytes: &[u8]| {
+            let cipher = cipher?;
+            let mut plain = bytes.to_vec();
+            cipher.apply(ranks, message, offset, &mut plain);
+            Some(plain)
+        };
         match frame.header.kind {
-            Kind::PUSH => {
-                Push::parse(frame.payload).map(|push| self.inbox.on_push(&push, hash_list))
-            }
-            Kind::PULL => {
-                Pull::parse(frame.payload).map(|pull| self.inbox.on_pull(&pull, hash_list))
-            }
+            Kind::PUSH => Push::parse(frame.payload).map(|push| {
+                let plain = decrypt(push.message, push.offset, push.bytes);
+                let bytes = plain.as_deref().unwrap_or(push.bytes);
+                self.inbox.on_push(&Push { bytes, ..push }, hash_list)
+            }),
+            Kind::PULL => Pull::parse(frame.payload).map(|pull| {
+                let plain = decrypt(pull.message, pull.offset, pull.bytes);
+                let bytes = plain.as_deref().unwrap_or(pull.bytes);
+                self.inbox.on_pull(&Pull { bytes, ..pull }, hash_list)
+            }),
             Kind::NOTE => Note::parse(frame.payload)
                 .and_then(|note| self.on_note(now, frame, &note, endpoint)),
             _ => None,
@@ -354,6 +365,12 @@ impl Channel {
                 .write(payload),
             )
         };
+        if let Some(cipher) = &endpoint.cipher {
+            let content = &mut endpoint.identity.payload_of(buffer)[..length];
+            let content = content.split_at_mut(length - bytes as usize).1;
+            let ranks = [endpoint.identity.rank, self.peer.rank];
+            cipher.apply(ranks, message, offset, content);
+        }
         let urgent = self.flight.is_blocked() || self.outbox.ends_pulled(message, offset, bytes);
         let bits = [(urgent, Flags::ACK_NOW), (again, Flags::RESENT)];
         let flags = bits

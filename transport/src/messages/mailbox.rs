@@ -3,8 +3,8 @@
 use super::channel::Channel;
 use super::operations::{MailboxCore, Operation, Operations};
 use super::settings::{
-    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SendError, SendId,
-    SendOutcome, Settings,
+    Completion, MailboxMemory, MailboxStats, MessageCipher, RecvError, RecvId, RecvOutcome,
+    SendError, SendId, SendOutcome, Settings,
 };
 use crate::agenda::Agenda;
 use crate::arq::stamp::Stamps;
@@ -71,6 +71,7 @@ impl Mailbox {
             stamps: Stamps::default(),
             hash_list: Operations::default(),
             stats: MailboxStats::default(),
+            cipher: None,
         };
         Mailbox {
             settings,
@@ -78,6 +79,12 @@ impl Mailbox {
             endpoint,
             agenda: Agenda::default(),
         }
+    }
+
+    /// Encrypts the contents of all messages, in both directions.
+    #[doc(hidden)]
+    pub fn set_cipher(&mut self, cipher: Arc<dyn MessageCipher>) {
+        self.endpoint.cipher = Some(cipher);
     }
 
     /// Sends `bytes` to rank `to`; see [`send_until`](Mailbox::send_until).

@@ -32,6 +32,6 @@ pub use body::is_well_formed;
 pub use credit::{INITIAL_BYTES, INITIAL_MESSAGES};
 pub use mailbox::Mailbox;
 pub use settings::{
-    Completion, MailboxMemory, MailboxStats, RecvError, RecvId, RecvOutcome, SPAN_FRAMES,
-    SendError, SendId, SendOutcome, Settings,
+    Completion, MailboxMemory, MailboxStats, MessageCipher, RecvError, RecvId, RecvOutcome,
+    SPAN_FRAMES, SendError, SendId, SendOutcome, Settings,
 };

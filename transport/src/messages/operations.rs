@@ -1,12 +1,15 @@
 //! Queues of the application's open sends and receives, with deadlines, and of completed ones.
 
-use super::settings::{Completion, MailboxStats, RecvId, RecvOutcome, SendId, SendOutcome};
+use super::settings::{
+    Completion, MailboxStats, MessageCipher, RecvId, RecvOutcome, SendId, SendOutcome,
+};
 use crate::arq::stamp::{Stamp, Stamps};
 use crate::machine::AuditError;
 use crate::time::Instant;
 use crate::wire::{Flags, Header, Identity, Kind, MacAddr, Rank};
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SendState {
@@ -279,6 +282,7 @@ pub(super) struct MailboxCore {
     pub stamps: Stamps,
     pub hash_list: Operations,
     pub stats: MailboxStats,
+    pub cipher: Option<Arc<dyn MessageCipher>>,
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -3,12 +3,21 @@
 use super::credit::{Credit, INITIAL_BYTES, INITIAL_MESSAGES};
 use crate::tuning::Tuning;
 use crate::wire::Rank;
+use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 
 /// Frames that every mailbox can take out of order, and so the most that may be unacknowledged.
 /// Part of the protocol; 10 ms at 1 Gbit/s.
 pub const SPAN_FRAMES: u64 = 1024;
+
+/// Encryption of the contents of messages by a key stream that depends on their place alone: what
+/// encrypts them decrypts them, too.
+pub trait MessageCipher: fmt::Debug + Send + Sync {
+    /// Encrypts or decrypts `bytes` of a message, which begin at `offset`. The message has this
+    /// number among those that the first of `ranks` sends to the second.
+    fn apply(&self, ranks: [Rank; 2], message: u64, offset: u64, bytes: &mut [u8]);
+}
 
 /// Settings of a mailbox. [`Settings::default`] is what the library uses; [`Settings::paper`] is
 /// the EQA paper's.

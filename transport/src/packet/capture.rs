@@ -98,7 +98,7 @@ impl Capture {
                 SlotContent::Frame(frame) => take(frame),
                 SlotContent::Truncated => *missed += 1,
                 SlotContent::VlanTagged => *tagged += 1,
-                SlotContent::Outside => {}
+                SlotContent::Outside | SlotContent::Question => {}
             });
             if slot.is_none() {
                 return Ok(taken > 0);

@@ -2,7 +2,7 @@
 
 use crate::MacAddr;
 use nix::errno::Errno as SystemErrno;
-use std::net::SocketAddrV4;
+use std::net::SocketAddr;
 use std::sync::OnceLock;
 use std::time::Duration;
 use std::{fmt, io};
@@ -90,7 +90,7 @@ pub enum OpenError {
     )]
     PortTaken {
         interface: String,
-        address: SocketAddrV4,
+        address: SocketAddr,
     },
     #[error(
         "UDP port {} of {} is another process's (see `ss -lunp`; by unicast a host has one receiver): end it, or give \
@@ -99,9 +99,9 @@ pub enum OpenError {
         .address.ip(),
         OptionName("ether-type")
     )]
-    GroupPortTaken { address: SocketAddrV4 },
+    GroupPortTaken { address: SocketAddr },
     #[error(
-        "cannot {step} over UDP on {interface} ({errno}): see `ip -4 address show dev {interface}`"
+        "cannot {step} over UDP on {interface} ({errno}): see `ip address show dev {interface}`"
     )]
     Datagrams {
         interface: String,
@@ -234,7 +234,9 @@ fn refusal_help(interface: &str, errno: Errno) -> String {
         SystemErrno::ECONNREFUSED => {
             "the process there has ended, or a firewall answers for it".to_owned()
         }
-        _ => format!("see `ip -4 address show dev {interface}` and `ip -4 route`"),
+        _ => format!(
+            "see `ip address show dev {interface}`, `ip -4 route` and, for IPv6, `ip -6 route`"
+        ),
     }
 }
 

@@ -9,7 +9,7 @@ use crate::wire::EtherType;
 use libc::{
     BPF_ABS, BPF_B, BPF_H, BPF_JEQ, BPF_JGT, BPF_JMP, BPF_K, BPF_LD, BPF_RET, BPF_W, sock_filter,
 };
-use std::net::SocketAddrV4;
+use std::net::{IpAddr, SocketAddr};
 
 const DESTINATION_HEAD: u32 = 0;
 const DESTINATION_TAIL: u32 = 2;
@@ -61,16 +61,32 @@ pub(super) fn of_type(ether_type: EtherType) -> Vec<sock_filter> {
 
 /// Builds the program of a socket of UDP: datagrams but those from one address. Such a program sees
 /// them from the header of UDP on.
-pub(super) fn but_from(source: SocketAddrV4) -> Vec<sock_filter> {
-    const IP_SOURCE: u32 = 12;
-    vec![
-        load(BPF_W, (libc::SKF_NET_OFF as u32).wrapping_add(IP_SOURCE)),
-        jump(BPF_JEQ, source.ip().to_bits(), 0, 3),
-        load(BPF_H, 0),
-        jump(BPF_JEQ, source.port().into(), 0, 1),
-        give(REJECT),
-        give(ACCEPT),
-    ]
+pub(super) fn but_from(source: SocketAddr) -> Vec<sock_filter> {
+    const IPV4_SOURCE: u32 = 12;
+    const IPV6_SOURCE: u32 = 8;
+    let (at, words) = match source.ip() {
+        IpAddr::V4(ip) => (IPV4_SOURCE, vec![ip.to_bits()]),
+        IpAddr::V6(ip) => {
+            let octets = ip.octets();
+            let words = octets.as_chunks::<4>().0.iter();
+            (
+                IPV6_SOURCE,
+                words.map(|word| u32::from_be_bytes(*word)).collect(),
+            )
+        }
+    };
+    let mut code = Vec::new();
+    for (word, value) in words.iter().enumerate() {
+        // Behind this pair are those of the other words, that of the port, and the rejection.
+        let to_accept = 2 * (words.len() - 1 - word) as u8 + 3;
+        let offset = (libc::SKF_NET_OFF as u32).wrapping_add(at + 4 * word as u32);
+        code.push(load(BPF_W, offset));
+        code.push(jump(BPF_JEQ, *value, 0, to_accept));
+    }
+    code.push(load(BPF_H, 0));
+    code.push(jump(BPF_JEQ, source.port().into(), 0, 1));
+    code.extend([give(REJECT), give(ACCEPT)]);
+    code
 }
 
 fn accept_if_for(address: MacAddr) -> [sock_filter; 5] {

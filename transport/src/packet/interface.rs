@@ -9,13 +9,13 @@
 //! `/sys/class/net` shows the namespace it was mounted in, not the calling thread's.
 
 use super::error::{Errno, OptionName};
-use super::udp::{IP_UDP_BYTES, Over, address_of, mac_of};
+use super::udp::{Over, address_of, header_bytes, mac_of, stand_in};
 use crate::MacAddr;
 use nix::ifaddrs::{InterfaceAddress, getifaddrs};
 use nix::sys::socket::{
-    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrIn, recv, send, socket,
+    AddressFamily, MsgFlags, SockFlag, SockProtocol, SockType, SockaddrStorage, recv, send, socket,
 };
-use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddrV4};
 use std::os::fd::{AsRawFd, BorrowedFd, OwnedFd};
 
 const INNER_BRIDGES: [&str; 7] = ["docker", "br-", "virbr", "lxcbr", "lxdbr", "cni", "podman"];
@@ -31,6 +31,14 @@ pub struct Interface {
     pub mac: MacAddr,
     /// Largest payload of one frame in bytes, without the 14 bytes of the Ethernet header.
     pub mtu_bytes: usize,
+}
+
+/// Family of addresses of IP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "they are their names")]
+pub enum IpFamily {
+    V4,
+    V6,
 }
 
 /// Reason why there is no interface to use.
@@ -50,12 +58,16 @@ pub enum InterfaceError {
     NotEthernet { name: String },
     /// The interface has no address for UDP.
     #[error(
-        "interface {name} has no IPv4 address, which {} udp needs (IPv6 is not supported): give it one with `ip \
-         address add ADDRESS/PREFIX dev {name}`, or choose another with {}",
+        "interface {name} has no {}, which {} udp needs: give it one with `ip address add ADDRESS/PREFIX dev {name}`, \
+         or choose another with {}",
+        wanted_address(*family),
         OptionName("over"),
         OptionName("interface")
     )]
-    NoAddress { name: String },
+    NoAddress {
+        name: String,
+        family: Option<IpFamily>,
+    },
     #[error("no Ethernet interface is up{}: bring one up with `ip link set NAME up`", among(.known))]
     NoneUsable { known: Vec<String> },
     #[error("several Ethernet interfaces are up ({}): say which with {}", .usable.join(", "), OptionName("interface"))]
@@ -85,25 +97,51 @@ impl Interface {
         }
     }
 
-    /// Finds the interface like [`find`](Interface::find), for a carrier. Over UDP it has an IPv4
-    /// address, which the result has in place of its MAC address, and need not be of Ethernet; its
-    /// MTU is that of frames in datagrams.
+    /// Finds the interface like [`find`](Interface::find), for a carrier. Over UDP it has an address
+    /// of IP, for which the result's MAC address stands, and need not be of Ethernet; its MTU is that
+    /// of frames in datagrams. The address is of IPv4 if it has one, unless `name` is of IPv6.
     ///
     /// # Errors
     /// See [`InterfaceError`].
     pub fn find_over(name: Option<&str>, over: Over) -> Result<Interface, InterfaceError> {
+        Interface::find_of(name, over, None)
+    }
+
+    /// Finds the interface like [`find_over`](Interface::find_over), with an address of this family.
+    ///
+    /// # Errors
+    /// See [`InterfaceError`].
+    pub fn find_of(
+        name: Option<&str>,
+        over: Over,
+        family: Option<IpFamily>,
+    ) -> Result<Interface, InterfaceError> {
         if !over.is_udp() {
             return Interface::find(name);
         }
         let all = all().map_err(|errno| InterfaceError::Unlisted {
             errno: Errno::new(errno),
         })?;
-        let addresses = ipv4_addresses();
+        let addresses = ranked(own_addresses(), family);
         let link = match name {
             Some(name) => Self::up(Self::on(name, &all)?)?,
             None => {
-                let having =
-                    |link: &&LinkInfo| addresses.iter().any(|(name, _)| *name == link.name);
+                // Every interface has an address of IPv6 for its own link.
+                let is_ethernet = |name: &str| {
+                    all.iter()
+                        .any(|link| link.name == name && link.is_ethernet())
+                };
+                let ranks = addresses.iter().map(|(name, ip)| (name, rank(*ip)));
+                let best = ranks
+                    .clone()
+                    .filter(|(name, _)| is_ethernet(name))
+                    .map(|(_, rank)| rank)
+                    .min();
+                let having = |link: &&LinkInfo| {
+                    ranks
+                        .clone()
+                        .any(|(name, rank)| *name == link.name && Some(rank) <= best)
+                };
                 let with_address: Vec<LinkInfo> = all.iter().filter(having).cloned().collect();
                 // Without any, the reason is that of the interface that would be taken.
                 let found = Self::only(if with_address.iter().any(LinkInfo::is_ethernet) {
@@ -121,11 +159,12 @@ impl Interface {
             .filter(|(name, _)| *name == link.name)
             .map(|(_, address)| *address);
         let address = match name.and_then(addresses_in) {
-            Some(is_meant) => own.find(|address| is_meant(IpAddr::V4(*address))),
+            Some(is_meant) => own.find(|address| is_meant(*address)),
             None => own.next(),
         };
         let address = address.ok_or_else(|| InterfaceError::NoAddress {
             name: link.name.clone(),
+            family,
         })?;
         let port = if let Over::Udp {
             port: Some(port), ..
@@ -135,34 +174,40 @@ impl Interface {
         } else {
             u16::MAX
         };
-        let mac = mac_of(SocketAddrV4::new(address, port)).expect("a port of the range");
+        let stands_for = SocketAddrV4::new(stand_in(address), port);
+        let mac = mac_of(stands_for).expect("a port of the range");
+        let headers = header_bytes(address.is_ipv6());
         Ok(Interface {
             mac,
-            mtu_bytes: link.mtu_bytes.saturating_sub(IP_UDP_BYTES),
+            mtu_bytes: link.mtu_bytes.saturating_sub(headers),
             ..Self::of(link)
         })
     }
 
-    /// Returns the bits of the prefix of its IPv4 address, which it has over UDP; `None` if it has
+    /// Returns its address of IP, which it has over UDP: that of IPv6 for which its MAC address
+    /// stands, else the one of IPv4 that is in it.
+    pub fn ip(&self) -> Option<IpAddr> {
+        let stands_for = *address_of(self.mac)?.ip();
+        let is_own = |(name, ip): &(String, IpAddr)| {
+            *name == self.name && ip.is_ipv6() && stand_in(*ip) == stands_for
+        };
+        let of_ipv6 = own_addresses().into_iter().find(is_own).map(|(_, ip)| ip);
+        Some(of_ipv6.unwrap_or(stands_for.into()))
+    }
+
+    /// Returns the bits of the prefix of its address of IP, which it has over UDP; `None` if it has
     /// no other hosts.
     pub fn prefix_bits(&self) -> Option<u8> {
-        let own = address_of(self.mac)?;
+        let own = self.ip()?;
         let is_own = |one: &InterfaceAddress| {
-            let ip = one
-                .address
-                .as_ref()
-                .and_then(|address| address.as_sockaddr_in())
-                .map(SockaddrIn::ip);
-            one.interface_name == self.name && ip == Some(*own.ip())
+            one.interface_name == self.name && one.address.as_ref().and_then(ip_in) == Some(own)
         };
-        let mask = getifaddrs()
-            .into_iter()
-            .flatten()
-            .find(is_own)?
-            .netmask?
-            .as_sockaddr_in()?
-            .ip();
-        Some(mask.to_bits().leading_ones() as u8).filter(|bits| (1..32).contains(bits))
+        let one = getifaddrs().into_iter().flatten().find(is_own)?;
+        let (bits, most) = match ip_in(&one.netmask?)? {
+            IpAddr::V4(mask) => (mask.to_bits().leading_ones(), 32),
+            IpAddr::V6(mask) => (mask.to_bits().leading_ones(), 128),
+        };
+        Some(bits as u8).filter(|bits| (1..most).contains(bits))
     }
 
     /// Returns the interface that this one is a port of, with the kind of port, such as `bridge`:
@@ -281,29 +326,57 @@ fn meant<'a>(word: &str, all: &'a [LinkInfo]) -> Vec<&'a LinkInfo> {
     let addresses = getifaddrs().into_iter().flatten();
     let having: Vec<String> = addresses
         .filter(|one| {
-            let address = one.address.as_ref();
-            let own4 = address
-                .and_then(|address| address.as_sockaddr_in())
-                .map(|own| IpAddr::V4(own.ip()));
-            let own6 = address
-                .and_then(|address| address.as_sockaddr_in6())
-                .map(|own| IpAddr::V6(own.ip()));
-            own4.or(own6).is_some_and(&is_wanted)
+            let own = one.address.as_ref().and_then(ip_in);
+            own.is_some_and(&is_wanted)
         })
         .map(|one| one.interface_name)
         .collect();
-    of(&|link| having.contains(&link.name))
+    // Of a link's own address, as `fe80::1%eth0`.
+    let scope = word.split_once('%').map(|(_, scope)| scope);
+    let is_there = |link: &LinkInfo| scope.is_none_or(|scope| scope == link.name);
+    of(&|link| having.contains(&link.name) && is_there(link))
 }
 
-fn ipv4_addresses() -> Vec<(String, Ipv4Addr)> {
+/// Returns the addresses of IP of all interfaces.
+fn own_addresses() -> Vec<(String, IpAddr)> {
     let addresses = getifaddrs().into_iter().flatten();
-    let of_ipv4 =
-        |one: InterfaceAddress| Some((one.interface_name, one.address?.as_sockaddr_in()?.ip()));
-    addresses.filter_map(of_ipv4).collect()
+    let of_ip = |one: InterfaceAddress| Some((one.interface_name, ip_in(&one.address?)?));
+    addresses.filter_map(of_ip).collect()
+}
+
+fn ip_in(address: &SockaddrStorage) -> Option<IpAddr> {
+    let of_ipv4 = address.as_sockaddr_in().map(|of| IpAddr::V4(of.ip()));
+    of_ipv4.or_else(|| address.as_sockaddr_in6().map(|of| of.ip().into()))
+}
+
+/// Returns how early an address is taken: IPv4 comes first, one that counts only on its link last.
+fn rank(ip: IpAddr) -> u8 {
+    match ip {
+        IpAddr::V4(_) => 0,
+        IpAddr::V6(ip) if !ip.is_unicast_link_local() => 1,
+        IpAddr::V6(_) => 2,
+    }
+}
+
+/// Returns the addresses of one family, or of both, in the order in which they are taken.
+fn ranked(mut addresses: Vec<(String, IpAddr)>, family: Option<IpFamily>) -> Vec<(String, IpAddr)> {
+    let is_of = |ip: IpAddr| family.is_none_or(|family| ip.is_ipv6() == (family == IpFamily::V6));
+    addresses.retain(|(_, ip)| is_of(*ip));
+    addresses.sort_by_key(|(_, ip)| rank(*ip));
+    addresses
+}
+
+fn wanted_address(family: Option<IpFamily>) -> &'static str {
+    match family {
+        Some(IpFamily::V4) => "IPv4 address, as the hosts have that are named",
+        Some(IpFamily::V6) => "IPv6 address, as the hosts have that are named",
+        None => "IPv4 address, nor one of IPv6",
+    }
 }
 
 /// Parses an IP address, or a network as `10.1.0.0/16`; returns whether an address is meant.
 fn addresses_in(word: &str) -> Option<impl Fn(IpAddr) -> bool> {
+    let word = word.split_once('%').map_or(word, |(word, _)| word);
     let (address, length) = word
         .split_once('/')
         .map_or((word, None), |(address, length)| (address, Some(length)));
@@ -684,6 +757,23 @@ mod tests {
             several.contains("eno1, eno3") && several.contains("with interface"),
             "{several}"
         );
+    }
+
+    #[test]
+    fn an_address_of_ipv4_comes_first_and_one_of_the_link_last_unless_a_family_is_wanted() {
+        let all = ["fe80::1", "fd00::1", "10.0.0.1"];
+        let own = |text: &str| ("eth0".to_owned(), text.parse().expect("an address"));
+        let first = |all: &[&str], family| {
+            let own = all.iter().map(|text| own(text)).collect();
+            ranked(own, family).first().map(|(_, ip)| ip.to_string())
+        };
+        assert_eq!(first(&all, None).as_deref(), Some("10.0.0.1"));
+        assert_eq!(first(&all, Some(IpFamily::V6)).as_deref(), Some("fd00::1"));
+        assert_eq!(first(&all[..2], None).as_deref(), Some("fd00::1"));
+        assert_eq!(first(&all[..1], None).as_deref(), Some("fe80::1"));
+        assert_eq!(first(&all[..2], Some(IpFamily::V4)), None);
+        let is_meant = addresses_in("fe80::1%eth0").expect("an address of a link");
+        assert!(is_meant(own("fe80::1").1) && !is_meant(own("fe80::2").1));
     }
 
     #[test]

@@ -32,6 +32,7 @@ mod capture;
 mod error;
 mod filter;
 mod interface;
+mod lanes;
 #[doc(hidden)]
 mod meter;
 #[doc(hidden)]
@@ -51,12 +52,14 @@ mod udp;
 #[doc(hidden)]
 pub use capture::Capture;
 pub use error::{DriveError, Errno, OpenError, OptionName, spell_options};
-pub use interface::{Interface, InterfaceError};
+pub use interface::{Interface, InterfaceError, IpFamily};
+#[doc(hidden)]
+pub use lanes::LaneTerms;
 #[doc(hidden)]
 pub use meter::LinkReadings;
 #[doc(hidden)]
 pub use node::{NodeConfig, NodeError, NodePort, NodeWaiter};
-pub use port::{Port, Recipients};
+pub use port::{LaneUse, Port, Recipients};
 #[doc(hidden)]
 pub use sender::FrameSender;
 #[doc(hidden)]
@@ -65,9 +68,9 @@ pub use shared::Shared;
 pub use sleep::{Sleeper, SocketEvents, Waker};
 #[doc(hidden)]
 pub use syscall::keep_little_memory;
-pub use udp::{Over, ParseOverError};
 #[doc(hidden)]
-pub use udp::{address_of, group_address, mac_of};
+pub use udp::{Addresses, address_of, group_address, group_address_of, mac_of, stand_in};
+pub use udp::{Over, ParseOverError};
 
 use crate::wire::EtherType;
 use crate::{Instant, MacAddr, Machine, TimeSource};
@@ -132,45 +135,47 @@ impl TimeSource for Clock {
     }
 }
 
-/// Totals since the port was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Counters {
-    /// Frames handed to the machine.
-    pub frames_received: u64,
-    /// Bytes of the frames handed to the machine, Ethernet headers included.
-    pub bytes_received: u64,
-    /// Frames the kernel took for sending.
-    pub frames_sent: u64,
-    /// Bytes of the frames the kernel took for sending, Ethernet headers included.
-    pub bytes_sent: u64,
-    /// Frames that passed the filter in the kernel, the dropped ones included.
-    pub kernel_accepted: u64,
-    /// Frames that passed the filter and were lost because the receive ring was full.
-    pub kernel_dropped: u64,
-    /// Frames dropped because they were longer than a slot of the ring.
-    pub truncated: u64,
-    /// Frames dropped because they carried a VLAN tag.
-    pub vlan_tagged: u64,
-    /// Datagrams dropped because their source, or the group they were sent to, is none of the
-    /// wire's.
-    pub outside: u64,
-    /// Times the socket's send buffer was full (EAGAIN).
-    pub send_would_block: u64,
-    /// Times the interface's transmit queue was full (ENOBUFS).
-    pub send_no_buffers: u64,
-    /// Frames given up because the transmit queue refused them for too long.
-    pub frames_given_up: u64,
-    /// Outages of the interface.
-    pub outages: u64,
-    /// `sendmmsg` calls that took at least one frame.
-    pub send_batches: u64,
-    /// Frames received from other processes of the same node, through shared memory.
-    pub node_received: u64,
-    /// Frames that another process of the node did not get because its queue was full.
-    pub node_lost: u64,
-    /// Times the driver returned from waiting, for any reason.
-    pub poll_wakeups: u64,
+summed! {
+    /// Totals since the port was opened.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[non_exhaustive]
+    pub struct Counters {
+        /// Frames handed to the machine.
+        pub frames_received: u64,
+        /// Bytes of the frames handed to the machine, Ethernet headers included.
+        pub bytes_received: u64,
+        /// Frames the kernel took for sending.
+        pub frames_sent: u64,
+        /// Bytes of the frames the kernel took for sending, Ethernet headers included.
+        pub bytes_sent: u64,
+        /// Frames that passed the filter in the kernel, the dropped ones included.
+        pub kernel_accepted: u64,
+        /// Frames that passed the filter and were lost because the receive ring was full.
+        pub kernel_dropped: u64,
+        /// Frames dropped because they were longer than a slot of the ring.
+        pub truncated: u64,
+        /// Frames dropped because they carried a VLAN tag.
+        pub vlan_tagged: u64,
+        /// Datagrams dropped because their source, or the group they were sent to, is none of the
+        /// wire's.
+        pub outside: u64,
+        /// Times the socket's send buffer was full (EAGAIN).
+        pub send_would_block: u64,
+        /// Times the interface's transmit queue was full (ENOBUFS).
+        pub send_no_buffers: u64,
+        /// Frames given up because the transmit queue refused them for too long.
+        pub frames_given_up: u64,
+        /// Outages of the interface.
+        pub outages: u64,
+        /// `sendmmsg` calls that took at least one frame.
+        pub send_batches: u64,
+        /// Frames received from other processes of the same node, through shared memory.
+        pub node_received: u64,
+        /// Frames that another process of the node did not get because its queue was full.
+        pub node_lost: u64,
+        /// Times the driver returned from waiting, for any reason.
+        pub poll_wakeups: u64,
+    }
 }
 
 /// Draws a number that no other process has drawn.
@@ -253,6 +258,8 @@ with_defaults! {
         pub ether_type: EtherType = EtherType::DEFAULT,
         /// Carrier of the frames.
         pub over: Over = Over::Ethernet,
+        /// Most routers, and one, that frames pass over UDP by multicast (time to live, hop limit).
+        pub ttl: u8 = 1,
         /// Whether it takes at the groups' port what others send over UDP by unicast to all: one
         /// process of a host can.
         pub is_called: bool = false,
@@ -309,10 +316,26 @@ with_defaults! {
         pub inherited: Option<i32> = None,
         /// Whether the port receives; one that does not has the smallest ring possible.
         pub hears: bool = true,
+        /// Index of the port's interface, if it is one of two that carry a transfer: set by
+        /// [`Port::open_two`].
+        pub(super) lane: Option<usize> = None,
     }
 }
 
 impl PortConfig {
+    /// Returns the multicast addresses that it receives.
+    fn groups(&self) -> Vec<MacAddr> {
+        let groups = self.group.into_iter().chain(self.also);
+        match self.lane {
+            None => groups.collect(),
+            Some(0) => {
+                let lane = self.group.map(|group| lanes::lane_group(group, 0));
+                groups.chain(lane).collect()
+            }
+            Some(_) => groups.map(lanes::second_group).collect(),
+        }
+    }
+
     /// Returns the defaults, for one EtherType and no group.
     pub fn new(ether_type: EtherType) -> Self {
         PortConfig {

@@ -1,7 +1,13 @@
 //! A packet socket (*port*): AF_PACKET, bound to one interface and one EtherType.
 
+mod pair;
+
+pub use pair::LaneUse;
+use pair::Second;
+
 use super::PortConfig;
 use super::error::{DriveError, Errno, OpenError, is_away};
+use super::lanes::LaneTerms;
 use super::meter::{LinkReadings, Meter};
 use super::outage::{Carrier, Outage};
 use super::ring::{Geometry, Ring, SlotContent};
@@ -9,18 +15,18 @@ use super::send_buffer::set_send_buffer;
 use super::sender::Sender;
 use super::sleep::{Sleeper, SocketEvents, Waker};
 use super::syscall::InterfaceState;
-use super::udp::{DatagramReceiver, DatagramSender, IP_UDP_BYTES, clear_errors};
+use super::udp::{Addresses, DatagramReceiver, DatagramSender, clear_errors};
 use super::{Counters, Interface, Over, interface, served, syscall};
 use crate::link::{Blocked, Link, Transmitted};
 use crate::lock::Mutex;
 use crate::machine::{Kept, SplitFrame};
-use crate::wire::ETHERNET_BYTES;
-use crate::{Instant, MacAddr, Machine};
+use crate::wire::{ETHERNET_BYTES, MacAddr};
+use crate::{Instant, Machine};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::PollFlags;
 use nix::sys::socket::{getsockopt, setsockopt, sockopt};
 use std::fmt;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -46,10 +52,11 @@ pub struct Port {
     largest_arrival_bytes: usize,
     meter: Option<Meter>,
     recipients: Recipients,
+    second: Option<Box<Second>>,
 }
 
 /// Hosts that are to get what is for all from now on, until a port takes them.
-pub type Recipients = Arc<Mutex<Option<Vec<Ipv4Addr>>>>;
+pub type Recipients = Arc<Mutex<Option<Vec<IpAddr>>>>;
 
 enum Arrivals {
     Frames(Ring),
@@ -93,7 +100,9 @@ impl Port {
         let datagrams = DatagramReceiver::open(interface, &config)?;
         let (own, mac) = (Arc::clone(datagrams.own_socket()), datagrams.mac());
         let (name, mtu_bytes) = (&interface.name, interface.mtu_bytes);
-        let datagrams_out = DatagramSender::new(config.ether_type, config.over.is_unicast());
+        let addresses = datagrams.addresses().clone();
+        let unicast = config.over.is_unicast();
+        let datagrams_out = DatagramSender::new(config.ether_type, addresses, unicast);
         let mut sender = Sender::new(mtu_bytes, config.send_buffer_bytes, Some(datagrams_out));
         let limit = set_send_buffer(&own, sender.buffer_bytes())
             .map_err(|errno| OpenError::new(name, "set the send buffer", errno))?;
@@ -138,6 +147,7 @@ impl Port {
             largest_arrival_bytes: 0,
             meter: None,
             recipients: Recipients::default(),
+            second: None,
         }
     }
 
@@ -150,7 +160,7 @@ impl Port {
         let socket = served::filtered_socket(
             interface,
             config.ether_type,
-            (config.group, config.also),
+            &config.groups(),
             config.inherited,
         )?;
         let fd = socket.as_fd();
@@ -165,12 +175,7 @@ impl Port {
             syscall::bypass_qdisc(fd).map_err(failed("bypass the queueing discipline"))?;
         }
         let ring = Self::open_ring(fd, interface, config)?;
-        for group in config
-            .group
-            .into_iter()
-            .chain(config.also)
-            .filter(|_| config.hears)
-        {
+        for group in config.groups().into_iter().filter(|_| config.hears) {
             syscall::join_multicast(fd, interface.index, group)
                 .map_err(failed("join the group address"))?;
         }
@@ -224,10 +229,11 @@ impl Port {
     }
 
     /// Sends what is for all to each of these hosts, and hears no others, over UDP by unicast.
-    pub fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+    pub fn name_peers<T: Copy + Into<IpAddr>>(&mut self, peers: &[T]) {
+        let peers: Vec<IpAddr> = peers.iter().map(|&peer| peer.into()).collect();
         if let Arrivals::Datagrams(datagrams) = &mut self.arrivals {
-            datagrams.hear_only(peers);
-            self.sender.name_peers(peers);
+            datagrams.hear_only(&peers);
+            self.sender.name_peers(&peers);
         }
     }
 
@@ -240,8 +246,13 @@ impl Port {
         }
     }
 
-    /// Returns the counters of the port.
+    /// Returns the counters of the port, those of both interfaces if it has two.
     pub fn counters(&mut self) -> Counters {
+        let second = self.second.as_mut().map(|second| second.port.counters());
+        self.own_counters() + second.unwrap_or_default()
+    }
+
+    fn own_counters(&mut self) -> Counters {
         if let Arrivals::Datagrams(datagrams) = &self.arrivals {
             self.counters.kernel_dropped = datagrams.dropped();
             self.counters.kernel_accepted =
@@ -260,7 +271,12 @@ impl Port {
     /// Passes a bounded batch of arrived frames to `take`; returns the number of ring slots
     /// emptied.
     pub fn receive(&mut self, take: impl FnMut(&[u8])) -> usize {
-        self.receive_up_to(RECEIVE_BATCH_FRAMES, take)
+        let Some(mut second) = self.second.take() else {
+            return self.receive_up_to(RECEIVE_BATCH_FRAMES, take);
+        };
+        let slots = self.receive_by_both(&mut second, take);
+        self.second = Some(second);
+        slots
     }
 
     pub(super) fn receive_up_to(
@@ -282,6 +298,7 @@ impl Port {
                 SlotContent::Truncated => counters.truncated += 1,
                 SlotContent::VlanTagged => counters.vlan_tagged += 1,
                 SlotContent::Outside => counters.outside += 1,
+                SlotContent::Question => {}
             });
             if arrival.is_none() {
                 break;
@@ -302,7 +319,12 @@ impl Port {
             Arrivals::Frames(_) => None,
             Arrivals::Datagrams(datagrams) => Some(Arc::clone(datagrams.group_socket())),
         };
-        Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)
+        let Some(second) = &self.second else {
+            return Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new);
+        };
+        let also = Some(Arc::clone(&second.port.socket));
+        let sleeper = Sleeper::new(Arc::clone(&self.socket), also, waker).map_err(Errno::new)?;
+        Ok(sleeper.sending_by_both(Arc::clone(&second.full)))
     }
 
     fn flush<'a>(
@@ -341,26 +363,38 @@ impl Port {
     pub fn begin_anew(&mut self) {
         self.sender.forget_refusals();
         self.was_cut_off = Duration::ZERO;
+        if let Some(second) = &mut self.second {
+            second.port.begin_anew();
+            second.lanes.set_terms(LaneTerms::default());
+        }
     }
 
-    /// Returns the time in this run without an interface or link.
+    /// Returns the time in this run without an interface or link; of two interfaces, the lesser.
     pub fn cut_off(&self, now: Instant) -> Duration {
-        self.was_cut_off
+        let own = self.was_cut_off
             + self
                 .outage
                 .lasts(now)
                 .or_else(|| self.carrier.lasts(now))
-                .unwrap_or_default()
+                .unwrap_or_default();
+        let second = self.second.as_ref();
+        second.map_or(own, |second| own.min(second.port.cut_off(now)))
     }
 
-    /// Whether the interface has a link at this moment; one that is off or gone has none.
+    /// Whether an interface has a link at this moment; one that is off or gone has none.
     pub fn has_link(&self) -> bool {
+        let second = self.second.as_ref();
         interface::has_link(self.interface.index)
+            || second.is_some_and(|second| second.port.has_link())
     }
 
     /// Returns why nothing is received and sent at the moment, if the interface is away; or why no
     /// frames leave, or no long ones.
     pub fn outage(&self, now: Instant) -> Option<DriveError> {
+        let second = self.second.as_ref();
+        if second.is_some_and(|second| second.is_up()) {
+            return None;
+        }
         let name = &self.interface.name;
         let away = self
             .outage
@@ -407,13 +441,22 @@ impl Port {
                 mac: self.card,
                 ..self.interface.clone()
             };
-            let ip_bytes = if self.config.over.is_udp() {
-                IP_UDP_BYTES
-            } else {
-                0
-            };
-            meter.read(now, &interface, ip_bytes, || self.counters());
+            let ip_bytes = self.ip_bytes();
+            meter.read(now, &interface, ip_bytes, || self.own_counters());
             self.meter = Some(meter);
+        }
+    }
+
+    /// Returns the bytes of the headers of IP and UDP.
+    fn ip_bytes(&self) -> usize {
+        self.addresses().map_or(0, Addresses::header_bytes)
+    }
+
+    /// Returns the addresses of other hosts, over UDP.
+    pub fn addresses(&self) -> Option<&Addresses> {
+        match &self.arrivals {
+            Arrivals::Frames(_) => None,
+            Arrivals::Datagrams(datagrams) => Some(datagrams.addresses()),
         }
     }
 
@@ -478,11 +521,7 @@ impl Port {
             mtu_bytes,
             ..
         } = &self.interface;
-        let ip_bytes = if self.config.over.is_udp() {
-            IP_UDP_BYTES
-        } else {
-            0
-        };
+        let ip_bytes = self.ip_bytes();
         if ip_bytes == 0 && state.mac != *mac {
             return Err(DriveError::AddressChanged {
                 interface: name.clone(),
@@ -572,11 +611,13 @@ pub(super) fn pending_error(socket: &OwnedFd) -> nix::Result<()> {
 #[doc(hidden)]
 impl Port {
     pub fn away_flag(&self) -> Arc<AtomicBool> {
-        self.outage.flag()
+        let both = self.second.as_ref().map(|second| &second.are_away);
+        both.map_or_else(|| self.outage.flag(), Arc::clone)
     }
 
     pub fn no_link_flag(&self) -> Arc<AtomicBool> {
-        self.carrier.flag()
+        let both = self.second.as_ref().map(|second| &second.have_no_link);
+        both.map_or_else(|| self.carrier.flag(), Arc::clone)
     }
 
     pub fn other_mtu_flag(&self) -> Arc<AtomicBool> {
@@ -611,6 +652,11 @@ impl Link for Port {
         now: Instant,
         mut write: impl FnMut(&mut [u8]) -> Option<usize>,
     ) -> Result<usize, DriveError> {
+        if let Some(mut second) = self.second.take() {
+            let sent = self.send_by_both(&mut second, now, write);
+            self.second = Some(second);
+            return sent;
+        }
         if !self.is_there(now)? {
             return Ok(0);
         }
@@ -626,6 +672,11 @@ impl Link for Port {
         now: Instant,
         machine: &mut M,
     ) -> Result<Transmitted, DriveError> {
+        if let Some(mut second) = self.second.take() {
+            let transmitted = self.transmit_by_both(&mut second, now, machine);
+            self.second = Some(second);
+            return transmitted;
+        }
         if !self.is_there(now)? {
             return Ok(Transmitted {
                 frames: 0,
@@ -649,17 +700,28 @@ impl Link for Port {
     }
 
     fn has_arrival(&self) -> bool {
-        match &self.arrivals {
+        let own = match &self.arrivals {
             Arrivals::Frames(ring) => ring.has_arrival(),
             Arrivals::Datagrams(datagrams) => datagrams.has_arrival(),
-        }
+        };
+        let second = self.second.as_ref();
+        own || second.is_some_and(|second| second.port.has_arrival())
     }
 
     fn blocked(&self) -> Option<Blocked> {
-        self.outage.blocked().or(self.sender.blocked())
+        let own = self.outage.blocked().or(self.sender.blocked());
+        let Some(second) = &self.second else {
+            return own;
+        };
+        second.blocked_or(own)
     }
 
     fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
+        if let Some(second) = &mut self.second {
+            if let Err(error) = second.port.waited(seen.of_second()) {
+                second.fail(&error);
+            }
+        }
         let name = self.interface.name.as_str();
         let events = seen
             .events()

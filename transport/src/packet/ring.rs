@@ -83,6 +83,8 @@ pub(super) enum SlotContent<'a> {
     VlanTagged,
     /// A frame from or to an address that stands for none of the wire.
     Outside,
+    /// A datagram between ports, which is no frame.
+    Question,
 }
 
 pub(super) struct Ring {

@@ -17,7 +17,7 @@ use crate::machine::{Kept, SplitFrame};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno;
 use std::io::{self, IoSlice};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -107,6 +107,32 @@ impl Sender {
 
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         self.staging.join(payload);
+    }
+
+    /// Returns the frames that wait here, and whether there is room for one more.
+    pub(super) fn staged(&self) -> (usize, bool) {
+        let staging = &self.staging;
+        let has_room = staging.is_empty() || staging.frames.len() < staging.capacity;
+        (staging.frames.len() - staging.sent, has_room)
+    }
+
+    /// Adds a frame behind those that wait, for which there must be room; `written` is its written
+    /// part, which `readdress` may change.
+    pub(super) fn stage(
+        &mut self,
+        frame: SplitFrame,
+        written: &[u8],
+        readdress: impl FnOnce(&mut [u8]),
+    ) {
+        self.staging.add(frame, written, readdress);
+    }
+
+    /// Loses the frames that wait.
+    pub(super) fn abandon(&mut self, counters: &mut Counters) {
+        let (waiting, _) = self.staged();
+        counters.frames_given_up += waiting as u64;
+        self.remove(waiting);
+        self.blocked = None;
     }
 
     /// Sends waiting frames until none is left, the kernel has no room or the interface is away;
@@ -270,7 +296,7 @@ impl Sender {
         Arc::clone(&self.first_hop)
     }
 
-    pub(super) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
+    pub(super) fn name_peers(&mut self, peers: &[IpAddr]) {
         self.datagrams
             .iter_mut()
             .for_each(|datagrams| datagrams.name_peers(peers));
@@ -430,6 +456,18 @@ impl Staging {
         }
     }
 
+    fn add(&mut self, frame: SplitFrame, written: &[u8], readdress: impl FnOnce(&mut [u8])) {
+        if self.is_empty() {
+            self.frames.clear();
+            self.sent = 0;
+        }
+        assert!(self.frames.len() < self.capacity, "there is room");
+        let buffer = &mut self.memory[self.frames.len() * self.frame_bytes..][..written.len()];
+        buffer.copy_from_slice(written);
+        readdress(buffer);
+        self.frames.push(frame);
+    }
+
     pub(super) fn join<'a>(&mut self, payload: impl Fn(Kept) -> &'a [u8]) {
         let buffers = self.memory.chunks_exact_mut(self.frame_bytes);
         for (buffer, frame) in buffers.zip(&mut self.frames).skip(self.sent) {
@@ -487,7 +525,7 @@ pub struct FrameSender {
     /// Socket of raw frames; UDP needs one with the address of each frame's source.
     socket: Option<OwnedFd>,
     interface: Interface,
-    peers: Vec<Ipv4Addr>,
+    peers: Vec<IpAddr>,
 }
 
 impl FrameSender {
@@ -515,7 +553,7 @@ impl FrameSender {
     }
 
     /// Sends what is for all to each of these hosts, over UDP by unicast.
-    pub fn name_peers(&mut self, peers: Vec<Ipv4Addr>) {
+    pub fn name_peers(&mut self, peers: Vec<IpAddr>) {
         self.peers = peers;
     }
 
@@ -544,12 +582,21 @@ impl FrameSender {
     /// # Errors
     /// The kernel's.
     pub fn send(&self, frame: &[u8]) -> io::Result<()> {
+        self.send_to(frame, None)
+    }
+
+    /// Sends a frame, like [`send`](FrameSender::send), to a host of IPv6, which its MAC address does
+    /// not tell.
+    ///
+    /// # Errors
+    /// The kernel's.
+    pub fn send_to(&self, frame: &[u8], host: Option<IpAddr>) -> io::Result<()> {
         let sent = match &self.socket {
             Some(socket) => {
                 syscall::send_many(socket.as_fd(), &[[IoSlice::new(frame), IoSlice::new(&[])]])
                     .map(drop)
             }
-            None => send_once(frame, &self.peers),
+            None => send_once(&self.interface, frame, &self.peers, host),
         };
         sent.map_err(|errno| super::error::Errno::new(errno).into())
     }

@@ -28,7 +28,7 @@ const REASON_BYTES: usize = 200;
 pub(super) fn filtered_socket(
     interface: &Interface,
     ether_type: EtherType,
-    (group, also): (Option<MacAddr>, Option<MacAddr>),
+    groups: &[MacAddr],
     inherited: Option<i32>,
 ) -> Result<OwnedFd, OpenError> {
     let name = interface.name.as_str();
@@ -41,23 +41,26 @@ pub(super) fn filtered_socket(
                 interface: interface_name,
                 errno: Errno::new(errno),
             })?;
-        return lock(socket, interface, ether_type, (group, also))
+        return lock(socket, interface, ether_type, groups)
             .map_err(|(step, errno)| failed(step)(errno));
     }
     match syscall::packet_socket() {
-        Ok(socket) => lock(socket, interface, ether_type, (group, also))
-            .map_err(|(step, errno)| failed(step)(errno)),
-        Err(errno) => {
-            match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
-                Some(path) => request_socket(Path::new(&path), interface, ether_type, group)
-                    .map_err(|error| OpenError::Served {
+        Ok(socket) => {
+            lock(socket, interface, ether_type, groups).map_err(|(step, errno)| failed(step)(errno))
+        }
+        Err(errno) => match std::env::var_os(SERVER).filter(|_| errno == SystemErrno::EPERM) {
+            Some(path) => {
+                let group = groups.first().copied();
+                request_socket(Path::new(&path), interface, ether_type, group).map_err(|error| {
+                    OpenError::Served {
                         interface: name.to_owned(),
                         path: path.to_string_lossy().into_owned(),
                         text: error.to_string(),
-                    }),
-                None => Err(failed("open a packet socket")(errno)),
+                    }
+                })
             }
-        }
+            None => Err(failed("open a packet socket")(errno)),
+        },
     }
 }
 
@@ -65,10 +68,9 @@ fn lock(
     socket: OwnedFd,
     interface: &Interface,
     ether_type: EtherType,
-    (group, also): (Option<MacAddr>, Option<MacAddr>),
+    groups: &[MacAddr],
 ) -> Result<OwnedFd, (&'static str, SystemErrno)> {
-    let groups: Vec<MacAddr> = group.into_iter().chain(also).collect();
-    let program = filter::program(ether_type, interface, &groups);
+    let program = filter::program(ether_type, interface, groups);
     syscall::attach_filter(socket.as_fd(), &program)
         .map_err(|errno| ("attach the frame filter", errno))?;
     syscall::lock_filter(socket.as_fd()).map_err(|errno| ("lock the frame filter", errno))?;
@@ -192,10 +194,9 @@ impl PortClient {
         }
         let interface = Interface::find(Some(name)).map_err(io::Error::other)?;
         let socket = syscall::packet_socket().map_err(io::Error::from)?;
-        let socket =
-            lock(socket, &interface, self.ether_type, (group, None)).map_err(|(step, errno)| {
-                io::Error::other(format!("cannot {step}: {}", Errno::new(errno)))
-            })?;
+        let socket = lock(socket, &interface, self.ether_type, group.as_slice()).map_err(
+            |(step, errno)| io::Error::other(format!("cannot {step}: {}", Errno::new(errno))),
+        )?;
         syscall::send_descriptor(stream.as_fd(), socket.as_fd())?;
         Ok(interface.name)
     }

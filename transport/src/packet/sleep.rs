@@ -12,7 +12,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixDatagram};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::time::Duration;
 
 const UNSET: u64 = u64::MAX;
@@ -126,17 +126,24 @@ impl Alarm {
 pub struct Sleeper {
     socket: Arc<OwnedFd>,
     also: Option<Arc<OwnedFd>>,
+    /// Bits of those sockets that wait for room to send, where both send.
+    full: Option<Arc<AtomicU8>>,
     waker: Waker,
     alarm: Alarm,
 }
 
-/// Events of the socket after a wait.
+/// Events of both sockets after a wait; a port of one has none of the second.
 #[derive(Clone, Copy, Debug)]
-pub struct SocketEvents(nix::Result<PollFlags>);
+pub struct SocketEvents(nix::Result<[PollFlags; 2]>);
 
 impl SocketEvents {
     pub(super) fn events(self) -> nix::Result<PollFlags> {
-        self.0
+        self.0.map(|[first, _]| first)
+    }
+
+    /// Returns the events of the second socket as those of a port of its own.
+    pub(super) fn of_second(self) -> SocketEvents {
+        SocketEvents(self.0.map(|[_, second]| [second, PollFlags::empty()]))
     }
 }
 
@@ -149,9 +156,44 @@ impl Sleeper {
         Ok(Sleeper {
             socket,
             also,
+            full: None,
             waker,
             alarm: Alarm::new()?,
         })
+    }
+
+    /// Waits for room to send at the second socket, too: at those sockets that `full` has a bit
+    /// for.
+    pub(super) fn sending_by_both(self, full: Arc<AtomicU8>) -> Sleeper {
+        Sleeper {
+            full: Some(full),
+            ..self
+        }
+    }
+
+    /// Returns the events of each socket, of which only those that are full wait for room.
+    fn of_each(&self, events: PollFlags) -> [PollFlags; 2] {
+        let Some(full) = &self.full else {
+            return [events, events & PollFlags::POLLIN];
+        };
+        let full = full.load(Ordering::Relaxed);
+        [0, 1].map(|at| {
+            if full >> at & 1 == 1 {
+                events
+            } else {
+                events & PollFlags::POLLIN
+            }
+        })
+    }
+
+    /// Returns the sockets of which some of `events` are waited for.
+    fn sockets(&self, events: PollFlags) -> [Option<PollFd<'_>>; 2] {
+        let [own, other] = self.of_each(events);
+        let also = self.also.as_ref().filter(|_| !other.is_empty());
+        [
+            Some(PollFd::new(self.socket.as_fd(), own)),
+            also.map(|also| PollFd::new(also.as_fd(), other)),
+        ]
     }
 
     fn sleep(
@@ -160,32 +202,32 @@ impl Sleeper {
         now: Instant,
         end: Option<Instant>,
         bell: Option<&WakeUpSocket>,
-    ) -> nix::Result<PollFlags> {
+    ) -> nix::Result<[PollFlags; 2]> {
         if let Some(end) = end {
             self.alarm.set(now, end)?;
         }
         let alarm = PollFd::new(self.alarm.timer.as_fd(), PollFlags::POLLIN);
         // No port has both.
-        let also = self
-            .also
-            .as_ref()
-            .filter(|_| events.contains(PollFlags::POLLIN))
-            .map(|also| also.as_fd());
+        let [own, also] = self.sockets(events);
         let rung = bell
-            .map(AsFd::as_fd)
-            .or(also)
-            .map(|fd| PollFd::new(fd, PollFlags::POLLIN));
+            .map(|bell| PollFd::new(bell.as_fd(), PollFlags::POLLIN))
+            .or(also);
         let count = if rung.is_some() { 4 } else { 3 };
         // Without it the alarm takes its place, and is not polled there.
         let rung = rung.unwrap_or_else(|| alarm.clone());
         let mut entries = [
             self.waker_entry(),
-            PollFd::new(self.socket.as_fd(), events),
+            own.expect("it is always there"),
             alarm,
             rung,
         ];
         let woken = poll(&mut entries[..count], None)?;
         let [waker, socket, alarm, rung] = entries.map(|entry| revents(&entry, woken));
+        let of_second = if count == 4 && bell.is_none() {
+            rung
+        } else {
+            PollFlags::empty()
+        };
         self.acknowledge(waker);
         if let Some(bell) = bell.filter(|_| !rung.is_empty()) {
             bell.acknowledge();
@@ -193,7 +235,7 @@ impl Sleeper {
         if !alarm.is_empty() {
             self.alarm.acknowledge()?;
         }
-        Ok(socket)
+        Ok([socket, of_second])
     }
 
     pub(super) fn wait_or_ring(
@@ -212,23 +254,20 @@ impl Sleeper {
 
     /// Sleeps for a `time` that usually passes in full. If no `events` are wanted the socket is
     /// left out, because frames for a socket without sleepers cost their senders no wake-up.
-    fn nap(&self, events: PollFlags, time: Duration) -> nix::Result<PollFlags> {
-        let mut entries = [self.waker_entry(), PollFd::new(self.socket.as_fd(), events)];
-        let count = if events.is_empty() { 1 } else { 2 };
-        let woken = poll(&mut entries[..count], Some(time))?;
-        let [waker, socket] = entries.map(|entry| revents(&entry, woken));
-        self.acknowledge(waker);
-        Ok(if count == 2 {
-            socket
+    fn nap(&self, events: PollFlags, time: Duration) -> nix::Result<[PollFlags; 2]> {
+        let [own, second] = if events.is_empty() {
+            [None, None]
         } else {
-            PollFlags::empty()
-        })
+            self.sockets(events)
+        };
+        let wanted = [Some(self.waker_entry()), own, second];
+        let [waker, socket, second] = poll_some(wanted, time)?;
+        self.acknowledge(waker);
+        Ok([socket, second])
     }
 
-    fn look(&self, events: PollFlags) -> nix::Result<PollFlags> {
-        let mut entry = [PollFd::new(self.socket.as_fd(), events)];
-        let ready = poll(&mut entry, Some(Duration::ZERO))?;
-        Ok(revents(&entry[0], ready))
+    fn look(&self, events: PollFlags) -> nix::Result<[PollFlags; 2]> {
+        poll_some(self.sockets(events), Duration::ZERO)
     }
 
     fn waker_entry(&self) -> PollFd<'_> {
@@ -282,6 +321,23 @@ fn poll(entries: &mut [PollFd], limit: Option<Duration>) -> nix::Result<bool> {
         Err(Errno::EINTR) => Ok(false),
         Err(errno) => Err(errno),
     }
+}
+
+/// Polls those entries that there are, of which no one follows a missing one; returns the events of
+/// each.
+fn poll_some<const ENTRIES: usize>(
+    wanted: [Option<PollFd<'_>>; ENTRIES],
+    limit: Duration,
+) -> nix::Result<[PollFlags; ENTRIES]> {
+    let count = wanted.iter().flatten().count();
+    let first = wanted[0].clone().expect("the first is there");
+    let mut entries = wanted.map(|entry| entry.unwrap_or_else(|| first.clone()));
+    let woken = poll(&mut entries[..count], Some(limit))?;
+    let mut at = 0;
+    Ok(entries.map(|entry| {
+        at += 1;
+        revents(&entry, woken && at <= count)
+    }))
 }
 
 fn revents(entry: &PollFd, any: bool) -> PollFlags {

@@ -12,7 +12,7 @@ use nix::sys::socket::{
 };
 use std::io::{self, IoSlice, IoSliceMut};
 use std::mem::{size_of, zeroed};
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV6};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd, RawFd};
 
 pub(super) const SEND_MANY_FRAMES: usize = 64;
@@ -157,21 +157,35 @@ pub(super) fn join_multicast(
 pub(super) fn join_ip_multicast(
     fd: BorrowedFd,
     interface_index: u32,
-    group: Ipv4Addr,
+    group: IpAddr,
 ) -> nix::Result<()> {
-    set_ip_option(
-        fd,
-        libc::IP_ADD_MEMBERSHIP,
-        &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED),
-    )
+    match group {
+        IpAddr::V4(group) => set_ip_option(
+            fd,
+            libc::IP_ADD_MEMBERSHIP,
+            &ip_membership(interface_index, group, Ipv4Addr::UNSPECIFIED),
+        ),
+        IpAddr::V6(group) => {
+            let membership = libc::ipv6_mreq {
+                ipv6mr_multiaddr: libc::in6_addr {
+                    s6_addr: group.octets(),
+                },
+                ipv6mr_interface: interface_index as _,
+            };
+            set_ipv6_option(fd, libc::IPV6_ADD_MEMBERSHIP, &membership)
+        }
+    }
 }
 
-pub(super) fn multicast_by(fd: BorrowedFd, interface_index: u32, own: Ipv4Addr) -> nix::Result<()> {
-    set_ip_option(
-        fd,
-        libc::IP_MULTICAST_IF,
-        &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own),
-    )
+pub(super) fn multicast_by(fd: BorrowedFd, interface_index: u32, own: IpAddr) -> nix::Result<()> {
+    match own {
+        IpAddr::V4(own) => set_ip_option(
+            fd,
+            libc::IP_MULTICAST_IF,
+            &ip_membership(interface_index, Ipv4Addr::UNSPECIFIED, own),
+        ),
+        IpAddr::V6(_) => set_ipv6_option(fd, libc::IPV6_MULTICAST_IF, &(interface_index as c_int)),
+    }
 }
 
 fn ip_membership(interface_index: u32, group: Ipv4Addr, own: Ipv4Addr) -> libc::ip_mreqn {
@@ -185,12 +199,56 @@ fn ip_membership(interface_index: u32, group: Ipv4Addr, own: Ipv4Addr) -> libc::
     }
 }
 
-pub(super) fn take_own_groups_only(fd: BorrowedFd) -> nix::Result<()> {
-    set_ip_option::<c_int>(fd, libc::IP_MULTICAST_ALL, &0)
+/// Options of a socket of IPv4 or IPv6 that are numbers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum IpNumber {
+    MulticastHops,
+    Hops,
+    /// Whether other processes of this host get what is for a group.
+    Loopback,
+    /// Whether it gets what is for groups that other sockets have joined.
+    ForeignGroups,
+    /// Whether errors of datagrams are reported, without which the kernel reports no frame that a
+    /// full queue has dropped.
+    Errors,
+    /// Whether the destination of each datagram is given.
+    Destination,
+}
+
+pub(super) fn set_ip_number(
+    fd: BorrowedFd,
+    is_ipv6: bool,
+    option: IpNumber,
+    value: u8,
+) -> nix::Result<()> {
+    /// From `linux/in6.h`.
+    const IPV6_MULTICAST_ALL: c_int = 29;
+    let (name, name6) = match option {
+        IpNumber::MulticastHops => (libc::IP_MULTICAST_TTL, libc::IPV6_MULTICAST_HOPS),
+        IpNumber::Hops => (libc::IP_TTL, libc::IPV6_UNICAST_HOPS),
+        IpNumber::Loopback => (libc::IP_MULTICAST_LOOP, libc::IPV6_MULTICAST_LOOP),
+        IpNumber::ForeignGroups => (libc::IP_MULTICAST_ALL, IPV6_MULTICAST_ALL),
+        IpNumber::Errors => (libc::IP_RECVERR, libc::IPV6_RECVERR),
+        IpNumber::Destination => (libc::IP_PKTINFO, libc::IPV6_RECVPKTINFO),
+    };
+    let value = c_int::from(value);
+    if is_ipv6 {
+        set_ipv6_option(fd, name6, &value)
+    } else {
+        set_ip_option(fd, name, &value)
+    }
+}
+
+pub(super) fn take_ipv6_only(fd: BorrowedFd) -> nix::Result<()> {
+    set_ipv6_option::<c_int>(fd, libc::IPV6_V6ONLY, &1)
 }
 
 /// Makes datagrams leave whole or not at all, whatever is known of the path.
-pub(super) fn take_probing_mtu(fd: BorrowedFd) -> nix::Result<()> {
+pub(super) fn take_probing_mtu(fd: BorrowedFd, is_ipv6: bool) -> nix::Result<()> {
+    if is_ipv6 {
+        set_ipv6_option(fd, libc::IPV6_MTU_DISCOVER, &libc::IPV6_PMTUDISC_PROBE)?;
+        return set_ipv6_option::<c_int>(fd, libc::IPV6_DONTFRAG, &1);
+    }
     set_ip_option(fd, libc::IP_MTU_DISCOVER, &libc::IP_PMTUDISC_PROBE)
 }
 
@@ -320,20 +378,20 @@ pub(super) fn send_many(fd: BorrowedFd, frames: &[[IoSlice; 2]]) -> nix::Result<
 pub(super) const RECEIVE_MANY: usize = 16;
 
 /// A received datagram, or several joined ones of `each_bytes`; the last of these may be shorter.
-/// Its destination is known on sockets with IP_PKTINFO.
+/// Its destination is known on sockets with [`IpNumber::Destination`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Arrival {
     pub bytes: usize,
     pub each_bytes: usize,
-    pub source: SocketAddrV4,
-    pub destination: Ipv4Addr,
+    pub source: SocketAddr,
+    pub destination: IpAddr,
     pub is_truncated: bool,
 }
 
 /// Room for control data: the address it was sent to, and the length of joined datagrams.
 type Control = [u64; 12];
 
-/// Receives up to [`RECEIVE_MANY`] datagrams of IPv4 into `buffers`, without waiting, and describes
+/// Receives up to [`RECEIVE_MANY`] datagrams into `buffers`, without waiting, and describes
 /// them.
 pub(super) fn receive_many<'a>(
     fd: BorrowedFd,
@@ -344,7 +402,7 @@ pub(super) fn receive_many<'a>(
     // SAFETY: all bytes zero are valid for each of these structs of integers and pointers.
     let (mut messages, mut names, mut pieces): (
         [libc::mmsghdr; MANY],
-        [libc::sockaddr_in; MANY],
+        [libc::sockaddr_in6; MANY],
         [libc::iovec; MANY],
     ) = unsafe { (zeroed(), zeroed(), zeroed()) };
     let mut controls: [Control; MANY] = [[0; 12]; MANY];
@@ -356,7 +414,7 @@ pub(super) fn receive_many<'a>(
         };
         let header = &mut messages[at].msg_hdr;
         header.msg_name = (&raw mut names[at]).cast();
-        header.msg_namelen = size_of::<libc::sockaddr_in>() as socklen_t;
+        header.msg_namelen = size_of::<libc::sockaddr_in6>() as socklen_t;
         (header.msg_iov, header.msg_iovlen) = (&raw mut pieces[at], 1);
         header.msg_control = (&raw mut controls[at]).cast();
         header.msg_controllen = size_of::<Control>() as _;
@@ -382,9 +440,7 @@ pub(super) fn receive_many<'a>(
             .take(received)
             .map(|(message, name)| {
                 let bytes = message.msg_len as usize;
-                let [a, b, c, d] = name.sin_addr.s_addr.to_ne_bytes();
-                let source =
-                    SocketAddrV4::new(Ipv4Addr::new(a, b, c, d), u16::from_be(name.sin_port));
+                let source = source_in(name);
                 let is_truncated =
                     message.msg_hdr.msg_flags & (libc::MSG_TRUNC | libc::MSG_CTRUNC) != 0;
                 // SAFETY: the kernel has filled this header and the control data it points to,
@@ -405,12 +461,24 @@ pub(super) fn receive_many<'a>(
     Ok(())
 }
 
+/// Returns the address of IPv4 or IPv6 in a struct that has room for both.
+fn source_in(name: &libc::sockaddr_in6) -> SocketAddr {
+    let port = u16::from_be(name.sin6_port);
+    if c_int::from(name.sin6_family) == libc::AF_INET6 {
+        let ip = Ipv6Addr::from(name.sin6_addr.s6_addr);
+        return SocketAddrV6::new(ip, port, 0, name.sin6_scope_id).into();
+    }
+    // Family and port are at the same place, and the address behind them.
+    let ip = Ipv4Addr::from(name.sin6_flowinfo.to_ne_bytes());
+    SocketAddr::new(ip.into(), port)
+}
+
 /// Returns the destination of a datagram and the length of joined ones.
 ///
 /// # Safety
 /// The header is one that the kernel has filled, and its control data live.
-unsafe fn control_of(header: &libc::msghdr) -> (Ipv4Addr, Option<usize>) {
-    let (mut destination, mut joined) = (Ipv4Addr::UNSPECIFIED, None);
+unsafe fn control_of(header: &libc::msghdr) -> (IpAddr, Option<usize>) {
+    let (mut destination, mut joined) = (IpAddr::V4(Ipv4Addr::UNSPECIFIED), None);
     // SAFETY: the caller's promise; each entry is followed from one that the kernel has written,
     // and is read without regard to alignment only as far as its kind says.
     unsafe {
@@ -420,7 +488,12 @@ unsafe fn control_of(header: &libc::msghdr) -> (Ipv4Addr, Option<usize>) {
             match ((*entry).cmsg_level, (*entry).cmsg_type) {
                 (libc::IPPROTO_IP, libc::IP_PKTINFO) => {
                     let info: libc::in_pktinfo = data.cast::<libc::in_pktinfo>().read_unaligned();
-                    destination = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes());
+                    destination = Ipv4Addr::from(info.ipi_addr.s_addr.to_ne_bytes()).into();
+                }
+                (libc::IPPROTO_IPV6, libc::IPV6_PKTINFO) => {
+                    // The address comes first.
+                    let octets: [u8; 16] = data.cast::<[u8; 16]>().read_unaligned();
+                    destination = Ipv6Addr::from(octets).into();
                 }
                 (libc::SOL_UDP, libc::UDP_GRO) => {
                     joined = usize::try_from(data.cast::<c_int>().read_unaligned()).ok()
@@ -494,12 +567,13 @@ pub(super) fn replace(fd: BorrowedFd, other: BorrowedFd) -> nix::Result<()> {
 }
 
 /// Whether the kernel does not know the Ethernet address of a host on the interface's network, and
-/// so keeps what is sent there; for hosts elsewhere it is not.
-pub(super) fn is_unresolved(fd: BorrowedFd, interface: &str, ip: Ipv4Addr) -> bool {
+/// so keeps what is sent there; for hosts elsewhere it is not. Of IPv6 it is not asked.
+pub(super) fn is_unresolved(fd: BorrowedFd, interface: &str, ip: IpAddr) -> bool {
     /// From `linux/sockios.h`.
     const SIOCGARP: libc::Ioctl = 0x8954;
     // SAFETY: all bytes zero is a valid `arpreq`.
     let mut request: libc::arpreq = unsafe { zeroed() };
+    let IpAddr::V4(ip) = ip else { return false };
     if interface.len() >= request.arp_dev.len() {
         return false;
     }
@@ -535,6 +609,11 @@ fn query_interface(fd: BorrowedFd, name: &str, code: libc::c_ulong) -> nix::Resu
 fn set_ip_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {
     // SAFETY: the callers in this file pass integers and C structs without pointers.
     unsafe { set_option(fd, libc::IPPROTO_IP, name, value) }
+}
+
+fn set_ipv6_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {
+    // SAFETY: the callers in this file pass integers and C structs without pointers.
+    unsafe { set_option(fd, libc::IPPROTO_IPV6, name, value) }
 }
 
 fn set_packet_option<T: Copy>(fd: BorrowedFd, name: c_int, value: &T) -> nix::Result<()> {

@@ -39,7 +39,7 @@ impl Fabric {
                     (cable, rate),
                     [from, to],
                     network.queue_limit(from),
-                    network.overhead_bytes(),
+                    network.lengths(),
                 ));
             }
         }

@@ -49,6 +49,25 @@ pub(super) enum Node {
 
 type Connection = ([Node; 2], Cable);
 
+/// Bytes for which frames take time on a cable.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lengths {
+    overhead_bytes: usize,
+    long: Option<(usize, usize)>,
+}
+
+impl Lengths {
+    pub(super) fn of(self, frame_bytes: usize) -> usize {
+        let own_bytes = frame_bytes + self.overhead_bytes;
+        match self.long {
+            Some((least_bytes, counted_bytes)) if frame_bytes >= least_bytes => {
+                own_bytes.max(counted_bytes)
+            }
+            _ => own_bytes,
+        }
+    }
+}
+
 #[derive(Clone, Debug)]
 struct Attached {
     settings: HostSettings,
@@ -64,7 +83,7 @@ with_defaults! {
         connections: Vec<Connection> = Vec::new(),
         mtu_bytes: usize = 1500,
         // Preamble and delimiter 8, checksum 4, gap 12 (IEEE 802.3).
-        overhead_bytes: usize = 24,
+        lengths: Lengths = Lengths { overhead_bytes: 24, long: None },
         /// A connected switch for each switch, or itself at the root of its tree (union-find).
         joined: Vec<u32> = Vec::new(),
     }
@@ -118,7 +137,14 @@ impl Network {
     /// Sets the bytes that a frame occupies on the wire beside its own (default 24); 0 counts frame
     /// bytes only.
     pub fn with_overhead_bytes(mut self, overhead_bytes: usize) -> Self {
-        self.overhead_bytes = overhead_bytes;
+        self.lengths.overhead_bytes = overhead_bytes;
+        self
+    }
+
+    /// Makes frames of `least_bytes` and more take the time of `counted_bytes`, overhead included,
+    /// unless they are longer: short frames of data stand for full ones, and fill less memory.
+    pub fn with_long_frames(mut self, least_bytes: usize, counted_bytes: usize) -> Self {
+        self.lengths.long = Some((least_bytes, counted_bytes));
         self
     }
 
@@ -233,8 +259,8 @@ impl Network {
         ETHERNET_BYTES + self.mtu_bytes
     }
 
-    pub(super) fn overhead_bytes(&self) -> usize {
-        self.overhead_bytes
+    pub(super) fn lengths(&self) -> Lengths {
+        self.lengths
     }
 
     fn add_cable(&mut self, from: Node, to: Node, cable: Cable) -> CableId {

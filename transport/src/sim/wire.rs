@@ -5,7 +5,7 @@
 //! when it is queued: one event per frame and hop. Only the first frame of a wire is in the event
 //! queue, which keeps that small.
 
-use super::network::{Cable, MINIMUM_BYTES, Node, QueueLimit};
+use super::network::{Cable, Lengths, MINIMUM_BYTES, Node, QueueLimit};
 use super::stats::{DirectionStats, Drops};
 use crate::MacAddr;
 use crate::wire::ETHERNET_BYTES;
@@ -35,7 +35,7 @@ pub(super) struct Wire {
     rate_bits_per_second: u64,
     delay_nanos: u64,
     burst_nanos: u64,
-    overhead_bytes: usize,
+    lengths: Lengths,
     limit: QueueLimit,
     in_flight: VecDeque<InFlight>,
     left: usize,
@@ -57,7 +57,7 @@ impl Wire {
         (cable, rate_bits_per_second): (Cable, u64),
         [from, to]: [Node; 2],
         limit: QueueLimit,
-        overhead_bytes: usize,
+        lengths: Lengths,
     ) -> Self {
         Wire {
             from,
@@ -67,7 +67,7 @@ impl Wire {
             delay_nanos: cable.delay().as_nanos() as u64,
             burst_nanos: (u128::from(cable.burst_bytes()) * 8_000_000_000
                 / u128::from(rate_bits_per_second)) as u64,
-            overhead_bytes,
+            lengths,
             limit,
             in_flight: VecDeque::new(),
             left: 0,
@@ -209,7 +209,7 @@ impl Wire {
             self.fraction = 0;
         }
         let begins = self.free_at.saturating_sub(self.burst_nanos).max(now);
-        let bits = (frame_bytes + self.overhead_bytes) as u64 * 8;
+        let bits = self.lengths.of(frame_bytes) as u64 * 8;
         let numerator = bits * 1_000_000_000 + self.fraction;
         self.free_at += numerator / self.rate_bits_per_second;
         self.fraction = numerator % self.rate_bits_per_second;

@@ -36,6 +36,11 @@ impl Stream {
         taken.is_some()
     }
 
+    /// Whether the feed has room for a frame at the origin.
+    pub fn has_room(&self) -> bool {
+        self.feed.head() < self.feed.limit()
+    }
+
     /// Returns the number of the frame that the local application reads next; without a local
     /// reader, the end of what has been pushed.
     pub fn position(&self) -> u64 {

@@ -622,6 +622,8 @@ impl Kind {
     pub const HEARTBEAT: Kind = Kind(3);
     /// Parity frame of a block of a stream's frames.
     pub const PARITY: Kind = Kind(4);
+    /// Announcement of one of a host's two interfaces, which its port sends and takes itself.
+    pub const LANE: Kind = Kind(5);
     /// Pushed part of a message, sent without a grant.
     pub const PUSH: Kind = Kind(32);
     /// Pulled part of a message, sent after a grant.

@@ -21,11 +21,15 @@ pub fn alone<P: Part>(part: P) -> Alone<P> {
     Alone::guarded(part, guard())
 }
 
-/// Number of runs of a test that draws them from seeds: the second run plays a fifth of them, but
-/// all in `./test --full`.
+/// Number of runs of a test that draws them from seeds: all in `./test --full`, else half of them,
+/// and with a key an eighth.
 pub fn share_of(runs: u64) -> u64 {
-    let all = std::env::var_os(KEYED).is_none() || std::env::var_os("ETHBCAST_FULL").is_some();
-    runs / if all { 1 } else { 5 }
+    let is_set = |name| std::env::var_os(name).is_some();
+    match (is_set("ETHBCAST_FULL"), is_set(KEYED)) {
+        (true, _) => runs,
+        (false, false) => runs / 2,
+        (false, true) => runs / 8,
+    }
 }
 
 /// Runs all other tests of this program again, with a key; `test` is the one that calls this.

@@ -57,6 +57,8 @@ class _Options(TypedDict, total=False):
     """The MTU of frames; without it, the interface's."""
     priority: int | None
     """Priority of the frames, 0 to 7, for queueing disciplines and VLAN tags."""
+    ttl: int | None
+    """Time to live of frames over UDP by multicast (default: 1, this network)."""
 
 class _JoinOptions(_Options, total=False):
     join_within: float | None

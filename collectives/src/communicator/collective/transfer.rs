@@ -143,16 +143,15 @@ impl Reading {
             let Some(Run { bytes, frames, .. }) = group.streams().peek_run(name, most) else {
                 break;
             };
-            let payload = if self.begun {
-                bytes
-            } else {
-                &bytes[Signature::BYTES..]
-            };
+            let offset = if self.begun { 0 } else { Signature::BYTES };
+            let payload = &bytes[offset..];
             // Bytes beyond the agreed length are dropped.
             let part = payload.len().min(data.len() - self.read);
-            data[self.read..][..part].copy_from_slice(&payload[..part]);
+            let place = &mut data[self.read..][..part];
+            place.copy_from_slice(&payload[..part]);
             // In a message of short frames the first carries the signature in addition.
             let frame_bytes = (self.begun && frames > 0).then(|| bytes.len() / frames as usize);
+            group.streams().decrypt(name, offset, place);
             (self.begun, self.read) = (true, self.read + part);
             self.frames += frames;
             group
@@ -224,10 +223,9 @@ impl Reading {
 }
 
 fn is_at_head(name: StreamName, group: &mut Group, signature: Signature) -> Result<bool, Failure> {
-    let Some(frame) = group.streams().peek(name) else {
+    let Some(found) = group.streams().signature(name) else {
         return Ok(false);
     };
-    let found = Signature::split(frame).map(|(found, _)| found);
     match found {
         Some(found) if found == signature => Ok(true),
         // A later message may come by another stream than this one.

@@ -10,6 +10,7 @@ use crate::communicator::{
 use ethbcast_transport::Instant;
 use ethbcast_transport::lock::Turn;
 use ethbcast_transport::messages::{RecvId, RecvOutcome, SendId, SendOutcome};
+use ethbcast_transport::packet::{NodePort, Shared};
 use ethbcast_transport::wire::Rank;
 use std::ops::ControlFlow;
 use std::time::Duration;
@@ -214,14 +215,16 @@ impl Communicator {
     ) -> Result<(), Error> {
         let shared = self.shared()?;
         let _turn = self.collective_turn()?;
-        let (mut begin, mut call, mut patience) = (Some(begin), None, None);
+        let (mut begin, mut patience) = (Some(begin), None);
+        let mut ongoing = Ongoing { shared, call: None };
         let mut turn = |member: &mut Member, now: Instant| {
             let patience =
                 patience.get_or_insert_with(|| Patience::new(member, now, self.call_within));
             // The call begins in the turn that first advances it: nothing is sent in between.
             let begun = begin.take().map_or(Ok(()), |begin| {
-                begin(member, now).map(|begun| call = Some(begun))
+                begin(member, now).map(|begun| ongoing.call = Some(begun))
             });
+            let call = &mut ongoing.call;
             match begun.and_then(|()| advance(call.as_mut().expect("it has begun"), member, now)) {
                 Ok(CallProgress::Waiting) if !patience.is_over(member, now) => {
                     ControlFlow::Continue(patience.due())
@@ -229,8 +232,10 @@ impl Communicator {
                 Ok(CallProgress::Waiting) => {
                     ControlFlow::Break(Err(call.take().expect("it waits").abandon(member, now)))
                 }
-                Ok(CallProgress::Done) => ControlFlow::Break(Ok(())),
-                Err(error) => ControlFlow::Break(Err(error)),
+                ended => {
+                    *call = None;
+                    ControlFlow::Break(ended.map(|_| ()))
+                }
             }
         };
         let mut due = shared.now() + self.call_within / 16;
@@ -255,9 +260,24 @@ impl Communicator {
                 .as_ref()
                 .is_some_and(|other| other.work().is_break())
             {
-                shared.with(|member, now| call.take().map(|call| call.abandon(member, now)))?;
                 return Err(Error::Interrupted);
             }
+        }
+    }
+}
+
+/// A collective in progress. One that is interrupted, or in which the caller's function panics, is
+/// abandoned.
+struct Ongoing<'a, W: CallWork> {
+    shared: &'a Shared<Member, NodePort>,
+    call: Option<Call<W>>,
+}
+
+impl<W: CallWork> Drop for Ongoing<'_, W> {
+    fn drop(&mut self) {
+        if let Some(call) = self.call.take() {
+            // A port that has failed tells the others nothing.
+            drop(self.shared.with(|member, now| call.abandon(member, now)));
         }
     }
 }

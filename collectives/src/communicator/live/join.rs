@@ -133,7 +133,8 @@ impl Communicator {
 
     /// Creates a group like [`subgroup`](Communicator::subgroup), in the place of the process of
     /// this host that has described its own. The preset and the keys have to be those of the group
-    /// described.
+    /// described. With keys no other group of these ranks may have had the name: both would be
+    /// encrypted alike.
     ///
     /// # Errors
     /// The errors of [`subgroup`](Communicator::subgroup), and if there are other keys.
@@ -261,6 +262,7 @@ fn open(
     }
     let mut port = PortConfig::new(options.ether_type);
     (port.busy_poll, port.over, port.priority) = (options.spin, options.over, options.priority);
+    port.ttl = options.ttl;
     let opening = Opening {
         interface: options.interface.as_deref(),
         host: options.host.as_deref(),
@@ -316,7 +318,9 @@ with_defaults! {
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
         /// interface (IEEE 802.1p). The first process of a host decides for all.
         pub priority: Option<u8> = None,
-        /// Keys that authenticate all frames, the same on all ranks; contents are not encrypted.
+        /// Time to live (hop limit) of frames over UDP, 1 to 255.
+        pub ttl: u8 = 1,
+        /// Keys that authenticate all frames and encrypt contents, the same on all ranks.
         pub keys: Option<Arc<Keys>> = None,
         /// Whether to join without keys on a host that has some.
         pub unkeyed: bool = false,

@@ -265,9 +265,9 @@ impl Calls {
         }
     }
 
-    pub(super) fn compare_unread(&self, rank: Rank, frame: &[u8]) -> Option<Failure> {
-        match Signature::split(frame) {
-            Some((signature, _)) => self.agreement.compare(rank, signature),
+    pub(super) fn compare_unread(&self, rank: Rank, found: Option<Signature>) -> Option<Failure> {
+        match found {
+            Some(signature) => self.agreement.compare(rank, signature),
             None => Some(Failure {
                 from: 0,
                 cause: Cause::Garbled { rank },

@@ -16,7 +16,7 @@ use crate::communicator::kind;
 use crate::communicator::network::Network;
 use crate::communicator::roster::{Nodes, RankSet, Roster};
 use crate::communicator::seals::is_numbered;
-use crate::keys::KeyName;
+use crate::keys::{KeyName, RankCipher};
 use crate::measure::kind::{ECHO, PROBE, REPORT};
 use crate::membership::timers::Wait;
 use ethbcast_transport::messages::{Mailbox, SendId};
@@ -84,6 +84,15 @@ impl Group {
             is_keyed: station.guard.is_keyed(),
             newest,
         }
+    }
+
+    /// Encrypts the contents of streams and messages, if there is a cipher.
+    pub(super) fn encrypted(mut self, cipher: Option<Arc<RankCipher>>) -> Group {
+        if let Some(cipher) = cipher {
+            self.messages.set_cipher(cipher.clone());
+            self.streams.set_cipher(cipher);
+        }
+        self
     }
 
     pub(in crate::communicator) fn rank(&self) -> Rank {
@@ -253,7 +262,7 @@ impl Group {
         let found = self
             .streams
             .unread()
-            .find_map(|(name, frame)| self.calls.compare_unread(name.origin, frame));
+            .find_map(|(name, found)| self.calls.compare_unread(name.origin, found));
         if let Some(failure) = found {
             self.calls.fail(now, failure);
         }

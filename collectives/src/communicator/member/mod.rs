@@ -32,6 +32,7 @@ use ethbcast_transport::stream::{Memory, StreamStats};
 use ethbcast_transport::wire::{Frame, Guard, Rank, Reject};
 use ethbcast_transport::{AuditError, Instant, MacAddr};
 use shrinking::Former;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// One process of a group.
@@ -48,6 +49,8 @@ pub struct Member {
     seals: Option<Box<Seals>>,
     /// The group before it was shrunk, in which other ranks may still be.
     former: Option<Box<Former>>,
+    /// Number of subgroups made with keys, by name and ranks: equal ones have different secrets.
+    subgroups: BTreeMap<(String, Vec<Rank>), u64>,
     calls_pending: u16,
     answered_at: Option<Instant>,
     given_up: bool,
@@ -105,7 +108,17 @@ impl Member {
             station,
             ..self.assembly.config().clone()
         };
-        Member::within(now, &self.description()?, ranks, config)
+        let description = self.description()?;
+        if config.keys.is_none() {
+            return Member::made(now, &description, (ranks, 0), config);
+        }
+        let earlier = self
+            .subgroups
+            .entry((config.station.group.clone(), ranks.to_vec()))
+            .or_default();
+        let made = Member::made(now, &description, (ranks, *earlier), config)?;
+        *earlier += 1;
+        Ok(made)
     }
 
     /// Returns what other processes of this host need for [`within`](Member::within).
@@ -124,7 +137,8 @@ impl Member {
 
     /// Creates a process's part in a group, as [`subgroup`](Member::subgroup) does at the rank that
     /// has described its own: the process takes its place, and has its address. The preset and the
-    /// keys are those of the group described.
+    /// keys are those of the group described. With a key no other group of these ranks may have
+    /// had the name: both would be encrypted alike.
     ///
     /// # Errors
     /// If there are no such ranks, or the one that has described the group is none of them or has
@@ -135,7 +149,16 @@ impl Member {
         ranks: &[Rank],
         config: Config,
     ) -> Result<Member, CommunicatorError> {
-        let name = &config.station.group;
+        Member::made(now, description, (ranks, 0), config)
+    }
+
+    fn made(
+        now: Instant,
+        description: &Description,
+        (ranks, earlier): (&[Rank], u64),
+        config: Config,
+    ) -> Result<Member, CommunicatorError> {
+        let name = (&*config.station.group, earlier);
         let (roster, network, seals) = description.within(name, ranks, config.keys.as_ref())?;
         let config = Config {
             size: roster.size(),
@@ -156,7 +179,8 @@ impl Member {
             roster,
             Arc::new(network),
             rank,
-        );
+        )
+        .encrypted(seals.as_deref().map(Seals::cipher));
         Ok(Member::with(now, config, seals, Some(Box::new(group))))
     }
 
@@ -182,6 +206,7 @@ impl Member {
             group,
             seals,
             former: None,
+            subgroups: BTreeMap::new(),
             calls_pending: 0,
             answered_at: None,
             given_up: false,
@@ -206,13 +231,9 @@ impl Member {
             && let Some(network) = network
             && self.group.is_none()
         {
-            self.group = Some(Box::new(Group::new(
-                now,
-                config,
-                roster.clone(),
-                network.clone(),
-                rank,
-            )));
+            let group = Group::new(now, config, roster.clone(), network.clone(), rank);
+            let cipher = self.seals.as_deref().map(Seals::cipher);
+            self.group = Some(Box::new(group.encrypted(cipher)));
         }
     }
 
@@ -265,13 +286,10 @@ impl Member {
             roster.size()
         );
         self.former = Some(Box::new(former));
-        self.group = Some(Box::new(Group::new(
-            now,
-            &config,
-            roster,
-            Arc::new(network),
-            rank,
-        )));
+        self.subgroups.clear();
+        let group = Group::new(now, &config, roster, Arc::new(network), rank);
+        let cipher = self.seals.as_deref().map(Seals::cipher);
+        self.group = Some(Box::new(group.encrypted(cipher)));
     }
 
     pub(super) fn group(&mut self) -> Result<&mut Group, CommunicatorError> {

@@ -5,9 +5,12 @@ use super::plans::{Plans, TreePlace};
 use super::waits::Pending;
 use super::way::{MessagePath, StreamName};
 use crate::communicator::error::CommunicatorError;
+use crate::communicator::signature::Signature;
+use crate::keys::RankCipher;
 use ethbcast_planning::model::Calibration;
 use ethbcast_transport::messages::{
-    Completion, Mailbox, RecvError, RecvId, RecvOutcome, SendError, SendId, SendOutcome,
+    Completion, Mailbox, MessageCipher, RecvError, RecvId, RecvOutcome, SendError, SendId,
+    SendOutcome,
 };
 use ethbcast_transport::stream::{Ending, Memory, Run, Stream, StreamStats};
 use ethbcast_transport::wire::{Frame, Kind, Rank, StreamId};
@@ -27,6 +30,7 @@ pub(in crate::communicator) struct Streams {
     neighbours: Neighbours,
     slots: BTreeMap<StreamName, Box<Slot>>,
     agenda: Agenda,
+    cipher: Option<Arc<RankCipher>>,
     forged_acks: u64,
     non_members: u64,
 }
@@ -37,6 +41,7 @@ impl Streams {
             neighbours,
             slots: BTreeMap::new(),
             agenda: Agenda::default(),
+            cipher: None,
             forged_acks: 0,
             non_members: 0,
         }
@@ -81,19 +86,67 @@ impl Streams {
         payload: &[u8],
         ending: Ending,
     ) -> bool {
-        let taken = self.open(name).stream.push(payload, ending);
+        let (number, cipher) = (name.number(self.neighbours.size()), self.cipher.clone());
+        let stream = &mut self.open(name).stream;
+        let taken = match cipher {
+            // Relays and repeats forward what is encrypted here, once.
+            Some(cipher) if stream.has_room() => {
+                let mut sealed = payload.to_vec();
+                cipher.frame(number, stream.position(), 0, &mut sealed);
+                stream.push(&sealed, ending)
+            }
+            Some(_) => false,
+            None => stream.push(payload, ending),
+        };
         if taken {
             self.touch(now, name);
         }
         taken
     }
 
-    pub(in crate::communicator) fn peek(&self, name: StreamName) -> Option<&[u8]> {
-        self.slots
-            .get(&name)?
-            .stream
-            .peek()
-            .map(|(payload, _)| payload)
+    /// Returns the signature in front of the next message; `None` if nothing has arrived, and
+    /// `Some(None)` if it is none.
+    pub(in crate::communicator) fn signature(&self, name: StreamName) -> Option<Option<Signature>> {
+        self.signature_in(name, self.slots.get(&name)?)
+    }
+
+    fn signature_in(&self, name: StreamName, slot: &Slot) -> Option<Option<Signature>> {
+        let (payload, _) = slot.stream.peek()?;
+        let Some(head) = payload.first_chunk::<{ Signature::BYTES }>() else {
+            return Some(None);
+        };
+        let mut head = *head;
+        self.decrypt_in(name, slot, 0, &mut head);
+        Some(Signature::split(&head).map(|(found, _)| found))
+    }
+
+    /// Decrypts bytes of the next frames, which begin at `offset` in the first of them. All but the
+    /// last are filled.
+    pub(in crate::communicator) fn decrypt(
+        &self,
+        name: StreamName,
+        offset: usize,
+        bytes: &mut [u8],
+    ) {
+        if let Some(slot) = self.slots.get(&name) {
+            self.decrypt_in(name, slot, offset, bytes);
+        }
+    }
+
+    fn decrypt_in(&self, name: StreamName, slot: &Slot, offset: usize, bytes: &mut [u8]) {
+        let Some(cipher) = &self.cipher else { return };
+        let number = name.number(self.neighbours.size());
+        let (first, frame_bytes) = (slot.stream.position(), slot.stream.payload_bytes());
+        let in_first = (frame_bytes - offset).min(bytes.len());
+        let (head, rest) = bytes.split_at_mut(in_first);
+        cipher.frame(number, first, offset as u64, head);
+        for (frame, sequence) in rest.chunks_mut(frame_bytes).zip(first + 1..) {
+            cipher.frame(number, sequence, 0, frame);
+        }
+    }
+
+    pub(super) fn set_cipher(&mut self, cipher: Arc<RankCipher>) {
+        self.cipher = Some(cipher);
     }
 
     pub(in crate::communicator) fn peek_run(&self, name: StreamName, most: u64) -> Option<Run<'_>> {
@@ -147,10 +200,11 @@ impl Streams {
         self.slots.get(&name)?.stream.held_up_by()
     }
 
-    pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, &[u8])> + '_ {
+    /// Returns the streams with a message of which nothing has been read, and its signature.
+    pub(super) fn unread(&self) -> impl Iterator<Item = (StreamName, Option<Signature>)> + '_ {
         self.existing()
             .filter(|(_, slot)| !slot.midway)
-            .filter_map(|(name, slot)| Some((name, slot.stream.peek()?.0)))
+            .filter_map(|(name, slot)| Some((name, self.signature_in(name, slot)?)))
     }
 
     fn existing(&self) -> impl Iterator<Item = (StreamName, &Slot)> + '_ {
@@ -334,6 +388,10 @@ impl Messages {
             sends: Pending::default(),
             receives: Pending::default(),
         }
+    }
+
+    pub(super) fn set_cipher(&mut self, cipher: Arc<dyn MessageCipher>) {
+        self.mailbox.set_cipher(cipher);
     }
 
     pub(super) fn send(

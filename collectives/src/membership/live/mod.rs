@@ -8,8 +8,8 @@ pub use key::{
     KeyError, KeyFault, UnusedKey, check_unkeyed, key_of_file, key_of_host, key_of_phrase,
     key_of_system,
 };
-pub use open::addresses_of;
 pub use open::{Forked, Opener};
+pub use open::{HostAddresses, addresses_of};
 pub use open::{Opening, RingRoom, StationError, check_group};
 
 /// Properties of this host: its name, and the processors that this process may use.

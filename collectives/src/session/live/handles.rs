@@ -7,12 +7,15 @@ use crate::session::receiver::{Admission, Receiver};
 use crate::session::root::{Root, RootEvent};
 use crate::session::throttle::Rate;
 use crate::session::verified::Offered;
+use crate::session::view::View;
 use ethbcast_transport::lock::Mutex;
-use ethbcast_transport::packet::{DriveError, Recipients, Waker, address_of};
-use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Timer};
-use std::collections::BTreeSet;
+use ethbcast_transport::packet::{
+    DriveError, Interface, LaneTerms, Over, Recipients, Waker, address_of, stand_in,
+};
+use ethbcast_transport::{Deadline, Instant, MacAddr, Machine, Policy, Timer};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::{self, Debug};
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
@@ -372,8 +375,8 @@ impl Drop for HookedAdmission<'_> {
 }
 
 /// Receivers that have asked for a session, whose sender did not know them: they get what is for
-/// all from then on.
-pub(super) struct Callers(Option<(Recipients, BTreeSet<Ipv4Addr>)>);
+/// all from then on. The port knows the address of IPv6 for which one of these stands.
+pub(super) struct Callers(Option<(Recipients, BTreeSet<IpAddr>)>);
 
 impl Callers {
     pub(super) fn of(recipients: Option<Recipients>) -> Callers {
@@ -386,17 +389,84 @@ impl Callers {
         };
         match event {
             RootEvent::Joined { mac, .. } => {
-                callers.extend(address_of(*mac).map(|address| *address.ip()));
+                callers.extend(address_of(*mac).map(|address| IpAddr::V4(*address.ip())));
             }
             RootEvent::Left { mac, .. } => {
                 if let Some(address) = address_of(*mac) {
-                    callers.remove(address.ip());
+                    callers.remove(&IpAddr::V4(*address.ip()));
                 }
             }
             _ => return,
         }
         *recipients.lock() = Some(callers.iter().copied().collect());
     }
+}
+
+/// Tells a port of two interfaces who hears what is for all.
+pub(super) fn tell_lanes(lanes: Option<&Mutex<Option<LaneTerms>>>, view: Option<&View>) {
+    let (Some(lanes), Some(view)) = (lanes, view) else {
+        return;
+    };
+    let in_place = view.ranks().map(|rank| view.members[rank.index()].mac);
+    *lanes.lock() = Some(LaneTerms {
+        members: Some(in_place.collect()),
+        in_order: view.policy == Policy::InOrderOnly,
+    });
+}
+
+/// Bits of a network's prefix where the interface's says that each host is alone.
+const USUAL_IPV6_PREFIX_BITS: u8 = 64;
+
+/// Returns the numbers of the networks of this host and its peers, if these are of IPv6 and nothing
+/// is sent to groups, by what stands for each.
+pub(super) fn networks(
+    interface: &Interface,
+    over: Over,
+    peers: impl Iterator<Item = IpAddr>,
+) -> BTreeMap<u32, u32> {
+    if !over.is_unicast() {
+        return BTreeMap::new();
+    }
+    let bits = interface.prefix_bits().unwrap_or(USUAL_IPV6_PREFIX_BITS);
+    let of_ipv6 = peers.chain(interface.ip()).filter_map(|ip| match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(of) => Some((stand_in(ip).to_bits(), of.to_bits())),
+    });
+    let mut prefixes = BTreeMap::new();
+    of_ipv6
+        .map(|(stands_for, address)| {
+            let prefix = address >> (128 - u32::from(bits));
+            let next = prefixes.len() as u32;
+            (stands_for, *prefixes.entry(prefix).or_insert(next))
+        })
+        .collect()
+}
+
+#[test]
+fn hosts_of_ipv6_are_numbered_by_their_networks_where_frames_pass_routers() {
+    use ethbcast_transport::packet::mac_of;
+    use std::net::SocketAddrV4;
+
+    let ips = ["::1", "fd00:1::1", "fd00:1::2", "fd00:2::1"];
+    let ips: Vec<IpAddr> = ips
+        .iter()
+        .map(|ip| ip.parse().expect("an address"))
+        .collect();
+    let interface = Interface {
+        name: "lo".to_owned(),
+        index: 1,
+        mac: mac_of(SocketAddrV4::new(stand_in(ips[0]), 50_000)).expect("a port of the range"),
+        mtu_bytes: 1452,
+    };
+    let over = |text: &str| text.parse().expect("a carrier");
+    let peers = || ips[1..].iter().copied();
+    let numbers = networks(&interface, over("unicast"), peers());
+    let of = |at: usize| numbers[&stand_in(ips[at]).to_bits()];
+    assert_eq!(of(1), of(2));
+    assert!(of(1) != of(3) && of(0) != of(1) && of(0) != of(3));
+    assert!(networks(&interface, over("udp"), peers()).is_empty());
+    let of_ipv4 = [IpAddr::from([10, 0, 0, 1])].into_iter();
+    assert_eq!(networks(&interface, over("unicast"), of_ipv4).len(), 1);
 }
 
 #[cfg(test)]

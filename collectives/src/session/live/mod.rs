@@ -47,17 +47,20 @@ pub use super::verified::Offered;
 use super::verified::{Cut, HaveSet};
 use crate::census;
 use crate::membership::Station;
-use crate::membership::live::{Opener, Opening, RingRoom, StationError, addresses_of};
+use crate::membership::live::{HostAddresses, addresses_of};
+use crate::membership::live::{Opener, Opening, RingRoom, StationError};
 use content::Version;
 pub use content::{Content, Output, Room, Storage, StorageError, is_full};
 use ethbcast_planning::topology::nodeset;
 use ethbcast_transport::packet::{
-    Clock, Interface, Over, Port, PortConfig, Waker, drive, random_u32, random_u64,
+    Addresses, Clock, Interface, IpFamily, LaneUse, Over, Port, PortConfig, Waker, drive,
+    random_u32, random_u64, stand_in,
 };
-use ethbcast_transport::{Instant, MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
+    networks, tell_lanes,
 };
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -81,7 +84,7 @@ use report::{demoted, of_receivers};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{Read, Write};
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -122,7 +125,7 @@ pub struct Session {
     opener: Opener,
     /// Hosts to which it sends what is for all, each with its name, where no multicast goes; a
     /// sender without any sends it to those that have joined.
-    peers: BTreeMap<Ipv4Addr, String>,
+    peers: BTreeMap<IpAddr, String>,
 }
 
 /// Passes an event on, and declines an invitation that fails the check.
@@ -396,7 +399,22 @@ impl Session {
         let peers = (is_unicast && !is_called)
             .then(|| addresses_of(&options.hosts))
             .transpose()?;
-        let mut session = Session::open(group, &options.wire, &options.run, (None, is_called))?;
+        let interfaces = options.wire.interface.as_deref();
+        if let Some(interfaces) = interfaces.filter(|named| named.contains(','))
+            && options.preset.tuning().policy == Policy::InOrderOnly
+        {
+            let preset = options.preset;
+            return Err(StationError::Lanes {
+                interfaces: interfaces.to_owned(),
+                why: format!(
+                    "with the preset {preset} receivers drop what comes out of order: name one interface"
+                ),
+            }
+            .into());
+        }
+        let family = peers.as_ref().and_then(HostAddresses::family);
+        let listens = (None, is_called, family);
+        let mut session = Session::open(group, &options.wire, &options.run, listens)?;
         if !session.over().is_udp() {
             let needed = options.wanted().map_or(0, |wanted| wanted.at_least);
             check_named(
@@ -407,6 +425,7 @@ impl Session {
             )?;
         }
         if let Some(peers) = peers {
+            let peers = peers.on(session.interface())?;
             session.port.name_peers(&peers);
             session.peers = peers
                 .into_iter()
@@ -436,10 +455,13 @@ impl Session {
         }
         let from: Vec<String> = options.sender.iter().cloned().collect();
         let senders = options.sender.as_ref().map(|_| addresses_of(&from));
-        let mut session = Session::open(group, &options.wire, &options.run, (also, true))?;
-        if let Some(senders) = senders.transpose()? {
+        let senders = senders.transpose()?;
+        let family = senders.as_ref().and_then(HostAddresses::family);
+        let mut session = Session::open(group, &options.wire, &options.run, (also, true, family))?;
+        if let Some(senders) = senders {
+            let senders = senders.on(session.interface())?;
             *session.port.recipients().lock() = Some(senders.clone());
-            session.peers = senders.into_iter().zip(from).collect();
+            session.peers = senders.into_iter().zip(from.iter().cloned()).collect();
         }
         if let Some(frames) = session.port.room_frames() {
             // No credit for more frames than the ring has room for.
@@ -461,24 +483,29 @@ impl Session {
             .map_err(Error::Random)?;
         Ok(RootConfig {
             routed: self.routed(),
+            networks: networks(self.interface(), self.over(), self.peers()),
             named: self.named(),
             address_secret,
             ..config
         })
     }
 
-    /// Returns the prefix of this host's network, in bits, if frames leave it through a router.
+    /// Returns the prefix of this host's network, in bits, if frames leave it through a router. What
+    /// stands for addresses of IPv6 has none.
     fn routed(&self) -> Option<u8> {
-        self.over()
-            .is_unicast()
-            .then(|| self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS))
+        let is_ipv6 = self.interface().ip().is_some_and(|ip| ip.is_ipv6());
+        let bits = || match is_ipv6 {
+            true => 32,
+            false => self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS),
+        };
+        self.over().is_unicast().then(bits)
     }
 
     fn open(
         group: &str,
         wire: &WireOptions,
         run: &RunOptions,
-        (also, is_called): (Option<MacAddr>, bool),
+        (also, is_called, family): (Option<MacAddr>, bool, Option<IpFamily>),
     ) -> Result<Session, Error> {
         let waker = Arc::new(Waker::new().map_err(Error::Resources)?);
         run.cancel.watch(&waker);
@@ -487,17 +514,19 @@ impl Session {
         port.outage_limit = run.timing.dead + run.timing.patience;
         (port.over, port.inherited, port.also, port.priority) =
             (wire.over, wire.port_fd, also, wire.priority);
+        port.ttl = wire.ttl;
         port.is_called = is_called;
         let opening = Opening {
             interface: wire.interface.as_deref(),
             host: wire.host.as_deref(),
             mtu_bytes: wire.mtu_bytes,
+            family,
             ..Opening::new(group, port)
         };
         let mut tuning = Tuning::default();
         // The ring has more frames than the feed grants credit for, so a stream cannot overflow it,
         // not even one of smaller frames.
-        let (port, station) = opening.open(|payload_bytes| {
+        let (port, station) = opening.open_lanes(|payload_bytes| {
             tuning.feed.frames = tuning.feed_frames_for(payload_bytes);
             RingRoom::for_session(tuning.feed.frames)
         })?;
@@ -568,6 +597,7 @@ impl Session {
             (false, None, self.port.first_hop_flag(), self.port.meter());
         let are_unknown = self.over().is_unicast() && self.peers.is_empty();
         let mut callers = Callers::of(are_unknown.then(|| self.port.recipients()));
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut root,
@@ -590,6 +620,7 @@ impl Session {
                     .for_each(|reading| root.note_link(now, reading));
                 options.steer(root, now);
                 while let Some(event) = root.poll_event() {
+                    tell_lanes(lanes.as_deref(), root.view());
                     callers.root_event(&event);
                     notifier.root_event(now, &event);
                     sending.handle_event(root, now, &event);
@@ -687,6 +718,7 @@ impl Session {
         let mut hooked = HookedAdmission::new(options.admission_hook.as_ref());
         let (mut timed_out, mut has_own_sender, mut is_outdated) = (false, false, false);
         let (other_mtu, readings) = (self.port.other_mtu_flag(), self.port.meter());
+        let lanes = self.port.lane_terms();
         let driven = drive(
             &mut self.port,
             &mut receiver,
@@ -716,6 +748,7 @@ impl Session {
                     receiving.give_up(TOO_LONG);
                 }
                 while let Some(event) = receiver.poll_event() {
+                    tell_lanes(lanes.as_deref(), receiver.view());
                     if matches!(event, ReceiverEvent::Started { .. }) {
                         receiver.limit_session(options.session_limit.map(|limit| now + limit));
                     }
@@ -762,7 +795,7 @@ impl Session {
         let config = options.receiver_config(&self.station, numbers, coverage, &self.tuning)?;
         Ok(ReceiverConfig {
             sources_unproved: self.over().is_udp(),
-            sought: self.peers.keys().next().map(|ip| ip.to_bits()),
+            sought: self.peers.keys().next().map(|&ip| stand_in(ip).to_bits()),
             ..config
         })
     }
@@ -811,23 +844,43 @@ impl Session {
         self.port.interface()
     }
 
+    /// Returns the second interface of the port, if it has two.
+    pub fn second_interface(&self) -> Option<&Interface> {
+        self.port.second_interface()
+    }
+
+    /// Returns the use of each interface so far, if the port has two.
+    #[doc(hidden)]
+    pub fn lanes(&mut self) -> Option<[LaneUse; 2]> {
+        let now = self.now();
+        self.port.lanes(now)
+    }
+
     /// Returns the carrier of its frames.
     pub fn over(&self) -> Over {
         self.port.over()
     }
 
     /// Returns the hosts to which it sends what is for all, where no multicast goes.
-    pub fn peers(&self) -> impl Iterator<Item = Ipv4Addr> + '_ {
+    pub fn peers(&self) -> impl Iterator<Item = IpAddr> + '_ {
         self.peers.keys().copied()
+    }
+
+    /// Returns the addresses of other hosts, over UDP.
+    #[doc(hidden)]
+    pub fn addresses(&self) -> Option<&Addresses> {
+        self.port.addresses()
     }
 
     /// Returns the names that the user has given to hosts, by address.
     fn named(&self) -> BTreeMap<u32, String> {
         let is_name = |host: &str| host.parse::<Ipv4Addr>().is_err();
-        let named = self
-            .peers
-            .iter()
-            .map(|(&ip, host)| (ip.to_bits(), host.split('@').next().unwrap_or(host)));
+        let named = self.peers.iter().map(|(&ip, host)| {
+            (
+                stand_in(ip).to_bits(),
+                host.split('@').next().unwrap_or(host),
+            )
+        });
         named
             .filter(|(_, name)| is_name(name))
             .map(|(ip, name)| (ip, name.to_owned()))

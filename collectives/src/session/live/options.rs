@@ -41,7 +41,8 @@ with_defaults! {
     /// Interface and name of a host in its group, for both roles.
     #[derive(Clone, Debug)]
     pub struct WireOptions {
-        /// Interface; without it, the only Ethernet interface that is up.
+        /// Interface, or two with a comma between them, by both of which data go; without it, the
+        /// only Ethernet interface that is up.
         pub interface: Option<String> = None,
         /// Name of this host in reports and topologies; without it, `$ETHBCAST_HOST`, the name of
         /// the network namespace, the hostname, or the address of a network card.
@@ -61,6 +62,9 @@ with_defaults! {
         /// Priority of the frames, 0 to 7, for queueing disciplines and the tags of a VLAN
         /// interface (IEEE 802.1p).
         pub priority: Option<u8> = None,
+        /// Time to live (hop limit) of frames over UDP by multicast, 1 to 255: networks that they
+        /// reach one behind the other. Beyond the first nothing controls congestion.
+        pub ttl: u8 = 1,
     }
 
     /// Limits, cancellation and progress of a session, for both roles.

@@ -9,6 +9,7 @@ use crate::session::endpoint::Endpoint;
 use crate::session::keyring::ReceiverKeys;
 use crate::session::message::{Behind, ContentKind, HOLDS, Message, Refusal, Trailer};
 use crate::session::verified::{ChunkSize, Form};
+use crate::session::view::SharedViews;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::wire::Rank;
 use ethbcast_transport::{MacAddr, Tuning};
@@ -50,7 +51,7 @@ pub struct ReceiverConfig {
     /// Whether frames may come in the name of hosts anywhere, as over UDP: then a root gets no more
     /// than three times the bytes that came from it until it has echoed the nonce.
     pub sources_unproved: bool,
-    /// IPv4 address of the only host whose announcements count; it is asked for them, by frames
+    /// IPv4 address, or what stands for it, of the only host whose announcements count; it is asked for them, by frames
     /// that are longer.
     pub sought: Option<u32>,
     /// Pairs of root and session to ignore, because this host has taken part in them.
@@ -65,6 +66,8 @@ pub struct ReceiverConfig {
     pub tuning: Tuning,
     /// Timers of the session.
     pub timing: Timing,
+    /// Member lists of this process, if it has many receivers; without, each has its own copy.
+    pub views: Option<SharedViews>,
     /// Keys. With keys this host accepts only senders with the same keys; without, only senders
     /// without keys.
     pub keys: Option<ReceiverKeys>,
@@ -99,6 +102,7 @@ impl ReceiverConfig {
             behind: Behind::default(),
             tuning,
             timing,
+            views: None,
             keys,
         }
     }

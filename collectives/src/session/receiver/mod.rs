@@ -455,6 +455,7 @@ impl Receiver {
             WaitingStep::Wait => {}
             WaitingStep::End(end) => self.end(now, end),
             WaitingStep::Start(view, rank, part, joining) => {
+                let view = (view, part.digest);
                 let mut running = MemberPhase::new(now, view, rank, joining, &mut self.endpoint);
                 running.confirm(now, &part, &self.endpoint);
                 if let ReceiverPhase::Waiting(waiting) = &mut self.phase

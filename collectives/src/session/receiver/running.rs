@@ -19,6 +19,7 @@ use ethbcast_transport::stream::Ending;
 use ethbcast_transport::wire::{Frame, Rank};
 use ethbcast_transport::{Deadline, Instant, Kept, MacAddr, Part, SplitFrame, planted};
 use std::ops::Range;
+use std::sync::Arc;
 use std::time::Duration;
 
 const GAP_REPORTS: Duration = Duration::from_millis(2);
@@ -28,7 +29,7 @@ const GAP_REPORTS: Duration = Duration::from_millis(2);
 /// frames of the root's measurement trains.
 #[derive(Clone, Debug)]
 pub(super) struct MemberPhase {
-    view: View,
+    view: Arc<View>,
     digest: Digest,
     rank: Rank,
     assembler: Assembler,
@@ -53,7 +54,7 @@ pub(super) struct MemberPhase {
 impl MemberPhase {
     pub(super) fn new(
         now: Instant,
-        view: View,
+        (view, digest): (Arc<View>, Digest),
         rank: Rank,
         joining: Box<Joining>,
         endpoint: &mut ReceiverEndpoint,
@@ -74,11 +75,16 @@ impl MemberPhase {
         });
         MemberPhase {
             joining: Some(joining),
-            ..MemberPhase::begin(now, view, rank, endpoint)
+            ..MemberPhase::begin(now, (view, digest), rank, endpoint)
         }
     }
 
-    fn begin(now: Instant, view: View, rank: Rank, endpoint: &mut ReceiverEndpoint) -> MemberPhase {
+    fn begin(
+        now: Instant,
+        (view, digest): (Arc<View>, Digest),
+        rank: Rank,
+        endpoint: &mut ReceiverEndpoint,
+    ) -> MemberPhase {
         endpoint.adopt(rank, view.epoch);
         endpoint.throttle_mut().set(view.rate);
         let config = endpoint.config();
@@ -94,12 +100,12 @@ impl MemberPhase {
         let mut timers = TimerTable::default();
         timers.set(Wait::Status, now + offset);
         MemberPhase {
-            digest: view.digest(),
+            digest,
             fetching: Fetching::default(),
             givers: Upstreams::new(&view),
             view,
             rank,
-            assembler: Assembler::default(),
+            assembler: Assembler::new(endpoint.config().views.clone()),
             competing_view: None,
             joining: None,
             responder: None,
@@ -240,6 +246,10 @@ impl MemberPhase {
         }
         if let Some(joining) = self.joining.take_if(|_| self.blocks.frames() > 0) {
             self.responder = Some(joining.into_responder());
+            // The root sends when all have confirmed its view: no other confirmation is due.
+            if self.has_confirmed(self.digest) {
+                self.timers.clear(Wait::View);
+            }
         }
         for (stream, gap) in self.blocks.orphans_after(frame) {
             // The root sends many frames without further reports, so that one report at intervals
@@ -278,7 +288,7 @@ impl MemberPhase {
                     let joining = self.joining.take();
                     *self = MemberPhase {
                         joining,
-                        ..MemberPhase::begin(now, view, rank, endpoint)
+                        ..MemberPhase::begin(now, (view, part.digest), rank, endpoint)
                     };
                     self.confirm(now, part, endpoint);
                 } else if part.epoch > self.view.epoch {
@@ -299,6 +309,11 @@ impl MemberPhase {
         }
         self.confirm(now, part, endpoint);
         None
+    }
+
+    fn has_confirmed(&self, digest: Digest) -> bool {
+        self.confirmed_view
+            .is_some_and(|(known, _)| known == digest)
     }
 
     pub(super) fn is_untouched(&self) -> bool {
@@ -634,8 +649,9 @@ mod tests {
         let config = ReceiverConfig::new(station.clone(), 1);
         let timing = config.timing;
         let mut endpoint = ReceiverEndpoint::new(config, station, 1, Rank(1), None);
-        let mut member =
-            MemberPhase::begin(Instant::START, chain(receivers + 1), Rank(1), &mut endpoint);
+        let view = Arc::new(chain(receivers + 1));
+        let view = (Arc::clone(&view), view.digest());
+        let mut member = MemberPhase::begin(Instant::START, view, Rank(1), &mut endpoint);
         let (mut reports, mut buffer) = (0, [0; 1514]);
         for tick in 0..1000 {
             let now = Instant::START + Duration::from_millis(10 * tick);

@@ -15,6 +15,7 @@ use crate::session::verified::Offered;
 use crate::session::view::{Assembler, View};
 use ethbcast_transport::wire::{Frame, Guard, HEADER_BYTES, Rank};
 use ethbcast_transport::{Deadline, Instant, MacAddr, Part};
+use std::sync::Arc;
 use std::time::Duration;
 
 const RETRY_AFTER: Duration = Duration::from_secs(1);
@@ -48,7 +49,7 @@ const DECLINES: u32 = 3;
 pub(super) enum WaitingStep {
     Wait,
     End(End),
-    Start(View, Rank, ViewPart, Box<Joining>),
+    Start(Arc<View>, Rank, ViewPart, Box<Joining>),
 }
 
 impl Waiting {
@@ -499,6 +500,10 @@ const ANSWER_LIMIT: Duration = Duration::from_millis(2500);
 /// its address announces another session: the announcement may be replayed or forged.
 const UNSURE_LIMIT: Duration = Duration::from_millis(300);
 
+/// Requests that take longer than the second after which a root with a key answers a host that it
+/// has admitted. Before the check of its path is over it answers each.
+const KEYED_ANSWERS_AFTER: u32 = 21;
+
 /// Join request to a root. A proof of its life is the group's secret, which only the root that was
 /// asked can have sent, or without keys a PROBE with this host's nonce. The root is given up after
 /// [`ANSWER_LIMIT`] without proof, as a live one sends a sign of life every second, and after
@@ -510,6 +515,7 @@ pub(super) struct Joining {
     responder: Responder,
     answered_at: Instant,
     answered: bool,
+    /// Requests since the last KEYS.
     requests: u32,
     timers: TimerTable,
 }
@@ -529,7 +535,8 @@ impl Joining {
         }
         let mut timers = TimerTable::default();
         timers.set(Wait::Join, now);
-        let (assembler, answered_at, answered) = (Assembler::default(), now, false);
+        let assembler = Assembler::new(endpoint.config().views.clone());
+        let (answered_at, answered) = (now, false);
         Joining {
             root,
             assembler,
@@ -559,7 +566,7 @@ impl Joining {
 
     pub(super) fn take_keys(&mut self, now: Instant, guard: Guard) {
         self.responder.set_guard(guard);
-        (self.answered_at, self.answered) = (now, true);
+        (self.answered_at, self.answered, self.requests) = (now, true, 0);
     }
 
     /// Handles a PROBE; one that carries this host's `nonce` proves that the root is alive. A PROBE
@@ -590,7 +597,7 @@ impl Joining {
         self.responder
     }
 
-    pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<View> {
+    pub(super) fn on_view_part(&mut self, part: &ViewPart) -> Option<Arc<View>> {
         self.assembler.take(part)
     }
 
@@ -612,7 +619,10 @@ impl Joining {
             now + half + jitter(half, nonce ^ now.as_nanos()),
         );
         self.requests += 1;
-        let in_vain = if self.answered { 0 } else { self.requests };
+        let in_vain = match self.requests {
+            4..KEYED_ANSWERS_AFTER if self.answered => 0,
+            requests => requests,
+        };
         let to = endpoint.repeated_to(self.root.mac, in_vain);
         self.send(to, &endpoint.config().request(), roots, endpoint);
         true

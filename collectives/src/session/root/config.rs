@@ -223,8 +223,8 @@ pub struct RootConfig {
     pub carousel: Option<Carousel>,
     /// The only hosts that are admitted; empty admits all.
     pub hosts: Vec<String>,
-    /// Names that the user has given to hosts, by their IPv4 addresses: a host that calls itself
-    /// otherwise, as one with several names in DNS may, is called so.
+    /// Names that the user has given to hosts, by their IPv4 addresses or what stands for them: a
+    /// host that calls itself otherwise, as one with several names in DNS may, is called so.
     pub named: BTreeMap<u32, String>,
     /// Algorithm by which the bytes travel.
     pub route: Route,
@@ -252,6 +252,9 @@ pub struct RootConfig {
     /// between, and no frame reaches more than one host: then nothing is cast, and without a
     /// topology each network is a switch.
     pub routed: Option<u8>,
+    /// Numbers of the networks of hosts whose addresses do not tell them, as those of IPv6, by what
+    /// stands for them.
+    pub networks: BTreeMap<u32, u32>,
     /// Whether a host that requests to join after the start is admitted: it gets the stream from
     /// the first byte, behind the others. Not available with block algorithms.
     pub late: bool,
@@ -303,6 +306,7 @@ impl RootConfig {
             dry_run: false,
             topology: None,
             routed: None,
+            networks: BTreeMap::new(),
             late: false,
             on_slow: OnSlow::default(),
             rate: None,
@@ -367,10 +371,13 @@ impl RootConfig {
 
     pub(super) fn network(&self, mac: MacAddr) -> Option<u32> {
         let address = ipv4_in(mac);
+        let numbered = self.networks.get(&address).copied();
         self.routed.map(|bits| {
-            address
-                .checked_shr(32 - u32::from(bits.min(32)))
-                .unwrap_or_default()
+            numbered.unwrap_or_else(|| {
+                address
+                    .checked_shr(32 - u32::from(bits.min(32)))
+                    .unwrap_or_default()
+            })
         })
     }
 

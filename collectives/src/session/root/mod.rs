@@ -37,7 +37,7 @@ pub use config::{
 use ethbcast_planning::model::Choice;
 use ethbcast_planning::plan::Via;
 use ethbcast_transport::stream::{Ending, StreamStats};
-use ethbcast_transport::wire::{Frame, Rank};
+use ethbcast_transport::wire::{self, Frame, Rank};
 use ethbcast_transport::{
     Deadline, Instant, Kept, LinkReading, MacAddr, Machine, Part, SplitFrame,
 };
@@ -365,7 +365,9 @@ impl Root {
         self.phase = RootPhase::Closing(closing, members);
     }
 
-    fn on_join(&mut self, now: Instant, frame: &Frame<'_>) {
+    /// Handles a join request, which a receiver with a key sends to the group if it has sent some in
+    /// vain.
+    fn on_join(&mut self, now: Instant, frame: &Frame<'_>, is_to_group: bool) {
         let Some(mut message) = self.endpoint.read(frame) else {
             return;
         };
@@ -404,7 +406,7 @@ impl Root {
             RootPhase::Gathering(gathering) => {
                 gathering.on_join(
                     now,
-                    frame.source,
+                    (frame.source, is_to_group && self.endpoint.is_keyed()),
                     &message,
                     self.non_members.refusals_mut(),
                     &mut self.endpoint,
@@ -700,6 +702,7 @@ impl Root {
 
 impl Machine for Root {
     fn handle_frame(&mut self, now: Instant, frame: &[u8]) {
+        let is_to_group = || wire::destination(frame).is_some_and(MacAddr::is_multicast);
         let mut plain = Vec::new();
         let frame = match self.endpoint.open(now, frame, &mut plain) {
             Ok(frame) => frame,
@@ -729,7 +732,7 @@ impl Machine for Root {
                 _ => self.endpoint.count_non_member(),
             }
         } else if kind == JOIN {
-            self.on_join(now, &frame);
+            self.on_join(now, &frame, is_to_group());
         } else if kind == LEAVE {
             self.on_leave(now, &frame);
         } else if let RootPhase::Gathering(gathering) = &mut self.phase {

@@ -6,9 +6,13 @@ use super::verified::ChunkSize;
 use crate::membership::codec::{BodyReader, BodyWriter};
 use crate::preset::{via_from_wire, via_to_wire};
 use ethbcast_planning::plan::{self, Plan, Via};
+use ethbcast_transport::lock::Mutex;
 use ethbcast_transport::wire::{Peer, Rank};
 use ethbcast_transport::{MacAddr, Policy, planted};
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::fmt;
+use std::sync::{Arc, Weak};
 
 /// One member of a view. Its rank is its index in the list, and stays whatever its standing, so
 /// that no other rank changes. The nonce is that of the receiver's run that joined, zero for the
@@ -251,7 +255,7 @@ impl View {
 
     /// Whether this view can follow `present`; a view that cannot is ignored. It must be of the
     /// same session, a few changes later; members may have moved, and new ones be appended as
-    /// demoted. In a tree, members in place may have other parents in place. A broadcast may become
+    /// demoted. In a tree, or two, members in place may have other parents in place. A broadcast may become
     /// a tree with all parents new, and back, because the change may have been forged in the root's
     /// name; likewise a member that was gone may be back.
     pub(super) fn extends(&self, present: &View) -> bool {
@@ -269,9 +273,17 @@ impl View {
         };
         let sound =
             |member: &ViewMember| !member.is_in_place() || member.parent.is_some_and(in_place);
+        // Of two trees, a member may stay in one below a parent that is gone.
+        let sound_in_two = |new: &ViewMember, old: &ViewMember| {
+            let is_second_sound = new.order == old.order || in_place(Rank(new.order));
+            is_second_sound && (new.parent == old.parent || sound(new))
+        };
+        let moves = |new: &ViewMember, old: &ViewMember| {
+            self.is_tree() && sound(new) || self.via == Via::TwoTree && sound_in_two(new, old)
+        };
         let same = |(new, old): (&ViewMember, &ViewMember)| {
             (&new.host, new.mac, new.nonce) == (&old.host, old.mac, old.nonce)
-                && (stays(new, old) || (self.is_tree() && sound(new)))
+                && (stays(new, old) || moves(new, old))
         };
         (1..=changes).contains(&steps)
             && self.terms() == present.terms()
@@ -317,21 +329,27 @@ impl View {
     }
 
     /// Makes the root, to which all can talk, the parent of each member in place that cannot talk to
-    /// its effective one, in a tree. Returns whether there was one.
+    /// its effective one, in a tree or either of two. Returns whether there was one.
     pub(super) fn reconnect(&mut self, can_talk: impl Fn(Rank, Rank) -> bool) -> bool {
-        if !self.is_tree() {
+        if !self.is_tree() && self.via != Via::TwoTree {
             return false;
         }
-        let tree = Tree::new(self);
-        let is_cut_off = |&rank: &Rank| {
-            let parent = tree.parent(rank);
-            parent.is_some_and(|parent| !can_talk(parent, rank))
+        let cut_off_in = |tree: &Tree<'_>| {
+            let is_cut_off = |&rank: &Rank| {
+                let parent = tree.parent(rank);
+                parent.is_some_and(|parent| !can_talk(parent, rank))
+            };
+            self.ranks().filter(is_cut_off).collect()
         };
-        let cut_off: Vec<Rank> = self.ranks().filter(is_cut_off).collect();
-        for rank in &cut_off {
+        let cut_off: Vec<Vec<Rank>> = self.trees().iter().map(cut_off_in).collect();
+        for rank in cut_off.first().into_iter().flatten() {
             self.members[rank.index()].parent = Some(Rank::ROOT);
         }
-        !cut_off.is_empty()
+        // In place of an order, a member of two trees has its parent in the second.
+        for rank in cut_off.get(1).into_iter().flatten() {
+            self.members[rank.index()].order = Rank::ROOT.0;
+        }
+        !cut_off.iter().all(Vec::is_empty)
     }
 
     /// Sets the parent of each member in place to its effective one, in a tree.
@@ -468,28 +486,81 @@ const VIEWS: usize = 4;
 /// Maximum length of a view in bytes: 65 535 members with names of 42 bytes.
 const MAX_VIEW_BYTES: usize = 4 << 20;
 
+/// Views of the receivers of one process, which then keep each view and each of its parts once.
+///
+/// Only what is equal byte by byte is shared, so a receiver behaves as with a copy of its own.
+#[derive(Clone, Default)]
+pub struct SharedViews(Arc<Mutex<KnownViews>>);
+
+#[derive(Default)]
+struct KnownViews {
+    views: HashMap<Digest, Weak<View>>,
+    parts: HashMap<(Digest, u16), Weak<[u8]>>,
+}
+
+impl SharedViews {
+    fn part(&self, part: &ViewPart) -> Arc<[u8]> {
+        let known = &mut self.0.lock().parts;
+        let place = (part.digest, part.at);
+        let same = known.get(&place).and_then(Weak::upgrade);
+        same.filter(|bytes| **bytes == *part.bytes)
+            .unwrap_or_else(|| {
+                let bytes: Arc<[u8]> = part.bytes.as_slice().into();
+                known.insert(place, Arc::downgrade(&bytes));
+                bytes
+            })
+    }
+
+    /// Returns the view of this digest: the one that is known, or else what `decode` makes.
+    fn view(&self, digest: Digest, decode: impl FnOnce() -> Option<View>) -> Option<Arc<View>> {
+        let known = &mut *self.0.lock();
+        if let Some(view) = known.views.get(&digest).and_then(Weak::upgrade) {
+            return Some(view);
+        }
+        let view = Arc::new(decode()?);
+        known.views.retain(|_, view| view.strong_count() > 0);
+        known.parts.retain(|_, part| part.strong_count() > 0);
+        known.views.insert(digest, Arc::downgrade(&view));
+        Some(view)
+    }
+}
+
+impl fmt::Debug for SharedViews {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str("SharedViews")
+    }
+}
+
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Assembler {
     views: VecDeque<Parts>,
+    shared: Option<SharedViews>,
 }
 
 #[derive(Clone, Debug)]
 struct Parts {
     digest: Digest,
     count: u16,
-    parts: BTreeMap<u16, Vec<u8>>,
+    parts: BTreeMap<u16, Arc<[u8]>>,
 }
 
 impl Assembler {
+    pub(in crate::session) fn new(shared: Option<SharedViews>) -> Assembler {
+        Assembler {
+            views: VecDeque::new(),
+            shared,
+        }
+    }
+
     pub(in crate::session) fn bytes(&self) -> usize {
         self.views
             .iter()
             .flat_map(|view| view.parts.values())
-            .map(Vec::len)
+            .map(|part| part.len())
             .sum()
     }
 
-    pub(crate) fn take(&mut self, part: &ViewPart) -> Option<View> {
+    pub(crate) fn take(&mut self, part: &ViewPart) -> Option<Arc<View>> {
         if part.at >= part.count || usize::from(part.count) * part.bytes.len() > MAX_VIEW_BYTES {
             return None;
         }
@@ -504,7 +575,11 @@ impl Assembler {
             count: part.count,
             parts: BTreeMap::new(),
         });
-        view.parts.insert(part.at, part.bytes.clone());
+        let bytes = match &self.shared {
+            Some(shared) => shared.part(part),
+            None => part.bytes.as_slice().into(),
+        };
+        view.parts.insert(part.at, bytes);
         if view.parts.len() < usize::from(view.count) {
             self.views.push_back(view);
             if self.views.len() > VIEWS {
@@ -512,10 +587,16 @@ impl Assembler {
             }
             return None;
         }
-        let whole: Vec<u8> = view.parts.into_values().flatten().collect();
-        (*blake3::hash(&whole).as_bytes() == view.digest || planted!("view-digest-not-compared"))
-            .then(|| View::decode(&whole))
-            .flatten()
+        let parts: Vec<&[u8]> = view.parts.values().map(|part| &**part).collect();
+        let whole = parts.concat();
+        let digest = *blake3::hash(&whole).as_bytes();
+        if digest != view.digest && !planted!("view-digest-not-compared") {
+            return None;
+        }
+        match &self.shared {
+            Some(shared) => shared.view(digest, || View::decode(&whole)),
+            None => View::decode(&whole).map(Arc::new),
+        }
     }
 }
 
@@ -554,12 +635,11 @@ impl<'a> Tree<'a> {
         }
     }
 
+    /// Returns the position of a child among those of its parent.
     fn order(&self, rank: Rank) -> usize {
         let View { via, members, .. } = self.view;
         match (self.block, self.planned_parent(rank)) {
-            // The child with the most steps below it is served first.
-            (Some(_), _) if *via == Via::TwoTree => members.len() - self.steps_below(rank),
-            (Some(block), Some(parent)) => {
+            (Some(block), Some(parent)) if *via != Via::TwoTree => {
                 let siblings = plan::block_children(*via, members.len(), block, parent.index());
                 siblings
                     .iter()
@@ -570,12 +650,21 @@ impl<'a> Tree<'a> {
         }
     }
 
-    fn steps_below(&self, rank: Rank) -> usize {
-        let all = (0..self.view.members.len() as u16).map(Rank);
-        let line = |from: Rank| std::iter::successors(Some(from), |&at| self.planned_parent(at));
-        all.filter_map(|from| line(from).position(|at| at == rank))
-            .max()
-            .unwrap_or(0)
+    /// Returns the most steps below each rank: one pass over all, however many have children.
+    fn steps_below(&self) -> Vec<usize> {
+        let mut below = vec![0; self.view.members.len()];
+        for from in (0..below.len() as u16).map(Rank) {
+            let above =
+                std::iter::successors(self.planned_parent(from), |&at| self.planned_parent(at));
+            for (steps, at) in (1..).zip(above) {
+                // Whatever is above has been reached by as long a way.
+                if below[at.index()] >= steps {
+                    break;
+                }
+                below[at.index()] = steps;
+            }
+        }
+        below
     }
 
     fn planned_children(&self, block: usize, rank: Rank) -> Vec<Rank> {
@@ -621,7 +710,13 @@ impl<'a> Tree<'a> {
                     .collect()
             }
         };
-        children.sort_by_cached_key(|&child| (self.order(child), child));
+        if self.view.via == Via::TwoTree && self.block.is_some() && children.len() > 1 {
+            // The child with the most steps below it is served first.
+            let below = self.steps_below();
+            children.sort_by_key(|&child| (Reverse(below[child.index()]), child));
+        } else {
+            children.sort_by_cached_key(|&child| (self.order(child), child));
+        }
         children
     }
 

@@ -40,7 +40,57 @@ fn a_view_survives_being_cut_into_parts_that_arrive_backwards_and_twice() {
         assert!(Message::View(part.clone()).encode().1.len() <= 300);
         complete = assembler.take(part).or(complete);
     }
-    assert_eq!(complete, Some(view));
+    assert_eq!(complete.as_deref(), Some(&view));
+}
+
+#[test]
+fn receivers_of_one_process_keep_a_view_once_and_a_changed_part_of_it_beside() {
+    let shared = SharedViews::default();
+    let view = chain(200);
+    let mut parts: Vec<ViewPart> = view.parts(300).collect();
+    let [mut one, mut other] = [(); 2].map(|()| Assembler::new(Some(shared.clone())));
+    let take = |assembler: &mut Assembler, parts: &[ViewPart]| {
+        parts.iter().filter_map(|part| assembler.take(part)).last()
+    };
+    let first = take(&mut one, &parts).expect("all of its parts");
+    assert_eq!(*first, view);
+    // A part that has the right digest and other bytes is not taken for the known one.
+    let true_bytes = std::mem::replace(&mut parts[1].bytes, vec![0; 9]);
+    assert_eq!(take(&mut other, &parts), None);
+    parts[1].bytes = true_bytes;
+    let second = take(&mut other, &parts).expect("all of its parts");
+    assert!(Arc::ptr_eq(&first, &second));
+    drop((first, second));
+    assert_eq!(
+        take(&mut one, &parts).as_deref(),
+        Some(&view),
+        "known no more"
+    );
+}
+
+#[test]
+fn the_child_with_the_longest_way_below_it_is_served_first_in_both_trees() {
+    // The first tree is 0-1-2-3-4 with 5 below 0 and 6 below 1, the second a star.
+    let mut view = chain(7);
+    view.via = Via::TwoTree;
+    for (rank, parent) in [(5, 0), (6, 1)] {
+        view.members[rank].parent = Some(Rank(parent));
+    }
+    let children = |view: &View, block: usize, rank: u16| {
+        view.trees()[block]
+            .children(Rank(rank))
+            .into_iter()
+            .map(|child| child.0)
+            .collect::<Vec<u16>>()
+    };
+    assert_eq!(children(&view, 0, 0), [1, 5]);
+    assert_eq!(children(&view, 0, 1), [2, 6]);
+    assert_eq!(children(&view, 1, 0), [1, 2, 3, 4, 5, 6]);
+    // Below 5 the way becomes longer than below 1.
+    view.members[2].parent = Some(Rank(5));
+    assert_eq!(children(&view, 0, 0), [5, 1]);
+    view.members[5].standing = MemberRole::Gone;
+    assert_eq!(children(&view, 0, 0), [2, 1], "2 takes the place of 5");
 }
 
 #[test]
@@ -293,6 +343,37 @@ fn two_trees_are_read_from_parents_and_orders_and_bridged_each() {
     );
     view.members[6].order = 7;
     assert_eq!(View::decode(&view.encode()), None, "there is no rank 7");
+}
+
+#[test]
+fn in_two_trees_the_root_takes_over_in_each_who_cannot_talk_to_its_new_parent() {
+    let mut view = chain(5);
+    view.via = Via::TwoTree;
+    // First tree: 0 → 1 → 2 → (3, 4); second tree: 0 → 4 → 3 → (2, 1).
+    let parents = [(0, 0), (0, 3), (1, 3), (2, 4), (2, 0)];
+    for (member, (first, second)) in view.members.iter_mut().zip(parents).skip(1) {
+        (member.parent, member.order) = (Some(Rank(first)), second);
+    }
+    let can_talk = |one: Rank, other: Rank| ![(1, 3), (3, 1)].contains(&(one.0, other.0));
+    let planned = view.clone();
+    view.members[2].standing = MemberRole::Gone;
+    let bridged = View {
+        epoch: view.epoch + 1,
+        ..view.clone()
+    };
+    let mut mended = bridged.clone();
+    assert!(mended.reconnect(can_talk));
+    let parents = |view: &View, rank| [0, 1].map(|block| view.trees()[block].parent(Rank(rank)));
+    assert_eq!(parents(&bridged, 3), [Some(Rank(1)), Some(Rank(4))]);
+    assert_eq!(parents(&mended, 3), [Some(Rank(0)), Some(Rank(4))]);
+    assert_eq!(parents(&mended, 4), [Some(Rank(1)), Some(Rank(0))]);
+    assert_eq!(parents(&bridged, 1), [Some(Rank(0)), Some(Rank(3))]);
+    assert_eq!(parents(&mended, 1), [Some(Rank(0)), Some(Rank(0))]);
+    assert_eq!(View::decode(&mended.encode()).as_ref(), Some(&mended));
+    assert!(mended.extends(&planned) && bridged.extends(&planned));
+    let mut below_the_dead = mended.clone();
+    below_the_dead.members[4].order = 2;
+    assert!(!below_the_dead.extends(&planned), "2 is gone");
 }
 
 #[test]

@@ -2,12 +2,15 @@
 //! sends any.
 
 use crate::keyed_sessions::{Heard, altered, recording};
-use ethbcast_collectives::communicator::CommunicatorError;
+use ethbcast_collectives::communicator::{CommunicatorError, Number, Reduction};
 use ethbcast_collectives::keys::Keys;
 use ethbcast_tests::communicator::{Case, NetworkKnowledge, Play, Step, play};
 use ethbcast_tests::session::keys;
-use ethbcast_transport::sim::{Faults, NoFaults, Random, RandomFaults};
-use ethbcast_transport::wire::{ETHERNET_BYTES, KEYED_VERSION};
+use ethbcast_transport::sim::{Delivery, Faults, NoFaults, Random, RandomFaults};
+use ethbcast_transport::wire::{ETHERNET_BYTES, Header, KEYED_VERSION, Kind, parse_headers};
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::rc::Rc;
 use std::time::Duration;
 
 const RANKS: usize = 4;
@@ -108,6 +111,92 @@ fn a_keyed_group_goes_on_without_a_rank_that_died() {
     for host in left {
         assert_eq!(play.ends()[host], Some(Ok(())), "host {host}");
     }
+}
+
+/// Returns the frames that come to the hosts of a group, some of which are lost.
+fn captured(case: &Case) -> Vec<Vec<u8>> {
+    let frames: Rc<RefCell<Vec<Vec<u8>>>> = Rc::default();
+    let hears = Rc::clone(&frames);
+    let mut faults = RandomFaults::new(3).loss(0.03).duplicate(0.03);
+    let hearing = move |delivery: &Delivery<'_>| {
+        hears.borrow_mut().push(delivery.frame.to_vec());
+        faults.fate(delivery)
+    };
+    play(case, 3, hearing, "captured");
+    frames.take()
+}
+
+/// Whether 16 bytes of what the simulated ranks send are in a frame.
+fn has_content(frame: &[u8]) -> bool {
+    let is_step = |pair: &[u8]| pair[1].wrapping_sub(pair[0]) == 7;
+    frame.windows(16).any(|part| part.windows(2).all(is_step))
+}
+
+/// Returns the stream or the message in a frame with content, the offset, and the bytes. A frame's
+/// place in its stream is part of the first.
+fn placed(frame: &[u8]) -> Option<([u64; 4], usize, &[u8])> {
+    let (headers, bytes) = parse_headers(frame).expect("a whole frame");
+    let Header {
+        kind,
+        stream,
+        rank,
+        sequence,
+        ..
+    } = headers.header;
+    let payload = &headers.payload[..bytes];
+    let number = |at: usize, bytes: usize| {
+        let digits = payload[at..at + bytes].iter();
+        digits.fold(0, |number, digit| number << 8 | u64::from(*digit))
+    };
+    let to = frame[..6]
+        .iter()
+        .fold(0, |to, byte| to << 8 | u64::from(*byte));
+    let (offset, head_bytes) = match kind {
+        Kind::DATA => return Some(([1, stream.0.into(), 0, sequence], 0, payload)),
+        Kind::PUSH => (number(8, 4), 32),
+        Kind::PULL => (number(8, 8), 16),
+        _ => return None,
+    };
+    let message = [2, rank.0.into(), to, number(0, 8)];
+    Some((message, offset as usize, &payload[head_bytes..]))
+}
+
+#[test]
+fn a_capture_of_a_keyed_group_has_no_content_and_one_text_at_each_place() {
+    let more = [
+        Step::Scatter {
+            root: 1,
+            bytes: 3000,
+        },
+        Step::Reduce {
+            root: 1,
+            reduction: Reduction::Max(Number::U8),
+            bytes: 9000,
+        },
+        Step::Allreduce {
+            reduction: Reduction::Max(Number::U8),
+            bytes: 9000,
+        },
+    ];
+    let case = Case::new(RANKS as u16, &[&CALLS[..], &more].concat());
+    assert!(captured(&case).iter().any(|frame| has_content(frame)));
+    let frames = captured(&case.keyed());
+    let mut texts: BTreeMap<[u64; 4], Vec<Option<u8>>> = BTreeMap::new();
+    let (mut again, mut messages) = (0, 0);
+    for frame in &frames {
+        assert!(!has_content(frame));
+        let Some((place, offset, bytes)) = placed(frame) else {
+            continue;
+        };
+        let text = texts.entry(place).or_default();
+        text.resize(text.len().max(offset + bytes.len()), None);
+        for (known, byte) in text[offset..].iter_mut().zip(bytes) {
+            again += usize::from(known.is_some());
+            assert_eq!(*known.get_or_insert(*byte), *byte, "{place:?}");
+        }
+        messages += usize::from(place[0] == 2);
+    }
+    assert!(again > 10_000 && messages > 20, "{again} {messages}");
 }
 
 /// Plays a group while an attacker sends recorded frames, unchanged or altered, to any host from

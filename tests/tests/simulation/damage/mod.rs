@@ -58,7 +58,7 @@ fn deaths(seed: u64) -> (Scene, Range<usize>, String) {
 
 #[test]
 fn when_relays_die_with_the_only_copy_the_others_get_it_from_who_has_kept_it() {
-    let (mut asked, runs) = (0, in_full(75, 150));
+    let (mut asked, runs) = (0, in_full(45, 150));
     for seed in 0..runs {
         let (scene, dead, replay) = deaths(seed);
         let played = scene.play(seed, &replay);

@@ -24,7 +24,7 @@ use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-const RUNS: [u64; 2] = [4_000, 8_000];
+const RUNS: [u64; 2] = [2_500, 8_000];
 const WAYS: [Via; 4] = [Via::Chain, Via::Cast, Via::Binary, Via::ScatterAllgather];
 
 /// Recipient and forged sender: the root from its first child, from the last, and from itself; a

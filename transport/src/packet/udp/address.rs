@@ -1,19 +1,21 @@
-//! Mapping between UDP addresses and MAC addresses, by arithmetic instead of a table.
+//! Mapping between UDP addresses and MAC addresses, by arithmetic.
 //!
 //! An IPv4 address (32 bits) and a port of IANA's dynamic range (14 bits) fill the 46 free bits of
 //! a locally administered unicast MAC address. Views, lists and tags thus carry them as MAC
-//! addresses. A group's MAC address gives 18 bits of an address of the organization-local scope
-//! (RFC 2365), the EtherType the port of all groups.
+//! addresses. An IPv6 address is hashed to 32 bits, its *stand-in*; a port's table of
+//! [neighbours](super::neighbours) leads back. A group's MAC address gives 18 bits of an address of
+//! the organization-local scope (RFC 2365), or 47 bits of one of IPv6 (RFC 3307), the EtherType the
+//! port of all groups.
 
 use crate::MacAddr;
 use crate::wire::EtherType;
 use std::fmt;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::ops::RangeInclusive;
 use std::str::FromStr;
 
-/// Bytes of the headers of IPv4 and UDP, which an interface's MTU includes.
-pub(in crate::packet) const IP_UDP_BYTES: usize = 28;
+/// Context of the hash of an IPv6 address, which no other hash has.
+const STAND_IN_CONTEXT: &str = "ethbcast stand-in of an IPv6 address";
 /// Ports of processes, 14 bits: the dynamic range of RFC 6335. Those of groups begin at
 /// `GROUP_PORTS`: their range is as large, and no system draws its own ports from it.
 const PORTS: RangeInclusive<u16> = 49152..=65535;
@@ -29,7 +31,7 @@ pub enum Over {
     /// Raw Ethernet frames (AF_PACKET).
     #[default]
     Ethernet,
-    /// Datagrams of UDP over IPv4.
+    /// Datagrams of UDP over IPv4, or over IPv6 where an interface has no address of IPv4.
     Udp {
         /// Port of this process, from 49152 on; without it, any that is free.
         port: Option<u16>,
@@ -99,7 +101,7 @@ impl fmt::Display for Over {
 
 /// Returns the MAC address that stands for a process's address; `None` for a port below 49152.
 pub fn mac_of(address: SocketAddrV4) -> Option<MacAddr> {
-    if !PORTS.contains(&address.port()) {
+    if !has_wire_port(address.port()) {
         return None;
     }
     let [high, low] = (address.port() & LOW_BITS).to_be_bytes();
@@ -123,6 +125,49 @@ pub fn group_address(mac: MacAddr, ether_type: EtherType) -> SocketAddrV4 {
         Ipv4Addr::new(239, 192 | a & 3, b, c),
         GROUP_PORTS | ether_type.number() & LOW_BITS,
     )
+}
+
+/// Returns the IPv6 multicast address that a group's MAC address stands for: of the site's scope,
+/// and of those that are assigned for a time (RFC 3307).
+fn group_ip6(mac: MacAddr) -> Ipv6Addr {
+    const FOR_A_TIME: u8 = 0x80;
+    let [a, b, c, d, e, f] = mac.octets();
+    let mut octets = [0; 16];
+    octets[..2].copy_from_slice(&[0xff, 0x15]);
+    octets[10..].copy_from_slice(&[a, b, c | FOR_A_TIME, d, e, f]);
+    octets.into()
+}
+
+/// Returns what [`group_address`] does for hosts of IPv4, or of IPv6.
+pub fn group_address_of(mac: MacAddr, ether_type: EtherType, is_ipv6: bool) -> SocketAddr {
+    let group = group_address(mac, ether_type);
+    if is_ipv6 {
+        SocketAddr::new(group_ip6(mac).into(), group.port())
+    } else {
+        group.into()
+    }
+}
+
+/// Returns the IPv4 address that stands for an address of IP: itself, or 32 bits of a hash.
+pub fn stand_in(ip: IpAddr) -> Ipv4Addr {
+    match ip {
+        IpAddr::V4(ip) => ip,
+        IpAddr::V6(ip) => {
+            let hash = blake3::derive_key(STAND_IN_CONTEXT, &ip.octets());
+            let bits: [u8; 4] = *hash.first_chunk().expect("it has 32 bytes");
+            bits.into()
+        }
+    }
+}
+
+/// Returns the bytes of the headers of IP and UDP, which an interface's MTU includes.
+pub(in crate::packet) const fn header_bytes(is_ipv6: bool) -> usize {
+    if is_ipv6 { 48 } else { 28 }
+}
+
+/// Whether a process may have the port.
+pub(super) fn has_wire_port(port: u16) -> bool {
+    PORTS.contains(&port)
 }
 
 /// Returns the port number `drawn` at random, within the range of processes.
@@ -186,6 +231,35 @@ mod tests {
             group_address(group_mac("default"), EtherType::new(0x88B6)).port(),
             18614
         );
+    }
+
+    #[test]
+    fn groups_of_ipv6_are_of_the_sites_scope_and_keep_the_whole_name() {
+        let of = |mac| group_address_of(mac, EtherType::DEFAULT, true).to_string();
+        assert_eq!(of(MacAddr::BROADCAST), "[ff15::ffff:ffff:ffff]:18613");
+        assert_eq!(
+            of(MacAddr::new(3, 0xc3, 2, 0x3e, 0x80, 0x51)),
+            "[ff15::3c3:823e:8051]:18613"
+        );
+        // As in docs/protocol/frames.md.
+        assert_eq!(of(group_mac("ethbcast")), "[ff15::3a6:debe:85c9]:18613");
+        let mac = group_mac("default");
+        assert_eq!(
+            group_address_of(mac, EtherType::DEFAULT, false),
+            group_address(mac, EtherType::DEFAULT).into()
+        );
+    }
+
+    #[test]
+    fn an_address_of_ipv6_always_has_the_same_stand_in_and_one_of_ipv4_is_its_own() {
+        let ip = Ipv4Addr::new(10, 255, 0, 1);
+        assert_eq!(stand_in(ip.into()), ip);
+        // All hosts must agree, whatever their build.
+        let of = |text: &str| stand_in(text.parse().expect("an address"));
+        assert_eq!(of("fd00::1"), Ipv4Addr::new(177, 171, 137, 20));
+        let hosts = (0..10_000_u128).map(|host| stand_in(Ipv6Addr::from_bits(host).into()));
+        let distinct: std::collections::BTreeSet<Ipv4Addr> = hosts.collect();
+        assert_eq!(distinct.len(), 10_000);
     }
 
     #[test]

@@ -4,23 +4,27 @@
 //! answers "no such port". Such a frame is lost, as on a cable, and counted; none blocks those for
 //! other hosts. If none leaves for long, that is an error.
 //!
+//! A frame for a host of IPv6 whose address is not known is lost, and the address is asked for.
+//!
 //! Frames for all are copied to each peer where no multicast goes. Without room for the next copy
 //! such a frame waits, and goes on with that peer. For a peer on its own network that answers no
 //! ARP request, the kernel holds the copies for seconds, in the socket's buffer: so it gets few.
 
-use super::address::{IP_UDP_BYTES, address_of, group_address};
+use super::address::{address_of, group_address};
+use super::neighbours::{Addresses, Question};
+use crate::packet::Interface;
 use crate::packet::send_buffer::CHARGE_BYTES;
 use crate::packet::syscall::{SEND_MANY_FRAMES, interface_state, is_unresolved, multicast_by};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use crate::{Instant, MacAddr};
 use nix::errno::Errno;
 use nix::sys::socket::{
-    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrIn, bind, getsockopt,
-    recvmsg, sendmsg, socket, sockopt,
+    AddressFamily, ControlMessage, MsgFlags, SockFlag, SockType, SockaddrStorage, bind, getsockopt,
+    recvmsg, sendmsg, sendto, socket, sockopt,
 };
 use std::collections::{BTreeMap, HashSet};
 use std::io::IoSlice;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::time::Duration;
 
@@ -52,21 +56,22 @@ const LOOKED_FOR: usize = 128;
 /// at most `MAX_WARNED`.
 pub(in crate::packet) struct DatagramSender {
     ether_type: EtherType,
-    peers: Option<Vec<SockaddrIn>>,
+    addresses: Addresses,
+    peers: Option<Vec<IpAddr>>,
     copies: usize,
     /// Copies of it that have left, and copies of earlier ones beyond the first of each, with their
     /// bytes.
     given: u64,
     more: (u64, u64),
     /// Copies for peers that the kernel has not found.
-    held: BTreeMap<Ipv4Addr, HeldCopies>,
+    held: BTreeMap<IpAddr, HeldCopies>,
     /// Size of the socket's buffer, if it cannot grow with the copies that are held.
     limit: Option<usize>,
     joins: bool,
     left: u64,
     lost: u64,
     refusal: Option<(Errno, Instant, Instant)>,
-    warned: HashSet<Option<SockaddrIn>>,
+    warned: HashSet<Option<SocketAddr>>,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -85,11 +90,16 @@ struct Run {
 }
 
 impl DatagramSender {
-    pub(in crate::packet) fn new(ether_type: EtherType, unicast: bool) -> DatagramSender {
+    pub(in crate::packet) fn new(
+        ether_type: EtherType,
+        addresses: Addresses,
+        unicast: bool,
+    ) -> DatagramSender {
         let peers = unicast.then(Vec::new);
         let (held, warned) = (BTreeMap::new(), HashSet::new());
         DatagramSender {
             ether_type,
+            addresses,
             peers,
             copies: 0,
             given: 0,
@@ -104,14 +114,9 @@ impl DatagramSender {
         }
     }
 
-    pub(in crate::packet) fn name_peers(&mut self, peers: &[Ipv4Addr]) {
-        let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
-        self.peers = Some(
-            peers
-                .iter()
-                .map(|&ip| SockaddrIn::from(SocketAddrV4::new(ip, port)))
-                .collect(),
-        );
+    pub(in crate::packet) fn name_peers(&mut self, peers: &[IpAddr]) {
+        self.addresses.name(peers);
+        self.peers = Some(peers.to_vec());
         // A frame that waits is for each of them.
         self.copies = 0;
         self.held.clear();
@@ -210,13 +215,19 @@ impl DatagramSender {
     ) -> nix::Result<u64> {
         let mac = destination(&frames[first][0]);
         if self.peers.is_none() || !mac.is_multicast() {
+            let to = self.address(mac);
             let run = if self.joins {
                 self.run(frames, first)
             } else {
                 Run::of_one(frames, first)
             };
-            return self.send_to(self.address(mac), socket, interface, frames, run, now);
+            if to.is_none() && self.ask(socket, mac) {
+                self.lost += run.count as u64;
+                return Ok(run.frames);
+            }
+            return self.send_to(to, socket, interface, frames, run, now);
         }
+        let port = group_address(MacAddr::BROADCAST, self.ether_type).port();
         let mut held_bytes = self.held_bytes(now);
         while let Some(peer) = self
             .peers
@@ -224,14 +235,15 @@ impl DatagramSender {
             .and_then(|peers| peers.get(self.copies))
             .copied()
         {
-            let is_unresolved = || is_unresolved(socket, interface, peer.ip());
-            if self.may_get_copy(peer.ip(), is_unresolved, (held_bytes, now)) {
+            let is_unresolved = || is_unresolved(socket, interface, peer);
+            if self.may_get_copy(peer, is_unresolved, (held_bytes, now)) {
                 let run = Run::of_one(frames, first);
                 let bytes = run.bytes + CHARGE_BYTES;
-                self.send_to(Some(peer), socket, interface, frames, run, now)?;
+                let to = self.addresses.host(peer, port);
+                self.send_to(to, socket, interface, frames, run, now)?;
                 self.given += 1;
                 if is_unresolved() {
-                    self.hold(peer.ip(), bytes, now);
+                    self.hold(peer, bytes, now);
                     held_bytes += bytes;
                 }
             }
@@ -249,7 +261,7 @@ impl DatagramSender {
     /// not looked for yet come first.
     fn may_get_copy(
         &mut self,
-        peer: Ipv4Addr,
+        peer: IpAddr,
         is_unresolved: impl FnOnce() -> bool,
         (held_bytes, now): (usize, Instant),
     ) -> bool {
@@ -269,7 +281,7 @@ impl DatagramSender {
         !is_full && held.is_some_and(may)
     }
 
-    fn hold(&mut self, peer: Ipv4Addr, bytes: usize, now: Instant) {
+    fn hold(&mut self, peer: IpAddr, bytes: usize, now: Instant) {
         let first = HeldCopies {
             since: now,
             copies: 0,
@@ -285,7 +297,7 @@ impl DatagramSender {
 
     fn send_to(
         &mut self,
-        to: Option<SockaddrIn>,
+        to: Option<SocketAddr>,
         socket: BorrowedFd,
         interface: &str,
         frames: &[[IoSlice<'_>; 2]],
@@ -314,7 +326,7 @@ impl DatagramSender {
         // Then the way to that host is narrower, or a router says so, truly or not.
         let fits = || {
             interface_state(socket, interface)
-                .is_ok_and(|is| run.each_bytes + IP_UDP_BYTES <= is.mtu_bytes)
+                .is_ok_and(|is| run.each_bytes + self.addresses.header_bytes() <= is.mtu_bytes)
         };
         let is_of_path = |errno| errno == Errno::EMSGSIZE && fits();
         match sent {
@@ -336,12 +348,27 @@ impl DatagramSender {
         Ok(run.frames)
     }
 
-    fn address(&self, mac: MacAddr) -> Option<SockaddrIn> {
-        let group = || {
-            mac.is_multicast()
-                .then(|| group_address(mac, self.ether_type))
+    fn address(&self, mac: MacAddr) -> Option<SocketAddr> {
+        let group = || self.addresses.group(mac, self.ether_type);
+        self.addresses
+            .process(mac)
+            .or_else(|| mac.is_multicast().then(group))
+    }
+
+    /// Asks for the address of a process, if there is one to ask for: all, or where no multicast
+    /// goes those that were heard.
+    fn ask(&self, socket: BorrowedFd, mac: MacAddr) -> bool {
+        let (Addresses::V6(neighbours), Some(_)) = (&self.addresses, address_of(mac)) else {
+            return false;
         };
-        address_of(mac).or_else(group).map(SockaddrIn::from)
+        let to_all = || vec![self.addresses.group(MacAddr::BROADCAST, self.ether_type)];
+        let to = self
+            .peers
+            .as_ref()
+            .map_or_else(to_all, |_| neighbours.heard());
+        to.into_iter()
+            .for_each(|to| Question::Ask(mac).send(socket, to));
+        true
     }
 
     /// Returns the frames that may leave with the first: those of its destination and length that
@@ -410,13 +437,22 @@ fn of_this_host(errno: Errno) -> bool {
     )
 }
 
+impl Question {
+    /// Sends it; one that is lost is asked again with the next frame.
+    pub(super) fn send(self, socket: BorrowedFd, to: SocketAddr) {
+        let flags = MsgFlags::MSG_NOSIGNAL | MsgFlags::MSG_DONTWAIT;
+        let to = SockaddrStorage::from(to);
+        let _ = sendto(socket.as_raw_fd(), &self.encode(), &to, flags);
+    }
+}
+
 fn transmit(
     socket: BorrowedFd,
-    to: Option<SockaddrIn>,
+    to: Option<SocketAddr>,
     frames: &[[IoSlice<'_>; 2]],
     run: &Run,
 ) -> nix::Result<()> {
-    let to = to.ok_or(Errno::EADDRNOTAVAIL)?;
+    let to = SockaddrStorage::from(to.ok_or(Errno::EADDRNOTAVAIL)?);
     let mut pieces = [IoSlice::new(&[]); 2 * SEND_MANY_FRAMES];
     let mut count = 0;
     for (_, frame) in frames
@@ -462,7 +498,7 @@ fn transmit(
 pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let flags = MsgFlags::MSG_ERRQUEUE | MsgFlags::MSG_DONTWAIT;
     for _ in 0..ERRORS {
-        if recvmsg::<SockaddrIn>(socket.as_raw_fd(), &mut [], None, flags).is_err() {
+        if recvmsg::<SockaddrStorage>(socket.as_raw_fd(), &mut [], None, flags).is_err() {
             break;
         }
     }
@@ -470,25 +506,46 @@ pub(in crate::packet) fn clear_errors(socket: BorrowedFd) {
     let _ = getsockopt(&socket, sockopt::SocketError);
 }
 
-/// Sends a frame, Ethernet header included, from its own source address, which no other socket may
-/// have: what is for all to each of `peers`, if there are any. Waits for room.
-pub(in crate::packet) fn send_once(frame: &[u8], peers: &[Ipv4Addr]) -> nix::Result<()> {
+pub(super) fn family(is_ipv6: bool) -> AddressFamily {
+    if is_ipv6 {
+        AddressFamily::Inet6
+    } else {
+        AddressFamily::Inet
+    }
+}
+
+/// Sends a frame, Ethernet header included, from its own source address, which `interface` has and no
+/// other socket may have: what is for all to each of `peers`, if there are any. The host that the
+/// frame is for is `receiver`, where its MAC address does not say it. Waits for room.
+pub(in crate::packet) fn send_once(
+    interface: &Interface,
+    frame: &[u8],
+    peers: &[IpAddr],
+    receiver: Option<IpAddr>,
+) -> nix::Result<()> {
     let header: &[u8; ETHERNET_BYTES] = frame.first_chunk().ok_or(Errno::EINVAL)?;
     let source = MacAddr::from(*header[6..].first_chunk().expect("eight bytes follow"));
-    let from = address_of(source).ok_or(Errno::EADDRNOTAVAIL)?;
+    let own = Interface {
+        mac: source,
+        ..interface.clone()
+    };
+    let ip = own.ip().ok_or(Errno::EADDRNOTAVAIL)?;
+    let addresses = Addresses::of(ip, interface.index);
+    let from = addresses.process(source).ok_or(Errno::EADDRNOTAVAIL)?;
+    addresses.name(receiver.as_slice());
     let number = Some(u16::from_be_bytes([header[12], header[13]]))
         .filter(|&number| number >= EtherType::LOWEST);
     let ether_type = EtherType::new(number.ok_or(Errno::EINVAL)?);
     let socket = socket(
-        AddressFamily::Inet,
+        family(addresses.is_ipv6()),
         SockType::Datagram,
         SockFlag::SOCK_CLOEXEC,
         None,
     )?;
-    bind(socket.as_raw_fd(), &SockaddrIn::from(from))?;
-    multicast_by(socket.as_fd(), 0, *from.ip())?;
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(from))?;
+    multicast_by(socket.as_fd(), interface.index, ip)?;
     let frames = [[IoSlice::new(frame), IoSlice::new(&[])]];
-    let mut sender = DatagramSender::new(ether_type, false);
+    let mut sender = DatagramSender::new(ether_type, addresses, false);
     if !peers.is_empty() {
         sender.name_peers(peers);
     }

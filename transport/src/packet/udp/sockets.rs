@@ -1,22 +1,24 @@
 //! The two UDP sockets of a host: one for unicast, one for frames to the group.
 
-use super::address::{Over, address_of, drawn_port, group_address, mac_of};
+use super::address::{Over, drawn_port, group_address, mac_of, stand_in};
+use super::neighbours::{Addresses, QUESTION_BYTES, Question};
+use super::sender::family;
 use crate::MacAddr;
 use crate::packet::error::{Errno, OpenError};
 use crate::packet::ring::SlotContent;
 use crate::packet::syscall::{
-    Arrival, RECEIVE_MANY, attach_filter, join_ip_multicast, multicast_by, receive_drops,
-    receive_many, take_own_groups_only, take_probing_mtu,
+    Arrival, IpNumber, RECEIVE_MANY, attach_filter, join_ip_multicast, multicast_by, receive_drops,
+    receive_many, set_ip_number, take_ipv6_only, take_probing_mtu,
 };
 use crate::packet::{Interface, PortConfig, filter, random_u32};
 use crate::wire::{ETHERNET_BYTES, EtherType};
 use nix::errno::Errno as SystemErrno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::socket::{
-    AddressFamily, SockFlag, SockType, SockaddrIn, bind, getsockopt, setsockopt, socket, sockopt,
+    SockFlag, SockType, SockaddrStorage, bind, getsockopt, setsockopt, socket, sockopt,
 };
 use std::collections::BTreeSet;
-use std::net::{Ipv4Addr, SocketAddrV4};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, SocketAddrV4};
 use std::os::fd::{AsFd, AsRawFd, OwnedFd};
 use std::sync::Arc;
 
@@ -29,8 +31,10 @@ const CHARGE_BYTES: usize = 768;
 pub(super) struct Sockets {
     pub(super) own: OwnedFd,
     pub(super) group: OwnedFd,
+    pub(super) ip: IpAddr,
     pub(super) mac: MacAddr,
-    pub(super) groups: Vec<(Ipv4Addr, MacAddr)>,
+    pub(super) addresses: Addresses,
+    pub(super) groups: Vec<(IpAddr, MacAddr)>,
     pub(super) room_frames: u64,
 }
 
@@ -38,22 +42,25 @@ impl Sockets {
     pub(super) fn open(interface: &Interface, config: &PortConfig) -> Result<Sockets, OpenError> {
         let name = interface.name.as_str();
         let failed = |step| move |errno| OpenError::datagrams(name, step, errno);
+        let of_interface = interface.ip().ok_or(SystemErrno::EADDRNOTAVAIL);
+        let ip = of_interface.map_err(failed("find its address"))?;
+        let addresses = Addresses::of(ip, interface.index);
+        let is_ipv6 = addresses.is_ipv6();
         let make = || {
-            socket(
-                AddressFamily::Inet,
-                SockType::Datagram,
-                SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC,
-                None,
-            )
+            let flags = SockFlag::SOCK_NONBLOCK | SockFlag::SOCK_CLOEXEC;
+            let socket = socket(family(is_ipv6), SockType::Datagram, flags, None)?;
+            if is_ipv6 {
+                take_ipv6_only(socket.as_fd())?;
+            }
+            Ok(socket)
         };
-        let of_interface = address_of(interface.mac).ok_or(SystemErrno::EADDRNOTAVAIL);
-        let ip = *of_interface.map_err(failed("find an IPv4 address"))?.ip();
         let [own, group] = [make(), make()];
         let (own, group) = (
             own.map_err(failed("open a socket"))?,
             group.map_err(failed("open a socket"))?,
         );
-        let address = bind_own(&own, ip, config.over).map_err(|(address, errno)| match errno {
+        let at = |port| addresses.host(ip, port).expect("it has its own");
+        let address = bind_own(&own, at, config.over).map_err(|(address, errno)| match errno {
             SystemErrno::EADDRINUSE => OpenError::PortTaken {
                 interface: name.to_owned(),
                 address,
@@ -67,7 +74,7 @@ impl Sockets {
             .into_iter()
             .chain(config.also)
             .chain([MacAddr::BROADCAST]);
-        let joined = macs.map(|mac| (*group_address(mac, config.ether_type).ip(), mac));
+        let joined = macs.map(|mac| (addresses.group(mac, config.ether_type).ip(), mac));
         let groups: Vec<_> = if unicast {
             vec![(ip, MacAddr::BROADCAST)]
         } else {
@@ -78,8 +85,15 @@ impl Sockets {
             // Any.
             false => 0,
         };
-        let of_groups =
-            SocketAddrV4::new(if unicast { ip } else { Ipv4Addr::UNSPECIFIED }, group_port);
+        let any: IpAddr = match is_ipv6 {
+            true => Ipv6Addr::UNSPECIFIED.into(),
+            false => Ipv4Addr::UNSPECIFIED.into(),
+        };
+        let of_groups = if unicast {
+            at(group_port)
+        } else {
+            SocketAddr::new(any, group_port)
+        };
         set_up_group(&group, address, of_groups).map_err(|(step, errno)| match errno {
             SystemErrno::EADDRINUSE => OpenError::GroupPortTaken { address: of_groups },
             errno => OpenError::datagrams(name, step, errno),
@@ -92,12 +106,15 @@ impl Sockets {
             .and_then(|own| group_bytes.map(|group| own.min(group)))
             .map_err(failed("make room"))?;
         warn_of_small(interface, bytes, config.receive_ring_bytes);
-        let mac = mac_of(address).expect("it was drawn or given from the range");
+        let stands_for = SocketAddrV4::new(stand_in(ip), address.port());
+        let mac = mac_of(stands_for).expect("it was drawn or given from the range");
         let room_frames = (bytes / (interface.mtu_bytes.next_power_of_two() + CHARGE_BYTES)) as u64;
         Ok(Sockets {
             own,
             group,
+            ip,
             mac,
+            addresses,
             groups,
             room_frames,
         })
@@ -108,7 +125,7 @@ impl Sockets {
 pub(super) fn join_groups(
     socket: &OwnedFd,
     interface_index: u32,
-    groups: impl Iterator<Item = Ipv4Addr>,
+    groups: impl Iterator<Item = IpAddr>,
 ) -> nix::Result<()> {
     for group in groups {
         match join_ip_multicast(socket.as_fd(), interface_index, group) {
@@ -121,12 +138,12 @@ pub(super) fn join_groups(
 
 fn bind_own(
     socket: &OwnedFd,
-    ip: Ipv4Addr,
+    at: impl Fn(u16) -> SocketAddr,
     over: Over,
-) -> Result<SocketAddrV4, (SocketAddrV4, SystemErrno)> {
+) -> Result<SocketAddr, (SocketAddr, SystemErrno)> {
     let try_port = |port| {
-        let address = SocketAddrV4::new(ip, port);
-        bind(socket.as_raw_fd(), &SockaddrIn::from(address))
+        let address = at(port);
+        bind(socket.as_raw_fd(), &SockaddrStorage::from(address))
             .map(|()| address)
             .map_err(|errno| (address, errno))
     };
@@ -136,9 +153,9 @@ fn bind_own(
     {
         return try_port(port);
     }
-    let mut tried = Err((SocketAddrV4::new(ip, 0), SystemErrno::EADDRINUSE));
+    let mut tried = Err((at(0), SystemErrno::EADDRINUSE));
     for _ in 0..DRAWS {
-        let drawn = random_u32().map_err(|_| (SocketAddrV4::new(ip, 0), SystemErrno::EAGAIN))?;
+        let drawn = random_u32().map_err(|_| (at(0), SystemErrno::EAGAIN))?;
         tried = try_port(drawn_port(drawn));
         if !matches!(tried, Err((_, SystemErrno::EADDRINUSE))) {
             break;
@@ -150,26 +167,24 @@ fn bind_own(
 fn set_up_own(
     socket: &OwnedFd,
     interface: &Interface,
-    ip: Ipv4Addr,
+    ip: IpAddr,
     config: &PortConfig,
 ) -> Result<(), (&'static str, SystemErrno)> {
+    let fd = socket.as_fd();
+    let set = |option, value| set_ip_number(fd, ip.is_ipv6(), option, value);
     multicast_by(socket.as_fd(), interface.index, ip).map_err(|errno| ("send to groups", errno))?;
-    setsockopt(socket, sockopt::IpMulticastTtl, &1)
+    set(IpNumber::MulticastHops, config.ttl)
         .map_err(|errno| ("limit groups to this network", errno))?;
     if !config.over.is_unicast() {
         // Nothing passes a router unless the user says so: frames beyond have no congestion
         // control, and a sender that names no peers answers the short JOIN of any address with long
         // frames.
-        setsockopt(socket, sockopt::Ipv4Ttl, &1)
-            .map_err(|errno| ("limit frames to this network", errno))?;
+        set(IpNumber::Hops, config.ttl).map_err(|errno| ("limit frames to this network", errno))?;
     }
     // Other processes of this host may be of the group.
-    setsockopt(socket, sockopt::IpMulticastLoop, &true)
-        .map_err(|errno| ("send to this host", errno))?;
-    take_probing_mtu(socket.as_fd()).map_err(|errno| ("forbid fragments", errno))?;
-    // Else the kernel reports no frame that a full queue has dropped.
-    setsockopt(socket, sockopt::Ipv4RecvErr, &true)
-        .map_err(|errno| ("have errors reported", errno))?;
+    set(IpNumber::Loopback, 1).map_err(|errno| ("send to this host", errno))?;
+    take_probing_mtu(fd, ip.is_ipv6()).map_err(|errno| ("forbid fragments", errno))?;
+    set(IpNumber::Errors, 1).map_err(|errno| ("have errors reported", errno))?;
     if let Some(priority) = config.priority {
         setsockopt(socket, sockopt::Priority, &priority.into())
             .map_err(|errno| ("set the priority", errno))?;
@@ -180,18 +195,19 @@ fn set_up_own(
 
 fn set_up_group(
     socket: &OwnedFd,
-    own: SocketAddrV4,
-    of_groups: SocketAddrV4,
+    own: SocketAddr,
+    of_groups: SocketAddr,
 ) -> Result<(), (&'static str, SystemErrno)> {
     let failed = |step| move |errno| (step, errno);
+    let set = |option, value| set_ip_number(socket.as_fd(), own.is_ipv6(), option, value);
     // What is sent to one host reaches one socket, so that port is not shared.
     let is_shared = of_groups.ip().is_unspecified();
     setsockopt(socket, sockopt::ReuseAddr, &is_shared).map_err(failed("share the groups' port"))?;
-    take_own_groups_only(socket.as_fd()).map_err(failed("leave out groups of others"))?;
-    setsockopt(socket, sockopt::Ipv4PacketInfo, &true).map_err(failed("tell groups apart"))?;
+    set(IpNumber::ForeignGroups, 0).map_err(failed("leave out groups of others"))?;
+    set(IpNumber::Destination, 1).map_err(failed("tell groups apart"))?;
     attach_filter(socket.as_fd(), &filter::but_from(own))
         .map_err(failed("leave out outgoing frames"))?;
-    bind(socket.as_raw_fd(), &SockaddrIn::from(of_groups))
+    bind(socket.as_raw_fd(), &SockaddrStorage::from(of_groups))
         .map_err(failed("bind the groups' port"))?;
     join_datagrams(socket);
     Ok(())
@@ -241,12 +257,15 @@ impl OpenError {
 const SLOT_BYTES: usize = ETHERNET_BYTES + (1 << 16);
 
 /// Receiver of datagrams, from any host if there are no `peers`. The present arrivals have come
-/// from socket number `from`.
+/// from socket number `from`, the last of a host of IPv6 from `last`.
 pub(in crate::packet) struct DatagramReceiver {
     sockets: [Arc<OwnedFd>; 2],
+    ip: IpAddr,
     own: MacAddr,
-    groups: Vec<(Ipv4Addr, MacAddr)>,
-    peers: BTreeSet<Ipv4Addr>,
+    addresses: Addresses,
+    last: Option<(SocketAddr, MacAddr)>,
+    groups: Vec<(IpAddr, MacAddr)>,
+    peers: BTreeSet<IpAddr>,
     joins: bool,
     ether_type: EtherType,
     mtu_bytes: usize,
@@ -266,13 +285,18 @@ impl DatagramReceiver {
         let Sockets {
             own,
             group,
+            ip,
             mac,
+            addresses,
             groups,
             room_frames,
         } = Sockets::open(interface, config)?;
         Ok(DatagramReceiver {
             sockets: [own, group].map(Arc::new),
+            ip,
             own: mac,
+            addresses,
+            last: None,
             groups,
             peers: BTreeSet::new(),
             joins: !config.over.is_unicast(),
@@ -295,6 +319,10 @@ impl DatagramReceiver {
         self.own
     }
 
+    pub(in crate::packet) fn addresses(&self) -> &Addresses {
+        &self.addresses
+    }
+
     pub(in crate::packet) fn room_frames(&self) -> u64 {
         self.room_frames
     }
@@ -306,8 +334,8 @@ impl DatagramReceiver {
     /// Joins the groups again, on an interface that has replaced the old one, and sends to them by
     /// it.
     pub(in crate::packet) fn join(&self, interface: &Interface) -> nix::Result<()> {
-        let ip = address_of(self.own).map_or(Ipv4Addr::UNSPECIFIED, |address| *address.ip());
-        multicast_by(self.sockets[0].as_fd(), interface.index, ip)?;
+        self.addresses.move_to(interface.index);
+        multicast_by(self.sockets[0].as_fd(), interface.index, self.ip)?;
         join_groups(
             &self.sockets[1],
             interface.index,
@@ -315,7 +343,8 @@ impl DatagramReceiver {
         )
     }
 
-    pub(in crate::packet) fn hear_only(&mut self, peers: &[Ipv4Addr]) {
+    pub(in crate::packet) fn hear_only(&mut self, peers: &[IpAddr]) {
+        self.addresses.name(peers);
         self.peers.extend(peers);
     }
 
@@ -349,6 +378,9 @@ impl DatagramReceiver {
         if self.offset == arrival.bytes {
             (self.next, self.offset) = (self.next + 1, 0);
         }
+        if self.takes_question(&arrival, at + ETHERNET_BYTES, bytes) {
+            return Some(take(SlotContent::Question));
+        }
         Some(take(self.content(&arrival, at, bytes)))
     }
 
@@ -373,9 +405,59 @@ impl DatagramReceiver {
         false
     }
 
+    /// Returns the MAC address of a sender that is heard, if it has one.
+    fn source(&mut self, arrival: &Arrival) -> Option<MacAddr> {
+        if !self.peers.is_empty() && !self.peers.contains(&arrival.source.ip()) {
+            return None;
+        }
+        if let Some((_, mac)) = self.last.filter(|(source, _)| *source == arrival.source) {
+            return Some(mac);
+        }
+        let mac = self.addresses.mac_of(arrival.source)?;
+        if self.addresses.is_ipv6() {
+            self.last = Some((arrival.source, mac));
+        }
+        Some(mac)
+    }
+
+    /// Takes a datagram that asks for the address of a host, or answers; false if it is none.
+    fn takes_question(&mut self, arrival: &Arrival, at: usize, bytes: usize) -> bool {
+        if bytes != QUESTION_BYTES || !self.addresses.is_ipv6() || arrival.is_truncated {
+            return false;
+        }
+        let question = Question::decode(&self.memory[at..at + bytes]);
+        let (Some(question), Some(_), SocketAddr::V6(source)) =
+            (question, self.source(arrival), arrival.source)
+        else {
+            return false;
+        };
+        let socket = self.sockets[0].as_fd();
+        match question {
+            Question::Ask(mac) if mac == self.own => {
+                Question::Answer(mac).send(socket, arrival.source);
+            }
+            // All others have heard the question, too.
+            Question::Ask(_) if self.joins => {}
+            Question::Ask(mac) => {
+                if let Some(to) = self.addresses.process(mac) {
+                    Question::Pass(mac, source).send(socket, to);
+                }
+            }
+            Question::Pass(mac, asker) if mac == self.own && !self.joins => {
+                let to = self.addresses.host((*asker.ip()).into(), asker.port());
+                to.into_iter()
+                    .for_each(|to| Question::Answer(mac).send(socket, to));
+            }
+            // The source is noted.
+            Question::Pass(..) | Question::Answer(_) => {}
+        }
+        true
+    }
+
     /// Puts an Ethernet header in front of the `bytes` of a datagram: over the end of the one
     /// before, which has been taken.
     fn content(&mut self, arrival: &Arrival, at: usize, bytes: usize) -> SlotContent<'_> {
+        let source = self.source(arrival);
         let own = (self.from == 0).then_some(self.own);
         let group = || {
             self.groups
@@ -383,10 +465,7 @@ impl DatagramReceiver {
                 .find(|(ip, _)| *ip == arrival.destination)
                 .map(|(_, mac)| *mac)
         };
-        let is_peer = self.peers.is_empty() || self.peers.contains(arrival.source.ip());
-        let (true, Some(source), Some(destination)) =
-            (is_peer, mac_of(arrival.source), own.or_else(group))
-        else {
+        let (Some(source), Some(destination)) = (source, own.or_else(group)) else {
             return SlotContent::Outside;
         };
         if arrival.is_truncated || bytes > self.mtu_bytes {

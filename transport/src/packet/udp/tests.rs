@@ -1,12 +1,13 @@
 //! Tests of transport over UDP, on the loopback interface; they need no privilege.
 
-use super::{Over, address_of, group_address, mac_of, send_once};
+use super::neighbours::Question;
+use super::{Over, address_of, group_address, mac_of, send_once, stand_in};
 use crate::link::{Interest, Link, Waiter};
 use crate::packet::{Clock, Counters, Interface, OpenError, Port, PortConfig, Waker};
 use crate::wire::{EtherType, group_mac};
 use crate::{Instant, MacAddr};
 use log::{Level, LevelFilter, Log, Metadata, Record};
-use std::net::{Ipv4Addr, SocketAddrV4, UdpSocket};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddrV4, SocketAddrV6, UdpSocket};
 use std::sync::Mutex;
 use std::time::Duration;
 
@@ -251,6 +252,106 @@ fn by_unicast_each_peer_gets_a_copy_of_what_is_for_all_and_no_other_host_is_hear
     at(3, false).expect("a sender beside it");
 }
 
+const LOOPBACK: IpAddr = IpAddr::V6(Ipv6Addr::LOCALHOST);
+
+fn open_ipv6(is_called: bool) -> Port {
+    let config = PortConfig {
+        over: Over::Udp {
+            port: None,
+            unicast: true,
+        },
+        ether_type: ether_type(true),
+        is_called,
+        ..PortConfig::default()
+    };
+    open_at(stand_in(LOOPBACK), config).expect("a port")
+}
+
+fn process_ipv6(port: &Port) -> SocketAddrV6 {
+    let own = address_of(port.interface().mac).expect("its address");
+    SocketAddrV6::new(Ipv6Addr::LOCALHOST, own.port(), 0, 0)
+}
+
+#[test]
+fn over_ipv6_frames_of_all_lengths_reach_a_process_and_those_for_all_each_peer() {
+    let [mut a, mut b] = [false, true].map(open_ipv6);
+    a.name_peers(&[LOOPBACK]);
+    let lengths = [MTU_BYTES, MTU_BYTES, 100, MTU_BYTES, 32, 0, 33, MTU_BYTES];
+    let frames: Vec<Vec<u8>> = (0..100)
+        .map(|at| frame(&a, b.interface().mac, at as u32, lengths[at % 8]))
+        .collect();
+    send(&mut a, &frames);
+    assert!(receive(&mut b, 100) == frames);
+    let to_all = [frame(&a, MacAddr::BROADCAST, 1, MTU_BYTES)];
+    send(&mut a, &to_all);
+    assert_eq!(receive(&mut b, 1), to_all);
+    let back = [frame(&b, a.interface().mac, 2, 100)];
+    send(&mut b, &back);
+    assert_eq!(receive(&mut a, 1), back);
+    assert_eq!(a.counters().frames_given_up, 0);
+    let gone = a.interface().clone();
+    let last = frame(&a, b.interface().mac, 3, 100);
+    drop(a);
+    send_once(&gone, &last, &[], Some(LOOPBACK)).expect("its port is free");
+    assert_eq!(receive(&mut b, 1), [last]);
+}
+
+#[test]
+fn over_ipv6_a_host_that_is_not_known_is_asked_for_and_answers_from_its_own_address() {
+    let mut a = open_ipv6(false);
+    let other = (49_152..=65_535).find_map(|port| UdpSocket::bind((LOOPBACK, port)).ok());
+    let other = other.expect("a free port");
+    other
+        .set_read_timeout(Some(Duration::from_secs(20)))
+        .expect("a time");
+    let mut datagram = [0; 100];
+    let mut question = || {
+        let (bytes, from) = other.recv_from(&mut datagram).expect("a datagram");
+        (Question::decode(&datagram[..bytes]), from)
+    };
+    // A process that is asked for answers.
+    let (own, to_a) = (a.interface().mac, process_ipv6(&a));
+    let ask = Question::Ask(own).encode();
+    other.send_to(&ask, to_a).expect("it leaves");
+    other.send_to(&[7; MTU_BYTES], to_a).expect("it leaves");
+    assert_eq!(receive(&mut a, 1).len(), 1, "a question is no frame");
+    assert_eq!(question(), (Some(Question::Answer(own)), to_a.into()));
+    // A frame for a host that is not known is lost, and those that were heard are asked.
+    let unknown = SocketAddrV4::new(Ipv4Addr::new(203, 0, 113, 7), 50_000);
+    let unknown = mac_of(unknown).expect("a port of the range");
+    let frames = [frame(&a, unknown, 1, 100)];
+    send(&mut a, &frames);
+    assert_eq!(question(), (Some(Question::Ask(unknown)), to_a.into()));
+    let Counters {
+        frames_given_up,
+        outside,
+        ..
+    } = a.counters();
+    assert_eq!((frames_given_up, outside), (1, 0));
+    // The sender of a session passes on whom it is asked for.
+    let known = mac_of(SocketAddrV4::new(
+        stand_in(LOOPBACK),
+        other.local_addr().expect("its address").port(),
+    ));
+    let known = known.expect("a port of the range");
+    let ask = Question::Ask(known).encode();
+    other.send_to(&ask, to_a).expect("it leaves");
+    other.send_to(&[7; MTU_BYTES], to_a).expect("it leaves");
+    receive(&mut a, 1);
+    let std::net::SocketAddr::V6(asker) = other.local_addr().expect("its address") else {
+        unreachable!("it is of IPv6")
+    };
+    assert_eq!(
+        question(),
+        (Some(Question::Pass(known, asker)), to_a.into())
+    );
+    let pass = Question::Pass(own, asker).encode();
+    other.send_to(&pass, to_a).expect("it leaves");
+    other.send_to(&[7; MTU_BYTES], to_a).expect("it leaves");
+    receive(&mut a, 1);
+    assert_eq!(question(), (Some(Question::Answer(own)), to_a.into()));
+}
+
 #[test]
 fn a_wait_ends_with_a_frame_of_the_group() {
     let [mut a, b] = ports("waits");
@@ -427,6 +528,8 @@ fn a_last_frame_leaves_in_the_name_of_a_process_that_has_ended() {
         frame(&gone, b.interface().mac, 1, 100),
         frame(&gone, group_mac("last"), 2, 100),
     ];
+    let lo = gone.interface().clone();
+    let send_once = |frame: &[u8], peers: &[IpAddr]| send_once(&lo, frame, peers, None);
     assert!(send_once(&last[0], &[]).is_err(), "it has not ended");
     drop(gone);
     last.iter()
@@ -467,9 +570,10 @@ fn by_unicast_a_last_frame_goes_to_each_peer_though_one_cannot_be_reached() {
         [(2, false), (3, true), (4, true)].map(|(last, is_called)| at(last, is_called));
     let mut last = frame(&gone, MacAddr::BROADCAST, 1, 100);
     last[12..ETHERNET].copy_from_slice(&ether_type.octets());
+    let lo = gone.interface().clone();
     drop(gone);
-    let peers = [[127, 0, 1, 3], [203, 0, 113, 9], [127, 0, 1, 4]].map(Ipv4Addr::from);
-    send_once(&last, &peers).expect("its port is free");
+    let peers = [[127, 0, 1, 3], [203, 0, 113, 9], [127, 0, 1, 4]].map(IpAddr::from);
+    send_once(&lo, &last, &peers, None).expect("its port is free");
     assert_eq!(
         [&mut b, &mut c].map(|port| receive(port, 1)),
         [[last.clone()], [last]]

@@ -487,6 +487,26 @@ fn a_process_that_sends_is_awake_and_one_that_sleeps_through_arrivals_still_send
 }
 
 #[test]
+fn frames_of_a_length_and_more_take_the_time_of_long_ones_and_shorter_ones_their_own() {
+    let cable = Cable::new(8_000_000_000, Duration::ZERO);
+    let network = Network::star(2, cable, &member())
+        .with_overhead_bytes(10)
+        .with_long_frames(100, 1_000);
+    let lengths = [99, 100, 1_200];
+    let frames = (0..)
+        .zip(lengths)
+        .map(|(label, bytes)| frame(0, host_mac(1), label, bytes));
+    let mut simulation =
+        Simulation::new(&network, postboxes(2, [Postbox::sending(frames)]), NoFaults);
+    settle(&mut simulation);
+    // A byte takes 1 ns on each of the two cables; the long frame leaves the host last.
+    assert_eq!(
+        simulation.machines()[1].arrivals(),
+        [2 * 109, 109 + 2 * 1_000, 109 + 1_000 + 2 * 1_210]
+    );
+}
+
+#[test]
 fn a_token_bucket_lets_a_burst_pass_and_then_keeps_the_rate() {
     let cable = Cable::new(8_000_000_000, Duration::ZERO).with_burst_bytes(3_000);
     let network = Network::star(2, cable, &member()).with_overhead_bytes(0);

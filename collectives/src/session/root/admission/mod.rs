@@ -156,7 +156,7 @@ impl Gathering {
     pub(super) fn on_join(
         &mut self,
         now: Instant,
-        from: MacAddr,
+        (from, is_in_vain): (MacAddr, bool),
         join: &Message,
         refusals: &mut Refusals,
         endpoint: &mut RootEndpoint,
@@ -170,7 +170,12 @@ impl Gathering {
             .on_join(now, from, join, offer, GREET_EVERY);
         match answer {
             JoinDecision::Wait => {}
-            JoinDecision::Check => self.checks.begin(from, *nonce),
+            JoinDecision::Check => {
+                if is_in_vain {
+                    self.checks.probe_now(now, from);
+                }
+                self.checks.begin(from, *nonce);
+            }
             // Only this root can send this secret, so no other proof of life is needed.
             JoinDecision::Greet if endpoint.is_keyed() => endpoint.send_keys(from, *nonce),
             JoinDecision::Greet => self.checks.greet(from, *nonce),

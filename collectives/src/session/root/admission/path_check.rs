@@ -28,6 +28,8 @@ const ALONE: Duration = Duration::from_millis(25);
 /// a check returns.
 const NUMBERS: u32 = 1 << 12;
 const LATE_ROUND: Duration = Duration::from_millis(800);
+/// Time between two PROBEs out of turn to a host.
+const BETWEEN_HURRIED: Duration = Duration::from_millis(50);
 
 #[derive(Clone, Copy, Debug)]
 struct Check {
@@ -38,6 +40,8 @@ struct Check {
     sent_at: Option<Instant>,
     /// Whether a frame to the address has been answered, if that is needed.
     is_proved: bool,
+    /// Time of the last PROBE out of turn.
+    hurried_at: Option<Instant>,
 }
 
 /// Checks of the paths to hosts that have asked to join. PROBEs and ECHOs of many hosts can meet in
@@ -54,6 +58,8 @@ pub struct PathChecks {
     late: VecDeque<MacAddr>,
     late_at: Instant,
     greetings: VecDeque<(MacAddr, u64)>,
+    /// Hosts that get a PROBE out of turn, which counts as no try.
+    hurried: VecDeque<MacAddr>,
     /// Hosts that have answered no short PROBE.
     unproved: Vec<MacAddr>,
     /// Secret from which the numbers of short PROBEs are derived, if addresses have to be proved.
@@ -75,6 +81,7 @@ impl PathChecks {
             late: VecDeque::new(),
             late_at: Instant::START,
             greetings: VecDeque::new(),
+            hurried: VecDeque::new(),
             unproved: Vec::new(),
             secret: None,
             sent: VecDeque::new(),
@@ -127,6 +134,7 @@ impl PathChecks {
                 first_test: 0,
                 sent_at: None,
                 is_proved,
+                hurried_at: None,
             }
         });
         check.nonce = nonce;
@@ -139,6 +147,23 @@ impl PathChecks {
         } else {
             self.checks.remove(&host);
             self.unproved.push(host);
+        }
+    }
+
+    /// Sends `host` one PROBE more at once: by a frame that has just come from it, switches have
+    /// learned its port. As that frame may be a replay, there is one such PROBE in
+    /// [`BETWEEN_HURRIED`], behind the others.
+    pub fn probe_now(&mut self, now: Instant, host: MacAddr) {
+        let is_probed = |check: &&mut Check| check.is_proved && check.tries > 0;
+        let Some(check) = self.checks.get_mut(&host).filter(is_probed) else {
+            return;
+        };
+        if check
+            .hurried_at
+            .is_none_or(|at| at + BETWEEN_HURRIED <= now)
+        {
+            check.hurried_at = Some(now);
+            self.hurried.push_back(host);
         }
     }
 
@@ -157,6 +182,7 @@ impl PathChecks {
             + self.queue.len()
             + self.late.len()
             + self.greetings.len()
+            + self.hurried.len()
             + self.sent.len()
     }
 
@@ -226,7 +252,10 @@ impl PathChecks {
             return Some(write_ping(buffer, &self.identity, host, (test, nonce), 0));
         }
         while self.credit > 0 {
-            let host = self.queue.pop_front()?;
+            let (host, is_in_turn) = match self.queue.pop_front() {
+                Some(host) => (host, true),
+                None => (self.hurried.pop_front()?, false),
+            };
             let Some(check) = self.checks.get_mut(&host) else {
                 continue;
             };
@@ -234,9 +263,11 @@ impl PathChecks {
             if check.tries == 0 {
                 check.first_test = test;
             }
-            (check.tries, check.sent_at) = (check.tries + 1, Some(now));
+            if is_in_turn {
+                (check.tries, check.sent_at) = (check.tries + 1, Some(now));
+                self.sent.push_back((now, host));
+            }
             let nonce = check.nonce;
-            self.sent.push_back((now, host));
             self.credit -= 1;
             self.next_test = after(test);
             return Some(write_ping(
@@ -275,7 +306,8 @@ impl PathChecks {
     }
 
     pub fn poll_timeout(&self) -> Option<Deadline> {
-        let refill = (self.credit == 0 && !self.queue.is_empty()).then_some(self.refill_at);
+        let waits = !self.queue.is_empty() || !self.hurried.is_empty();
+        let refill = (self.credit == 0 && waits).then_some(self.refill_at);
         let late = (!self.late.is_empty()).then_some(self.late_at);
         let answer = self.sent.front().map(|(at, _)| *at + ANSWER_LIMIT);
         refill
@@ -366,6 +398,31 @@ mod tests {
             reached += run(&mut checks, at(400 + 10 * tick), |host, _| host % 2 == 0).len();
         }
         assert_eq!(reached, 500);
+    }
+
+    #[test]
+    fn a_request_that_is_replayed_hurries_few_probes_and_costs_no_try() {
+        let mut checks = PathChecks::new(identity(0), 1468);
+        let mut buffer = vec![0; 1600];
+        let (host, other) = (identity(1).mac, identity(2).mac);
+        checks.begin(host, 1);
+        let mut sent = BTreeMap::<MacAddr, u32>::new();
+        let mut poll = |checks: &mut PathChecks, now| {
+            while let Some(length) = checks.poll_transmit(now, &mut buffer) {
+                parse(&buffer[..length]).expect("a PROBE");
+                let to: [u8; 6] = buffer[..6].try_into().expect("an address");
+                *sent.entry(MacAddr::from(to)).or_default() += 1;
+            }
+        };
+        poll(&mut checks, at(0));
+        (0..1000).for_each(|_| checks.probe_now(at(1), host));
+        checks.begin(other, 1);
+        poll(&mut checks, at(1));
+        (0..1000).for_each(|_| checks.probe_now(at(40), host));
+        poll(&mut checks, at(40));
+        assert_eq!(checks.checks[&host].tries, 1);
+        assert!(checks.entries() < 10, "{}", checks.entries());
+        assert_eq!(sent, BTreeMap::from([(host, 2), (other, 1)]));
     }
 
     #[test]
