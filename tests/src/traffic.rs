@@ -3,7 +3,7 @@
 
 use crate::session::{Host, turn};
 use ethbcast_collectives::session::application::Participant;
-use ethbcast_transport::sim::host_mac;
+use ethbcast_transport::sim::{Random, host_mac};
 use ethbcast_transport::wire::group_mac;
 use ethbcast_transport::{
     Deadline, Instant, LinkReading, MacAddr, Machine, PassedBytes, Timer, TokenBucket,
@@ -17,7 +17,6 @@ const IP: [u8; 2] = [0x08, 0x00];
 const OURS: [u8; 2] = [0x88, 0xB5];
 const FULL_BYTES: usize = 1514;
 const SHORT_BYTES: usize = 66;
-const FIRST_TIMEOUT: Duration = Duration::from_millis(200);
 const MAX_TIMEOUT: Duration = Duration::from_secs(3);
 const READING: Duration = Duration::from_millis(50);
 
@@ -29,6 +28,10 @@ pub struct Flow {
     pub lasts: Range<Duration>,
     /// Bits per second of a flow that does not adapt.
     pub fixed: Option<u64>,
+    /// Shortest time without an answer after which it begins anew: longer than any round trip.
+    pub timeout: Duration,
+    /// Longest time for which it answers late, drawn anew each time.
+    pub jitter: Duration,
 }
 
 impl Flow {
@@ -38,6 +41,8 @@ impl Flow {
             to,
             lasts,
             fixed: None,
+            timeout: Duration::from_millis(200),
+            jitter: Duration::ZERO,
         }
     }
 }
@@ -74,8 +79,14 @@ struct Source {
     /// End of the present recovery.
     recover: Option<u64>,
     again: Option<u64>,
+    first_timeout: Duration,
     timeout: Duration,
     expires_at: Option<Instant>,
+    /// Longest time for which an answer waits for a processor, drawn anew for each: without it the
+    /// places at a full queue fall to the same senders again and again.
+    jitter: Duration,
+    random: Random,
+    held_until: Instant,
 }
 
 impl Source {
@@ -96,8 +107,12 @@ impl Source {
             doubles: 0,
             recover: None,
             again: None,
-            timeout: FIRST_TIMEOUT,
+            first_timeout: flow.timeout,
+            timeout: flow.timeout,
             expires_at: None,
+            jitter: flow.jitter,
+            random: Random::new(1),
+            held_until: Instant::START,
         }
     }
 
@@ -105,9 +120,13 @@ impl Source {
         if self.fixed.is_some() {
             return;
         }
+        if !self.jitter.is_zero() {
+            let late = self.random.below(self.jitter.as_nanos() as u64);
+            self.held_until = self.held_until.max(now + Duration::from_nanos(late));
+        }
         if below > self.acked {
             let new = (below - self.acked) as f64;
-            (self.acked, self.doubles, self.timeout) = (below, 0, FIRST_TIMEOUT);
+            (self.acked, self.doubles, self.timeout) = (below, 0, self.first_timeout);
             match self.recover {
                 Some(end) if below < end => {
                     self.again = Some(below);
@@ -127,6 +146,7 @@ impl Source {
                 self.threshold = ((self.next - self.acked) as f64 / 2.0).max(2.0);
                 self.window = self.threshold + 3.0;
                 (self.recover, self.again) = (Some(self.next), Some(self.acked));
+                self.expires_at = Some(now + self.timeout);
             }
         }
     }
@@ -151,6 +171,9 @@ impl Source {
             self.next += 1;
             return Some(self.next - 1);
         }
+        if now < self.held_until {
+            return None;
+        }
         let number = match self.again.take() {
             Some(number) => number,
             None if now < self.until && self.next < self.acked + self.window as u64 => {
@@ -170,7 +193,9 @@ impl Source {
             .as_ref()
             .filter(|_| now < self.until)
             .and_then(|(bucket, _)| bucket.ready_at(now));
-        begins.into_iter().chain(paced).chain(self.expires_at).min()
+        let held = Some(self.held_until).filter(|&at| at > now);
+        let waits = begins.into_iter().chain(paced).chain(held);
+        waits.chain(self.expires_at).min()
     }
 }
 

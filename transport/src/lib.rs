@@ -115,4 +115,4 @@ pub use link::{Link, LinkReading, PassedBytes};
 pub use machine::AuditError;
 pub use machine::{Alone, Deadline, Kept, Machine, Part, SplitFrame, Timer};
 pub use time::{Instant, TimeSource};
-pub use tuning::{Policy, Tuning, TuningError};
+pub use tuning::{Policy, Subnet, Tuning, TuningError};

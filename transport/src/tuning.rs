@@ -1,5 +1,6 @@
 //! Tuning parameters of the protocol, each with its unit, source and reason.
 
+use crate::wire::MacAddr;
 use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
@@ -99,6 +100,30 @@ pub struct Tuning {
     pub designated: DesignatedTuning,
     /// Broadcast frames and their repairs.
     pub cast: CastTuning,
+    /// Network of this host, if frames leave it through routers; else `None`. Receivers beyond it
+    /// are sent to with congestion control, in windows of a size of their own.
+    pub subnet: Option<Subnet>,
+}
+
+/// A network of IPv4 over UDP, by the address of one of its hosts and the bits of its prefix. The
+/// last four octets of its hosts' addresses are those of IPv4.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Subnet {
+    /// Address of a host in it.
+    pub host: MacAddr,
+    /// Bits of the prefix that its hosts have in common.
+    pub prefix_bits: u8,
+}
+
+impl Subnet {
+    /// Whether the host at this address is in it.
+    pub fn has(self, host: MacAddr) -> bool {
+        let [one, other] = [self.host, host].map(|mac| {
+            let [.., a, b, c, d] = mac.octets();
+            u32::from_be_bytes([a, b, c, d])
+        });
+        (one ^ other).leading_zeros() >= u32::from(self.prefix_bits.min(32))
+    }
 }
 
 impl Tuning {
@@ -577,6 +602,19 @@ mod tests {
                 );
             }
         }
+    }
+
+    #[test]
+    fn a_network_has_the_hosts_that_share_its_prefix() {
+        let mac = |ip: [u8; 4]| MacAddr::new(6, 9, ip[0], ip[1], ip[2], ip[3]);
+        let has = |prefix_bits, ip| {
+            let host = MacAddr::new(2, 0, 10, 1, 2, 3);
+            Subnet { host, prefix_bits }.has(mac(ip))
+        };
+        assert!(has(24, [10, 1, 2, 250]) && !has(24, [10, 1, 3, 3]));
+        assert!(has(23, [10, 1, 3, 3]) && !has(23, [10, 1, 4, 3]));
+        assert!(has(32, [10, 1, 2, 3]) && !has(32, [10, 1, 2, 2]));
+        assert!(has(0, [192, 168, 0, 1]) && has(255, [10, 1, 2, 3]));
     }
 
     #[test]

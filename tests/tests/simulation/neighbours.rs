@@ -10,12 +10,12 @@ use ethbcast_tests::in_full;
 use ethbcast_tests::session::{Disk, Host, Sent, data};
 use ethbcast_tests::traffic::{BusyHost, Flow};
 use ethbcast_transport::sim::{
-    Cable, HostSettings, Network, Outcome as Ended, QueueLimit, RandomFaults, Simulation,
+    Cable, HostSettings, Network, Outcome as Ended, QueueLimit, Random, RandomFaults, Simulation,
     SwitchSettings, host_mac,
 };
 use ethbcast_transport::stream::StreamStats;
 use ethbcast_transport::wire::group_mac;
-use ethbcast_transport::{Instant, MacAddr, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Subnet, Tuning};
 use std::ops::Range;
 use std::time::Duration;
 
@@ -36,6 +36,8 @@ struct Session {
     route: Route,
     bytes: usize,
     greedy: bool,
+    /// Bits of the prefix of its hosts' networks, if there are routers.
+    routed: Option<u8>,
 }
 
 fn session(via: Via, bytes: usize) -> Session {
@@ -45,12 +47,22 @@ fn session(via: Via, bytes: usize) -> Session {
         route: Route::Via(via),
         bytes,
         greedy: false,
+        routed: None,
     }
 }
 
 impl Session {
     fn members(&self) -> Vec<(usize, Host)> {
-        let tuning = Tuning::default().with_feed_frames(1024);
+        let tuning = |host: usize| {
+            let subnet = |prefix_bits| Subnet {
+                host: host_mac(host),
+                prefix_bits,
+            };
+            Tuning {
+                subnet: self.routed.map(subnet),
+                ..Tuning::default().with_feed_frames(1024)
+            }
+        };
         let station =
             |host: usize| Station::new(self.group, &format!("n{host}"), host_mac(host), MTU_BYTES);
         let (first, others) = self.hosts.split_first().expect("a root");
@@ -61,7 +73,8 @@ impl Session {
                 ..Wanted::exactly(others.len())
             },
             route: self.route.clone(),
-            tuning: tuning.clone(),
+            routed: self.routed,
+            tuning: tuning(*first),
             greedy: self.greedy,
             ..RootConfig::new(station(*first), 77 + *first as u32, "test")
         };
@@ -71,7 +84,7 @@ impl Session {
             let config = ReceiverConfig::new(station(host), 1000 + host as u64);
             let config = ReceiverConfig {
                 patience: Some(Duration::from_secs(30)),
-                tuning: tuning.clone(),
+                tuning: tuning(host),
                 ..config
             };
             (
@@ -94,6 +107,10 @@ struct World {
     loses_one_in: Option<u64>,
     /// Sessions whose root comes late, by number.
     starts_at: Vec<(usize, Duration)>,
+    /// The one cable between the two halves of the hosts, if they are two networks: its ends have
+    /// queues of their own.
+    bottleneck: Option<Cable>,
+    until: Duration,
 }
 
 impl World {
@@ -106,6 +123,8 @@ impl World {
             burst_bytes: 0,
             loses_one_in: None,
             starts_at: Vec::new(),
+            bottleneck: None,
+            until: Duration::from_secs(40),
         }
     }
 
@@ -128,7 +147,23 @@ impl World {
             port_queue: QueueLimit::Frames(self.queue),
             ..SwitchSettings::default()
         };
-        Network::star(self.hosts, cable, &settings)
+        let network = match self.bottleneck {
+            None => Network::star(self.hosts, cable, &settings),
+            Some(bottleneck) => {
+                let mut network = Network::new();
+                let ends = [(); 2].map(|()| network.add_switch(SwitchSettings::default()));
+                let [one, other] = ends;
+                let connected = network.connect(one, other, bottleneck);
+                connected.expect("they are not connected yet");
+                for end in ends {
+                    for _ in 0..self.hosts / 2 {
+                        network.add_host(end, cable, settings.clone());
+                    }
+                }
+                network
+            }
+        };
+        network
             .with_mtu_bytes(MTU_BYTES.into())
             .with_switches(switch)
     }
@@ -157,14 +192,14 @@ impl World {
         });
         let machines: Vec<BusyHost> = machines.collect();
         let mut simulation = Simulation::new(&self.network(), machines, RandomFaults::new(5));
-        simulation.set_event_limit(60_000_000);
+        simulation.set_event_limit(200_000_000);
         for &(session, at) in &self.starts_at {
             // Hosts of this session send nothing until then.
             let root = self.sessions[session].hosts[0];
             simulation.pause(root, Instant::START);
             simulation.resume(root, Instant::START + at);
         }
-        let until = Instant::START + Duration::from_secs(40);
+        let until = Instant::START + self.until;
         let mut over_at = vec![None; self.sessions.len()];
         let roots: Vec<usize> = self
             .sessions
@@ -384,6 +419,7 @@ fn two_casts(route: &Route, later: Duration, most_again: f64) {
         route: route.clone(),
         bytes: 64 * MIB,
         greedy: false,
+        routed: None,
     };
     let both = vec![
         cast("first", vec![0, 2, 3, 4]),
@@ -427,4 +463,158 @@ fn nor_do_two_that_begin_together() {
 #[test]
 fn nor_two_that_choose_their_way() {
     two_casts(&Route::Auto, Duration::ZERO, 0.01);
+}
+
+/// The first four hosts are in one network, the others in another.
+const PREFIX_BITS: u8 = 30;
+
+/// A bottleneck between two networks.
+#[derive(Clone, Copy, Debug)]
+struct Routers {
+    bits_per_second: u64,
+    round_trip: Duration,
+    queue: usize,
+}
+
+impl Routers {
+    fn drawn(seed: u64) -> Routers {
+        let mut random = Random::new(seed);
+        Routers {
+            bits_per_second: 4_000_000 + random.below(16_000_000),
+            round_trip: Duration::from_micros(1000 + random.below(99_000)),
+            queue: 10 + random.below(191) as usize,
+        }
+    }
+
+    /// Time of one frame at the bottleneck.
+    fn frame(self) -> Duration {
+        Duration::from_nanos(1538 * 8_000_000_000 / self.bits_per_second)
+    }
+
+    /// Round trip of a frame that finds the queue full.
+    fn longest_round_trip(self) -> Duration {
+        self.round_trip + self.frame() * self.queue as u32
+    }
+
+    /// Time in which `flows` of them grow and shrink often enough to be judged.
+    fn lasts(self, flows: u32) -> Duration {
+        let pipe = self.longest_round_trip();
+        let window = pipe.as_nanos() / self.frame().as_nanos() / u128::from(flows);
+        let cycle = pipe * (window / 2) as u32;
+        (cycle * 20).clamp(Duration::from_secs(20), Duration::from_secs(240))
+    }
+
+    /// Bytes of payload that a part of the bottleneck carries in a time.
+    fn bytes(self, lasts: Duration, part: u32) -> usize {
+        (lasts.as_nanos() / self.frame().as_nanos()) as usize * 1468 / part as usize
+    }
+
+    /// Plays sessions through the bottleneck, beside flows.
+    fn play(self, sessions: Vec<Session>, flows: Vec<Flow>) -> NeighboursPlay {
+        World {
+            queue: self.queue,
+            bottleneck: Some(Cable::new(self.bits_per_second, self.round_trip / 2)),
+            until: Duration::from_secs(1200),
+            ..World::of(sessions, flows)
+        }
+        .play()
+    }
+
+    /// Plays sessions beside a flow like TCP, for so long that its part is known although they may
+    /// take twice as long as with equal shares. Returns its part of what passed until the first
+    /// session ended, in parts of an equal share for it and each child beyond the router. The first
+    /// third, in which the windows find their sizes, is not counted.
+    fn flows_share(self, children: u32, sessions: impl FnOnce(usize) -> Vec<Session>) -> f64 {
+        let flows = children + 1;
+        let lasts = self.lasts(flows);
+        let flow = Flow {
+            timeout: millis(200) + self.longest_round_trip(),
+            jitter: self.frame() * 3,
+            ..Flow::new(3, 7, Duration::ZERO..lasts * 2)
+        };
+        let played = self.play(sessions(self.bytes(lasts, flows)), vec![flow]);
+        let ended = (0..played.roots.len()).map(|at| {
+            played.took(at);
+            let stats = played.stats(at);
+            println!("{} again of {}", stats.data_resent, stats.data_sent);
+            played.over_at[at].expect("it has ended")
+        });
+        let until = ended.min().expect("a session").since(Instant::START);
+        let within = until / 3..until;
+        let all = (within.end - within.start).as_secs_f64() * self.bits_per_second as f64;
+        played.hosts[7].came_bits(within) / all * f64::from(flows)
+    }
+}
+
+fn routed(root: usize, receivers: &[usize], bytes: usize) -> Session {
+    Session {
+        group: ["ours", "theirs"][root],
+        hosts: [&[root], receivers].concat(),
+        route: Route::Via(if receivers.len() == 1 {
+            Via::Chain
+        } else {
+            Via::Flat
+        }),
+        bytes,
+        greedy: false,
+        routed: Some(PREFIX_BITS),
+    }
+}
+
+#[test]
+fn alone_through_routers_a_session_takes_most_of_the_bottleneck() {
+    for seed in 0..in_full(4, 200) {
+        let routers = Routers::drawn(seed);
+        let bytes = routers.bytes(routers.lasts(1), 1);
+        let played = routers.play(vec![routed(0, &[4], bytes)], vec![]);
+        let part = routers.bytes(Duration::from_secs_f64(played.took(0)), 1) as f64;
+        let (part, stats) = (bytes as f64 / part, played.stats(0));
+        println!(
+            "{seed}: {routers:?}: {part:.3}, {} again of {}",
+            stats.data_resent, stats.data_sent
+        );
+        assert!(part >= 0.85, "seed {seed}, {routers:?}: {part}");
+    }
+}
+
+#[test]
+fn through_routers_a_flow_like_tcp_gets_its_share_beside_a_session() {
+    let shares = (0..in_full(8, 1000)).map(|seed| {
+        let routers = Routers::drawn(seed);
+        let share = routers.flows_share(1, |bytes| vec![routed(0, &[4], bytes)]) / 2.0;
+        println!("{seed}: {routers:?}: {share:.3}");
+        share
+    });
+    assert_fair(&shares.collect::<Vec<f64>>(), 0.5);
+}
+
+#[test]
+fn nor_do_several_sessions_and_children_take_a_flows_share_through_routers() {
+    let two_sessions = |bytes| vec![routed(0, &[4], bytes), routed(1, &[5], bytes)];
+    let two_children = |bytes| vec![routed(0, &[4, 5], bytes)];
+    let shares = (0..in_full(4, 100)).flat_map(|seed| {
+        let routers = Routers::drawn(seed);
+        let shares = [
+            routers.flows_share(2, two_sessions),
+            routers.flows_share(2, two_children),
+        ];
+        println!("{seed}: {routers:?}: {shares:.3?} of an equal share");
+        shares
+    });
+    assert_fair(&shares.collect::<Vec<f64>>(), 1.0);
+}
+
+/// Within a factor of two on average, and no flow starves: at one queue the places fall to the same
+/// senders more often than by chance.
+fn assert_fair(shares: &[f64], equal: f64) {
+    let mean = shares.iter().sum::<f64>() / shares.len() as f64;
+    println!("{mean:.3} of {equal} on average");
+    assert!(
+        (equal * 0.66..=equal * 1.34).contains(&mean),
+        "{mean}: {shares:.3?}"
+    );
+    assert!(
+        shares.iter().all(|share| *share >= equal / 4.0),
+        "{shares:.3?}"
+    );
 }

@@ -66,10 +66,11 @@ const FLOORS: [(&str, &[&[&str]]); 2] = [
     (
         "transport/src/",
         &[
-            &["lock", "planted", "time", "tuning"],
+            &["lock", "planted", "time"],
             &["wire"],
-            &["arq", "machine", "parity"],
+            &["machine", "parity", "tuning"],
             &["agenda", "link"],
+            &["arq"],
             &["feed"],
             &["stream", "messages"],
             &["drive"],

@@ -23,6 +23,7 @@ const RATE_BITS_PER_SECOND: f64 = 40e6;
 /// second before.
 const MAX_EXCESS: f64 = 1.25;
 const SECOND: Duration = Duration::from_secs(1);
+const TCP_PORT: u16 = 5001;
 /// Duration of reading a counter above which its time is uncertain.
 const MAX_LOOK: Duration = Duration::from_micros(500);
 /// Bytes at both ends of a transfer that are ignored: joining, the growth of the windows, the last
@@ -347,17 +348,18 @@ fn two_casts_at_once_share_the_links_and_each_names_the_other() {
     }
 }
 
-/// Runs `during` beside a TCP flow between two hosts; returns its result, and the share of a link
-/// that the flow took after two seconds.
-fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() -> T) -> (T, f64) {
-    for (host, address) in [(from, "10.9.0.1/24"), (to, "10.9.0.2/24")] {
-        site.set_up(host, "ip", &["address", "add", address, "dev", "eth0"]);
-    }
+/// Runs `during` beside a TCP flow between two hosts, to one of its addresses; returns its result,
+/// and the bits that the flow carried in a second after the first two.
+pub fn beside_tcp<T>(
+    site: &Site,
+    (from, to, address): (&str, &str, &str),
+    during: impl FnOnce() -> T,
+) -> (T, f64) {
     let (over, came) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {
         let (over, came) = (&over, &came);
         let sink = move || {
-            let listener = TcpListener::bind("10.9.0.2:5001").expect("a port");
+            let listener = TcpListener::bind((address, TCP_PORT)).expect("a port");
             listener.set_nonblocking(true).expect("a socket");
             let mut stream = within(LIMIT, || listener.accept().ok()).expect("a flow").0;
             stream.set_nonblocking(false).expect("a socket");
@@ -370,7 +372,7 @@ fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() ->
         let source = move || {
             let begun = Instant::now();
             let mut stream = loop {
-                match TcpStream::connect("10.9.0.2:5001") {
+                match TcpStream::connect((address, TCP_PORT)) {
                     Ok(stream) => break stream,
                     Err(error) => assert!(begun.elapsed() < LIMIT, "{error}"),
                 }
@@ -380,18 +382,18 @@ fn beside_tcp<T>(site: &Site, (from, to): (&str, &str), during: impl FnOnce() ->
         };
         scope.spawn(move || site.lab().run_on(to, sink).expect("a host of this lab"));
         scope.spawn(move || site.lab().run_on(from, source).expect("a host of this lab"));
-        let share = scope.spawn(move || {
+        let rate = scope.spawn(move || {
             thread::sleep(Duration::from_secs(2));
             let (begun, first) = (Instant::now(), came.load(Ordering::Relaxed));
             while !over.load(Ordering::Relaxed) {
                 thread::sleep(Duration::from_millis(5));
             }
             let bits = (came.load(Ordering::Relaxed) - first) as f64 * 8.0;
-            bits / begun.elapsed().as_secs_f64() / SHARED_BITS_PER_SECOND as f64
+            bits / begun.elapsed().as_secs_f64()
         });
         let result = during();
         over.store(true, Ordering::Relaxed);
-        (result, share.join().expect("it looks"))
+        (result, rate.join().expect("it looks"))
     })
 }
 
@@ -405,7 +407,11 @@ fn a_tcp_flow_beside_a_transfer_gets_its_part_of_the_link() {
             vec!["--via", via]
         };
         let during = || report(start(&site, "one", "n0", &["n1", "n2", "n3"], &options));
-        let (report, share) = beside_tcp(&site, ("n4", "n2"), during);
+        for (host, address) in [("n4", "10.9.0.1/24"), ("n2", "10.9.0.2/24")] {
+            site.set_up(host, "ip", &["address", "add", address, "dev", "eth0"]);
+        }
+        let (report, rate) = beside_tcp(&site, ("n4", "n2", "10.9.0.2"), during);
+        let share = rate / SHARED_BITS_PER_SECOND as f64;
         let others = &report["run"]["others"];
         println!(
             "{via}, greedy {greedy}: {share:.2} of the link; {} s, {others}, {}",

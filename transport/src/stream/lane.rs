@@ -17,8 +17,9 @@ use super::terms::{Flight, Memory, tree_bytes};
 use crate::arq::echo::{Behind, Echo};
 use crate::arq::loss_detection::{LossDetection, News, ProbeTimer};
 use crate::arq::stamp::{Stamp, StampRing, Stamps};
-use crate::arq::window::{LossRound, Window};
+use crate::arq::window::{LossRound, SharedPath, Window};
 use crate::feed::{Feed, ReaderId};
+use crate::machine::{Deadline, Timer};
 use crate::time::Instant;
 use crate::tuning::{Policy, Tuning};
 use crate::wire::{Ack, Peer};
@@ -28,6 +29,8 @@ use std::time::Duration;
 
 const MUTE_AFTER: Duration = Duration::from_secs(1);
 const MUTE_TRIES: u8 = 3;
+/// Window from which a child behind routers acknowledges it in parts, without being asked to.
+const WIDE_FRAMES: u64 = 32;
 
 /// Upper bound of a stream's length, below which no arithmetic overflows: 1.6 petabytes at an MTU
 /// of 1500.
@@ -74,6 +77,7 @@ pub(super) struct Lane {
     sent: Transmissions,
     window: Window,
     round: LossRound,
+    path: Option<SharedPath>, // To a child behind routers.
     echo: Echo,
     question: ProbeTimer,
     synced: bool,
@@ -91,6 +95,12 @@ impl Lane {
             feed.tail()
         };
         let reader = feed.add_reader(tail).expect("the tail can always be read");
+        let is_beyond = tuning.subnet.is_some_and(|subnet| !subnet.has(peer.mac));
+        let window = if is_beyond {
+            Window::shared(&tuning.window, feed.payload_bytes())
+        } else {
+            Window::new(&tuning.window, u64::MAX)
+        };
         Lane {
             peer,
             reader,
@@ -104,8 +114,9 @@ impl Lane {
             in_flight: 0,
             arrived: tail,
             sent: Transmissions::new(feed.slots()),
-            window: Window::new(&tuning.window, u64::MAX),
+            window,
             round: LossRound::new(&tuning.window),
+            path: is_beyond.then(SharedPath::default),
             echo: Echo::new(tuning),
             question: ProbeTimer::default(),
             synced: true,
@@ -167,8 +178,11 @@ impl Lane {
         }
     }
 
-    pub(super) fn due(&self) -> Option<Instant> {
-        self.question.due()
+    pub(super) fn due(&self) -> Option<Deadline> {
+        let deadline = |at: Option<Instant>, why| at.map(|at| Deadline { at, why });
+        let probe = deadline(self.question.due(), Timer::HEARTBEAT);
+        let paced = deadline(self.path.as_ref().and_then(SharedPath::due), Timer::PACE);
+        probe.into_iter().chain(paced).min()
     }
 
     pub(super) fn on_ack(&mut self, context: AckContext<'_>) -> AckFrom {
@@ -223,7 +237,7 @@ impl Lane {
         self.sent.settle(ack, from);
         let echo = self.echo.take(now, ack);
         let fresh = echo.is_some();
-        let lost = echo.map_or(0, |echo| {
+        let (lost, lost_at) = echo.map_or((0, Stamp::NONE), |echo| {
             *round_trip = echo.round_trip;
             self.find_lost(ack, from, feed)
         });
@@ -236,10 +250,17 @@ impl Lane {
         let arrived = from + ack.arrived_from(from);
         let newly = arrived.saturating_sub(self.arrived);
         self.arrived = self.arrived.max(arrived);
-        if limiting {
+        let recovered = |path: &SharedPath| path.is_recovered(now, self.echo.newest());
+        if limiting && self.path.as_ref().is_none_or(recovered) {
             self.window.grow(newly);
         }
-        if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
+        if let Some(path) = &mut self.path {
+            // Only what is waited for is silence; a source without data is none.
+            let waited = echo.filter(|_| self.question.tries > 0);
+            let silence = waited.map_or(Duration::ZERO, |echo| echo.since_last);
+            let stamps = (lost_at, newest);
+            path.on_lost(now, stamps, silence, self.echo.rtt(), &mut self.window);
+        } else if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
         let news = News::new(fresh, more, only_consuming || (only_lacking && lost == 0));
@@ -370,7 +391,9 @@ impl Lane {
         ack.cursor.saturating_sub(before)
     }
 
-    fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> u64 {
+    /// Queues the frames that the echo proves lost. Returns their number, and the stamp of the last
+    /// one.
+    fn find_lost(&mut self, ack: &Ack<'_>, from: u64, feed: &Feed) -> (u64, Stamp) {
         let evidence = LossDetection {
             echo: self.echo.newest(),
             tolerance: self.echo.tolerance(),
@@ -380,17 +403,25 @@ impl Lane {
         match self.policy {
             Policy::HolesAllowed => {
                 let found: Vec<u64> = found.collect();
-                self.sent
-                    .add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed))
+                let sent_at = found.iter().map(|&sequence| self.sent.last(sequence));
+                let last = sent_at.fold(Stamp::NONE, |last, stamp| match stamp.is_after(last) {
+                    true => stamp,
+                    false => last,
+                });
+                let lost = self
+                    .sent
+                    .add_repairs(found.into_iter(), |sequence| is_to_come(sequence, feed));
+                (lost, last)
             }
             // Only the cursor itself is judged: the receiver dropped what follows it, and all of
             // that goes out again.
             Policy::InOrderOnly => {
                 let rewind = found.next() == Some(from) && from == self.cursor;
-                if rewind {
-                    self.next = self.cursor + u64::from(planted!("rewind-one-short"));
+                if !rewind {
+                    return (0, Stamp::NONE);
                 }
-                u64::from(rewind)
+                self.next = self.cursor + u64::from(planted!("rewind-one-short"));
+                (1, self.sent.last(from))
             }
         }
     }
@@ -398,12 +429,16 @@ impl Lane {
     pub(super) fn on_timeout(&mut self, now: Instant) {
         self.question
             .on_timeout(now, |tries| self.echo.rtt().emptied_timeout(tries));
+        self.path.iter_mut().for_each(|path| path.on_timeout(now));
     }
 
+    /// Whether the child is in the middle of a segment, and waits for its acknowledgement. One
+    /// behind routers waits for those, and meanwhile others may be served.
     pub(super) fn is_pausing(&self, feed: &Feed, boundaries: &Boundaries) -> bool {
         let more = self.next < boundaries.whole_segments(feed.head(), feed.is_complete());
         self.synced
             && more
+            && self.path.is_none()
             && self.question.tries == 0
             && self.cursor < self.next
             && !boundaries.ends_at(self.next)
@@ -430,7 +465,10 @@ impl Lane {
                 stamp: stamps.draw(now),
             });
         }
-        if !self.synced || self.in_flight >= self.window.frames() {
+        if !self.synced
+            || self.in_flight >= self.window.frames()
+            || self.path.as_mut().is_some_and(|path| !path.admits(now))
+        {
             return None;
         }
         let next = self
@@ -448,8 +486,13 @@ impl Lane {
         let stamp = stamps.draw(now);
         self.sent.sent(sequence, stamp);
         self.highest = self.highest.max(self.next);
+        if let Some(path) = &mut self.path {
+            path.on_sent(now, self.in_flight, self.echo.rtt(), &mut self.window);
+        }
         self.in_flight += 1;
-        let blocked = self.in_flight >= self.window.frames() || self.next >= self.limit;
+        let is_wide = self.path.is_some() && self.window.frames() >= WIDE_FRAMES;
+        let is_full = self.in_flight >= self.window.frames() && !is_wide;
+        let blocked = is_full || self.next >= self.limit;
         self.arm(now);
         let outgoing = Outgoing::Data {
             sequence,

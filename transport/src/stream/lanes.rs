@@ -8,7 +8,7 @@ use super::readers::{
 use super::terms::Memory;
 use crate::arq::stamp::Stamps;
 use crate::feed::Feed;
-use crate::machine::{Deadline, Timer};
+use crate::machine::Deadline;
 use crate::time::Instant;
 use crate::tuning::Tuning;
 use crate::wire::{Peer, Rank};
@@ -131,11 +131,7 @@ impl Readers for Lanes {
         _feed: &Feed,
         _boundaries: &Boundaries,
     ) -> Option<Deadline> {
-        let due = self.lanes.iter().filter_map(Lane::due).min();
-        due.map(|at| Deadline {
-            at,
-            why: Timer::HEARTBEAT,
-        })
+        self.lanes.iter().filter_map(Lane::due).min()
     }
 
     fn poll_transmit(

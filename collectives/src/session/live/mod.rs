@@ -56,7 +56,7 @@ use ethbcast_transport::packet::{
     Addresses, Clock, Interface, IpFamily, LaneUse, Over, Port, PortConfig, Waker, drive,
     random_u32, random_u64, stand_in,
 };
-use ethbcast_transport::{Instant, MacAddr, Policy, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Policy, Subnet, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
@@ -531,7 +531,7 @@ impl Session {
             RingRoom::for_session(tuning.feed.frames)
         })?;
         let (clock, opener, peers) = (Clock::start(), Opener::here(), BTreeMap::new());
-        Ok(Session {
+        let mut session = Session {
             port,
             station,
             tuning,
@@ -539,7 +539,11 @@ impl Session {
             clock,
             opener,
             peers,
-        })
+        };
+        let host = session.station.mac;
+        let of_prefix = |prefix_bits| Subnet { host, prefix_bits };
+        session.tuning.subnet = session.routed().map(of_prefix);
+        Ok(session)
     }
 
     /// Sends the content of `sending` to the receivers of the group; the report gives the outcome

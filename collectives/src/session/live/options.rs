@@ -302,6 +302,7 @@ impl SendOptions {
         let numbers = self.tuning.clone().unwrap_or_else(|| self.preset.tuning());
         let mut tuning = Tuning {
             feed: port.feed.clone(),
+            subnet: port.subnet,
             ..numbers
         };
         if let Some(bytes) = self.push_bytes.or(tuning.cast.push_bytes) {
