@@ -8,11 +8,13 @@
 #define LIBRARY "Open MPI"
 #define COMM(handle) ((MPI_Comm)(handle))
 #define TYPE(handle) ((MPI_Datatype)(handle))
+#define OP(handle) ((MPI_Op)(handle))
 #else
 /* MPICH, MVAPICH, Intel MPI: one ABI, whose handles are ints. */
 #define LIBRARY "MPICH"
 #define COMM(handle) ((MPI_Comm)(int)(handle))
 #define TYPE(handle) ((MPI_Datatype)(int)(handle))
+#define OP(handle) ((MPI_Op)(int)(handle))
 #endif
 #define WORD(handle) ((word)(handle))
 
@@ -128,6 +130,41 @@ static int type(word handle, int64_t *bytes, int64_t *extent, int *is_plain)
     *extent = width;
     *is_plain = combiner == MPI_COMBINER_NAMED && lower == 0 && width == size;
     return 0;
+}
+
+static int is_one_of(MPI_Datatype type, const MPI_Datatype *types, size_t count)
+{
+    while (count > 0)
+        if (type == types[--count])
+            return 1;
+    return 0;
+}
+
+static int numbers(word handle)
+{
+    const MPI_Datatype with_sign[] = {
+        MPI_SIGNED_CHAR, MPI_SHORT, MPI_INT, MPI_LONG, MPI_LONG_LONG, MPI_INT8_T, MPI_INT16_T, MPI_INT32_T, MPI_INT64_T,
+        MPI_INTEGER, MPI_INTEGER1, MPI_INTEGER2, MPI_INTEGER4, MPI_INTEGER8};
+    const MPI_Datatype without[] = {
+        MPI_UNSIGNED_CHAR, MPI_UNSIGNED_SHORT, MPI_UNSIGNED, MPI_UNSIGNED_LONG, MPI_UNSIGNED_LONG_LONG, MPI_UINT8_T,
+        MPI_UINT16_T, MPI_UINT32_T, MPI_UINT64_T};
+    const MPI_Datatype floats[] = {MPI_FLOAT, MPI_DOUBLE, MPI_REAL, MPI_DOUBLE_PRECISION, MPI_REAL4, MPI_REAL8};
+    MPI_Datatype type = TYPE(handle);
+    /* What this MPI was built without may be the null type. Offsets are left out, as are addresses and counts: Open MPI
+       compares them as if they had no sign. */
+    if (type == MPI_DATATYPE_NULL)
+        return NUMBERS_NONE;
+    if (is_one_of(type, with_sign, sizeof with_sign / sizeof *with_sign))
+        return NUMBERS_SIGNED;
+    if (is_one_of(type, without, sizeof without / sizeof *without))
+        return NUMBERS_UNSIGNED;
+    return is_one_of(type, floats, sizeof floats / sizeof *floats) ? NUMBERS_FLOAT : NUMBERS_NONE;
+}
+
+static int function(word handle)
+{
+    MPI_Op op = OP(handle);
+    return op == MPI_SUM ? FUNCTION_SUM : op == MPI_MIN ? FUNCTION_MIN : op == MPI_MAX ? FUNCTION_MAX : FUNCTION_NONE;
 }
 
 static int pack(word comm, word type, int64_t count, const void *from, void *to, int64_t bytes)
@@ -253,6 +290,11 @@ static word type_of_fortran(int handle)
     return WORD(PMPI_Type_f2c(handle));
 }
 
+static word op_of_fortran(int handle)
+{
+    return WORD(PMPI_Op_f2c(handle));
+}
+
 const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .version = ETHBCAST_MPI_TABLE_VERSION,
     .library = LIBRARY,
@@ -262,6 +304,8 @@ const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .look = look,
     .keep = keep,
     .type = type,
+    .numbers = numbers,
+    .function = function,
     .pack = pack,
     .unpack = unpack,
     .is_in_place = is_in_place,
@@ -280,4 +324,5 @@ const struct ethbcast_mpi_table ethbcast_mpi_backend = {
     .fail = fail,
     .comm_of_fortran = comm_of_fortran,
     .type_of_fortran = type_of_fortran,
+    .op_of_fortran = op_of_fortran,
 };

@@ -9,10 +9,14 @@
 
 typedef uintptr_t word;
 
-enum { ETHBCAST_MPI_TABLE_VERSION = 3 };
+enum { ETHBCAST_MPI_TABLE_VERSION = 4 };
 
 /* What a communicator is to the front. */
 enum look { LOOK_KNOWN, LOOK_NEW, LOOK_NULL, LOOK_NOT_NOW, LOOK_INTER };
+
+/* What a reduction combines, and how; none where it is something else. */
+enum numbers { NUMBERS_NONE, NUMBERS_SIGNED, NUMBERS_UNSIGNED, NUMBERS_FLOAT };
+enum function { FUNCTION_NONE, FUNCTION_SUM, FUNCTION_MIN, FUNCTION_MAX };
 
 /* What a failure is called. */
 enum failure { FAILURE_OTHER, FAILURE_TRUNCATED };
@@ -38,6 +42,9 @@ struct ethbcast_mpi_table {
     /* Bytes and extent of one element, and whether elements lie without gaps from the address on; not 0 if there is no
      * such type. */
     int (*type)(word type, int64_t *bytes, int64_t *extent, int *is_plain);
+    /* The numbers of a predefined type, and a predefined function of them. */
+    int (*numbers)(word type);
+    int (*function)(word op);
     int (*pack)(word comm, word type, int64_t count, const void *from, void *to, int64_t bytes);
     int (*unpack)(word comm, word type, int64_t count, void *to, const void *from, int64_t bytes);
     int (*is_in_place)(const void *address);
@@ -63,6 +70,7 @@ struct ethbcast_mpi_table {
 
     word (*comm_of_fortran)(int handle);
     word (*type_of_fortran)(int handle);
+    word (*op_of_fortran)(int handle);
 };
 
 __attribute__((visibility("default"))) extern const struct ethbcast_mpi_table ethbcast_mpi_backend;

@@ -2,8 +2,8 @@
 //! without `mpi.h`. `c/backend.c` is the equivalent for MPIs with their own interface.
 
 use crate::dynamic::{
-    ContinueCallback, GIVEN_UP, INTER, KNOWN, NEW, NOT_NOW, NULL, Symbol, TRUNCATED, Table,
-    VERSION, Word, done,
+    ContinueCallback, FLOAT, GIVEN_UP, INTER, KNOWN, MAX, MIN, NEW, NO_FUNCTION, NOT_NOW, NULL,
+    SIGNED, SUM, Symbol, TRUNCATED, Table, UNSIGNED, VERSION, Word, done,
 };
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
@@ -19,7 +19,19 @@ const REQUEST_NULL: Word = 0x180;
 const TYPE_NULL: Word = 0x200;
 const INT: Word = 0x209;
 const TYPE_BYTE: Word = 0x247;
-const MIN: Word = 0x22;
+const OP_SUM: Word = 0x21;
+const OP_MIN: Word = 0x22;
+const OP_MAX: Word = 0x23;
+/// C's integers by name and by width, Fortran's.
+const TYPES_SIGNED: [Word; 14] = [
+    0x208, INT, 0x20a, 0x20b, 0x244, 0x240, 0x248, 0x250, 0x258, 0x219, 0x2c1, 0x2c9, 0x2d1, 0x2d9,
+];
+/// C's unsigned integers by name and by width.
+const TYPES_UNSIGNED: [Word; 9] = [
+    0x245, 0x20c, 0x20d, 0x20e, 0x20f, 0x241, 0x249, 0x251, 0x259,
+];
+/// `MPI_FLOAT`, `DOUBLE`, `REAL`, `DOUBLE_PRECISION`, `REAL4`, `REAL8`.
+const TYPES_FLOAT: [Word; 6] = [0x210, 0x214, 0x21a, 0x21c, 0x2d2, 0x2da];
 const COMBINER_NAMED: c_int = 101;
 const UNDEFINED: c_int = -32766;
 const IN_PLACE: Word = 1;
@@ -227,6 +239,24 @@ extern "C" fn type_of(
     SUCCESS
 }
 
+extern "C" fn numbers(datatype: Word) -> c_int {
+    match datatype {
+        _ if TYPES_SIGNED.contains(&datatype) => SIGNED,
+        _ if TYPES_UNSIGNED.contains(&datatype) => UNSIGNED,
+        _ if TYPES_FLOAT.contains(&datatype) => FLOAT,
+        _ => 0,
+    }
+}
+
+extern "C" fn function(op: Word) -> c_int {
+    match op {
+        OP_SUM => SUM,
+        OP_MIN => MIN,
+        OP_MAX => MAX,
+        _ => NO_FUNCTION,
+    }
+}
+
 extern "C" fn pack(
     comm: Word,
     datatype: Word,
@@ -282,7 +312,7 @@ extern "C" fn scatter(
 }
 
 extern "C" fn least(comm: Word, own: c_int, least: &mut c_int) -> c_int {
-    allreduce(&own, least, 1, INT, MIN, comm)
+    allreduce(&own, least, 1, INT, OP_MIN, comm)
 }
 
 extern "C" fn broadcast(comm: Word, buffer: *mut u8, bytes: c_int, root: c_int) -> c_int {
@@ -392,6 +422,8 @@ pub static TABLE: Table = Table {
     look,
     keep,
     type_of,
+    numbers,
+    function,
     pack,
     unpack,
     is_in_place,
@@ -410,4 +442,5 @@ pub static TABLE: Table = Table {
     fail,
     comm_of_fortran: of_fortran,
     type_of_fortran: of_fortran,
+    op_of_fortran: of_fortran,
 };

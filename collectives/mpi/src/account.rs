@@ -13,6 +13,7 @@ use crate::cost_table::{CostTable, Length, Way};
 use crate::dynamic::{Table, Word, done, print_line};
 use crate::settings::Operation;
 use crate::wire::{Trouble, Wire};
+use ethbcast_collectives::communicator::{Number, Reduction};
 use ethbcast_transport::lock::Mutex;
 use std::collections::{BTreeMap, VecDeque};
 use std::ffi::c_int;
@@ -477,6 +478,8 @@ impl Ranks for LiveRanks<'_> {
             Operation::Gather => wire.gather(0, &own, if is_root { &mut all } else { &mut [] }),
             Operation::Scatter => wire.scatter(0, if is_root { &all } else { &[] }, &mut own),
             Operation::Barrier => wire.barrier(),
+            Operation::Allreduce => wire.allreduce(Reduction::Sum(Number::U8), &mut all),
+            Operation::Reduce => wire.reduce(0, Reduction::Sum(Number::U8), &mut all),
         });
         if let Some(wire) = self.wire {
             wire.set_limit(None);

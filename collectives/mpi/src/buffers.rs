@@ -1,8 +1,9 @@
 //! Bytes of an MPI call's buffers: used in place if contiguous, otherwise packed.
 
-use crate::dynamic::{Symbol, Table, Word, done};
+use crate::dynamic::{FLOAT, SIGNED, Symbol, Table, UNSIGNED, Word, done};
 use crate::settings::Reason;
 use crate::wire::Trouble;
+use ethbcast_collectives::communicator::Number;
 use std::ffi::c_int;
 
 #[derive(Clone, Copy)]
@@ -31,8 +32,9 @@ impl<'a> Elements<'a> {
             return Err(Reason::Arguments);
         }
         let is_plain = is_plain != 0;
-        // Plain elements at address zero are no buffer.
-        if is_plain && (table.is_bottom)(address) != 0 && count > 0 {
+        // Plain elements at address zero are no buffer, nor is the sign for a call in place.
+        let is_sign = (table.is_bottom)(address) != 0 || (table.is_in_place)(address) != 0;
+        if is_plain && is_sign && count > 0 {
             return Err(Reason::Arguments);
         }
         Ok(Elements {
@@ -74,6 +76,33 @@ impl<'a> Elements<'a> {
             address: self.address.wrapping_add_signed(gone as isize),
             ..*self
         }
+    }
+
+    /// Returns the type of the elements if all of them are numbers of one that ethbcast combines,
+    /// one behind the other.
+    pub fn numbers(&self) -> Option<Number> {
+        let number =
+            |signed, unsigned, float: Option<Number>| match (self.table.numbers)(self.datatype) {
+                SIGNED => Some(signed),
+                UNSIGNED => Some(unsigned),
+                FLOAT => float,
+                _ => None,
+            };
+        match self.type_bytes {
+            _ if !self.is_plain => None,
+            1 => number(Number::I8, Number::U8, None),
+            2 => number(Number::I16, Number::U16, None),
+            4 => number(Number::I32, Number::U32, Some(Number::F32)),
+            8 => number(Number::I64, Number::U64, Some(Number::F64)),
+            _ => None,
+        }
+    }
+
+    /// Whether the buffers have a byte in common, of plain elements.
+    pub fn overlaps(&self, other: &Elements<'_>) -> bool {
+        let range = |one: &Elements<'_>| one.address..one.address.saturating_add(one.length());
+        let (one, other) = (range(self), range(other));
+        one.start < other.end && other.start < one.end
     }
 
     /// Returns the place of packed elements as the MPI's pack and unpack take it. MPICH's refuse
@@ -218,26 +247,45 @@ impl Counted {
     }
 }
 
+/// Makes a call of elements that it combines one by one, in parts whose counts are ints, until one
+/// fails. `call` is given the bytes before a part, of elements of this extent, and its count.
+pub fn in_parts(count: i64, extent: i64, mut call: impl FnMut(isize, c_int) -> c_int) -> c_int {
+    let mut done = 0;
+    loop {
+        // A negative count is for the MPI to refuse.
+        let part = (count - done).clamp(-1, c_int::MAX.into());
+        let code = call(done.wrapping_mul(extent) as isize, part as c_int);
+        done += part;
+        if code != 0 || done >= count {
+            return code;
+        }
+    }
+}
+
+/// Returns the extent of a data type in bytes.
+pub fn extent(datatype: Word) -> Result<i64, c_int> {
+    type GetExtent = extern "C" fn(datatype: Word, lower: *mut i64, extent: *mut i64) -> c_int;
+    static GET_EXTENT: Symbol<GetExtent> = Symbol::new("PMPI_Type_get_extent\0");
+    let (mut lower, mut extent) = (0, 0);
+    let get_extent = GET_EXTENT.get().ok_or(-1)?;
+    done(get_extent(datatype, &mut lower, &mut extent)).map(|()| extent)
+}
+
 /// A data type made for one call: elements of another, one behind the other.
 struct MadeType(Word);
 
 impl MadeType {
     fn new(count: i64, datatype: Word, offset: i64) -> Result<MadeType, c_int> {
-        type GetExtent = extern "C" fn(datatype: Word, lower: *mut i64, extent: *mut i64) -> c_int;
         type CreateHindexed =
             extern "C" fn(c_int, *const c_int, *const i64, Word, *mut Word) -> c_int;
-        static GET_EXTENT: Symbol<GetExtent> = Symbol::new("PMPI_Type_get_extent\0");
         static CREATE_HINDEXED: Symbol<CreateHindexed> = Symbol::new("PMPI_Type_create_hindexed\0");
         static COMMIT: Symbol<extern "C" fn(*mut Word) -> c_int> =
             Symbol::new("PMPI_Type_commit\0");
         const IN_A_BLOCK: i64 = c_int::MAX as i64;
-        let (Some(get_extent), Some(create), Some(commit)) =
-            (GET_EXTENT.get(), CREATE_HINDEXED.get(), COMMIT.get())
-        else {
+        let (Some(create), Some(commit)) = (CREATE_HINDEXED.get(), COMMIT.get()) else {
             return Err(-1);
         };
-        let (mut lower, mut extent, mut made) = (0, 0, MadeType(0));
-        done(get_extent(datatype, &mut lower, &mut extent))?;
+        let (extent, mut made) = (extent(datatype)?, MadeType(0));
         let blocks = u64::try_from(count)
             .map_err(|_| -1)?
             .div_ceil(IN_A_BLOCK as u64) as i64;
@@ -305,4 +353,29 @@ fn more_bytes_than_an_integer_counts_are_for_the_mpi_to_judge() {
     assert_eq!(elements(1 << 58).times(64).err(), Some(Reason::Arguments));
     assert_eq!(elements(100).times(3).and_then(|all| all.bytes()), Ok(2400));
     assert_eq!(elements(2).behind(3).address, 4096 + 48);
+    let of_eight = |count| elements(count).overlaps(&elements(2).behind(4));
+    assert_eq!([8, 9, 10, 20].map(of_eight), [false, true, true, true]);
+}
+
+#[test]
+fn more_elements_than_an_integer_counts_are_combined_in_parts() {
+    const MOST: i64 = c_int::MAX as i64;
+    let parts = |count, fails_at: usize| {
+        let mut parts = Vec::new();
+        let code = in_parts(count, 8, |before, count| {
+            parts.push((before, count));
+            c_int::from(parts.len() == fails_at)
+        });
+        (code, parts)
+    };
+    assert_eq!(parts(0, 9), (0, vec![(0, 0)]));
+    assert_eq!(parts(-7, 9), (0, vec![(0, -1)]));
+    assert_eq!(parts(MOST, 9), (0, vec![(0, c_int::MAX)]));
+    let all = [
+        (0, c_int::MAX),
+        (8 * MOST as isize, c_int::MAX),
+        (16 * MOST as isize, 5),
+    ];
+    assert_eq!(parts(2 * MOST + 5, 9), (0, all.to_vec()));
+    assert_eq!(parts(2 * MOST + 5, 2), (1, all[..2].to_vec()));
 }

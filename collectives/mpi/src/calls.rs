@@ -1,15 +1,16 @@
-//! The five MPI collectives that ethbcast replaces: each call goes to ethbcast or to the MPI's own
+//! The seven MPI collectives that ethbcast replaces: each call goes to ethbcast or to the MPI's own
 //! function.
 
 use crate::account::{self, LiveRanks, MEETING, Ranks};
 use crate::buffers::Elements;
 use crate::cost_table::{Length, Way};
-use crate::dynamic::{OTHER, TRUNCATED, Table, Word, print, print_line};
+use crate::dynamic::{MAX, MIN, OTHER, SUM, TRUNCATED, Table, Word, print, print_line};
 use crate::group::{self, Group};
 use crate::library::Process;
 use crate::order::Kind;
 use crate::settings::{Operation, Reason, Settings, Stats};
 use crate::wire::{Trouble, Wire};
+use ethbcast_collectives::communicator::{Number, Reduction};
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, OnceLock};
@@ -22,6 +23,7 @@ struct Place {
     comm: Word,
     rank: usize,
     size: usize,
+    takes_floats: bool,
     /// Wire of the communicator, once ethbcast has proved worth its cost.
     wire: Option<Arc<Wire>>,
 }
@@ -46,6 +48,46 @@ impl Place {
         match &self.wire {
             Some(wire) if !wire.is_one_each() => Err(Reason::SharedHosts),
             _ => Ok(()),
+        }
+    }
+
+    /// Returns the reduction of these elements, if its result has the MPI's bits or need not.
+    fn reduction(&self, elements: &Elements<'_>, op: Word) -> Result<Reduction, Reason> {
+        let function: fn(Number) -> Reduction = match (self.table.function)(op) {
+            SUM => Reduction::Sum,
+            MIN => Reduction::Min,
+            MAX => Reduction::Max,
+            _ => return Err(Reason::Function),
+        };
+        let number = elements.numbers().ok_or(Reason::Function)?;
+        match (function(number), number) {
+            (_, Number::F32 | Number::F64) if !self.takes_floats => Err(Reason::Floats),
+            // Open MPI 4.1 saturates these sums where it adds by AVX. It compares unsigned eight bytes
+            // as if they had a sign, as MPICH 4.0 does all unsigned integers.
+            (Reduction::Sum(_), Number::I8 | Number::U8 | Number::I16 | Number::U16)
+            | (
+                Reduction::Min(_) | Reduction::Max(_),
+                Number::U8 | Number::U16 | Number::U32 | Number::U64,
+            ) => Err(Reason::Bits),
+            (reduction, _) => Ok(reduction),
+        }
+    }
+
+    /// Returns the elements at `from` that are combined with others' to be the result; none if they
+    /// are in the result's place. Buffers that overlap are for the MPI to judge.
+    fn combined(
+        &self,
+        from: Word,
+        (to, count, datatype): Buffer,
+    ) -> Result<Option<Elements<'static>>, Reason> {
+        if self.is_in_place((from, count, datatype)) {
+            return Ok(None);
+        }
+        let sent = self.elements((from, count, datatype))?;
+        if sent.overlaps(&self.elements((to, count, datatype))?) {
+            Err(Reason::Arguments)
+        } else {
+            Ok(Some(sent))
         }
     }
 
@@ -183,6 +225,69 @@ pub fn scatter(
     })
 }
 
+pub fn allreduce(
+    from: Word,
+    to: Buffer,
+    op: Word,
+    comm: Word,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    call(Operation::Allreduce, comm, own, |place| {
+        place.blocks()?;
+        let result = place.elements(to)?;
+        let (reduction, sent) = (place.reduction(&result, op)?, place.combined(from, to)?);
+        Work::new(result.bytes()?, move || {
+            combine(result, sent, |elements| {
+                place.wire().allreduce(reduction, elements)
+            })
+        })
+    })
+}
+
+pub fn reduce(
+    from: Word,
+    to: Buffer,
+    op: Word,
+    root: c_int,
+    comm: Word,
+    own: impl FnOnce() -> c_int,
+) -> c_int {
+    call(Operation::Reduce, comm, own, |place| {
+        place.blocks()?;
+        let root = place.root(root)?;
+        if place.rank != root {
+            let (_, count, datatype) = to;
+            let sent = place.elements((from, count, datatype))?;
+            let reduction = place.reduction(&sent, op)?;
+            return Work::new(sent.bytes()?, move || {
+                let mut own = sent.read()?.into_vec();
+                place.wire().reduce(root, reduction, &mut own)
+            });
+        }
+        let result = place.elements(to)?;
+        let (reduction, sent) = (place.reduction(&result, op)?, place.combined(from, to)?);
+        Work::new(result.bytes()?, move || {
+            combine(result, sent, |elements| {
+                place.wire().reduce(root, reduction, elements)
+            })
+        })
+    })
+}
+
+/// Combines a rank's own elements with others', in the result's place.
+fn combine(
+    result: Elements<'_>,
+    sent: Option<Elements<'_>>,
+    by_wire: impl FnOnce(&mut [u8]) -> Result<(), Trouble>,
+) -> Result<(), Trouble> {
+    result.write(true, |elements| {
+        if let Some(sent) = sent {
+            elements.copy_from_slice(sent.read()?.as_slice());
+        }
+        by_wire(elements)
+    })
+}
+
 /// Compares a rank's own block in its two types. If they differ, the rank fails and leaves the
 /// others: in the MPI's own call it would wait for ever.
 fn same(one: &Elements, other: &Elements) -> Result<Result<(), Trouble>, Reason> {
@@ -225,6 +330,7 @@ fn call(
         comm,
         rank: group.rank,
         size: group.size,
+        takes_floats: settings.agreed.takes_floats,
         wire,
     };
     let asked = prepare(&place).and_then(|work| requested(operation, settings, work));

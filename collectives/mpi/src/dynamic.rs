@@ -141,7 +141,7 @@ pub fn own_folder() -> Option<PathBuf> {
     )
 }
 
-pub const VERSION: u32 = 3;
+pub const VERSION: u32 = 4;
 
 /// A handle of the MPI's, an address or a count, as the calling convention passes it.
 pub type Word = usize;
@@ -152,6 +152,17 @@ pub const NEW: c_int = 1;
 pub const NULL: c_int = 2;
 pub const NOT_NOW: c_int = 3;
 pub const INTER: c_int = 4;
+
+/// Result of [`Table::numbers`]: the kind of a predefined type's numbers, if it has some.
+pub const SIGNED: c_int = 1;
+pub const UNSIGNED: c_int = 2;
+pub const FLOAT: c_int = 3;
+
+/// Result of [`Table::function`]: a predefined function of numbers, or no such function.
+pub const NO_FUNCTION: c_int = 0;
+pub const SUM: c_int = 1;
+pub const MIN: c_int = 2;
+pub const MAX: c_int = 3;
 
 /// Kind of failure passed to [`Table::fail`].
 pub const OTHER: c_int = 0;
@@ -184,6 +195,8 @@ pub struct Table {
         extent: &mut i64,
         is_plain: &mut c_int,
     ) -> c_int,
+    pub numbers: extern "C" fn(datatype: Word) -> c_int,
+    pub function: extern "C" fn(op: Word) -> c_int,
     pub pack: extern "C" fn(
         comm: Word,
         datatype: Word,
@@ -226,6 +239,7 @@ pub struct Table {
     pub fail: extern "C" fn(comm: Word, failure: c_int) -> c_int,
     pub comm_of_fortran: extern "C" fn(handle: c_int) -> Word,
     pub type_of_fortran: extern "C" fn(handle: c_int) -> Word,
+    pub op_of_fortran: extern "C" fn(handle: c_int) -> Word,
 }
 
 // SAFETY: a table is a constant of the back end, and the MPI's functions may be called from where

@@ -9,7 +9,7 @@
 //! MPICH's call `MPI_Bcast`, and are left alone.
 #![allow(non_snake_case)]
 
-use crate::buffers::Counted;
+use crate::buffers::{Counted, extent, in_parts};
 use crate::calls::{self, Buffer};
 use crate::dynamic::{Symbol, Table, Word, address, print_line};
 use crate::library::Process;
@@ -24,8 +24,9 @@ compile_error!("a handle and an int do not pass alike on this machine");
 /// Value of `MPI_ERR_OTHER` in most MPIs; used only for a missing function.
 const NO_SUCH_FUNCTION: c_int = 15;
 
-/// Open MPI's addresses in C for `MPI_IN_PLACE` and `MPI_BOTTOM`.
+/// Open MPI's addresses in C for `MPI_IN_PLACE` and `MPI_BOTTOM`, and MPICH's.
 const IN_PLACE: Word = 1;
+const MPICH_IN_PLACE: Word = Word::MAX;
 const BOTTOM: Word = 0;
 
 /// Common blocks whose addresses stand for them in Fortran.
@@ -160,6 +161,67 @@ macro_rules! long_form {
     };
 }
 
+/// Defines all forms of a call that combines elements, with its root if it has one.
+macro_rules! reduction {
+    ($name:ident $long:ident $mpif:ident $f08:ident = $call:path $(, $root:ident)?) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            from: Word, to: Word, count: c_int, kind: Word, op: Word, $($root: c_int,)? comm: Word,
+        ) -> c_int {
+            type Own = extern "C" fn(
+                from: Word, to: Word, count: c_int, kind: Word, op: Word, $($root: c_int,)? comm: Word,
+            ) -> c_int;
+            static OWN: Symbol<Own> = Symbol::new(concat!("P", stringify!($name), "\0"));
+            $call(from, (to, i64::from(count), kind), op, $($root,)? comm, || {
+                own(&OWN, |own| own(from, to, count, kind, op, $($root,)? comm))
+            })
+        }
+        /// Falls back to the other form, like the other `_c` forms.
+        #[unsafe(no_mangle)]
+        extern "C" fn $long(
+            from: Word, to: Word, count: i64, kind: Word, op: Word, $($root: c_int,)? comm: Word,
+        ) -> c_int {
+            type Own = extern "C" fn(
+                from: Word, to: Word, count: i64, kind: Word, op: Word, $($root: c_int,)? comm: Word,
+            ) -> c_int;
+            type Short = extern "C" fn(
+                from: Word, to: Word, count: c_int, kind: Word, op: Word, $($root: c_int,)? comm: Word,
+            ) -> c_int;
+            static OWN: Symbol<Own> = Symbol::new(concat!("P", stringify!($long), "\0"));
+            static SHORT: Symbol<Short> = Symbol::new(concat!("P", stringify!($name), "\0"));
+            $call(from, (to, count, kind), op, $($root,)? comm, || {
+                if let Some(own) = OWN.get() {
+                    return own(from, to, count, kind, op, $($root,)? comm);
+                }
+                own(&SHORT, |own| in_parts(count, extent(kind).unwrap_or(0), |before, count| {
+                    let is_in_place = [IN_PLACE, MPICH_IN_PLACE].contains(&from);
+                    let from = if is_in_place { from } else { from.wrapping_add_signed(before) };
+                    own(from, to.wrapping_add_signed(before), count, kind, op, $($root,)? comm)
+                }))
+            })
+        }
+        reduction!(@fortran $mpif, $call $(, $root)?);
+        reduction!(@fortran $f08, $call $(, $root)?);
+    };
+    (@fortran $name:ident, $call:path $(, $root:ident)?) => {
+        #[unsafe(no_mangle)]
+        extern "C" fn $name(
+            from: Word, to: Word, count: Word, kind: Word, op: Word, $($root: Word,)? comm: Word, error: Word,
+        ) {
+            type Own = extern "C" fn(
+                from: Word, to: Word, count: Word, kind: Word, op: Word, $($root: Word,)? comm: Word, error: Word,
+            );
+            static OWN: Symbol<Own> = Symbol::new(concat!("p", stringify!($name), "\0"));
+            let own = || subroutine(&OWN, |own| own(from, to, count, kind, op, $($root,)? comm, error));
+            let Some(table) = fortran_table() else { return own() };
+            ended(error, own, |pass| {
+                $call(in_c(from), buffer(table, to, count, kind), (table.op_of_fortran)(value(op)), $(value($root),)?
+                    (table.comm_of_fortran)(value(comm)), pass)
+            });
+        }
+    };
+}
+
 collective!(MPI_Barrier mpi_barrier_ mpi_barrier_f08_ = calls::barrier,);
 collective!(MPI_Bcast mpi_bcast_ mpi_bcast_f08_ = calls::broadcast, (at count datatype), root);
 collective!(MPI_Allgather mpi_allgather_ mpi_allgather_f08_ = calls::allgather,
@@ -172,6 +234,9 @@ long_form!(MPI_Bcast_c MPI_Bcast = calls::broadcast, (at count datatype), root);
 long_form!(MPI_Allgather_c MPI_Allgather = calls::allgather, (from sent sent_type) (to received received_type));
 long_form!(MPI_Gather_c MPI_Gather = calls::gather, (from sent sent_type) (to received received_type), root);
 long_form!(MPI_Scatter_c MPI_Scatter = calls::scatter, (from sent sent_type) (to received received_type), root);
+
+reduction!(MPI_Allreduce MPI_Allreduce_c mpi_allreduce_ mpi_allreduce_f08_ = calls::allreduce);
+reduction!(MPI_Reduce MPI_Reduce_c mpi_reduce_ mpi_reduce_f08_ = calls::reduce, root);
 
 #[unsafe(no_mangle)]
 extern "C" fn MPI_Init(count: Word, words: Word) -> c_int {

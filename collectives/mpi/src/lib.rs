@@ -1,6 +1,6 @@
 //! Preloadable library that makes a program's MPI collectives faster by Ethernet broadcast. It
-//! takes over `MPI_Bcast`, `MPI_Barrier`, `MPI_Allgather`, `MPI_Scatter` and `MPI_Gather` where it
-//! is faster, and passes all other calls on (docs/mpi.md).
+//! takes over `MPI_Bcast`, `MPI_Barrier`, `MPI_Allgather`, `MPI_Scatter`, `MPI_Gather`,
+//! `MPI_Allreduce` and `MPI_Reduce` where it is faster, and passes all other calls on (docs/mpi.md).
 //!
 //! **The front** (`exports`) uses no `mpi.h`. It takes every argument as the calling convention
 //! passes it, a word or an int, so that handles of any MPI fit. It interprets them with a table of

@@ -18,6 +18,10 @@ const MIN_HOSTS: usize = 3;
 /// Limit of communicators on the wire at a time: each has its own ring and feeds.
 const MAX_GROUPS: usize = 16;
 
+/// Words for `ETHBCAST_MPI_TAKE` beside the names of calls.
+const ALL: &str = "all";
+const FLOATS: &str = "floats";
+
 /// Calls that can be taken over, by their names in the environment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Operation {
@@ -26,15 +30,19 @@ pub enum Operation {
     Allgather,
     Scatter,
     Gather,
+    Allreduce,
+    Reduce,
 }
 
 impl Operation {
-    pub const ALL: [Operation; 5] = [
+    pub const ALL: [Operation; 7] = [
         Operation::Broadcast,
         Operation::Barrier,
         Operation::Allgather,
         Operation::Scatter,
         Operation::Gather,
+        Operation::Allreduce,
+        Operation::Reduce,
     ];
 
     pub const fn name(self) -> &'static str {
@@ -44,6 +52,8 @@ impl Operation {
             Operation::Allgather => "allgather",
             Operation::Scatter => "scatter",
             Operation::Gather => "gather",
+            Operation::Allreduce => "allreduce",
+            Operation::Reduce => "reduce",
         }
     }
 }
@@ -73,6 +83,8 @@ pub enum Stats {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Agreed {
     pub taken: Vec<Operation>,
+    /// Whether floats are reduced, in another order than the MPI's.
+    pub takes_floats: bool,
     pub least_bytes: u64,
     pub most_bytes: u64,
     pub least_hosts: usize,
@@ -132,9 +144,10 @@ impl Settings {
             Some("all") => Stats::All,
             Some(_) => Stats::First,
         };
+        let (taken, takes_floats) = taken(given("ETHBCAST_MPI_TAKE").as_deref().unwrap_or(ALL))?;
         let agreed = Agreed {
-            taken: given("ETHBCAST_MPI_TAKE")
-                .map_or(Ok(Operation::ALL.to_vec()), |names| taken(&names))?,
+            taken,
+            takes_floats,
             least_bytes: number("ETHBCAST_MPI_MIN_BYTES", 0)?,
             most_bytes: number("ETHBCAST_MPI_MAX_BYTES", MAX_BYTES)?.min(MAX_BYTES),
             least_hosts: number("ETHBCAST_MPI_MIN_HOSTS", MIN_HOSTS as u64)?.max(2) as usize,
@@ -161,6 +174,7 @@ impl Agreed {
     pub fn fingerprint(&self) -> String {
         let Agreed {
             taken,
+            takes_floats,
             least_bytes,
             most_bytes,
             least_hosts,
@@ -169,7 +183,9 @@ impl Agreed {
             over,
             key,
         } = self;
-        let taken: Vec<_> = taken.iter().map(|operation| operation.name()).collect();
+        let floats = takes_floats.then_some(FLOATS);
+        let taken = taken.iter().map(|operation| operation.name());
+        let taken: Vec<_> = taken.chain(floats).collect();
         let tries = u8::from(*tries);
         let key = key
             .iter()
@@ -202,22 +218,28 @@ fn over(name: &str) -> Result<Over, String> {
     }
 }
 
-fn taken(names: &str) -> Result<Vec<Operation>, String> {
-    let known = |name: &str| {
-        Operation::ALL
-            .into_iter()
-            .find(|operation| operation.name() == name)
-    };
+/// Returns the calls that are taken, and whether reductions of floats are among them.
+fn taken(names: &str) -> Result<(Vec<Operation>, bool), String> {
+    let (mut taken, mut takes_floats) = (Vec::new(), false);
     let each = names
         .split(',')
         .map(str::trim)
         .filter(|name| !name.is_empty());
-    each.map(|name| {
-        let all = Operation::ALL.map(Operation::name).join(",");
-        known(name)
-            .ok_or_else(|| format!("ETHBCAST_MPI_TAKE={names}: there is no {name}, only {all}"))
-    })
-    .collect()
+    for name in each {
+        let mut known = Operation::ALL.into_iter();
+        match (name, known.find(|operation| operation.name() == name)) {
+            (ALL, _) => taken = Operation::ALL.to_vec(),
+            (FLOATS, _) => takes_floats = true,
+            (_, Some(operation)) => taken.push(operation),
+            (_, None) => {
+                let all = Operation::ALL.map(Operation::name).join(",");
+                return Err(format!(
+                    "ETHBCAST_MPI_TAKE={names}: there is no {name}, only {all},{FLOATS} and {ALL}"
+                ));
+            }
+        }
+    }
+    Ok((taken, takes_floats))
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -241,6 +263,9 @@ pub enum Reason {
     Size,
     Arguments,
     SharedHosts,
+    Function,
+    Floats,
+    Bits,
 }
 
 impl Reason {
@@ -265,6 +290,9 @@ impl Reason {
             Reason::Size => "outside ETHBCAST_MPI_MIN_BYTES and _MAX_BYTES",
             Reason::Arguments => "arguments that are for the MPI to judge",
             Reason::SharedHosts => "ranks that share hosts",
+            Reason::Function => "neither sum, minimum nor maximum of numbers",
+            Reason::Floats => "floats, which are not asked for",
+            Reason::Bits => "a reduction in which MPIs differ",
         }
     }
 }
@@ -364,16 +392,27 @@ mod tests {
         assert!(settings.is_on && !settings.is_verbose && settings.stats == Stats::None);
         assert_eq!(
             settings.agreed.fingerprint(),
-            "bcast,barrier,allgather,scatter,gather 0 2147483647 3 16 1"
+            "bcast,barrier,allgather,scatter,gather,allreduce,reduce 0 2147483647 3 16 1"
         );
+    }
+
+    #[test]
+    fn floats_are_reduced_where_it_is_asked_for() {
+        let taken = |names| {
+            let settings = read(&[("ETHBCAST_MPI_TAKE", names)]).expect("good");
+            (settings.agreed.takes_floats, settings.agreed.fingerprint())
+        };
+        let (takes_floats, all) = taken("all");
+        assert!(!takes_floats && all == read(&[]).expect("good").agreed.fingerprint());
+        let (takes_floats, some) = taken("bcast, floats,reduce");
+        assert!(takes_floats && some.starts_with("bcast,reduce,floats 0"));
+        assert!(taken("all,floats").1.contains(",reduce,floats "));
     }
 
     #[test]
     fn invalid_settings_are_refused_with_the_valid_values() {
         let error = |name, value| read(&[(name, value)]).expect_err("it cannot be");
-        assert!(
-            error("ETHBCAST_MPI_TAKE", "bcast,reduce").contains("no reduce, only bcast,barrier")
-        );
+        assert!(error("ETHBCAST_MPI_TAKE", "bcast,scan").contains("no scan, only bcast,barrier"));
         assert!(error("ETHBCAST_MPI_MIN_BYTES", "4K").contains("is no number"));
         for name in ["tcp", "unicast", "udp:50000"] {
             assert!(error("ETHBCAST_MPI_OVER", name).contains("write ethernet or udp"));
@@ -387,7 +426,7 @@ mod tests {
         assert!(over("udp").ends_with(" udp") && !over("ethernet").contains("ethernet"));
         let settings = read(&[("ETHBCAST_MPI_MAX_BYTES", "99999999999")]).expect("good");
         assert!(settings.is_on && settings.agreed.most_bytes == i32::MAX as u64);
-        let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "reduce")])
+        let off = read(&[("ETHBCAST_MPI", "off"), ("ETHBCAST_MPI_TAKE", "scan")])
             .expect("nothing is taken");
         assert!(!off.is_on);
     }

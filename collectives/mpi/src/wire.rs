@@ -7,7 +7,9 @@ use crate::order::{Announcement, Contradiction, Kind, Order};
 use crate::rank_map::RankMap;
 use crate::settings::{Key, Settings};
 use ethbcast_collectives::ErrorKind;
-use ethbcast_collectives::communicator::{Communicator, Description, Error, Meanwhile, Options};
+use ethbcast_collectives::communicator::{
+    Communicator, Description, Error, Meanwhile, Options, Reduction,
+};
 use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::lock::Mutex;
@@ -315,7 +317,7 @@ impl Wire {
     }
 
     /// Whether blocks of ranks are blocks of hosts, in equal order: every host has one rank, as an
-    /// allgather, a gather or a scatter needs.
+    /// allgather, a gather or a scatter needs. Reductions, too, are made by such ranks only.
     pub fn is_one_each(&self) -> bool {
         self.host_map.is_one_each()
             && self
@@ -370,6 +372,19 @@ impl Wire {
 
     pub fn scatter(&self, root: usize, blocks: &[u8], own: &mut [u8]) -> Result<(), Trouble> {
         self.alone(|all| all.scatter(root as u16, blocks, own))
+    }
+
+    pub fn reduce(
+        &self,
+        root: usize,
+        reduction: Reduction,
+        elements: &mut [u8],
+    ) -> Result<(), Trouble> {
+        self.alone(|all| all.reduce(root as u16, reduction, elements))
+    }
+
+    pub fn allreduce(&self, reduction: Reduction, elements: &mut [u8]) -> Result<(), Trouble> {
+        self.alone(|all| all.allreduce(reduction, elements))
     }
 
     fn alone(&self, call: impl FnOnce(&Communicator) -> Result<(), Error>) -> Result<(), Trouble> {

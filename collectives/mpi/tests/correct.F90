@@ -12,6 +12,7 @@ program correct
   logical :: flags(77)
   character(len=40) :: words
   integer :: own(3), all(300)
+  integer(8) :: most(3)
   call MPI_Init(error)
   call MPI_Comm_rank(MPI_COMM_WORLD, rank, error)
   call MPI_Comm_size(MPI_COMM_WORLD, ranks, error)
@@ -41,6 +42,18 @@ program correct
   end do
   all(3 * rank + 1:3 * rank + 3) = own
   call MPI_Allgather(MPI_IN_PLACE, 0, MPI_INTEGER, all, 3, MPI_INTEGER, MPI_COMM_WORLD, error)
+  own = [rank, 7, -rank]
+  call MPI_Allreduce(own, all, 3, MPI_INTEGER, MPI_SUM, MPI_COMM_WORLD, error)
+  if (any(all(1:3) /= [ranks * (ranks - 1) / 2, 7 * ranks, -ranks * (ranks - 1) / 2])) faults = faults + 1
+  most = [rank + 5000000000_8, -1_8 * rank, 2_8]
+  call MPI_Allreduce(MPI_IN_PLACE, most, 3, MPI_INTEGER8, MPI_MAX, MPI_COMM_WORLD, error)
+  if (any(most /= [ranks + 4999999999_8, 0_8, 2_8])) faults = faults + 1
+  if (rank == 1) then
+    call MPI_Reduce(MPI_IN_PLACE, own, 3, MPI_INTEGER, MPI_MIN, 1, MPI_COMM_WORLD, error)
+    if (any(own /= [0, 7, 1 - ranks])) faults = faults + 1
+  else
+    call MPI_Reduce(own, all, 3, MPI_INTEGER, MPI_MIN, 1, MPI_COMM_WORLD, error)
+  end if
   ! Many turns: the ranks agree now and then whether to go on by the wire.
   do turn = 0, 30 * ranks - 1
     root = mod(turn, ranks)

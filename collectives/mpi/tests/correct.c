@@ -5,6 +5,7 @@
 #include <mpi.h>
 #include <pthread.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -90,6 +91,7 @@ static void brief(void)
 }
 
 #include "datatypes.h"
+#include "reductions.h"
 
 /* The calls with blocks, in place and not, and empty ones. */
 static void blocks(void)
@@ -352,6 +354,15 @@ static void arguments(void)
     REQUIRE(MPI_Gather(&word, 1, MPI_INT, &word, 1, MPI_INT, size, MPI_COMM_WORLD) != MPI_SUCCESS);
     REQUIRE(MPI_Scatter(&word, 1, MPI_INT, &word, 1, MPI_INT, 0, MPI_COMM_NULL) != MPI_SUCCESS);
     MPI_Type_free(&many);
+    int other = 0;
+#ifdef OPEN_MPI /* MPICH 4.0 crashes. */
+    REQUIRE(MPI_Allreduce(&word, &other, -1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS);
+#endif
+    REQUIRE(MPI_Allreduce(&word, &other, 1, MPI_DATATYPE_NULL, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Allreduce(&word, &other, 1, MPI_INT, MPI_OP_NULL, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Allreduce(&word, MPI_IN_PLACE, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Reduce(&word, &other, 1, MPI_INT, MPI_SUM, size, MPI_COMM_WORLD) != MPI_SUCCESS);
+    REQUIRE(MPI_Reduce(&word, &other, 1, MPI_INT, MPI_SUM, 0, MPI_COMM_NULL) != MPI_SUCCESS);
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_ARE_FATAL);
     bytes_from(MPI_COMM_WORLD, 0, 1000, 3);
 }
@@ -379,6 +390,11 @@ static void large(void)
         memset(all, 0, sizeof(long) * count * size);
         MPI_Gather_c(own, count, MPI_LONG, all, count, MPI_LONG, root, MPI_COMM_WORLD);
         REQUIRE(rank != root || (all[count * (size - 1)] == size - 1 && all[count * root + 1] == -1));
+        own[0] = rank, own[count - 1] = 7;
+        REQUIRE(MPI_Allreduce_c(own, all, count, MPI_LONG, MPI_SUM, MPI_COMM_WORLD) == MPI_SUCCESS);
+        REQUIRE(all[0] == (long)size * (size - 1) / 2 && all[count - 1] == 7L * size);
+        REQUIRE(MPI_Reduce_c(own, all, count, MPI_LONG, MPI_MAX, root, MPI_COMM_WORLD) == MPI_SUCCESS);
+        REQUIRE(rank != root || (all[0] == size - 1 && all[count - 1] == 7));
     }
     MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN);
     REQUIRE(MPI_Bcast_c(own, -1, MPI_LONG, 0, MPI_COMM_WORLD) != MPI_SUCCESS);
@@ -399,7 +415,7 @@ int main(int count, char **words)
     MPI_Comm_rank(MPI_COMM_WORLD, &rank);
     MPI_Comm_size(MPI_COMM_WORLD, &size);
     struct { const char *name; void (*run)(void); } parts[] = {
-        {"roots", roots}, {"long", long_ones}, {"worth-it", worth_it}, {"until-fast", until_fast}, {"brief", brief}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"communicators", communicators},
+        {"roots", roots}, {"long", long_ones}, {"worth-it", worth_it}, {"until-fast", until_fast}, {"brief", brief}, {"named", named}, {"derived", derived}, {"constructors", constructors}, {"blocks", blocks}, {"reductions", reductions}, {"communicators", communicators},
         {"in-flight", in_flight}, {"threads", threads}, {"arguments", arguments}, {"price", price}, {"large", large},
         {"lengths", lengths}, {"lengths-of-some", lengths_of_some}, {"differing-twice", differing_twice}, {"late", late}, {"decided", decided}, {"stuck-elsewhere", stuck_elsewhere},
         {"stuck-root", stuck_root}};

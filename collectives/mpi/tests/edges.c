@@ -102,6 +102,10 @@ static void looked_up(void)
         dlsym(RTLD_DEFAULT, "MPI_Scatter_c");
     int (*allgather)(const void *, MPI_Count, MPI_Datatype, void *, MPI_Count, MPI_Datatype, MPI_Comm) =
         dlsym(RTLD_DEFAULT, "MPI_Allgather_c");
+    int (*allreduce)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, MPI_Comm) =
+        dlsym(RTLD_DEFAULT, "MPI_Allreduce_c");
+    int (*reduce)(const void *, void *, MPI_Count, MPI_Datatype, MPI_Op, int, MPI_Comm) =
+        dlsym(RTLD_DEFAULT, "MPI_Reduce_c");
     int words[1000], *all = calloc(1000 * size, sizeof(int));
     MPI_Comm comms[] = {MPI_COMM_WORLD, MPI_COMM_SELF};
     for (int turn = 0; turn < 2; turn++) {
@@ -119,6 +123,14 @@ static void looked_up(void)
             REQUIRE(own != 0 || all[last * 1000 + 1] == last);
             REQUIRE(scatter(all, 1000, MPI_INT, words, 1000, MPI_INT, 0, comms[turn]) == MPI_SUCCESS);
             REQUIRE(words[1] == own && words[999] == 999);
+        }
+        if (allreduce && reduce) {
+            REQUIRE(allreduce(words, all, 1000, MPI_INT, MPI_MAX, comms[turn]) == MPI_SUCCESS);
+            REQUIRE(all[0] == 0 && all[1] == last && all[999] == 999);
+            REQUIRE(allreduce(MPI_IN_PLACE, words, 1000, MPI_INT, MPI_BOR, comms[turn]) == MPI_SUCCESS);
+            REQUIRE(words[998] == 998);
+            REQUIRE(reduce(own == 0 ? MPI_IN_PLACE : all, all, 1000, MPI_INT, MPI_SUM, 0, comms[turn]) == MPI_SUCCESS);
+            REQUIRE(own != 0 || all[999] == 999 * (last + 1));
         }
         /* More elements than an int counts, none of which has a byte. */
         MPI_Datatype nothing;

@@ -222,7 +222,7 @@ pub struct PerfArgs {
     #[arg(long, value_name = "SECONDS", default_value_t = 60.0, value_parser = seconds, help_heading = WHO)]
     pub max_wait: f64,
     /// Operation to time: bcast (and a barrier), barrier, sendrecv (to the next rank and from the
-    /// previous one), allgather, scatter (and a barrier) or gather.
+    /// previous one), allgather, scatter (and a barrier), gather or allreduce (sums of bytes).
     #[arg(long, value_name = "OP", value_enum, default_value_t, hide_possible_values = true, help_heading = MEASURED)]
     pub op: Op,
     /// Message sizes, such as 256,4K,1M. For allgather, scatter and gather: the size of one block.

@@ -20,15 +20,18 @@ pub enum Op {
     Scatter,
     /// Every rank's block goes to the root.
     Gather,
+    /// The bytes of all ranks are summed at all ranks.
+    Allreduce,
 }
 
-const NAMES: [&str; 6] = [
+const NAMES: [&str; 7] = [
     "bcast",
     "barrier",
     "sendrecv",
     "allgather",
     "scatter",
     "gather",
+    "allreduce",
 ];
 
 impl Op {
@@ -52,11 +55,12 @@ impl Op {
             }
             Op::Scatter => "a block for every rank from the root, verified by each, and a barrier",
             Op::Gather => "a block from every rank to the root, every block verified by it",
+            Op::Allreduce => "sums of every rank's bytes, verified by every rank",
         }
     }
 
     pub fn is_planned(self) -> bool {
-        matches!(self, Op::Bcast | Op::Allgather | Op::Scatter | Op::Gather)
+        !matches!(self, Op::Barrier | Op::Sendrecv)
     }
 }
 

@@ -11,7 +11,7 @@ use crate::doctor::of_call;
 use crate::exit::{Code, Failure, WithCode, fail, print_line};
 use crate::signals::Interrupt;
 use anyhow::bail;
-use ethbcast_collectives::communicator::{Communicator, Error, Options};
+use ethbcast_collectives::communicator::{Communicator, Error, Number, Options, Reduction};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
@@ -255,6 +255,7 @@ fn measure(
                 .scatter(root, &all, &mut own)
                 .and_then(|()| ranks.barrier()),
             Op::Gather => ranks.gather(root, &own, &mut all),
+            Op::Allreduce => ranks.allreduce(Reduction::Sum(Number::U8), &mut own),
             Op::Barrier | Op::Bcast => ranks.barrier(),
         }
         .map_err(failure)?;
@@ -271,8 +272,13 @@ fn measure(
             }
             Op::Sendrecv => Some(left).filter(|&from| !came(&all, from)),
             Op::Scatter => Some(root).filter(|_| !came(&own, rank)),
-            Op::Gather | Op::Barrier | Op::Bcast => None,
+            Op::Gather | Op::Barrier | Op::Bcast | Op::Allreduce => None,
         };
+        let sum = (0..count).fold(0, |sum: u8, from| sum.wrapping_add(mark(from, iteration)));
+        if op == Op::Allreduce && own.iter().any(|&byte| byte != sum) {
+            let text = format!("rank {rank} has other sums than those of all ranks' bytes");
+            bail!(Failure::new(Code::Integrity, text));
+        }
         if let Some(bad) = bad {
             bail!(Failure::new(
                 Code::Integrity,

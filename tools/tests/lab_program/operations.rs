@@ -26,7 +26,14 @@ fn rank(site: &Site, host: &str, more: &[&str]) -> Run {
 #[test]
 fn perf_measures_the_communicators_operations_and_the_root_may_be_any_rank() {
     let site = Site::beside("perf_ops", one_switch(4));
-    for op in ["barrier", "sendrecv", "allgather", "scatter", "gather"] {
+    for op in [
+        "barrier",
+        "sendrecv",
+        "allgather",
+        "scatter",
+        "gather",
+        "allreduce",
+    ] {
         let others = ["n0", "n1", "n3"].map(|host| rank(&site, host, &["--op", op]));
         let root = rank(
             &site,

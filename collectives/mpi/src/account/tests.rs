@@ -3,6 +3,7 @@
 use super::*;
 
 const BROADCAST: Operation = Operation::Broadcast;
+const ALLREDUCE: Operation = Operation::Allreduce;
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;
 
@@ -45,6 +46,15 @@ struct Outcome {
 
 /// Runs a program that makes `calls` of each length; `mpi` and `wire` return a call's time.
 fn run(mpi: fn(u64) -> u64, wire: fn(u64) -> u64, calls: &[u64]) -> Outcome {
+    run_of(BROADCAST, mpi, wire, calls)
+}
+
+fn run_of(
+    operation: Operation,
+    mpi: fn(u64) -> u64,
+    wire: fn(u64) -> u64,
+    calls: &[u64],
+) -> Outcome {
     let mut network = Network { mpi, wire, now: 0 };
     let (mut account, mut is_wired, mut by_wire) = (Account::new(CostTable::default()), false, 0);
     for &bytes in calls {
@@ -52,15 +62,15 @@ fn run(mpi: fn(u64) -> u64, wire: fn(u64) -> u64, calls: &[u64]) -> Outcome {
             network.now += MS;
             account.pay(Duration::from_nanos(MS));
             is_wired = true;
-        } else if is_wired && account.is_vote_due(BROADCAST, bytes) {
+        } else if is_wired && account.is_vote_due(operation, bytes) {
             let began = network.now();
             network.meet();
-            account.vote(BROADCAST, bytes, began, &mut network);
+            account.vote(operation, bytes, began, &mut network);
             network.least(1);
             account.pay(network.now() - began);
         }
         let way = if is_wired {
-            account.way(BROADCAST, bytes)
+            account.way(operation, bytes)
         } else {
             Way::Mpi
         };
@@ -71,8 +81,8 @@ fn run(mpi: fn(u64) -> u64, wire: fn(u64) -> u64, calls: &[u64]) -> Outcome {
         };
         network.now += took;
         by_wire += usize::from(way == Way::Wire);
-        if account.took(BROADCAST, bytes, way, Duration::from_nanos(took)) {
-            account.compare(BROADCAST, bytes, &mut network);
+        if account.took(operation, bytes, way, Duration::from_nanos(took)) {
+            account.compare(operation, bytes, &mut network);
         }
     }
     Outcome {
@@ -230,17 +240,50 @@ fn a_wire_that_is_faster_is_found_and_pays() {
         (64 << 10, 200, 55),
         (256, 5000, 65),
     ] {
-        let Outcome {
-            with_ns,
-            alone_ns,
-            by_wire,
-        } = run(seven_copies, lan, &vec![bytes; calls]);
-        assert!(by_wire * 2 > calls, "{bytes} bytes: {by_wire} of {calls}");
-        assert!(
-            with_ns * 100 <= alone_ns * share,
-            "{bytes} bytes: {with_ns} for {alone_ns}"
-        );
+        for operation in [BROADCAST, ALLREDUCE, Operation::Reduce] {
+            let Outcome {
+                with_ns,
+                alone_ns,
+                by_wire,
+            } = run_of(operation, seven_copies, lan, &vec![bytes; calls]);
+            assert!(by_wire * 2 > calls, "{bytes} bytes: {by_wire} of {calls}");
+            assert!(
+                with_ns * 100 <= alone_ns * share,
+                "{bytes} bytes: {with_ns} for {alone_ns}"
+            );
+        }
     }
+}
+
+#[test]
+fn a_reduction_is_tried_apart_from_broadcasts_and_other_reductions() {
+    let mut known = CostTable::default();
+    known.note(BROADCAST, Length::of(1 << 20), [MS, 9 * MS]);
+    known.note(Operation::Reduce, Length::of(1 << 20), [MS, 9 * MS]);
+    let mut account = Account::new(known);
+    let mut network = Network {
+        mpi: |bytes| lan(bytes) * 7,
+        wire: lan,
+        now: 0,
+    };
+    assert!(!account.is_vote_due(BROADCAST, 1 << 20) && account.is_open(ALLREDUCE, 1 << 20));
+    for _ in 0..9 {
+        account.took(ALLREDUCE, 1 << 20, Way::Mpi, Duration::from_millis(60));
+    }
+    assert_eq!(account.way(ALLREDUCE, 1 << 20), Way::Mpi);
+    let began = network.now();
+    assert!(account.is_vote_due(ALLREDUCE, 1 << 20));
+    account.vote(ALLREDUCE, 1 << 20, began, &mut network);
+    account.pay(network.now() - began);
+    for _ in 0..TRIAL_CALLS {
+        assert!(account.is_open(ALLREDUCE, 1 << 20));
+        assert_eq!(account.way(ALLREDUCE, 1 << 20), Way::Wire, "on trial");
+        if account.took(ALLREDUCE, 1 << 20, Way::Wire, Duration::from_millis(8)) {
+            account.compare(ALLREDUCE, 1 << 20, &mut network);
+        }
+    }
+    assert!(!account.is_open(ALLREDUCE, 1 << 20));
+    assert_eq!(account.way(ALLREDUCE, 1 << 20), Way::Wire);
 }
 
 #[test]

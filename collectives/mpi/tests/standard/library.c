@@ -48,6 +48,11 @@ static MPI_Datatype type_of(word handle)
     }
 }
 
+static MPI_Op op_of(word handle)
+{
+    return handle == 0x21 ? MPI_SUM : handle == 0x22 ? MPI_MIN : handle == 0x23 ? MPI_MAX : MPI_OP_NULL;
+}
+
 static MPI_Request request_of(word handle)
 {
     return handle == 0x180 ? MPI_REQUEST_NULL : (MPI_Request)handle;
@@ -143,8 +148,10 @@ CALL(Ibcast, (void *at, int count, word type, int root, word comm, word *request
 CALL(Barrier, (word comm), return OWN(PMPI_Barrier)(comm_of(comm));)
 CALL(Ibarrier, (word comm, word *request),
      MADE(MPI_Request, own, OWN(PMPI_Ibarrier)(comm_of(comm), &own), request, of_request))
-CALL(Allreduce, (const void *from, void *to, int count, word type, word op, word comm), (void)op;
-     return OWN(PMPI_Allreduce)(from, to, count, type_of(type), MPI_MIN, comm_of(comm));)
+CALL(Allreduce, (const void *from, void *to, int count, word type, word op, word comm),
+     return OWN(PMPI_Allreduce)(at_of(from), to, count, type_of(type), op_of(op), comm_of(comm));)
+CALL(Reduce, (const void *from, void *to, int count, word type, word op, int root, word comm),
+     return OWN(PMPI_Reduce)(at_of(from), to, count, type_of(type), op_of(op), root, comm_of(comm));)
 CALL(Allgather, (const void *from, int sent, word type, void *to, int received, word as, word comm),
      return OWN(PMPI_Allgather)(at_of(from), sent, type_of(type), to, received, type_of(as), comm_of(comm));)
 CALL(Gather, (const void *from, int sent, word type, void *to, int received, word as, int root, word comm),

@@ -10,12 +10,15 @@ typedef struct MPI_ABI_Comm *MPI_Comm;
 typedef struct MPI_ABI_Datatype *MPI_Datatype;
 typedef struct MPI_ABI_Request *MPI_Request;
 typedef struct MPI_ABI_Errhandler *MPI_Errhandler;
+typedef struct MPI_ABI_Op *MPI_Op;
 typedef int64_t MPI_Count;
 typedef struct MPI_ABI_Status MPI_Status;
 
 #define MPI_COMM_NULL ((MPI_Comm)0x100)
 #define MPI_COMM_WORLD ((MPI_Comm)0x101)
 #define MPI_COMM_SELF ((MPI_Comm)0x102)
+#define MPI_SUM ((MPI_Op)0x21)
+#define MPI_MAX ((MPI_Op)0x23)
 #define MPI_ERRORS_ARE_FATAL ((MPI_Errhandler)0x141)
 #define MPI_ERRORS_RETURN ((MPI_Errhandler)0x143)
 #define MPI_REQUEST_NULL ((MPI_Request)0x180)
@@ -46,6 +49,8 @@ int MPI_Bcast(void *at, int count, MPI_Datatype type, int root, MPI_Comm comm);
 int MPI_Bcast_c(void *at, MPI_Count count, MPI_Datatype type, int root, MPI_Comm comm);
 int MPI_Barrier(MPI_Comm comm);
 int MPI_Allgather(const void *from, int sent, MPI_Datatype type, void *to, int received, MPI_Datatype as, MPI_Comm comm);
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm);
+int MPI_Reduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, int root, MPI_Comm comm);
 int MPI_Gather(const void *from, int sent, MPI_Datatype type, void *to, int received, MPI_Datatype as, int root,
                MPI_Comm comm);
 int MPI_Scatter(const void *from, int sent, MPI_Datatype type, void *to, int received, MPI_Datatype as, int root,

@@ -68,6 +68,21 @@ static void blocks(void)
     free(own), free(all);
 }
 
+static void reductions(void)
+{
+    enum { COUNT = 5003 };
+    int *own = malloc(sizeof(int) * COUNT), *all = calloc(COUNT, sizeof(int));
+    for (int at = 0; at < COUNT; at++)
+        own[at] = rank + at;
+    MPI_Allreduce(own, all, COUNT, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    for (int at = 0; at < COUNT; at++)
+        REQUIRE(all[at] == size * at + size * (size - 1) / 2);
+    MPI_Reduce(rank == 1 ? MPI_IN_PLACE : own, own, COUNT, MPI_INT, MPI_MAX, 1, MPI_COMM_WORLD);
+    for (int at = 0; at < COUNT; at++)
+        REQUIRE(own[at] == (rank == 1 ? size - 1 : rank) + at);
+    free(own), free(all);
+}
+
 /* A message of 16 MiB to a rank that is in a broadcast whose root comes last. */
 static void in_flight(void)
 {
@@ -121,6 +136,7 @@ int main(int count, char **words)
     }
     strided();
     blocks();
+    reductions();
     in_flight();
     arguments();
     MPI_Barrier(MPI_COMM_WORLD);
