@@ -219,8 +219,11 @@ impl InterfacePair {
             lasts,
         });
         peer.lasts = lasts.max(INTERVAL);
-        if lane > 0 && peer.second != source {
-            self.first_of.remove(&peer.second);
+        if lane > 0 {
+            // What another host has claimed since is not this one's to take away.
+            if self.first_of.get(&peer.second) == Some(&first) {
+                self.first_of.remove(&peer.second);
+            }
             self.first_of.insert(source, first);
             peer.second = source;
         }
@@ -427,6 +430,24 @@ mod tests {
         one.address_second(&mut on_wire);
         assert!(!stranger.hear(1, &on_wire), "it has not heard of that host");
         assert_eq!(stranger.address_first(&on_wire, &mut [0; 1514]), None);
+    }
+
+    #[test]
+    fn a_forged_lane_frame_does_no_harm_beyond_the_next_true_one() {
+        let [one, mut other] = acquainted(&[0, 1]);
+        let first_of_one = |other: &InterfacePair| other.first_of.get(&mac(1, 1)).copied();
+        other.hear(1, &lane_frame(&forger(), 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 9)));
+        other.hear(1, &lane_frame(&one, 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 1)));
+        // Nor does the forger take it away when it changes its own address.
+        other.hear(1, &lane_frame(&host(9), 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 1)));
+    }
+
+    /// A host that claims the second address of host 1.
+    fn forger() -> InterfacePair {
+        InterfacePair::new([mac(0, 9), mac(1, 1)], GROUP, EtherType::DEFAULT)
     }
 
     #[test]
