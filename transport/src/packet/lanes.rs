@@ -61,7 +61,13 @@ struct PeerLanes {
     /// Time until which it is believed to hear each interface.
     until: [Option<Instant>; LANES],
     lasts: Duration,
+    /// Length of the last LANE frame that its second interface sent: longer frames may not pass.
+    passes: usize,
 }
+
+/// Interfaces by which hosts are reached, and the length of the frames that surely pass by the
+/// second.
+type Reach = ([bool; LANES], usize);
 
 /// State of both lanes of this host. Arrivals are noted without a clock, and dated by `turn`.
 #[derive(Debug)]
@@ -77,7 +83,9 @@ pub(super) struct InterfacePair {
     said_at: Option<Instant>,
     says_at: Instant,
     terms: LaneTerms,
-    group_heard: Option<(Instant, [bool; LANES])>,
+    group_heard: Option<(Instant, Reach)>,
+    /// Length of the longest frame heard.
+    longest: usize,
     is_crossed: bool,
 }
 
@@ -100,6 +108,7 @@ impl InterfacePair {
             says_at: Instant::START,
             terms: LaneTerms::default(),
             group_heard: None,
+            longest: 0,
             is_crossed: false,
         }
     }
@@ -136,13 +145,20 @@ impl InterfacePair {
         INTERVAL * (1 + self.peers.len() / HOSTS) as u32
     }
 
-    /// Writes the LANE frame of an interface; returns its length.
+    /// Writes the LANE frame of an interface; returns its length. The second interface's is as long
+    /// as the longest frame heard: its network may have a smaller MTU.
     pub(super) fn write(&self, lane: usize, buffer: &mut [u8]) -> usize {
         let lasts = (self.interval() * LASTS).as_millis().min(u16::MAX.into()) as u16;
-        let body = &mut buffer[OVERHEAD_BYTES..][..BODY_BYTES];
+        let longest = if lane == 0 { 0 } else { self.longest };
+        let payload_bytes = longest
+            .min(buffer.len())
+            .saturating_sub(OVERHEAD_BYTES)
+            .max(BODY_BYTES);
+        let body = &mut buffer[OVERHEAD_BYTES..][..payload_bytes];
+        body.fill(0);
         body[..6].copy_from_slice(&self.own[0].octets());
         body[6] = (0..LANES).map(|at| u8::from(self.up[at]) << at).sum();
-        body[7..].copy_from_slice(&lasts.to_be_bytes());
+        body[7..BODY_BYTES].copy_from_slice(&lasts.to_be_bytes());
         let ethernet = EthernetHeader {
             source: self.own[lane],
             destination: lane_group(self.group, lane),
@@ -158,7 +174,7 @@ impl InterfacePair {
             sequence: 0,
             stamp: 0,
         };
-        seal(buffer, ethernet, &header, BODY_BYTES)
+        seal(buffer, ethernet, &header, payload_bytes)
     }
 
     /// Takes a frame that came by a lane: a LANE frame itself, else only its source. Returns
@@ -171,6 +187,9 @@ impl InterfacePair {
         let Some(source) = address(frame, 6) else {
             return false;
         };
+        if frame.len() > self.longest {
+            (self.longest, self.has_news) = (frame.len(), true);
+        }
         let first = if lane == 0 {
             Some(source)
         } else {
@@ -189,6 +208,7 @@ impl InterfacePair {
     }
 
     fn learn(&mut self, lane: usize, frame: &[u8]) {
+        let bytes = frame.len();
         let Ok(frame) = parse(frame) else { return };
         let (source, Some(body)) = (frame.source, frame.payload.first_chunk::<BODY_BYTES>()) else {
             return;
@@ -217,12 +237,16 @@ impl InterfacePair {
             second: MacAddr::ZERO,
             until: [None; LANES],
             lasts,
+            passes: 0,
         });
         peer.lasts = lasts.max(INTERVAL);
-        if lane > 0 && peer.second != source {
-            self.first_of.remove(&peer.second);
+        if lane > 0 {
+            // What another host has claimed since is not this one's to take away.
+            if self.first_of.get(&peer.second) == Some(&first) {
+                self.first_of.remove(&peer.second);
+            }
             self.first_of.insert(source, first);
-            peer.second = source;
+            (peer.second, peer.passes) = (source, bytes);
         }
         for at in (0..LANES).filter(|at| up >> at & 1 == 0) {
             peer.until[at] = None;
@@ -235,8 +259,8 @@ impl InterfacePair {
         }
     }
 
-    fn reach(&self, now: Instant, first: MacAddr) -> [bool; LANES] {
-        let alone = [self.up[0], false];
+    fn reach(&self, now: Instant, first: MacAddr) -> Reach {
+        let alone = ([self.up[0], false], 0);
         let Some(peer) = self.peers.get(&first) else {
             return alone;
         };
@@ -247,11 +271,11 @@ impl InterfacePair {
         if reach == [false; LANES] {
             alone
         } else {
-            reach
+            (reach, peer.passes)
         }
     }
 
-    fn group_reach(&mut self, now: Instant) -> [bool; LANES] {
+    fn group_reach(&mut self, now: Instant) -> Reach {
         if let Some((at, reach)) = self.group_heard
             && now.since(at) < GROUP_LASTS
         {
@@ -261,36 +285,39 @@ impl InterfacePair {
             members
                 .filter(|member| *member != self.own[0])
                 .map(|member| self.reach(now, member))
-                .fold(self.up, |all, one| [all[0] && one[0], all[1] && one[1]])
+                .fold((self.up, usize::MAX), |(all, least), (one, passes)| {
+                    ([0, 1].map(|lane| all[lane] && one[lane]), least.min(passes))
+                })
         };
         let reach = match &self.terms.members {
             Some(members) => all(&mut members.iter().copied()),
             // Those without a second interface are not known by their frames.
-            None => [all(&mut self.peers.keys().copied())[0], false],
+            None => ([all(&mut self.peers.keys().copied()).0[0], false], 0),
         };
         self.group_heard = Some((now, reach));
         reach
     }
 
-    /// Returns by which interface a frame, as the machine wrote it, leaves.
-    pub(super) fn exit(&mut self, now: Instant, frame: &[u8]) -> Exit {
+    /// Returns by which interface a frame of a length, as the machine wrote it, leaves.
+    pub(super) fn exit(&mut self, now: Instant, frame: &[u8], bytes: usize) -> Exit {
         let Some(to) = address(frame, 0) else {
             return Exit::None;
         };
         let is_data = frame
             .get(KIND_AT)
             .is_some_and(|&kind| [Kind::DATA, Kind::PARITY].contains(&Kind(kind)));
-        let is_split = is_data && !self.terms.in_order;
-        let reach = if to.is_multicast() {
-            let reach = self.group_reach(now);
-            match reach {
-                [false, false] if self.up == [true; LANES] => return Exit::Both,
-                [false, false] => self.up,
-                reach => reach,
-            }
+        let (mut reach, passes) = if to.is_multicast() {
+            self.group_reach(now)
         } else {
             self.reach(now, to)
         };
+        if to.is_multicast() && reach == [false; LANES] {
+            if self.up == [true; LANES] {
+                return Exit::Both;
+            }
+            reach = self.up;
+        }
+        let is_split = is_data && !self.terms.in_order && bytes <= passes;
         match reach {
             [true, true] if is_split => Exit::Either,
             [true, _] => Exit::One(0),
@@ -390,9 +417,13 @@ mod tests {
             guard: Guard::Plain,
         };
         let mut frame = vec![0; 1514];
-        let length = identity.write(&mut frame, to, &identity.header(kind), b"some bytes");
+        let length = identity.write(&mut frame, to, &identity.header(kind), b"few bytes");
         frame.truncate(length);
         frame
+    }
+
+    fn exit(of: &mut InterfacePair, millis: u64, frame: &[u8]) -> Exit {
+        of.exit(at(millis), frame, frame.len())
     }
 
     /// Two hosts that have heard each other on these lanes.
@@ -430,31 +461,52 @@ mod tests {
     }
 
     #[test]
+    fn a_forged_lane_frame_does_no_harm_beyond_the_next_true_one() {
+        let [one, mut other] = acquainted(&[0, 1]);
+        let first_of_one = |other: &InterfacePair| other.first_of.get(&mac(1, 1)).copied();
+        other.hear(1, &lane_frame(&forger(), 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 9)));
+        other.hear(1, &lane_frame(&one, 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 1)));
+        // Nor does the forger take it away when it changes its own address.
+        other.hear(1, &lane_frame(&host(9), 1));
+        assert_eq!(first_of_one(&other), Some(mac(0, 1)));
+    }
+
+    /// A host that claims the second address of host 1.
+    fn forger() -> InterfacePair {
+        InterfacePair::new([mac(0, 9), mac(1, 1)], GROUP, EtherType::DEFAULT)
+    }
+
+    #[test]
     fn data_take_either_lane_and_the_rest_the_first() {
         let [mut one, _] = acquainted(&[0, 1]);
-        let mut exit = |kind, to| one.exit(at(10), &framed(kind, 1, to));
-        assert_eq!(exit(Kind::DATA, mac(0, 2)), Exit::Either);
-        assert_eq!(exit(Kind::PARITY, mac(0, 2)), Exit::Either);
-        assert_eq!(exit(Kind::ACK, mac(0, 2)), Exit::One(0));
+        let mut leaves = |kind, to| exit(&mut one, 10, &framed(kind, 1, to));
+        assert_eq!(leaves(Kind::DATA, mac(0, 2)), Exit::Either);
+        assert_eq!(leaves(Kind::PARITY, mac(0, 2)), Exit::Either);
+        assert_eq!(leaves(Kind::ACK, mac(0, 2)), Exit::One(0));
         assert_eq!(
-            exit(Kind::DATA, mac(0, 3)),
+            leaves(Kind::DATA, mac(0, 3)),
             Exit::One(0),
             "that host has one interface, for all that is known"
         );
-        assert_eq!(exit(Kind::DATA, GROUP), Exit::One(0), "nobody is named");
+        assert_eq!(leaves(Kind::DATA, GROUP), Exit::One(0), "nobody is named");
         let members = |members: &[u8]| LaneTerms {
             members: Some(members.iter().map(|&host| mac(0, host)).collect()),
             in_order: false,
         };
         one.set_terms(members(&[1, 2]));
         assert_eq!(
-            one.exit(at(20), &framed(Kind::DATA, 1, GROUP)),
+            exit(&mut one, 20, &framed(Kind::DATA, 1, GROUP)),
             Exit::Either
         );
-        assert_eq!(one.exit(at(20), &framed(Kind(19), 1, GROUP)), Exit::One(0));
+        assert_eq!(
+            exit(&mut one, 20, &framed(Kind(19), 1, GROUP)),
+            Exit::One(0)
+        );
         one.set_terms(members(&[1, 2, 3]));
         assert_eq!(
-            one.exit(at(20), &framed(Kind::DATA, 1, GROUP)),
+            exit(&mut one, 20, &framed(Kind::DATA, 1, GROUP)),
             Exit::One(0)
         );
         one.set_terms(LaneTerms {
@@ -462,11 +514,11 @@ mod tests {
             ..members(&[1, 2])
         });
         assert_eq!(
-            one.exit(at(20), &framed(Kind::DATA, 1, GROUP)),
+            exit(&mut one, 20, &framed(Kind::DATA, 1, GROUP)),
             Exit::One(0)
         );
         assert_eq!(
-            one.exit(at(20), &framed(Kind::DATA, 1, mac(0, 2))),
+            exit(&mut one, 20, &framed(Kind::DATA, 1, mac(0, 2))),
             Exit::One(0)
         );
     }
@@ -479,22 +531,55 @@ mod tests {
             let [mut one, mut other] = acquainted(&[0, 1]);
             let up = [0, 1].map(|lane| lane != lost);
             assert!(one.turn(at(100), up), "it says so at once");
-            assert_eq!(one.exit(at(100), &data(mac(0, 2))), Exit::One(1 - lost));
-            assert_eq!(one.exit(at(100), &data(GROUP)), Exit::One(1 - lost));
+            assert_eq!(exit(&mut one, 100, &data(mac(0, 2))), Exit::One(1 - lost));
+            assert_eq!(exit(&mut one, 100, &data(GROUP)), Exit::One(1 - lost));
             // There, when it is notified, and when nothing is heard any more.
             other.hear(1 - lost, &lane_frame(&one, 1 - lost));
             other.turn(at(100), [true; 2]);
             let to_one = |lanes: &mut InterfacePair, millis| {
-                lanes.exit(at(millis), &framed(Kind::ACK, 2, mac(0, 1)))
+                exit(lanes, millis, &framed(Kind::ACK, 2, mac(0, 1)))
             };
             assert_eq!(to_one(&mut other, 100), Exit::One(1 - lost));
             let [mut other, one] = acquainted(&[0, 1]);
             other.hear(1 - lost, &lane_frame(&one, 1 - lost));
             other.turn(at(900), [true; 2]);
-            let mut to_one = |millis| other.exit(at(millis), &data(mac(0, 2)));
+            let mut to_one = |millis| exit(&mut other, millis, &data(mac(0, 2)));
             assert_eq!(to_one(1000), Exit::Either);
             assert_eq!([1001, 1900].map(to_one), [Exit::One(1 - lost); 2]);
         }
+    }
+
+    #[test]
+    fn data_take_the_second_only_if_frames_as_long_pass_there() {
+        let [mut one, mut other] = acquainted(&[0, 1]);
+        let mut data = framed(Kind::DATA, 1, mac(0, 2));
+        assert_eq!(exit(&mut one, 10, &data), Exit::Either);
+        data.resize(1514, 0);
+        assert_eq!(exit(&mut one, 10, &data), Exit::One(0), "that is not known");
+        other.hear(0, &data);
+        assert!(other.turn(at(20), [true; 2]), "it answers at once");
+        let (short, long) = (lane_frame(&other, 0), lane_frame(&other, 1));
+        assert_eq!(
+            (short.len(), long.len()),
+            (OVERHEAD_BYTES + BODY_BYTES, 1514)
+        );
+        // The longer one does not pass.
+        one.hear(0, &short);
+        one.turn(at(20), [true; 2]);
+        assert_eq!(exit(&mut one, 20, &data), Exit::One(0));
+        one.hear(1, &long);
+        one.set_terms(LaneTerms {
+            members: Some(vec![mac(0, 1), mac(0, 2)]),
+            in_order: false,
+        });
+        assert_eq!(exit(&mut one, 20, &data), Exit::Either);
+        let mut to_all = framed(Kind::DATA, 1, GROUP);
+        to_all.resize(1515, 0);
+        assert_eq!(exit(&mut one, 20, &to_all[..1514]), Exit::Either);
+        assert_eq!(exit(&mut one, 20, &to_all), Exit::One(0));
+        // Where the first is lost there is no choice.
+        one.turn(at(30), [false, true]);
+        assert_eq!(exit(&mut one, 30, &to_all), Exit::One(1));
     }
 
     #[test]
@@ -509,7 +594,7 @@ mod tests {
             members: Some(members.into()),
             in_order: false,
         });
-        assert_eq!(one.exit(at(1), &framed(Kind::DATA, 1, GROUP)), Exit::Both);
+        assert_eq!(exit(&mut one, 1, &framed(Kind::DATA, 1, GROUP)), Exit::Both);
     }
 
     #[test]

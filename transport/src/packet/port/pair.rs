@@ -280,7 +280,7 @@ impl Port {
                 return true;
             };
             let written = &second.written[..frame.written_bytes];
-            let by = match second.lanes.exit(now, written) {
+            let by = match second.lanes.exit(now, written, frame.bytes()) {
                 Exit::One(lane) => [Some(lane), None],
                 Exit::Both => [Some(0), Some(1)],
                 Exit::None => {
