@@ -194,17 +194,6 @@ pub struct WatchArgs {
     pub over: Over,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use clap::CommandFactory;
-
-    #[test]
-    fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
-    }
-}
-
 fn presets() -> impl TypedValueParser<Value = Preset> {
     PossibleValuesParser::new(Preset::ALL.map(Preset::name))
         .map(|name| name.parse::<Preset>().expect("other names do not pass"))
@@ -274,5 +263,16 @@ fn everyday(shown: &'static [&'static str]) -> impl Fn(Arg) -> Arg {
         } else {
             arg.hide_short_help(true)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
     }
 }
