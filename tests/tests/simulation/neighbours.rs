@@ -520,8 +520,8 @@ impl Routers {
         .play()
     }
 
-    /// Plays sessions beside a flow like TCP, for so long that its part is known although they may
-    /// take twice as long as with equal shares. Returns its part of what passed until the first
+    /// Plays sessions beside a flow like TCP that goes on for as long as they may take, twice the
+    /// time of equal shares. Returns its part of what passed until the first
     /// session ended, in parts of an equal share for it and each child beyond the router. The first
     /// third, in which the windows find their sizes, is not counted.
     fn flows_share(self, children: u32, sessions: impl FnOnce(usize) -> Vec<Session>) -> f64 {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Largest file, in bytes: eight copies must fit in memory.
 pub const LARGEST_BYTES: u64 = 1 << 30;
-/// What can carry our frames, as in `send --over`.
+/// Carriers of our frames, as in `send --over`.
 pub const CARRIERS: [&str; 2] = ["ethernet", "udp"];
 pub const WAYS: [&str; 6] = ["chain", "cast", "binary", "binomial", "flat", "auto"];
 /// Limit on the receivers, which all run on this machine.

@@ -42,7 +42,7 @@ const UFTP_BUFFER_BYTES: &str = "4194304";
 /// phase wait seconds for replies that take a millisecond here.
 const UFTP_ROUND_TRIP_SECONDS: &str = "0.05:0.01:1";
 
-/// What carries our frames.
+/// Carrier of our frames.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     Ethernet,

@@ -115,7 +115,7 @@ pub struct BenchArgs {
     /// Broadcast algorithms: values of `send --via`.
     #[arg(long, value_name = "VIA", value_delimiter = ',', value_parser = one_of(&WAYS), default_value = "chain,cast")]
     pub ways: Vec<&'static str>,
-    /// What carries our frames. UDP is measured as the interfaces take it, in pieces of 64 KiB, and
+    /// Carriers of our frames. UDP is measured as the interfaces take it, in pieces of 64 KiB, and
     /// in frames of the MTU's size.
     #[arg(long, value_name = "CARRIER", value_delimiter = ',', value_parser = one_of(&CARRIERS),
         default_value = "ethernet")]

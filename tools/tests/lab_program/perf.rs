@@ -703,7 +703,7 @@ mod full {
     }
 }
 
-/// Kills, in runs of six ranks on two hosts, the rank of that number on that host, so many
+/// Kills, in runs of six ranks on two hosts, the rank of that number on that host, those
 /// milliseconds after they began to broadcast.
 fn killed_in_turn(lab: &str, deaths: &[(usize, &str, u64)]) {
     let site = Site::beside(lab, one_switch(2));

@@ -2,7 +2,6 @@
 //! without privileges, and through relays.
 
 use crate::harness::{Ended, Ethbcast, LIMIT, MEBIBYTE, PROGRAM, Run, Site, content, one_switch};
-use crate::rates::beside_tcp;
 use ethbcast_lab::LabConfig;
 use ethbcast_tests::lab::within;
 use nix::sys::signal::Signal;
@@ -51,7 +50,7 @@ fn open(path: &Path, mode: u32) {
 }
 
 /// Prepares the program on a host, as root or as a user without rights.
-fn command(site: &Site, host: &str, is_root: bool, arguments: &[&str], path: &Path) -> Command {
+pub fn command(site: &Site, host: &str, is_root: bool, arguments: &[&str], path: &Path) -> Command {
     let mut command = if is_root {
         site.ethbcast(host, [""; 0])
     } else {
@@ -255,7 +254,7 @@ fn frames_for_all_have_the_time_to_live_that_is_asked_for() {
 
 /// Three networks of two hosts, which are dealt round, behind one router, which counts what it
 /// passes to each and from each. Nothing that is sent to a group arrives.
-fn routed(story: &str) -> Site {
+pub fn routed(story: &str) -> Site {
     const ROUTER: &str = "n6";
     let site = site(story, 7);
     for host in 0..6 {
@@ -306,7 +305,7 @@ fn routed(story: &str) -> Site {
     site
 }
 
-fn routed_address(host: usize) -> String {
+pub fn routed_address(host: usize) -> String {
     format!("10.254.{}.{}", host % 3, 10 + host / 3)
 }
 
@@ -383,38 +382,6 @@ fn by_unicast_a_file_passes_a_router_once_for_each_network_and_needs_no_multicas
         );
         assert!(copies[1] >= 1.0 && copies[2] >= 1.0, "{via}: {copies:?}");
     }
-}
-
-/// A cable's rate behind the router, and the bytes that its queue holds: 24 ms.
-const BOTTLENECK_BITS_PER_SECOND: u64 = 40_000_000;
-const QUEUE_BYTES: u64 = 120_000;
-
-#[test]
-fn by_unicast_a_transfer_and_a_tcp_flow_share_what_a_router_passes() {
-    let site = routed("udp_beside_tcp");
-    let (rate, limit) = (
-        BOTTLENECK_BITS_PER_SECOND.to_string(),
-        QUEUE_BYTES.to_string(),
-    );
-    let shaper = ["qdisc", "add", "dev", "eth0", "root", "tbf", "rate", &rate];
-    let bucket = ["burst", "16k", "limit", &limit];
-    site.set_up("n6", "tc", &[&shaper[..], &bucket].concat());
-    let bytes = content(5, 24 * MEBIBYTE);
-    let (source, dest) = (site.file("source", &bytes), site.path("dest"));
-    let receive = command(&site, "n1", true, &["recv", "--over", "unicast"], &dest);
-    let receiver = Run::start("n1", receive);
-    let (host, sink) = (routed_address(1), routed_address(4));
-    let arguments = ["send", "--over", "unicast", "--json", "--hosts", &host];
-    let send = command(&site, "n0", true, &arguments, &source);
-    let (sender, rate) = beside_tcp(&site, ("n3", "n4", &sink), || {
-        Run::start("n0", send).end(LIMIT)
-    });
-    sender.assert_code(0);
-    receiver.end(LIMIT).assert_code(0);
-    let (share, report) = (rate / BOTTLENECK_BITS_PER_SECOND as f64, sender.json());
-    println!("{share:.2} beside {} s", report["seconds"]);
-    // A third to two thirds on an idle machine.
-    assert!((0.2..=0.8).contains(&share), "{share}: {report}");
 }
 
 #[test]

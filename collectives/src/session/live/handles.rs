@@ -415,6 +415,20 @@ pub(super) fn tell_lanes(lanes: Option<&Mutex<Option<LaneTerms>>>, view: Option<
 }
 
 /// Bits of a network's prefix where the interface's says that each host is alone.
+const USUAL_PREFIX_BITS: u8 = 24;
+
+/// Returns the prefix of this host's network, in bits, if frames leave it through a router. What
+/// stands for addresses of IPv6 has none.
+pub(super) fn routed(interface: &Interface, over: Over) -> Option<u8> {
+    let is_ipv6 = interface.ip().is_some_and(|ip| ip.is_ipv6());
+    let bits = || match is_ipv6 {
+        true => 32,
+        false => interface.prefix_bits().unwrap_or(USUAL_PREFIX_BITS),
+    };
+    over.is_unicast().then(bits)
+}
+
+/// Bits of a network's prefix where the interface's says that each host is alone.
 const USUAL_IPV6_PREFIX_BITS: u8 = 64;
 
 /// Returns the numbers of the networks of this host and its peers, if these are of IPv6 and nothing

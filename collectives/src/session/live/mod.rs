@@ -56,11 +56,11 @@ use ethbcast_transport::packet::{
     Addresses, Clock, Interface, IpFamily, LaneUse, Over, Port, PortConfig, Waker, drive,
     random_u32, random_u64, stand_in,
 };
-use ethbcast_transport::{Instant, MacAddr, Policy, Subnet, Tuning};
+use ethbcast_transport::{Instant, MacAddr, Subnet, Tuning};
 pub use handles::{AbortNotice, AdmissionHook, Cancel, RateLimit, Start, StartHold};
 use handles::{
     AbortNotifier, Callers, HookedAdmission, Limited, RECEIVER_ENDED, ROOT_ENDED, TIMED_OUT,
-    networks, tell_lanes,
+    networks, routed, tell_lanes,
 };
 #[doc(hidden)]
 pub use history::{History, Incident, IncidentKind, Moment, Track};
@@ -95,8 +95,6 @@ pub use write_behind::{OnThread, WriteBehind, Writer, write_behind};
 
 const TOO_LONG: &str = "the session takes longer than this host allows";
 const MIN_FEED_FRAMES: u64 = 64;
-/// Bits of a network's prefix where the interface's says that each host is alone.
-const USUAL_PREFIX_BITS: u8 = 24;
 
 /// Outcome of [`Session::send_content`]: why the session was given up or did not start (`failed`),
 /// the error of the content's reader (`cause`), and whether receivers were only asked what they
@@ -399,19 +397,7 @@ impl Session {
         let peers = (is_unicast && !is_called)
             .then(|| addresses_of(&options.hosts))
             .transpose()?;
-        let interfaces = options.wire.interface.as_deref();
-        if let Some(interfaces) = interfaces.filter(|named| named.contains(','))
-            && options.preset.tuning().policy == Policy::InOrderOnly
-        {
-            let preset = options.preset;
-            return Err(StationError::Lanes {
-                interfaces: interfaces.to_owned(),
-                why: format!(
-                    "with the preset {preset} receivers drop what comes out of order: name one interface"
-                ),
-            }
-            .into());
-        }
+        options.check_interfaces()?;
         let family = peers.as_ref().and_then(HostAddresses::family);
         let listens = (None, is_called, family);
         let mut session = Session::open(group, &options.wire, &options.run, listens)?;
@@ -482,23 +468,12 @@ impl Session {
             .transpose()
             .map_err(Error::Random)?;
         Ok(RootConfig {
-            routed: self.routed(),
+            routed: routed(self.interface(), self.over()),
             networks: networks(self.interface(), self.over(), self.peers()),
             named: self.named(),
             address_secret,
             ..config
         })
-    }
-
-    /// Returns the prefix of this host's network, in bits, if frames leave it through a router. What
-    /// stands for addresses of IPv6 has none.
-    fn routed(&self) -> Option<u8> {
-        let is_ipv6 = self.interface().ip().is_some_and(|ip| ip.is_ipv6());
-        let bits = || match is_ipv6 {
-            true => 32,
-            false => self.interface().prefix_bits().unwrap_or(USUAL_PREFIX_BITS),
-        };
-        self.over().is_unicast().then(bits)
     }
 
     fn open(
@@ -542,7 +517,7 @@ impl Session {
         };
         let host = session.station.mac;
         let of_prefix = |prefix_bits| Subnet { host, prefix_bits };
-        session.tuning.subnet = session.routed().map(of_prefix);
+        session.tuning.subnet = routed(session.interface(), session.over()).map(of_prefix);
         Ok(session)
     }
 

@@ -6,7 +6,7 @@ use crate::Preset;
 use crate::census::About;
 use crate::keys::{ExchangePair, Keys, Secret};
 use crate::measure::Processors;
-use crate::membership::live::host;
+use crate::membership::live::{StationError, host};
 use crate::membership::{Station, Timing};
 use crate::session::application::Coverage;
 use crate::session::keyring::{ReceiverKeys, RootKeys};
@@ -21,7 +21,7 @@ use ethbcast_planning::model::Calibration;
 use ethbcast_planning::topology::Topology;
 use ethbcast_transport::packet::{Over, random_secret, thread_time, thread_waited};
 use ethbcast_transport::wire::{EtherType, PayloadHash};
-use ethbcast_transport::{Instant, MacAddr, Tuning, with_defaults};
+use ethbcast_transport::{Instant, MacAddr, Policy, Tuning, with_defaults};
 use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
@@ -270,6 +270,23 @@ impl SendOptions {
     /// Returns the default options.
     pub fn new() -> SendOptions {
         SendOptions::default()
+    }
+
+    /// # Errors
+    /// If there are two interfaces, whose frames overtake each other, and receivers drop those.
+    pub(super) fn check_interfaces(&self) -> Result<(), StationError> {
+        let (interfaces, preset) = (self.wire.interface.as_deref(), self.preset);
+        match interfaces.filter(|named| named.contains(',')) {
+            Some(interfaces) if preset.tuning().policy == Policy::InOrderOnly => {
+                Err(StationError::Lanes {
+                    interfaces: interfaces.to_owned(),
+                    why: format!(
+                        "with the preset {preset} receivers drop what comes out of order: name one interface"
+                    ),
+                })
+            }
+            _ => Ok(()),
+        }
     }
 
     /// Sets the number of receivers: the session starts as soon as `count` have joined, and not
