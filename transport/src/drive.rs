@@ -92,14 +92,10 @@ fn send_last<L: Link, M: Machine>(
         if now >= end {
             return Ok(false);
         }
-        let until = if let Blocked::Until(moment) = blocked {
-            moment.min(end)
-        } else {
-            end
-        };
+        let until = blocked.until().map_or(end, |moment| moment.min(end));
         let wanted = Interest {
             arrivals: false,
-            room: blocked == Blocked::Room,
+            room: blocked.is_reported(),
             until: Some(until),
         };
         link.waited(waiter.wait(now, wanted))?;
@@ -183,7 +179,7 @@ impl Rounds {
         clock: &impl TimeSource,
         in_a_hurry: bool,
     ) -> Rest {
-        let room = link.blocked() == Some(Blocked::Room);
+        let room = link.blocked().is_some_and(Blocked::is_reported);
         if self.have_moved() {
             // Only a wait reveals that there is room to send again, so a loop that never waits must
             // check here.
@@ -249,11 +245,8 @@ impl Rounds {
                 next.at.since(now)
             }
         });
-        let link = if let Some(Blocked::Until(at)) = link.blocked() {
-            Some(at.since(now))
-        } else {
-            None
-        };
+        let retry_at = link.blocked().and_then(Blocked::until);
+        let link = retry_at.map(|at| at.since(now));
         machine.into_iter().chain(link).min()
     }
 }

@@ -129,6 +129,34 @@ pub enum Blocked {
     Room,
     /// A time, because nothing reports when there is room.
     Until(Instant),
+    /// Either: room on one of two interfaces is reported, that on the other is not.
+    RoomOr(Instant),
+}
+
+impl Blocked {
+    /// Whether a wait reports room.
+    pub fn is_reported(self) -> bool {
+        !matches!(self, Blocked::Until(_))
+    }
+
+    /// Returns the time at which it is to be tried again.
+    pub fn until(self) -> Option<Instant> {
+        match self {
+            Blocked::Room => None,
+            Blocked::Until(at) | Blocked::RoomOr(at) => Some(at),
+        }
+    }
+
+    /// Returns the condition of a link that waits for either.
+    #[must_use]
+    pub fn or(self, other: Blocked) -> Blocked {
+        let until = self.until().into_iter().chain(other.until()).min();
+        let is_reported = self.is_reported() || other.is_reported();
+        until.map_or(Blocked::Room, |at| match is_reported {
+            true => Blocked::RoomOr(at),
+            false => Blocked::Until(at),
+        })
+    }
 }
 
 /// Waiter of a thread for its link. It does not borrow the link, so that another thread may use
@@ -165,4 +193,22 @@ pub struct Interest {
     pub room: bool,
     /// Time that ends it; in the past for a mere poll.
     pub until: Option<Instant>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_link_of_two_interfaces_waits_for_room_on_one_and_for_a_time_on_the_other() {
+        let at = |millis| Instant::START + Duration::from_millis(millis);
+        let both = [Blocked::Room, Blocked::Until(at(5))];
+        for [one, other] in [both, [both[1], both[0]]] {
+            let blocked = one.or(other);
+            assert!(blocked.is_reported() && blocked.until() == Some(at(5)));
+        }
+        assert_eq!(Blocked::Room.or(Blocked::Room), Blocked::Room);
+        let times = Blocked::Until(at(5)).or(Blocked::Until(at(3)));
+        assert_eq!(times, Blocked::Until(at(3)));
+    }
 }

@@ -86,7 +86,6 @@ pub(super) struct InterfacePair {
     group_heard: Option<(Instant, Reach)>,
     /// Length of the longest frame heard.
     longest: usize,
-    is_crossed: bool,
 }
 
 impl InterfacePair {
@@ -109,7 +108,6 @@ impl InterfacePair {
             terms: LaneTerms::default(),
             group_heard: None,
             longest: 0,
-            is_crossed: false,
         }
     }
 
@@ -139,6 +137,11 @@ impl InterfacePair {
             self.says_at = now + self.interval();
         }
         is_due
+    }
+
+    /// Has LANE frames sent again soon, as one found no room.
+    pub(super) fn say_again(&mut self) {
+        self.has_news = true;
     }
 
     fn interval(&self) -> Duration {
@@ -224,12 +227,6 @@ impl InterfacePair {
             && (lane > 0 || source == first)
             && (is_known || self.peers.len() < MAX_PEERS);
         if !is_of_lane || !is_sound {
-            if !is_of_lane && !std::mem::replace(&mut self.is_crossed, true) {
-                log::warn!(
-                    "the first interface of host {first} and the second one here, or the reverse, are in one \
-                     network: name the interfaces in the same order on all hosts"
-                );
-            }
             return;
         }
         let lasts = Duration::from_millis(u16::from_be_bytes(lasts).into());

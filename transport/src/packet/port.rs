@@ -717,10 +717,10 @@ impl Link for Port {
     }
 
     fn waited(&mut self, seen: SocketEvents) -> Result<(), DriveError> {
-        if let Some(second) = &mut self.second {
-            if let Err(error) = second.port.waited(seen.of_second()) {
-                second.fail(&error);
-            }
+        if let Some(second) = &mut self.second
+            && let Err(error) = second.port.waited(seen.of_second())
+        {
+            second.fail(&error);
         }
         let name = self.interface.name.as_str();
         let events = seen

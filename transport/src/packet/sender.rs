@@ -197,11 +197,8 @@ impl Sender {
     }
 
     fn may_try(&self, now: Instant) -> bool {
-        match self.blocked {
-            None => true,
-            Some(Blocked::Room) => false,
-            Some(Blocked::Until(retry_at)) => now >= retry_at,
-        }
+        let is_over = |blocked: Blocked| blocked.until().is_some_and(|retry_at| now >= retry_at);
+        self.blocked.is_none_or(is_over)
     }
 
     fn leading(&self, now: Instant) -> usize {

@@ -282,7 +282,7 @@ impl<L: Link, M: Machine> Driven<L, M> {
             .limit(&self.link, &self.machine, now)
             .map(|limit| now + limit);
         let late = next.is_some_and(|next| watch.wanted.until.is_none_or(|until| next < until));
-        late || (self.link.blocked() == Some(Blocked::Room) && !watch.wanted.room)
+        late || (self.link.blocked().is_some_and(Blocked::is_reported) && !watch.wanted.room)
     }
 }
 

@@ -57,13 +57,7 @@ impl Second {
         let up = self.lanes.up();
         let both = [own, self.port.blocked()];
         let of_working = (0..LANES).filter(|&lane| up[lane] || up == [false; LANES]);
-        let mut waits = of_working.filter_map(|lane| both[lane]);
-        let first = waits.next()?;
-        // Room that is reported comes sooner than a time at which there may be some.
-        Some(waits.fold(first, |one, other| match (one, other) {
-            (Blocked::Until(one), Blocked::Until(other)) => Blocked::Until(one.min(other)),
-            _ => Blocked::Room,
-        }))
+        of_working.filter_map(|lane| both[lane]).reduce(Blocked::or)
     }
 
     /// Gives the second interface up for this port, as only the first is one of its own.
@@ -232,6 +226,8 @@ impl Port {
         let sender = self.sender_of(second, lane);
         if sender.staged().1 {
             sender.stage(SplitFrame::whole(bytes), &frame, |_| ());
+        } else {
+            second.lanes.say_again();
         }
     }
 
