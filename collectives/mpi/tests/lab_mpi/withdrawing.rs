@@ -436,7 +436,7 @@ fn lab_where_it_cannot_it_says_why_and_mpi_does_the_work() {
             ),
             ("ETHBCAST_MPI_MIN_HOSTS", "4", "3 hosts, fewer than 4"),
             ("ETHBCAST_MPI_BACKENDS", elsewhere, "no back end"),
-            ("ETHBCAST_MPI_TAKE", "reduce", "there is no reduce"),
+            ("ETHBCAST_MPI_TAKE", "scan", "there is no scan"),
             ("ETHBCAST_MPI", "off", "switched off"),
         ] {
             let ended = bed.preloaded(mpi, &program, &["roots", "blocks"], &[(name, value)]);
