@@ -139,7 +139,7 @@ impl Blocked {
         !matches!(self, Blocked::Until(_))
     }
 
-    /// Returns the time at which it is to be tried again.
+    /// Returns the time at which it should be tried again.
     pub fn until(self) -> Option<Instant> {
         match self {
             Blocked::Room => None,
