@@ -829,9 +829,11 @@ impl SessionPhase {
                 .look(&scene, &self.members, straggler, on_slow),
         );
         let is_suspecting = self.slow_hosts.is_suspecting();
+        // A stream that pauses is not slow.
+        let is_resting = is_suspecting || !self.replanning.is_settled();
         let drain = self
             .cast_change
-            .look(&scene, &self.members, way, is_suspecting);
+            .look(&scene, &self.members, way, is_resting);
         let is_excused = self.slow_hosts.is_deciding()
             || drain.is_some()
             || self.cast_change.is_considered()

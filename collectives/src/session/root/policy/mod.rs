@@ -42,7 +42,6 @@ const WORTH_PERIODS: u32 = 4;
 
 const WORSE: f64 = 1.5;
 const MAX_TRIALS: u32 = 2;
-const MAX_COMPARING: Duration = Duration::from_secs(3);
 const TRIAL_PART: u64 = 200;
 
 const MANY_RECEIVERS_TEXT: &str =
@@ -505,11 +504,15 @@ impl Replanning {
                     delivery.pause(true);
                     return false;
                 }
-                (self.stage, self.changed) = (ReplanningStage::Settled, false);
+                let is_other = matches!(self.aim, Aim::OtherTree(_));
+                let changed = std::mem::take(&mut self.changed);
+                self.stage = ReplanningStage::Settled;
                 if self.plan(view) {
                     self.stage = ReplanningStage::Confirming;
                     return true;
                 }
+                // A death meanwhile is planned for next.
+                self.changed = changed && is_other;
             }
             ReplanningStage::Confirming if members.all_ready(view.epoch) => {
                 self.stage = ReplanningStage::Settled
@@ -527,7 +530,7 @@ impl Replanning {
             return true;
         };
         if matches!(self.stage, ReplanningStage::Draining(_)) {
-            self.stage = ReplanningStage::Comparing(now + MAX_COMPARING);
+            self.stage = ReplanningStage::Comparing(now + other_way::MAX_COMPARING);
         }
         survey.go_on(now)
     }
