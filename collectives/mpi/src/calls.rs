@@ -80,7 +80,8 @@ impl Place {
         from: Word,
         (to, count, datatype): Buffer,
     ) -> Result<Option<Elements<'static>>, Reason> {
-        if self.is_in_place((from, count, datatype)) {
+        // Some programs give one buffer twice, which the MPIs take where they do not check.
+        if from == to || self.is_in_place((from, count, datatype)) {
             return Ok(None);
         }
         let sent = self.elements((from, count, datatype))?;

@@ -155,7 +155,7 @@ pub const BYTES: usize = 512;
 const HEAD_BYTES: usize = 35;
 /// Version of the layout, and of the messages that ranks exchange after the cards. A rank with
 /// another version passes all calls on.
-const VERSION: u8 = 7;
+const VERSION: u8 = 8;
 
 /// Description of one rank for the others: ranks behind one interface are on one host, and the
 /// first rank's random number names the group.
