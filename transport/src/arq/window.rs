@@ -218,7 +218,8 @@ pub(crate) struct SharedPath {
     bucket: TokenBucket,
     gap: Duration,
     held: Option<Instant>,
-    sent_at: Option<Instant>,
+    /// Time of the last frame or answer: a round trip may take longer than any timeout.
+    active_at: Option<Instant>,
 }
 
 impl SharedPath {
@@ -246,7 +247,7 @@ impl SharedPath {
 
     /// Takes note of a frame that leaves while `in_flight` others are on their way.
     pub(crate) fn on_sent(&mut self, now: Instant, in_flight: u64, rtt: &Rtt, window: &mut Window) {
-        let since_last = self.sent_at.replace(now).map(|at| now.since(at));
+        let since_last = self.active_at.replace(now).map(|at| now.since(at));
         if in_flight == 0 && since_last.is_some_and(|since| since > rtt.timeout(0)) {
             window.restart();
         }
@@ -264,9 +265,9 @@ impl SharedPath {
         self.bucket.spend(now, self.gap, depth);
     }
 
-    /// Takes note of lost frames, the last of them sent under `sent_at`, with the time since the
-    /// answer before the present one. `newest` is the stamp drawn last.
-    pub(crate) fn on_lost(
+    /// Takes note of an answer and the frames lost by it, the last of them sent under `sent_at`,
+    /// with the time since the answer before. `newest` is the stamp drawn last.
+    pub(crate) fn on_answer(
         &mut self,
         now: Instant,
         (sent_at, newest): (Stamp, Stamp),
@@ -274,6 +275,7 @@ impl SharedPath {
         rtt: &Rtt,
         window: &mut Window,
     ) {
+        self.active_at = Some(now);
         if !self.congestion.is_new(now, sent_at, newest) {
             return;
         }
@@ -452,7 +454,7 @@ mod tests {
 
         fn lose(&mut self, now: Instant, sent_at: Instant, silence: Duration) -> u64 {
             let stamps = (Stamp::of(sent_at), Stamp::of(now));
-            self.0.on_lost(now, stamps, silence, &self.1, &mut self.2);
+            self.0.on_answer(now, stamps, silence, &self.1, &mut self.2);
             self.2.frames()
         }
     }
@@ -502,6 +504,16 @@ mod tests {
         assert_eq!(path.2.frames(), 100, "an answer is due");
         path.send(at(3050), 0);
         assert_eq!(path.2.frames(), 100);
+        let longest_timeout = Tuning::default().timeout.max;
+        path.0.on_answer(
+            at(3060) + longest_timeout,
+            (Stamp::NONE, Stamp::NONE),
+            Duration::ZERO,
+            &path.1,
+            &mut path.2,
+        );
+        path.send(at(3070) + longest_timeout, 0);
+        assert_eq!(path.2.frames(), 100, "its round trip is as long");
         path.send(at(6000), 0);
         assert_eq!(path.2.frames(), 10);
     }

@@ -259,7 +259,7 @@ impl Lane {
             let waited = echo.filter(|_| self.question.tries > 0);
             let silence = waited.map_or(Duration::ZERO, |echo| echo.since_last);
             let stamps = (lost_at, newest);
-            path.on_lost(now, stamps, silence, self.echo.rtt(), &mut self.window);
+            path.on_answer(now, stamps, silence, self.echo.rtt(), &mut self.window);
         } else if self.round.is_heavy(newly, lost, Stamp(ack.echo), newest) {
             self.window.cut();
         }
