@@ -42,6 +42,7 @@ const WORTH_PERIODS: u32 = 4;
 
 const WORSE: f64 = 1.5;
 const MAX_TRIALS: u32 = 2;
+const MAX_COMPARING: Duration = Duration::from_secs(3);
 const TRIAL_PART: u64 = 200;
 
 const MANY_RECEIVERS_TEXT: &str =
@@ -530,7 +531,7 @@ impl Replanning {
             return true;
         };
         if matches!(self.stage, ReplanningStage::Draining(_)) {
-            self.stage = ReplanningStage::Comparing(now + other_way::MAX_COMPARING);
+            self.stage = ReplanningStage::Comparing(now + MAX_COMPARING);
         }
         survey.go_on(now)
     }

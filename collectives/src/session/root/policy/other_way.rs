@@ -25,7 +25,6 @@ const TRIAL_PART: u64 = 200;
 const MOST_COMPARED: RangeInclusive<usize> = 2..=64;
 /// Time of a train to one host.
 const TRAIN: Duration = Duration::from_millis(5);
-pub const MAX_COMPARING: Duration = Duration::from_secs(3);
 /// Factor between the time that a tree takes and what is predicted for it, above which its slow
 /// hosts do not explain it.
 const MAX_UNEXPLAINED: f64 = 2.0;
@@ -296,7 +295,7 @@ impl Change {
         let saved = self.seconds(self.rate) * (1.0 - 1.0 / WORSE);
         let trains = hosts as f64 * TRAIN.as_secs_f64() * usual / self.rate.max(1.0);
         let cost = self.drain().as_secs_f64() + trains + (status * CHANGE_PERIODS).as_secs_f64();
-        saved > cost && trains < MAX_COMPARING.as_secs_f64()
+        saved > cost
     }
 }
 
