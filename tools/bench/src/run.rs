@@ -227,7 +227,8 @@ pub fn run(
     };
     let minutes = bench.expected_seconds() / 60.0;
     say(&format!(
-        "this takes about {minutes:.0} min{}",
+        "this takes about {:.0} min{}",
+        minutes.max(1.0),
         if minutes > 5.0 {
             ": fewer --sizes, --receivers, --loss or --rate take less"
         } else {
